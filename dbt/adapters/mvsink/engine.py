@@ -1,0 +1,73 @@
+"""The SQL engine seam on a dbt connection: `adapter` runs the text from the node's own thread.
+
+So query comments, dbt's events and its logs include everything a run does, for every connection method alike.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.mvsink.sink import EngineError
+
+if TYPE_CHECKING:
+    from dbt.adapters.mvsink.impl import MvsinkAdapter
+
+_DATA_STATE = re.compile(r"SQLSTATE: ?((?:22|23)[0-9A-Z]{3})")
+_STATE = re.compile(r"SQLSTATE: ?([0-9A-Z]{5})")
+_CONDITION = re.compile(r"\[[A-Z0-9_.]+\][^\n]*?SQLSTATE: ?([0-9A-Z]{5})")
+
+
+class AdapterEngine:
+    """`Engine` over an adapter; ``model`` names the Spark jobs."""
+
+    def __init__(self, adapter: MvsinkAdapter, model: str):
+        self.adapter = adapter
+        self.model = model
+
+    def execute(self, statement: str, what: str) -> None:
+        """See `Engine`."""
+        self._cursor(statement, what)
+
+    def query(self, query: str, what: str) -> list[tuple[object, ...]]:
+        """See `Engine`."""
+        return [tuple(row) for row in self._cursor(query, what).fetchall()]
+
+    def columns(self, query: str) -> list[tuple[str, str]]:
+        """See `Engine`."""
+        return [(str(row[0]), str(row[1])) for row in self.query(f"describe query\n{query}", "describe")]
+
+    def _cursor(self, statement: str, what: str) -> Any:
+        connections = self.adapter.connections
+        try:
+            handle = connections.get_thread_connection().handle
+            describe = getattr(handle, "describe_job", None)
+            if describe is not None:
+                describe(f"mv_sink({self.model})::{what}")
+            commented = connections._add_query_comment(statement)
+            _, cursor = connections.add_query(commented, auto_begin=False)
+        except DbtRuntimeError as error:
+            raise engine_error(error) from error
+        return cursor
+
+
+def engine_error(error: BaseException) -> EngineError:
+    """The engine's own message and SQLSTATE, out of whatever it came wrapped in.
+
+    Spark wraps an error of a task into others (a failed write, an aborted stage), each with a state of its own: a data error
+    anywhere in the chain is what happened.
+    """
+    texts, cause = [], error
+    while cause is not None and len(texts) < 10:
+        texts.append(str(cause))
+        cause = cause.__cause__ or cause.__context__  # type: ignore[assignment]
+    whole = "\n".join(texts)
+    state = _DATA_STATE.search(whole) or _STATE.search(whole)
+    if state is None:
+        return EngineError(texts[0])
+    for match in _CONDITION.finditer(whole):
+        if match[1] == state[1]:
+            return EngineError(match[0], state[1])
+    return EngineError(texts[0], state[1])

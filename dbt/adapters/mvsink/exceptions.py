@@ -1,0 +1,72 @@
+"""What a model author or a profile's author can get wrong, one class a kind, each with *Got / Expected*."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dbt_common.exceptions import DbtRuntimeError
+
+
+class MvsinkError(DbtRuntimeError):
+    """Root of the adapter's own errors; the message says what to do."""
+
+    CODE = 10_100
+    MESSAGE = "dbt-mvsink error"
+
+
+class InvalidOption(MvsinkError):
+    """A config of a model has a value that it cannot have."""
+
+    def __init__(self, model: str, option: str, given: Any, allowed: str):
+        super().__init__(f"{model}: invalid config `{option}`\n  Got: {given!r}\n  Expected: {allowed}")
+
+
+class OptionNotOffered(MvsinkError):
+    """A config that this release refuses by name."""
+
+    def __init__(self, model: str, option: str, given: Any, reason: str):
+        super().__init__(f"{model}: config `{option}` (got {given!r}): {reason}")
+
+
+class InvalidRunTime(MvsinkError):
+    """The run's logical time cannot be read."""
+
+    def __init__(self, source: str, given: Any):
+        super().__init__(
+            f"invalid {source}\n  Got: {given!r}\n  Expected: milliseconds since 1970-01-01 UTC, or an ISO 8601 date or "
+            "timestamp, not before 1970"
+        )
+
+
+class OwnedByAnother(MvsinkError):
+    """The shard belongs to another model or target."""
+
+    def __init__(self, model: str, uri: str, owner: str, me: str):
+        super().__init__(
+            f"{model}: shard {uri} belongs to {owner}, this run is {me}. Two writers would correct each other for ever. Give "
+            "this target another `schema` or `shard_root`, or set `adopt: true` on the model to take the shard over"
+        )
+
+
+class ReadsItself(MvsinkError):
+    """A self-correcting view whose query reads its own relation."""
+
+    def __init__(self, model: str):
+        super().__init__(f"{model}: a self_correcting_mv cannot read itself; its query says what it should hold")
+
+
+class ReadOnlyRefused(MvsinkError):
+    """A materialization that would write, in a read-only invocation."""
+
+    def __init__(self, model: str, materialized: str):
+        super().__init__(f"read-only: would rebuild {model} ({materialized}); nothing is written in this invocation")
+
+
+class ConfigurationChanged(MvsinkError):
+    """The definition differs from the shard's and `on_configuration_change` is `fail`."""
+
+    def __init__(self, model: str, changes: str):
+        super().__init__(
+            f"{model}: its {changes} differs from what the shard keeps, and on_configuration_change is 'fail'. Allowed: "
+            "'apply', 'continue'"
+        )

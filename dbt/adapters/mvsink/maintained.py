@@ -1,0 +1,254 @@
+"""Running a `self_correcting_mv`: what the materialization's macro calls, in order.
+
+`prepare` checks everything that can be checked before SQL runs; `run` brings the shard up to date; `publish` makes the view
+show it. Between them the macro runs hooks and dbt's own machinery. This module decides nothing about time or storage: it turns
+dbt's node into a `SinkRequest` and an `Outcome` into dbt's response.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from dbt.adapters.events.logging import AdapterLogger
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.mvsink.engine import AdapterEngine
+from dbt.adapters.mvsink.exceptions import (
+    ConfigurationChanged,
+    MvsinkError,
+    OwnedByAnother,
+    ReadsItself,
+)
+from dbt.adapters.mvsink.options import ModelOptions
+from dbt.adapters.mvsink.publish import Docs, PublishedView, is_current, publish, read_published
+from dbt.adapters.mvsink.query_checks import listed, nondeterministic_functions, reads, without_end
+from dbt.adapters.mvsink.response import MvsinkResponse, response
+from dbt.adapters.mvsink.shard import SchemaMismatch, ShardClient, ShardError, ShardState, WriteHandle
+from dbt.adapters.mvsink.sink import (
+    Assertion,
+    Column,
+    Driver,
+    EngineError,
+    OnError,
+    Outcome,
+    ReservedColumn,
+    SinkError,
+    SinkRequest,
+    UnknownColumn,
+    arrow_schema,
+    faults,
+    not_null,
+    parse_type,
+)
+
+if TYPE_CHECKING:
+    from dbt.adapters.mvsink.impl import MvsinkAdapter
+    from dbt.adapters.mvsink.relation import MvsinkRelation
+
+logger = AdapterLogger("mvsink")
+NOW = re.compile(r"timestamp_millis\(\d+L?\) /\* mv_now \*/")
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """What concerns the whole run. ``time`` is `T` in ms; ``target`` the profile target's name."""
+
+    id: str
+    time: int
+    target: str
+    project: str
+    read_only: bool = False
+    full_refresh: bool = False
+    empty: bool = False
+
+
+@dataclass
+class MaintainedRun:
+    """One run of one model; lives for as long as its materialization."""
+
+    adapter: MvsinkAdapter
+    relation: MvsinkRelation
+    node: Mapping[str, Any]
+    query: str
+    options: ModelOptions
+    invocation: Invocation
+    current: PublishedView | None
+    columns: tuple[Column, ...] = ()
+    handle: WriteHandle | None = None
+    outcome: Outcome | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.model = f"{self.relation.schema}.{self.relation.identifier}"
+        self.engine = AdapterEngine(self.adapter, self.model)
+
+    @property
+    def read_only(self) -> bool:
+        """Of the model's config, the profile, or the invocation."""
+        return self.options.read_only or self.invocation.read_only
+
+    def check(self) -> None:
+        """Everything that needs no shard: columns, types, self-reference, configs' columns."""
+        if reads(self.query, str(self.relation.schema), str(self.relation.identifier)):
+            raise ReadsItself(self.model)
+        found = nondeterministic_functions(NOW.sub("mv_now", self.query))
+        if found:
+            logger.warning(
+                f"{self.model} uses {listed(found)}, which differ from run to run: every run will find everything changed. "
+                "Use {{ mv_now() }} for the run's time"
+            )
+        self.columns = tuple(
+            Column(name, parse_type(text, name)) for name, text in self.engine.columns(self.query)
+        )
+        for column in self.columns:
+            if column.name.lower().startswith("_mv_"):
+                raise ReservedColumn(column.name)
+        names = [column.name for column in self.columns]
+        for name in self.options.assert_not_null:
+            if name not in names:
+                raise UnknownColumn("assert_not_null", name, names)
+
+    def open(self, uri: str, storage_options: Mapping[str, str] | None) -> WriteHandle:
+        """Open the shard, create it if it is not there, and make sure it is this model's."""
+        client = ShardClient(dict(storage_options) if storage_options else None)
+        self.handle = open_or_create(client, uri, arrow_schema(self.columns), f"mv_sink({self.model})")
+        self._own(self.handle, self.handle.state())
+        return self.handle
+
+    def run(self) -> None:
+        """Bring the shard up to the run's time, or in read-only mode tell what that would write."""
+        assert self.handle is not None
+        request = SinkRequest(
+            model=self.model,
+            query=self.query,
+            columns=self.columns,
+            time=self.invocation.time,
+            clock=int(time.time() * 1000),
+            retain_history=self.options.retain_history,
+            assertions=self._assertions(),
+            on_query_error=self.options.on_error or OnError.FAIL,
+            on_schema_change=self.options.on_schema_change,
+            read_only=self.read_only,
+            full_refresh=self.invocation.full_refresh,
+            invocation_id=self.invocation.id,
+        )
+        driver = Driver(request, self.handle, self.engine)
+        self.outcome = driver.run()
+        for warning in self.outcome.warnings:
+            logger.warning(f"{self.model}: {warning}")
+
+    def publish(self, docs: Docs) -> None:
+        """Make the view show the shard, unless it already does."""
+        assert self.handle is not None
+        if is_current(self.current, self.handle.state(), docs):
+            return
+        order = [column.name for column in self.columns]
+        publish(self.engine, str(self.relation), self.handle, self.current, docs, order)
+        faults.reach("view published")
+        if self.outcome is not None and self.outcome.counts.nothing:
+            self.notes.append("view republished")
+
+    def close(self) -> None:
+        """Give up the handle and whatever it staged."""
+        if self.handle is not None:
+            self.handle.expire()
+
+    def result(self) -> MvsinkResponse:
+        """dbt's response."""
+        if self.outcome is None:
+            return MvsinkResponse(_message="; ".join(("empty: checked, nothing written", *self.notes)), code="none")
+        result = response(self.outcome, tuple(self.notes))
+        if self.read_only:
+            logger.warning(f"{self.model}: {result}")
+        return result
+
+    def _assertions(self) -> tuple[Assertion, ...]:
+        """`assert_not_null` and the contract's `not_null` and `check` constraints."""
+        record = self.options.on_error is not OnError.FAIL
+        asserted = [not_null(name, fails=not record) for name in self.options.assert_not_null]
+        strict = self.options.on_error is not OnError.RECORD
+        return (*asserted, *contract_assertions(self.node, fails=strict))
+
+    def _own(self, handle: WriteHandle, state: ShardState) -> None:
+        """Keep owner and definition in the shard; refuse another owner's."""
+        me = {
+            "project": self.invocation.project,
+            "unique_id": str(self.node["unique_id"]),
+            "target": self.invocation.target,
+        }
+        definition = {"sql": NOW.sub("mv_now()", self.query)}
+        wanted = {"owner": json.dumps(me, sort_keys=True), "definition": json.dumps(definition, sort_keys=True)}
+        held = state.properties
+        if "owner" in held and held["owner"] != wanted["owner"] and not state.dropped and not self.options.adopt:
+            raise OwnedByAnother(self.model, handle.uri, _owner(json.loads(held["owner"])), _owner(me))
+        if "definition" in held and held["definition"] != wanted["definition"]:
+            self._definition_changed()
+        changed = {key: value for key, value in wanted.items() if held.get(key) != value}
+        if changed and not self.read_only:
+            handle.set_properties(changed)
+
+    def _definition_changed(self) -> None:
+        policy = self.options.on_configuration_change
+        if policy == "fail":
+            raise ConfigurationChanged(self.model, "query")
+        if policy == "continue":
+            logger.warning(f"{self.model}: query changed; takes effect at this run")
+
+
+def contract_assertions(node: Mapping[str, Any], *, fails: bool) -> tuple[Assertion, ...]:
+    """The enforced constraints of a model with a contract: `not_null` and `check`."""
+    if not (node.get("config") or {}).get("contract", {}).get("enforced"):
+        return ()
+    assertions: list[Assertion] = []
+    for column in (node.get("columns") or {}).values():
+        for constraint in column.get("constraints") or []:
+            assertions += _assertions_of(constraint, [column["name"]], fails)
+    for constraint in node.get("constraints") or []:
+        assertions += _assertions_of(constraint, constraint.get("columns") or [], fails)
+    return tuple(assertions)
+
+
+def _assertions_of(constraint: Mapping[str, Any], columns: list[str], fails: bool) -> list[Assertion]:
+    kind = str(getattr(constraint["type"], "value", constraint["type"]))
+    if kind == "not_null":
+        return [not_null(column, fails=fails) for column in columns]
+    if kind == "check" and constraint.get("expression"):
+        expression = str(constraint["expression"])
+        name = constraint.get("name") or expression
+        return [Assertion(f"not ({expression}\n)", f"check constraint {name} is violated: {expression}", fails)]
+    return []
+
+
+def _owner(owner: Mapping[str, str]) -> str:
+    return f"{owner['unique_id']} of project {owner['project']}, target {owner['target']}"
+
+
+def translate(model: str, error: Exception) -> DbtRuntimeError:
+    """An error of the lower layers as dbt's, with the model's name in front."""
+    if isinstance(error, EngineError) and isinstance(error.__cause__, DbtRuntimeError):
+        return error.__cause__
+    return MvsinkError(f"{model}: {error}")
+
+
+LOWER_ERRORS = (SinkError, ShardError)
+
+
+def open_or_create(client: ShardClient, uri: str, schema: pa.Schema, purpose: str) -> WriteHandle:
+    """A writer of the shard whatever its columns are; created with ``schema`` if it is not there."""
+    if client.exists(uri):
+        return WriteHandle.from_read(client.open_reader(uri), purpose)
+    try:
+        return client.open_writer(uri, schema, purpose)
+    except SchemaMismatch:  # created by another run in between, with other columns
+        return WriteHandle.from_read(client.open_reader(uri), purpose)
+
+
+def prepared_query(query: str) -> str:
+    """The compiled SQL as it is spliced."""
+    return without_end(query)

@@ -1,0 +1,149 @@
+"""The adapter's methods that macros call for maintained models. The work is in `maintained` and below it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, cast
+
+from dbt.adapters.base.meta import available
+from dbt.adapters.events.logging import AdapterLogger
+
+from dbt.adapters.mvsink.durations import parse_time
+from dbt.adapters.mvsink.exceptions import InvalidRunTime
+from dbt.adapters.mvsink.maintained import (
+    LOWER_ERRORS,
+    Invocation,
+    MaintainedRun,
+    prepared_query,
+    translate,
+)
+from dbt.adapters.mvsink.options import ModelOptions
+from dbt.adapters.mvsink.publish import Docs, PublishedView, read_published
+from dbt.adapters.mvsink.engine import AdapterEngine
+from dbt.adapters.mvsink.response import MvsinkResponse
+from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
+
+if TYPE_CHECKING:
+    from dbt.adapters.mvsink.impl import MvsinkAdapter
+    from dbt.adapters.mvsink.relation import MvsinkRelation
+
+logger = AdapterLogger("mvsink")
+RUN_TIME_VARIABLE = "MVSINK_RUN_TIME"
+AHEAD = 60_000  # ms
+
+
+class MaintainedAdapter:
+    """Mixed into the adapter. Every error of a lower layer leaves as dbt's own, with the model's name."""
+
+    @available.parse(lambda *_, **__: 0)
+    def mv_time(self, given: Any, started: datetime) -> int:
+        """The run's logical time in ms: a var, `MVSINK_RUN_TIME`, or the invocation's start."""
+        environment = os.environ.get(RUN_TIME_VARIABLE)
+        for source, value in (("run_time", given), (RUN_TIME_VARIABLE, environment)):
+            if value is not None and value != "":
+                parsed = parse_time(value)
+                if parsed is None:
+                    raise InvalidRunTime(source, value)
+                return parsed
+        return int(started.timestamp() * 1000)
+
+    @available.parse_none
+    def mv_prepare(
+        self,
+        node: Mapping[str, Any],
+        relation: MvsinkRelation,
+        existing: MvsinkRelation | None,
+        query: str,
+        invocation: Mapping[str, Any],
+    ) -> MaintainedRun:
+        """Check a model and open its shard; nothing is written but a shard that is not there yet."""
+        model = f"{relation.schema}.{relation.identifier}"
+        options = ModelOptions.parse(model, node["config"])
+        run = MaintainedRun(
+            adapter=cast("MvsinkAdapter", self),
+            relation=relation,
+            node=node,
+            query=prepared_query(query),
+            options=options,
+            invocation=Invocation(**invocation),
+            current=self._published(relation, existing),
+        )
+        self._warn_of_the_clock(run)
+        return run
+
+    @available.parse_none
+    def mv_run(self, run: MaintainedRun) -> None:
+        """Bring the shard up to date; `--empty` only checks and creates."""
+        try:
+            run.check()
+            run.open(self._shard_uri(run), self._storage_options())
+            if not run.invocation.empty:
+                run.run()
+        except LOWER_ERRORS as error:
+            run.close()
+            raise translate(run.model, error) from error
+        except BaseException:
+            run.close()
+            raise
+
+    @available.parse_none
+    def mv_publish(self, run: MaintainedRun, docs: Mapping[str, Any]) -> None:
+        """Make the view show the shard."""
+        try:
+            run.publish(Docs(**docs))
+        except LOWER_ERRORS as error:
+            run.close()
+            raise translate(run.model, error) from error
+
+    @available.parse_none
+    def mv_finish(self, run: MaintainedRun) -> MvsinkResponse:
+        """Give up the handle; dbt's response."""
+        run.close()
+        return run.result()
+
+    @available.parse_none
+    def mv_mark_dropped(self, relation: MvsinkRelation) -> None:
+        """If ``relation`` is a published shard, mark the shard dropped; its files live on for the grace period."""
+        published = self._published(relation, relation)
+        if published is None:
+            return
+        try:
+            reader = ShardClient(self._storage_options()).open_reader(published.uri)
+            with WriteHandle.from_read(reader, "drop") as handle:
+                handle.mark_dropped(int(time.time() * 1000))
+        except LOWER_ERRORS as error:
+            logger.warning(f"{relation}: its shard {published.uri} could not be marked dropped: {error}")
+
+    @available.parse_none
+    def mv_is_shard(self, relation: MvsinkRelation) -> bool:
+        """Is this relation a published shard?"""
+        return self._published(relation, relation) is not None
+
+    def _published(self, relation: MvsinkRelation, existing: MvsinkRelation | None) -> PublishedView | None:
+        if existing is None or not existing.is_view:
+            return None
+        engine = AdapterEngine(cast("MvsinkAdapter", self), f"{relation.schema}.{relation.identifier}")
+        return read_published(engine, str(relation))
+
+    def _shard_uri(self, run: MaintainedRun) -> str:
+        """Where the view says its shard is; for a new one, below `shard_root`."""
+        if run.current is not None:
+            return run.current.uri
+        root = str(self._credentials().shard_root).rstrip("/")
+        return f"{root}/{run.relation.schema}/{run.relation.identifier}"
+
+    def _storage_options(self) -> dict[str, str] | None:
+        options = self._credentials().storage_options
+        return dict(options) if options else None
+
+    def _credentials(self) -> Any:
+        return cast("MvsinkAdapter", self).config.credentials
+
+    @staticmethod
+    def _warn_of_the_clock(run: MaintainedRun) -> None:
+        ahead = run.invocation.time - int(time.time() * 1000)
+        if ahead > AHEAD:
+            logger.warning(f"{run.model}: run_time is {ahead // 1000} s ahead of the clock")

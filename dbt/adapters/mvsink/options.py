@@ -1,0 +1,151 @@
+"""A model's configs, checked whole before any SQL runs.
+
+`ModelOptions.parse` reads what dbt gives (a mapping of whatever people wrote) once, into values; nothing behind it
+sees raw configs. Every refusal names the model, the option, what was given and what is allowed.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dbt.adapters.mvsink.durations import INTERVAL_UNITS, parse_interval
+from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
+from dbt.adapters.mvsink.sink import OnError, OnSchemaChange
+
+OWN_KEYS = (
+    "refresh",
+    "retain_history",
+    "assert_not_null",
+    "on_error",
+    "read_only",
+    "on_schema_change",
+    "on_configuration_change",
+    "adopt",
+)
+LATER = {
+    "audit": "a publish gate comes in a later release",
+    "max_change": "a publish gate comes in a later release",
+    "up_to": "stopping a sink at a frontier is not offered",
+}
+RENAMED = ("refresh_interval", "schedule", "target_lag")
+IGNORED_WITH_WARNING = ("partition_by", "clustered_by", "buckets", "unique_key", "incremental_strategy")
+DAY = 86_400_000
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """The configs of a `self_correcting_mv`; times in ms."""
+
+    retain_history: int
+    assert_not_null: tuple[str, ...]
+    on_error: OnError | None  # None: not given, the default depends on the kind of error
+    on_schema_change: OnSchemaChange
+    on_configuration_change: str
+    read_only: bool
+    adopt: bool
+    ignored: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, model: str, config: Mapping[str, Any]) -> ModelOptions:
+        """Raises `InvalidOption` or `OptionNotOffered` for the first config that cannot be."""
+        _refuse(model, config)
+        return cls(
+            retain_history=_interval(model, "retain_history", config.get("retain_history"), DAY),
+            assert_not_null=_columns(model, "assert_not_null", config.get("assert_not_null")),
+            on_error=_on_error(model, config.get("on_error")),
+            on_schema_change=_on_schema_change(model, config.get("on_schema_change")),
+            on_configuration_change=_choice(
+                model,
+                "on_configuration_change",
+                config.get("on_configuration_change") or "apply",
+                ("apply", "continue", "fail"),
+            ),
+            read_only=_boolean(model, "read_only", config.get("read_only")),
+            adopt=_boolean(model, "adopt", config.get("adopt")),
+            ignored=tuple(key for key in IGNORED_WITH_WARNING if config.get(key)),
+        )
+
+
+def _refuse(model: str, config: Mapping[str, Any]) -> None:
+    for key in RENAMED:
+        if config.get(key) is not None:
+            raise InvalidOption(model, key, config[key], "`refresh`; there is no such config")
+    for key, reason in LATER.items():
+        if config.get(key) is not None:
+            raise OptionNotOffered(model, key, config[key], reason)
+    known = (*OWN_KEYS, *LATER)
+    for key in config:
+        if key not in known and (near := _misspelled(key)):
+            raise InvalidOption(model, key, config[key], f"did you mean `{near}`? There is no such config")
+    refresh = _bare(config.get("refresh"))
+    if refresh not in (None, "on_commit"):
+        raise OptionNotOffered(
+            model, "refresh", config["refresh"], "schedules come in a later release; only 'on_commit' is accepted for now"
+        )
+
+
+def _bare(refresh: Any) -> Any:
+    """`refresh` as one text, where it is a list of one text."""
+    if isinstance(refresh, (list, tuple)) and len(refresh) == 1:
+        return refresh[0]
+    return refresh
+
+
+def _misspelled(key: str) -> str:
+    """Our key that ``key`` is within two letters of; empty if none. Short keys that only look alike are left alone."""
+    for own in OWN_KEYS:
+        if key != own and len(key) > 4 and abs(len(key) - len(own)) <= 2 and _distance(key, own) <= 2:
+            return own
+    return ""
+
+
+def _distance(a: str, b: str) -> int:
+    """How many letters must be changed, added or dropped (an upper bound, by longest matching blocks)."""
+    matched = sum(block.size for block in difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks())
+    return max(len(a), len(b)) - matched
+
+
+def _interval(model: str, option: str, given: Any, default: int) -> int:
+    if given is None:
+        return default
+    parsed = parse_interval(given)
+    if parsed is None or parsed < 1000:
+        raise InvalidOption(model, option, given, f"an interval of at least '1 second' in {INTERVAL_UNITS}, like '1 day'")
+    return parsed
+
+
+def _columns(model: str, option: str, given: Any) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise InvalidOption(model, option, given, "a column's name or a list of columns' names")
+    return tuple(names)
+
+
+def _choice(model: str, option: str, given: Any, allowed: Sequence[str]) -> str:
+    if given not in allowed:
+        raise InvalidOption(model, option, given, ", ".join(repr(value) for value in allowed))
+    return str(given)
+
+
+def _on_error(model: str, given: Any) -> OnError | None:
+    return None if given is None else OnError(_choice(model, "on_error", given, [value.value for value in OnError]))
+
+
+def _on_schema_change(model: str, given: Any) -> OnSchemaChange:
+    if given in (None, "ignore"):  # dbt fills in `ignore` where nothing was given
+        return OnSchemaChange.SYNC_ALL_COLUMNS
+    allowed = [value.value for value in OnSchemaChange]
+    return OnSchemaChange(_choice(model, "on_schema_change", given, allowed))
+
+
+def _boolean(model: str, option: str, given: Any) -> bool:
+    if given is None:
+        return False
+    if isinstance(given, bool):
+        return given
+    raise InvalidOption(model, option, given, "true or false")

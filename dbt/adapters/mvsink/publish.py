@@ -1,0 +1,148 @@
+"""Publishing: `schema.model` as a view over the shard's live files.
+
+One function, `publish`, for runs and maintenance alike. It keeps what people put on the view (comments, properties), overlays
+what dbt gives, and writes everything in one `CREATE OR REPLACE VIEW`, which alone would lose all of it.
+
+The view carries the log version it shows. Two runs may finish in the opposite order of their commits, so whoever publishes looks at
+the log again afterwards, and publishes again if the files have changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dbt.adapters.mvsink.shard import Antichain, ReadHandle, ShardState, WriteHandle
+from dbt.adapters.mvsink.sink import Engine, Layout, layout, sql, view_query
+
+URI, SHARD_ID, VERSION, FILES = "mvsink.shard_uri", "mvsink.shard_id", "mvsink.version", "mvsink.files"
+OWN = (URI, SHARD_ID, VERSION, FILES)
+HIVE = ("transient_lastDdlTime", "comment")  # kept by the metastore itself, or written elsewhere in the statement
+MOST_ROUNDS = 100
+
+
+@dataclass(frozen=True)
+class PublishedView:
+    """What stands in the catalog: our properties, and what others put on the view."""
+
+    uri: str
+    shard_id: str
+    version: int
+    files: str
+    comment: str = ""
+    column_comments: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Docs:
+    """What dbt wants on the view; None where `persist_docs` does not ask for it."""
+
+    comment: str | None = None
+    column_comments: Mapping[str, str] | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_published(engine: Engine, relation: str) -> PublishedView | None:
+    """The published view of that name, or None if what stands there is not one of ours."""
+    rows = engine.query(f"show tblproperties {relation}", "catalog")
+    properties = {str(row[0]): str(row[1]) for row in rows}
+    if URI not in properties or SHARD_ID not in properties:
+        return None
+    comment, comments, in_columns = "", {}, True
+    for name, value, note in ((str(r[0]), r[1], r[2]) for r in engine.query(f"describe extended {relation}", "catalog")):
+        if not name or name.startswith("#"):
+            in_columns = False
+        elif in_columns and note:
+            comments[name] = str(note)
+        elif name == "Comment":
+            comment = str(value)
+    others = {k: v for k, v in properties.items() if k not in OWN and k not in HIVE and not k.startswith("view.")}
+    return PublishedView(
+        uri=properties[URI],
+        shard_id=properties[SHARD_ID],
+        version=int(properties.get(VERSION, "-1")),
+        files=properties.get(FILES, ""),
+        comment=comment,
+        column_comments=comments,
+        properties=others,
+    )
+
+
+def publish(
+    engine: Engine,
+    relation: str,
+    handle: WriteHandle | ReadHandle,
+    current: PublishedView | None,
+    docs: Docs,
+    order: Sequence[str] = (),
+) -> ShardState:
+    """Make the view show the newest version of the shard, and return that version.
+
+    ``relation`` is quoted already. ``order`` is the model's order of columns; the shard's own where it is empty.
+    """
+    for _ in range(MOST_ROUNDS):
+        state = handle.state()
+        engine.execute(view_statement(relation, handle, state, current, docs, order), "publish")
+        if fingerprint(handle.state()) == fingerprint(state):
+            return state
+    raise RuntimeError(f"{relation}: the shard's files changed {MOST_ROUNDS} times while its view was being published")
+
+
+def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> bool:
+    """Does the view show just these files, with what dbt wants on it?"""
+    if view is None or view.files != fingerprint(state) or view.shard_id != str(state.shard_id):
+        return False
+    wanted = {name: text for name, text in (docs.column_comments or {}).items() if text}
+    return (
+        (docs.comment is None or docs.comment == view.comment)
+        and all(view.column_comments.get(name) == text for name, text in wanted.items())
+        and all(view.properties.get(name) == value for name, value in docs.properties.items())
+    )
+
+
+def fingerprint(state: ShardState) -> str:
+    """A short name for what the view shows: files, columns, and whether a run has written at all."""
+    what = [str(state.generation), str(state.schema), str(state.upper == Antichain.of(0))]
+    what += sorted(file.path for file in state.files)
+    return hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
+
+
+def view_statement(
+    relation: str,
+    handle: WriteHandle | ReadHandle,
+    state: ShardState,
+    current: PublishedView | None,
+    docs: Docs,
+    order: Sequence[str],
+) -> str:
+    """The whole `CREATE OR REPLACE VIEW` for one version."""
+    parts = layout(state, handle.uri, handle.files_in, handle.column_names)
+    names = list(order) if sorted(order) == sorted(parts.names) else list(parts.names)
+    comments = dict(current.column_comments) if current else {}
+    comments.update({name: text for name, text in (docs.column_comments or {}).items() if text})
+    columns = ", ".join(_column(name, comments.get(name, "")) for name in names)
+    comment = docs.comment if docs.comment is not None else (current.comment if current else "")
+    properties = {**(current.properties if current else {}), **docs.properties, **_own(handle.uri, state)}
+    listed = ", ".join(f"{sql.text(key)} = {sql.text(value)}" for key, value in properties.items())
+    return (
+        f"create or replace view {relation} ({columns})\n"
+        + (f"comment {sql.text(comment)}\n" if comment else "")
+        + f"tblproperties ({listed})\nas\n{_query(parts, names, state)}"
+    )
+
+
+def _query(parts: Layout, names: Sequence[str], state: ShardState) -> str:
+    query = view_query(parts, refreshed=state.upper != Antichain.of(0))
+    if list(names) == list(parts.names):
+        return query
+    return f"select {sql.columns(names)} from (\n{query}\n)"
+
+
+def _column(name: str, comment: str) -> str:
+    return sql.identifier(name) + (f" comment {sql.text(comment)}" if comment else "")
+
+
+def _own(uri: str, state: ShardState) -> dict[str, str]:
+    return {URI: uri, SHARD_ID: str(state.shard_id), VERSION: str(state.version), FILES: fingerprint(state)}

@@ -1,0 +1,81 @@
+"""The shard layer: durable time-varying collections.
+
+```
+   WriteHandle ----stages----> batches/<id>/part-*.parquet      (outside the log, invisible)
+        |                                |
+        +--compare-and-append----> _delta_log/N.json            (one commit: files, upper, since, progress)
+                                         |
+   ReadHandle  <------snapshot, updates, listen, files----------+
+```
+
+A shard holds *updates* ``(row, time, diff)``. `upper` is its write frontier: all times not beyond it are final. `since` is its read
+frontier: history before it may have been compacted away. Reads are exact for ``since <= as_of < upper``.
+
+Invariants:
+
+- Only a new generation lets `upper` fall; `since` never goes back and never passes `upper`.
+- Of two writers with the same expected upper one wins; the other gets `UpperMismatch` and has changed nothing.
+- An update at a time before `upper` never changes, except by compaction, which changes no readable collection.
+- Nothing staged is visible before its commit, and nothing is deleted before it is known that its commit did not happen.
+
+The layer knows no SQL engine and no dbt. Decisions are pure (`state`), retries are `machine`'s, Delta is `delta`'s.
+"""
+
+from dbt.adapters.mvsink.shard.batch import Batch, BatchBuilder
+from dbt.adapters.mvsink.shard.client import ShardClient
+from dbt.adapters.mvsink.shard.errors import (
+    Conflict,
+    FilesChanged,
+    InvalidUsage,
+    SchemaMismatch,
+    ShardError,
+    ShardReplaced,
+    StorageError,
+    UpperMismatch,
+)
+from dbt.adapters.mvsink.shard.frontier import LARGEST_TIME, Antichain
+from dbt.adapters.mvsink.shard.maintenance import checkpoint, collect_garbage, compact_with_pyarrow
+from dbt.adapters.mvsink.shard.read import ReadHandle
+from dbt.adapters.mvsink.shard.state import (
+    CommitNote,
+    CompactionPlan,
+    DataFile,
+    Maintenance,
+    ShardState,
+    compaction_due,
+)
+from dbt.adapters.mvsink.shard.storage import Commit, MemoryStorage, Storage
+from dbt.adapters.mvsink.shard.write import AppendResult, CompactionResult, StagedDirectory, WriteHandle
+
+__all__ = [
+    "LARGEST_TIME",
+    "Antichain",
+    "AppendResult",
+    "Batch",
+    "BatchBuilder",
+    "Commit",
+    "CommitNote",
+    "CompactionPlan",
+    "CompactionResult",
+    "Conflict",
+    "DataFile",
+    "FilesChanged",
+    "InvalidUsage",
+    "Maintenance",
+    "MemoryStorage",
+    "ReadHandle",
+    "SchemaMismatch",
+    "ShardClient",
+    "ShardError",
+    "ShardReplaced",
+    "ShardState",
+    "StagedDirectory",
+    "Storage",
+    "StorageError",
+    "UpperMismatch",
+    "WriteHandle",
+    "checkpoint",
+    "collect_garbage",
+    "compact_with_pyarrow",
+    "compaction_due",
+]

@@ -1,0 +1,226 @@
+"""Batches: updates staged outside the log, with a description ``[lower, upper)``.
+
+A batch is owned by one handle at a time. It ends consumed (appended), deleted, or handed over (`to_transmittable`); any use
+after that is `InvalidUsage`.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import warnings
+import weakref
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dbt.adapters.mvsink.shard.errors import InvalidUsage
+from dbt.adapters.mvsink.shard.frontier import Antichain
+from dbt.adapters.mvsink.shard.state import BATCHES, FORMAT_VERSION, DataFile, check_bounds
+from dbt.adapters.mvsink.shard.storage import PartWriter, Storage, fresh_batch_id, part_path
+from dbt.adapters.mvsink.shard.updates import (
+    Updates,
+    batches_of,
+    check_times,
+    consolidate,
+    normalize,
+    physical_schema,
+)
+
+if TYPE_CHECKING:
+    from dbt.adapters.mvsink.shard.write import WriteHandle
+
+log = logging.getLogger("mvsink.shard")
+PART_BYTES = 128 * 2**20
+
+
+class BatchState(enum.Enum):
+    """What became of a batch."""
+
+    STAGED = "staged"
+    CONSUMED = "consumed"
+    DELETED = "deleted"
+    SPENT = "handed over"
+
+
+class Batch:
+    """Staged updates. ``rows`` and ``bytes`` count what is on storage."""
+
+    def __init__(self, storage: Storage, shard_id: str, files: tuple[DataFile, ...], lower: Antichain, upper: Antichain):
+        self.storage = storage
+        self.shard_id = shard_id
+        self.files = files
+        self.lower = lower
+        self.upper = upper
+        self.state = BatchState.STAGED
+        self._finalizer = weakref.finalize(self, _abandoned, tuple(file.path for file in files))
+        self._finalizer.atexit = False
+        if not files:
+            self._finalizer.detach()
+
+    @property
+    def rows(self) -> int:
+        """How many updates are staged."""
+        return sum(file.rows or 0 for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes are staged."""
+        return sum(file.size for file in self.files)
+
+    def require_staged(self) -> None:
+        """Raises `InvalidUsage` unless the batch can still be used."""
+        if self.state is not BatchState.STAGED:
+            raise InvalidUsage(f"the batch [{self.lower!r}, {self.upper!r}) was {self.state.value}; it cannot be used any more")
+
+    def end(self, state: BatchState) -> None:
+        """Give up the files without touching them."""
+        self.state = state
+        self._finalizer.detach()
+
+    def delete(self) -> None:
+        """Remove the staged files; harmless the second time. `InvalidUsage` if the batch was appended or handed over."""
+        if self.state is BatchState.DELETED:
+            return
+        self.require_staged()
+        self.end(BatchState.DELETED)
+        for directory in {file.path.rsplit("/", 1)[0] for file in self.files}:
+            self.storage.delete_directory(directory)
+
+    def to_transmittable(self) -> dict[str, Any]:
+        """A JSON-safe description that another process turns back into a batch. This object is spent."""
+        self.require_staged()
+        self.end(BatchState.SPENT)
+        return {
+            "format_version": FORMAT_VERSION,
+            "shard_id": self.shard_id,
+            "lower": self.lower.stored(),
+            "upper": self.upper.stored(),
+            "files": [asdict(file) for file in self.files],
+        }
+
+
+def batch_from(storage: Storage, shard_id: str, described: Mapping[str, Any]) -> Batch:
+    """The inverse of `Batch.to_transmittable`. A newer format version is refused, an older one noted."""
+    version = described.get("format_version")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise InvalidUsage(f"the batch has format version {version!r}; this release takes up to {FORMAT_VERSION}: upgrade it")
+    if version < FORMAT_VERSION:
+        log.info("a batch of the older format version %d is taken (this release writes %d)", version, FORMAT_VERSION)
+    files = tuple(DataFile(**file) for file in described["files"])
+    return Batch(
+        storage,
+        str(described["shard_id"]),
+        files,
+        Antichain.of(described["lower"]),
+        Antichain.of(described["upper"]),
+    )
+
+
+class BatchBuilder:
+    """Takes record batches one by one, in memory bounded by one of them, whatever the total."""
+
+    def __init__(self, handle: WriteHandle, lower: Antichain, part_bytes: int = PART_BYTES):
+        self.handle = handle
+        self.lower = lower
+        self.part_bytes = part_bytes
+        self.batch_id = fresh_batch_id()
+        self.files: list[DataFile] = []
+        self.part: PartWriter | None = None
+        self.least: int | None = None
+        self.greatest: int | None = None
+        self.finished = False
+
+    def add(self, updates: Updates) -> BatchBuilder:
+        """Stage more updates. `InvalidUsage` for a time before ``lower``, naming it."""
+        if self.finished:
+            raise InvalidUsage("the builder was finished; it takes no more updates")
+        storage = self.handle.storage
+        for given in batches_of(updates):
+            table = consolidate(normalize(given, self.handle.schema, storage.uri))
+            if table.num_rows == 0:
+                continue
+            check_times(table, self.lower, Antichain.empty())
+            if self.part is None:
+                path = part_path(self.batch_id, len(self.files))
+                self.part = storage.write_part(path, physical_schema(self.handle.schema))
+            self.part.write(table)
+            if self.part.size >= self.part_bytes:
+                self._roll()
+        return self
+
+    def finish(self, upper: Antichain) -> Batch:
+        """The batch ``[lower, upper)``. `InvalidUsage` for a time at or beyond ``upper``: then nothing stays staged."""
+        if self.finished:
+            raise InvalidUsage("the builder was finished already")
+        self._roll()
+        self.finished = True
+        batch = Batch(self.handle.storage, str(self.handle.shard_id), tuple(self.files), self.lower, upper)
+        try:
+            check_bounds(self.lower, upper, empty=not self.files)
+            check_files(batch.files, self.lower, upper)
+        except InvalidUsage:
+            batch.delete()
+            raise
+        return self.handle.track(batch)
+
+    def abandon(self) -> None:
+        """Remove what was staged so far."""
+        self._roll()
+        self.finished = True
+        self.handle.storage.delete_directory(f"{BATCHES}/{self.batch_id}")
+
+    def _roll(self) -> None:
+        if self.part is not None:
+            self.files.append(self.part.close())
+            self.part = None
+
+
+def check_files(files: tuple[DataFile, ...], lower: Antichain, upper: Antichain) -> None:
+    """Rule 1 on the files' statistics."""
+    for file in files:
+        for time in (file.min_time, file.max_time):
+            beyond = upper.as_option()
+            if time is None or time < lower.stored() or (beyond is not None and time >= beyond):
+                raise InvalidUsage(f"time {time} of an update is outside the batch's bounds [{lower!r}, {upper!r})")
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A part of a batch that has been narrowed to other bounds."""
+
+    batch_id: str
+    files: tuple[DataFile, ...]
+
+
+def cut(storage: Storage, schema: pa.Schema, batch: Batch, lower: Antichain, upper: Antichain) -> Cut | None:
+    """Rule 2: the batch's updates with ``lower <= time < upper``, rewritten where a part straddles a bound.
+
+    None if no part does and none falls outside: then the batch's own files are right as they are.
+    """
+    from dbt.adapters.mvsink.shard.updates import between
+
+    if all(_inside(file, lower, upper) for file in batch.files):
+        return None
+    batch_id, files = fresh_batch_id(), []
+    for file in batch.files:
+        # Whole parts are copied too: a directory holds exactly the files of its commit.
+        table = between(storage.read(file, physical_schema(schema)), lower, upper)
+        if table.num_rows:
+            part = storage.write_part(part_path(batch_id, len(files)), physical_schema(schema))
+            part.write(table)
+            files.append(part.close())
+    return Cut(batch_id, tuple(files))
+
+
+def _inside(file: DataFile, lower: Antichain, upper: Antichain) -> bool:
+    least, greatest = file.min_time, file.max_time
+    if least is None or greatest is None:
+        return False
+    return lower.less_equal_time(least) and (upper.is_empty() or greatest < upper.stored())
+
+
+def _abandoned(paths: tuple[str, ...]) -> None:
+    warnings.warn(f"a batch was never appended or deleted; {len(paths)} staged file(s) are left: {paths[0]}", ResourceWarning, stacklevel=2)

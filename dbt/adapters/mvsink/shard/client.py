@@ -1,0 +1,54 @@
+"""Opening shards."""
+
+from __future__ import annotations
+
+import secrets
+import time
+import uuid
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+
+from dbt.adapters.mvsink.shard import machine
+from dbt.adapters.mvsink.shard.delta import DeltaStorage
+from dbt.adapters.mvsink.shard.errors import SchemaMismatch
+from dbt.adapters.mvsink.shard.read import ReadHandle
+from dbt.adapters.mvsink.shard.state import schema_differences
+from dbt.adapters.mvsink.shard.storage import Storage
+from dbt.adapters.mvsink.shard.updates import check_data_schema
+from dbt.adapters.mvsink.shard.write import WriteHandle
+
+Locate = Callable[[str], Storage]
+
+
+class ShardClient:
+    """Opens shards. ``storage_options`` are the `deltalake` package's; ``locate`` gives another storage (tests)."""
+
+    def __init__(self, storage_options: Mapping[str, str] | None = None, locate: Locate | None = None):
+        self._locate = locate or (lambda uri: DeltaStorage(uri, storage_options))
+
+    def exists(self, uri: str) -> bool:
+        """Is there a shard at ``uri``?"""
+        return self._locate(uri).load() is not None
+
+    def open_writer(self, uri: str, schema: pa.Schema, purpose: str = "") -> WriteHandle:
+        """A writer; the shard is created if it is not there, and two that create it at once get the same one.
+
+        Raises `SchemaMismatch` if the shard's data columns are not those of ``schema``, `InvalidUsage` for a reserved name.
+        """
+        storage = self._locate(uri)
+        check_data_schema(schema)
+        state = storage.load()
+        if state is None:
+            # A salt of 62 bits: hashes cannot be aimed at, and its literal fits every engine's BIGINT.
+            storage.create(schema, uuid.uuid4(), secrets.randbits(62), int(time.time() * 1000))
+            state = machine.load(storage)
+        differences = schema_differences(state.schema, schema)
+        if differences:
+            raise SchemaMismatch(uri, differences)
+        return WriteHandle(storage, state, purpose)
+
+    def open_reader(self, uri: str) -> ReadHandle:
+        """A reader; `InvalidUsage` if there is no shard."""
+        storage = self._locate(uri)
+        return ReadHandle(storage, machine.load(storage))

@@ -1,0 +1,426 @@
+"""A shard as a Delta table: the log is the consensus, Parquet files under ``batches/`` are the blobs.
+
+This is the only module that commits to Delta. Every commit names its version (the loaded one + 1) and forbids the library any
+retry, so that the library never decides a conflict for us.
+
+| state | where |
+|---|---|
+| upper, since, generation, dropped | application transactions `mvsink.upper`, ...; they survive checkpoints and clean-up |
+| progress on inputs, holds of others | application transactions `mvsink.input:<id>`, `mvsink.hold:<id>` |
+| shard id, format version, salt, creation, owner, definition | table configuration `mvsink.*` |
+| who, when, why, and the append's token | commit metadata `mvsink`: needed by nothing but people, and by a writer that lost its reply |
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
+from deltalake.transaction import AddAction, RemoveAction
+
+from dbt.adapters.mvsink.shard.errors import (
+    InvalidUsage,
+    StorageError,
+    TransientError,
+    UnknownOutcome,
+    VersionTaken,
+)
+from dbt.adapters.mvsink.shard.frontier import Antichain
+from dbt.adapters.mvsink.shard.state import FORMAT_VERSION, Change, CommitNote, DataFile, ShardState
+from dbt.adapters.mvsink.shard.storage import Commit, PartWriter, StoredFile, with_schema
+from dbt.adapters.mvsink.shard.updates import DIFF, ERROR, HASH, META_SCHEMA, TIME, physical_schema
+
+PREFIX = "mvsink."
+FIXED = ("shard_id", "format_version", "salt", "created", "holders")
+NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+COUNTED = (TIME, DIFF, ERROR, HASH)
+
+
+class DeltaStorage:
+    """See `Storage`. ``storage_options`` are the `deltalake` package's, for object stores."""
+
+    def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None):
+        self.uri = uri.rstrip("/")
+        self.options = dict(storage_options) if storage_options else None
+        self._filesystem: pafs.FileSystem | None = None
+
+    # the log
+
+    def create(self, schema: pa.Schema, shard_id: uuid.UUID, salt: int, created: int) -> None:
+        configuration: dict[str, str | None] = {
+            PREFIX + "shard_id": str(shard_id),
+            PREFIX + "format_version": str(FORMAT_VERSION),
+            PREFIX + "salt": str(salt),
+            PREFIX + "created": str(created),
+            "delta.enableDeletionVectors": "false",
+        }
+        try:
+            DeltaTable.create(
+                self.uri,
+                schema=Schema.from_arrow(physical_schema(schema)),
+                configuration=configuration,
+                storage_options=self.options,
+                commit_properties=self._properties(Change(kind="create")),
+                raise_if_key_not_exists=False,
+            )
+        except (DeltaError, OSError) as error:
+            if self.load() is None:
+                raise StorageError(f"cannot create shard {self.uri}: {error}") from error
+
+    def load(self) -> ShardState | None:
+        table = self._table()
+        if table is None:
+            return None
+        configuration = table.metadata().configuration
+        own = {key[len(PREFIX) :]: value for key, value in configuration.items() if key.startswith(PREFIX)}
+        if "shard_id" not in own:
+            raise InvalidUsage(f"the Delta table at {self.uri} is no shard: it has no mvsink.shard_id")
+        version = int(own.get("format_version", "0"))
+        if version > FORMAT_VERSION:
+            raise InvalidUsage(
+                f"shard {self.uri} has format version {version}; this release reads up to {FORMAT_VERSION}: upgrade it"
+            )
+        schema = pa.schema(table.schema().to_arrow())
+        return ShardState(
+            version=table.version(),
+            shard_id=uuid.UUID(own["shard_id"]),
+            schema=pa.schema([field for field in schema if field.name not in META_SCHEMA.names]),
+            salt=int(own.get("salt", "0")),
+            since=Antichain.of(table.transaction_version(PREFIX + "since") or 0),
+            upper=Antichain.of(table.transaction_version(PREFIX + "upper") or 0),
+            generation=table.transaction_version(PREFIX + "generation") or 0,
+            format_version=version,
+            created=int(own.get("created", "0")),
+            dropped=table.transaction_version(PREFIX + "dropped") or None,
+            files=tuple(_live_files(table)),
+            holds=_holds(table, own),
+            properties={key: value for key, value in own.items() if key not in FIXED},
+        )
+
+    def commit(self, version: int, change: Change) -> None:
+        table = self._table()
+        if table is None or table.version() != version - 1:
+            raise VersionTaken(version)
+        properties = self._properties(change)
+        try:
+            if change.properties is not None:
+                settings = {PREFIX + key: value for key, value in change.properties.items()}
+                table.alter.set_table_properties(
+                    settings, raise_if_not_exists=False, commit_properties=properties, post_commithook_properties=NO_HOOKS
+                )
+                return
+            now = int(time.time() * 1000)
+            actions: list[AddAction | RemoveAction] = [_add(file, now, change.data_change) for file in change.adds]
+            if not change.remove_all:
+                actions += [RemoveAction(f.path, change.data_change, now, f.size, {}) for f in change.removes]
+            table.create_write_transaction(
+                actions,
+                "overwrite" if change.remove_all else "append",
+                table.schema() if change.schema is None else Schema.from_arrow(physical_schema(change.schema)),
+                partition_by=[],
+                commit_properties=properties,
+                post_commithook_properties=NO_HOOKS,
+            )
+        except CommitFailedError as error:
+            raise VersionTaken(version) from error
+        except (DeltaError, OSError) as error:
+            raise UnknownOutcome(str(error)) from error
+
+    def token_at(self, version: int) -> str | None:
+        text = self.read_text(f"_delta_log/{version:020d}.json")
+        if text is None:
+            return None
+        for line in text.splitlines():
+            action = json.loads(line)
+            if "commitInfo" in action:
+                return str(json.loads(action["commitInfo"].get("mvsink") or "{}").get("token", ""))
+        return ""
+
+    def history(self) -> list[Commit]:
+        commits = []
+        for file in self.list("_delta_log"):
+            name = file.path.rsplit("/", 1)[-1]
+            if name.endswith(".json") and name[:20].isdigit() and len(name) == 25:
+                text = self.read_text(file.path) or ""
+                infos = [json.loads(line)["commitInfo"] for line in text.splitlines() if '"commitInfo"' in line]
+                commits.append(_commit(int(name[:20]), infos[0] if infos else {}))
+        return sorted(commits, key=lambda commit: commit.version)
+
+    def checkpoint(self) -> None:
+        table = self._table()
+        if table is not None:
+            table.create_checkpoint()
+
+    def removed_files(self, before: int) -> list[str]:
+        live = {file.path for file in (self.load() or _no_state(self.uri)).files}
+        removed: list[str] = []
+        for file in self.list("_delta_log"):
+            if file.path.endswith(".json"):
+                for line in (self.read_text(file.path) or "").splitlines():
+                    remove = json.loads(line).get("remove")
+                    if remove and int(remove.get("deletionTimestamp") or 0) < before:
+                        removed.append(unquote(remove["path"]))
+        return [path for path in removed if path not in live]
+
+    # files
+
+    def write_part(self, path: str, schema: pa.Schema) -> PartWriter:
+        return _ParquetPart(self, path, schema)
+
+    def read(self, file: DataFile, schema: pa.Schema) -> pa.Table:
+        try:
+            with self.filesystem.open_input_file(self._at(file.path)) as source:
+                return with_schema(pq.read_table(source), schema)
+        except OSError as error:
+            raise StorageError(f"cannot read {file.path} of shard {self.uri}: {error}") from error
+
+    def describe(self, path: str) -> DataFile:
+        try:
+            with self.filesystem.open_input_file(self._at(path)) as source:
+                return _from_footer(path, source.size(), pq.ParquetFile(source).metadata)
+        except OSError as error:
+            raise StorageError(f"cannot read {path} of shard {self.uri}: {error}") from error
+
+    def column_names(self, file: DataFile) -> Sequence[str]:
+        try:
+            with self.filesystem.open_input_file(self._at(file.path)) as source:
+                return list(pq.read_schema(source).names)
+        except OSError as error:
+            raise StorageError(f"cannot read {file.path} of shard {self.uri}: {error}") from error
+
+    def list(self, directory: str) -> list[StoredFile]:
+        selector = pafs.FileSelector(self._at(directory), allow_not_found=True, recursive=True)
+        root = self._at("")
+        return [
+            StoredFile(
+                info.path[len(root) :].lstrip("/"),
+                info.size or 0,
+                (info.mtime_ns or 0) // 1_000_000,
+            )
+            for info in self.filesystem.get_file_info(selector)
+            if info.type == pafs.FileType.File
+        ]
+
+    def write_text(self, path: str, text: str) -> None:
+        self._make_parent(path)
+        with self.filesystem.open_output_stream(self._at(path)) as sink:
+            sink.write(text.encode())
+
+    def read_text(self, path: str) -> str | None:
+        try:
+            with self.filesystem.open_input_file(self._at(path)) as source:
+                return bytes(source.read()).decode()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if self.filesystem.get_file_info(self._at(path)).type == pafs.FileType.NotFound:
+                return None
+            raise StorageError(f"cannot read {path} of shard {self.uri}: {error}") from error
+
+    def delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            if self.filesystem.get_file_info(self._at(path)).type == pafs.FileType.File:
+                self.filesystem.delete_file(self._at(path))
+
+    def delete_directory(self, directory: str) -> None:
+        if self.filesystem.get_file_info(self._at(directory)).type == pafs.FileType.Directory:
+            self.filesystem.delete_dir(self._at(directory))
+        else:  # an object store has no directories
+            self.delete([file.path for file in self.list(directory)])
+
+    @property
+    def filesystem(self) -> pafs.FileSystem:
+        """Arrow's own for local paths, else the log's store, so that one set of options serves both."""
+        if self._filesystem is None:
+            if _local(self.uri) is not None:
+                self._filesystem = pafs.LocalFileSystem()
+            else:
+                self._filesystem = pafs.PyFileSystem(DeltaStorageHandler(self.uri, self.options))
+        return self._filesystem
+
+    def _at(self, path: str) -> str:
+        root = _local(self.uri)
+        return path if root is None else f"{root}/{path}".rstrip("/")
+
+    def _make_parent(self, path: str) -> None:
+        if _local(self.uri) is not None:
+            self.filesystem.create_dir(self._at(path).rsplit("/", 1)[0], recursive=True)
+
+    def _table(self) -> DeltaTable | None:
+        try:
+            return DeltaTable(self.uri, storage_options=self.options)
+        except TableNotFoundError:
+            return None
+        except (DeltaError, OSError) as error:
+            raise TransientError(f"cannot read the log of shard {self.uri}: {error}") from error
+
+    def _properties(self, change: Change) -> CommitProperties:
+        settings = {"upper": change.upper, "since": change.since}
+        transactions = {key: value.stored() for key, value in settings.items() if value is not None}
+        transactions |= {
+            key: value
+            for key, value in (("generation", change.generation), ("dropped", change.dropped))
+            if value is not None
+        }
+        transactions |= {f"input:{key}": value for key, value in change.inputs.items()}
+        transactions |= {f"hold:{key}": value for key, value in change.holds.items()}
+        return CommitProperties(
+            custom_metadata={"mvsink": json.dumps(_metadata(change))},
+            max_commit_retries=0,
+            app_transactions=[Transaction(PREFIX + key, value) for key, value in transactions.items()],
+        )
+
+
+class _ParquetPart:
+    def __init__(self, storage: DeltaStorage, path: str, schema: pa.Schema):
+        self.storage, self.path = storage, path
+        storage._make_parent(path)
+        self.sink = storage.filesystem.open_output_stream(storage._at(path))
+        self.writer = pq.ParquetWriter(self.sink, schema, compression="snappy")
+
+    @property
+    def size(self) -> int:
+        return int(self.sink.tell())
+
+    def write(self, batch: pa.Table) -> None:
+        self.writer.write_table(batch)
+
+    def close(self) -> DataFile:
+        self.writer.close()
+        self.sink.close()
+        return self.storage.describe(self.path)
+
+
+def _from_footer(path: str, size: int, metadata: pq.FileMetaData) -> DataFile:
+    """The description of a file from its footer. A count or bound that a row group lacks is None."""
+    names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+    nulls: dict[str, int | None] = {}
+    bounds: dict[str, tuple[int | None, int | None]] = {}
+    groups = range(metadata.num_row_groups)
+    for name in COUNTED:
+        found = [metadata.row_group(g).column(names.index(name)).statistics for g in groups] if name in names else []
+        known = [s for s in found if s is not None and s.has_null_count]
+        nulls[name] = sum(s.null_count for s in known) if name in names and len(known) == len(found) else None
+        values = [s for s in found if s is not None and s.has_min_max]
+        complete = bool(values) and name in (TIME, DIFF) and len(known) == len(found)
+        bounds[name] = (
+            (min(s.min for s in values), max(s.max for s in values)) if complete else (None, None)
+        )
+    rows = metadata.num_rows
+    return DataFile(
+        path=path,
+        size=size,
+        rows=rows,
+        min_time=bounds[TIME][0],
+        max_time=bounds[TIME][1],
+        min_diff=bounds[DIFF][0],
+        max_diff=bounds[DIFF][1],
+        errors=None if nulls[ERROR] is None else rows - (nulls[ERROR] or 0),
+        hashes=None if nulls[HASH] is None else rows - (nulls[HASH] or 0),
+    )
+
+
+def _add(file: DataFile, now: int, data_change: bool) -> AddAction:
+    rows = file.rows or 0
+    stats = {
+        "numRecords": rows,
+        "minValues": {TIME: file.min_time, DIFF: file.min_diff},
+        "maxValues": {TIME: file.max_time, DIFF: file.max_diff},
+        "nullCount": {TIME: 0, DIFF: 0, ERROR: rows - (file.errors or 0), HASH: rows - (file.hashes or 0)},
+    }
+    return AddAction(file.path, file.size, {}, now, data_change, json.dumps(stats))
+
+
+def _live_files(table: DeltaTable) -> list[DataFile]:
+    vectors: set[str] = set()
+    if "deletionVectors" in (table.protocol().reader_features or []):
+        listed = pa.table(table.deletion_vectors()).column("filepath").to_pylist()
+        vectors = {unquote(str(path)).rsplit("/", 1)[-1] for path in listed}
+    files = []
+    for row in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+        path = unquote(row["path"])
+        rows, errors, hashes = row.get("num_records"), row.get(f"null_count.{ERROR}"), row.get(f"null_count.{HASH}")
+        files.append(
+            DataFile(
+                path=path,
+                size=row["size_bytes"],
+                rows=rows,
+                min_time=row.get(f"min.{TIME}"),
+                max_time=row.get(f"max.{TIME}"),
+                min_diff=row.get(f"min.{DIFF}"),
+                max_diff=row.get(f"max.{DIFF}"),
+                errors=None if errors is None or rows is None else rows - errors,
+                hashes=None if hashes is None or rows is None else rows - hashes,
+                deletion_vector=path.rsplit("/", 1)[-1] in vectors,
+            )
+        )
+    return sorted(files, key=lambda file: file.path)
+
+
+def _holds(table: DeltaTable, own: Mapping[str, str]) -> dict[str, int]:
+    """Holds by holder; a hold that was dropped stands at 2^63-1 and holds nothing."""
+    holders = [holder for holder in own.get("holders", "").split(",") if holder]
+    found = {holder: table.transaction_version(f"{PREFIX}hold:{holder}") for holder in holders}
+    return {holder: time for holder, time in found.items() if time is not None and time < 2**63 - 1}
+
+
+def _metadata(change: Change) -> dict[str, object]:
+    note = change.note
+    return {
+        "kind": change.kind,
+        "lower": None if change.lower is None else change.lower.stored(),
+        "upper": None if change.upper is None else change.upper.stored(),
+        "computed_through": note.computed_through,
+        "rows_inserted": note.rows_inserted,
+        "rows_deleted": note.rows_deleted,
+        "drift": note.drift,
+        "writer_id": change.writer_id,
+        "host": socket.gethostname(),
+        "purpose": note.purpose,
+        "invocation_id": note.invocation_id,
+        "token": change.token,
+    }
+
+
+def _commit(version: int, info: Mapping[str, object]) -> Commit:
+    told = json.loads(str(info.get("mvsink") or "{}"))
+    lower, upper = told.get("lower"), told.get("upper")
+    return Commit(
+        version=version,
+        timestamp=int(str(info.get("timestamp") or 0)),
+        kind=str(told.get("kind") or info.get("operation") or "foreign"),
+        lower=None if lower is None else Antichain.of(lower),
+        upper=None if upper is None else Antichain.of(upper),
+        token=str(told.get("token") or ""),
+        writer_id=str(told.get("writer_id") or ""),
+        host=str(told.get("host") or ""),
+        note=CommitNote(
+            rows_inserted=int(told.get("rows_inserted") or 0),
+            rows_deleted=int(told.get("rows_deleted") or 0),
+            drift=int(told.get("drift") or 0),
+            computed_through=told.get("computed_through"),
+            purpose=str(told.get("purpose") or ""),
+            invocation_id=str(told.get("invocation_id") or ""),
+        ),
+    )
+
+
+def _local(uri: str) -> str | None:
+    """The path of a local shard; None for an object store."""
+    if uri.startswith("file://"):
+        return unquote(uri[len("file://") :])
+    return None if "://" in uri else uri
+
+
+def _no_state(uri: str) -> ShardState:
+    raise StorageError(f"shard {uri} is gone")

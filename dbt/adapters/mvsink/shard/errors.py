@@ -1,0 +1,71 @@
+"""The four kinds of failure, never mixed.
+
+invalid usage      a bug in the caller; never retried: `InvalidUsage`, `SchemaMismatch`, `ShardReplaced`
+expected conflict  another writer was faster: `UpperMismatch`, `FilesChanged`
+storage failure    definite, nothing happened: `StorageError`
+unknown outcome    after a commit was sent; resolved inside this layer and never seen outside it: `UnknownOutcome`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dbt.adapters.mvsink.shard.frontier import Antichain
+
+
+class ShardError(Exception):
+    """Root of the shard layer's errors."""
+
+
+class InvalidUsage(ShardError):
+    """The caller broke the contract. Nothing happened."""
+
+
+class SchemaMismatch(InvalidUsage):
+    """The shard has other columns."""
+
+    def __init__(self, uri: str, differences: Sequence[str]):
+        super().__init__(f"shard {uri} has other columns: {'; '.join(differences)}")
+        self.differences = tuple(differences)
+
+
+class ShardReplaced(InvalidUsage):
+    """The shard has a new generation; handles of the old one are of no more use."""
+
+    def __init__(self, uri: str, mine: int, current: int):
+        super().__init__(f"shard {uri} was replaced: this handle is of generation {mine}, the shard of {current}; open it again")
+
+
+class Conflict(ShardError):
+    """Another writer was faster. What was staged is still there unless said otherwise."""
+
+
+class UpperMismatch(Conflict):
+    """The shard's upper is not the expected one. ``current`` is what it was when this was found."""
+
+    def __init__(self, current: Antichain, expected: Antichain):
+        super().__init__(f"the shard's upper is {current!r}, expected {expected!r}")
+        self.current = current
+        self.expected = expected
+
+
+class FilesChanged(Conflict):
+    """Live files that a commit relies on are no longer live, or the version is not the expected one."""
+
+
+class StorageError(ShardError):
+    """The storage failed, definitely; nothing happened."""
+
+
+class VersionTaken(Exception):
+    """Inside this layer: somebody else committed the version."""
+
+
+class UnknownOutcome(Exception):
+    """Inside this layer: a commit was sent, and nobody knows whether it happened."""
+
+
+class TransientError(Exception):
+    """Inside this layer: a failure worth another try; nothing happened."""

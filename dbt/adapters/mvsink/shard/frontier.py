@@ -1,0 +1,84 @@
+"""Frontiers over logical times.
+
+A time is a signed 64-bit integer of milliseconds since the Unix epoch, UTC, with ``0 <= t <= 2**63 - 2``. Times are totally
+ordered, so a frontier (an antichain) holds one time, *the earliest that may still come*, or none: nothing will come any more.
+
+>>> Antichain.of(3).less_than(Antichain.of(5)), Antichain.of(3).less_than(Antichain.empty())
+(True, True)
+>>> Antichain.of(5).less_equal_time(4), Antichain.of(5).less_equal_time(5)
+(False, True)
+>>> Antichain.of(2**63 - 2).step_forward() == Antichain.empty()
+True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dbt.adapters.mvsink.shard.errors import InvalidUsage
+
+LARGEST_TIME = 2**63 - 2
+STORED_EMPTY = 2**63 - 1  # how the empty antichain is written down; it is no time
+
+
+def check_time(time: int) -> int:
+    """``time`` itself if it is one, else `InvalidUsage`."""
+    if isinstance(time, bool) or not isinstance(time, int) or not 0 <= time <= LARGEST_TIME:
+        raise InvalidUsage(f"{time!r} is no time: expected an integer of milliseconds, 0 <= t <= {LARGEST_TIME}")
+    return time
+
+
+@dataclass(frozen=True)
+class Antichain:
+    """A frontier; make one with `of` or `empty`."""
+
+    _stored: int
+
+    @classmethod
+    def of(cls, time: int) -> Antichain:
+        """The frontier at ``time``; 2^63-1, which is no time, gives the empty one."""
+        return cls(time if time == STORED_EMPTY and not isinstance(time, bool) else check_time(time))
+
+    @classmethod
+    def empty(cls) -> Antichain:
+        """The greatest frontier: nothing more will ever come."""
+        return cls(STORED_EMPTY)
+
+    def less_equal(self, other: Antichain) -> bool:
+        """Is this frontier before ``other``, or the same?"""
+        return self._stored <= other._stored
+
+    def less_than(self, other: Antichain) -> bool:
+        """Is this frontier strictly before ``other``?"""
+        return self._stored < other._stored
+
+    def less_equal_time(self, time: int) -> bool:
+        """Is ``time`` at or beyond this frontier, can it still come?"""
+        return self._stored <= check_time(time)
+
+    def join(self, other: Antichain) -> Antichain:
+        """The later of the two."""
+        return self if other.less_equal(self) else other
+
+    def meet(self, other: Antichain) -> Antichain:
+        """The earlier of the two."""
+        return self if self.less_equal(other) else other
+
+    def step_forward(self) -> Antichain:
+        """The next frontier; past the largest time comes the empty one, past that nothing."""
+        return Antichain(min(self._stored + 1, STORED_EMPTY))
+
+    def is_empty(self) -> bool:
+        """Is this the empty frontier?"""
+        return self._stored == STORED_EMPTY
+
+    def as_option(self) -> int | None:
+        """The time, or None for the empty frontier."""
+        return None if self.is_empty() else self._stored
+
+    def stored(self) -> int:
+        """As the log keeps it: the time, or 2^63-1."""
+        return self._stored
+
+    def __repr__(self) -> str:
+        return "Antichain()" if self.is_empty() else f"Antichain({self._stored})"

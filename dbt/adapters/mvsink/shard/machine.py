@@ -1,0 +1,91 @@
+"""The retry loop around the pure transitions.
+
+Load the newest version, decide on it, commit at exactly the next version. If somebody else took that version, decide again on what
+is there now: a transition that still holds is retried (they compacted, say), one that does not raises its conflict.
+
+A commit's outcome can be unknown: it was sent, and the reply was lost. Every change carries a token that no other has, so the log
+itself answers: the version that was asked for either carries the token (it happened) or another's (it did not, and can never: that
+version is taken), or is still free. If it is free the same change is sent again under the same token; should the
+first one arrive late after all, the second finds the version taken, by its own token.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+
+from dbt.adapters.mvsink.shard.errors import StorageError, TransientError, UnknownOutcome, VersionTaken
+from dbt.adapters.mvsink.shard.state import Change, ShardState, apply
+from dbt.adapters.mvsink.shard.storage import Storage, require
+
+DEFAULT_TIMEOUT = 60.0  # seconds
+FIRST_PAUSE, LONGEST_PAUSE = 0.01, 2.0  # seconds
+
+Decide = Callable[[ShardState], Change | None]
+
+
+class Backoff:
+    """Pauses that double, with jitter, until ``timeout`` seconds are over."""
+
+    def __init__(self, timeout: float):
+        self.deadline = time.monotonic() + timeout
+        self.pause = FIRST_PAUSE
+
+    def wait(self, cause: BaseException) -> None:
+        """Sleep, or raise `StorageError` if the time is over."""
+        if time.monotonic() + self.pause > self.deadline:
+            raise StorageError(str(cause)) from cause
+        time.sleep(self.pause * random.uniform(0.5, 1.0))
+        self.pause = min(self.pause * 2, LONGEST_PAUSE)
+
+
+def load(storage: Storage, timeout: float = DEFAULT_TIMEOUT) -> ShardState:
+    """The newest version. Transient failures are retried until ``timeout`` (seconds), then `StorageError`."""
+    backoff = Backoff(timeout)
+    while True:
+        try:
+            return require(storage.load(), storage.uri)
+        except TransientError as error:
+            backoff.wait(error)
+
+
+def commit(storage: Storage, decide: Decide, timeout: float = DEFAULT_TIMEOUT) -> ShardState:
+    """Commit what ``decide`` makes of the newest version; the state afterwards.
+
+    ``decide`` raises a conflict or `InvalidUsage` to stop, or gives None if there is nothing to commit.
+    """
+    token = uuid.uuid4().hex
+    backoff = Backoff(timeout)
+    sent: dict[int, ShardState] = {}  # what was sent with an unknown outcome, by version: the state afterwards
+    while True:
+        state = load(storage, timeout)
+        for version, after in sent.items():
+            if version <= state.version and _happened(storage, version, token, backoff):
+                return after
+        change = decide(state)
+        if change is None:
+            return state
+        change = replace(change, token=token)
+        version = state.version + 1
+        try:
+            storage.commit(version, change)
+            return apply(state, change)
+        except (VersionTaken, UnknownOutcome, TransientError) as error:
+            if not isinstance(error, TransientError) and _happened(storage, version, token, backoff):
+                return apply(state, change)
+            if isinstance(error, UnknownOutcome):
+                sent[version] = apply(state, change)
+            if not isinstance(error, VersionTaken):
+                backoff.wait(error)
+
+
+def _happened(storage: Storage, version: int, token: str, backoff: Backoff) -> bool:
+    while True:
+        try:
+            return storage.token_at(version) == token
+        except (TransientError, StorageError) as error:
+            # Until the log has answered, nobody may say that it did not happen.
+            backoff.wait(error)

@@ -1,0 +1,89 @@
+"""Work that keeps a shard quick and tidy. An append returns it as a value; whoever runs it performs it.
+
+None of it changes the collection at a readable time, moves an upper, or matters if it is lost.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dbt.adapters.mvsink.shard.batch import Batch
+from dbt.adapters.mvsink.shard.errors import InvalidUsage
+from dbt.adapters.mvsink.shard.frontier import Antichain
+from dbt.adapters.mvsink.shard.read import leased_since
+from dbt.adapters.mvsink.shard.state import BATCHES, CompactionPlan
+from dbt.adapters.mvsink.shard.storage import part_path
+from dbt.adapters.mvsink.shard.updates import DIFF, ERROR, TIME, advance, consolidate, physical_schema
+from dbt.adapters.mvsink.shard.write import WriteHandle
+
+STAGED_GRACE_MS = 24 * 3_600_000
+REMOVED_GRACE_MS = 7 * 24 * 3_600_000
+
+
+def compact_with_pyarrow(handle: WriteHandle, plan: CompactionPlan) -> bool:
+    """Rewrite the plan's files in this process: for small shards. False if another commit came first.
+
+    What is settled (at or before ``plan.since``) becomes one batch at that time; negative counts, errors and later updates stay apart
+    with their times.
+    """
+    schema = physical_schema(handle.schema)
+    table = pa.concat_tables([schema.empty_table(), *(handle.storage.read(file, schema) for file in plan.files)])
+    since = plan.since.as_option()
+    if since is None:
+        raise InvalidUsage("a finished shard's since is empty; there is no time to compact at")
+    settled = consolidate(advance(table.filter(pc.less_equal(table.column(TIME), since)), since))
+    plain = pc.and_(pc.greater(settled.column(DIFF), 0), pc.is_null(settled.column(ERROR)))
+    later = consolidate(table.filter(pc.greater(table.column(TIME), since)))
+    parts = [settled.filter(plain), pa.concat_tables([settled.filter(pc.invert(plain)), later])]
+    batches = [batch for batch in (_stage(handle, part) for part in parts) if batch is not None]
+    return handle.compact(batches, list(plan.files)).applied
+
+
+def _stage(handle: WriteHandle, table: pa.Table) -> Batch | None:
+    """A batch with these rows as they are, hashes included: they follow rows that were trusted before."""
+    if table.num_rows == 0:
+        return None
+    staged = handle.stage()
+    part = handle.storage.write_part(part_path(staged.batch_id, 0), table.schema)
+    part.write(table)
+    part.close()
+    return handle.adopt(staged, Antichain.of(0), Antichain.empty())
+
+
+def collect_garbage(
+    handle: WriteHandle,
+    *,
+    now_ms: int,
+    staged_grace_ms: int = STAGED_GRACE_MS,
+    removed_grace_ms: int = REMOVED_GRACE_MS,
+) -> list[str]:
+    """Remove what nothing needs any more; the paths removed.
+
+    Staged directories whose newest file is older than ``staged_grace_ms`` and that no commit references, and files that the log removed
+    longer than ``removed_grace_ms`` ago (a view that another metastore published may read them until then). While a reader holds
+    a lease nothing that was ever live is removed.
+    """
+    storage = handle.storage
+    leased = not leased_since(storage, now_ms).is_empty()
+    live = {file.path for file in handle.state().files}
+    once_live = {path for path in storage.removed_files(2**63 - 1)}
+    removed: list[str] = []
+    if not leased:
+        removed += storage.removed_files(now_ms - removed_grace_ms)
+        storage.delete(removed)
+    directories: dict[str, list[tuple[str, int]]] = {}
+    for file in storage.list(BATCHES):
+        directories.setdefault("/".join(file.path.split("/")[:2]), []).append((file.path, file.modified))
+    for directory, files in directories.items():
+        referenced = any(path in live or path in once_live for path, _ in files)
+        if not referenced and max(modified for _, modified in files) < now_ms - staged_grace_ms:
+            storage.delete_directory(directory)
+            removed += [path for path, _ in files]
+    return removed
+
+
+def checkpoint(handle: WriteHandle) -> None:
+    """Write a checkpoint of the log, so that opening the shard stays quick."""
+    handle.storage.checkpoint()
+

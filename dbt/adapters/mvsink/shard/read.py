@@ -1,0 +1,158 @@
+"""Reading a shard: snapshots, updates, a listener; and the leases that keep history for a running reader.
+
+Reads are exact for ``since <= as_of < upper``. A lease is a small file ``leases/<id>`` beside the log with the reader's since and
+the time it expires; a reader renews it while it works, so one that died holds history for no longer than the time-out.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dbt.adapters.mvsink.shard import machine
+from dbt.adapters.mvsink.shard.errors import InvalidUsage
+from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
+from dbt.adapters.mvsink.shard.state import DataFile, ShardState, check_generation
+from dbt.adapters.mvsink.shard.storage import Storage
+from dbt.adapters.mvsink.shard.updates import (
+    DIFF,
+    HASH,
+    TIME,
+    advance,
+    between,
+    consolidate,
+    physical_schema,
+)
+
+LEASES = "leases"
+LEASE_MS = 15 * 60_000
+POLL = 0.05  # seconds
+
+
+class ReadHandle:
+    """A reader of one shard. It takes a lease with its first read, and gives it up with `expire`."""
+
+    def __init__(self, storage: Storage, opened: ShardState):
+        self.storage = storage
+        self.shard_id = opened.shard_id
+        self.reader_id = str(uuid.uuid4())
+        self.schema = opened.schema
+        self.generation = opened.generation
+        self._state = opened
+        self._renewed = 0
+
+    @property
+    def uri(self) -> str:
+        """Where the shard is."""
+        return self.storage.uri
+
+    @property
+    def since(self) -> Antichain:
+        """The read frontier this handle last saw; no I/O."""
+        return self._state.since
+
+    @property
+    def upper(self) -> Antichain:
+        """The write frontier this handle last saw; no I/O."""
+        return self._state.upper
+
+    def state(self) -> ShardState:
+        """The newest version. Raises `ShardReplaced` if it is of another generation."""
+        state = machine.load(self.storage)
+        check_generation(state, self.uri, self.generation)
+        self._state = state
+        return state
+
+    def snapshot(self, as_of: int) -> pa.Table:
+        """The collection at ``as_of`` (ms), consolidated: data columns, `_mv_error`, `_mv_diff`."""
+        state = self._readable(as_of, as_of + 1)
+        table = self._updates(state, Antichain.of(0), Antichain.of(as_of).step_forward())
+        rows = consolidate(advance(table, as_of))
+        return rows.drop_columns([TIME, HASH])
+
+    def updates(self, lower: int, upper: int) -> pa.Table:
+        """Consolidated updates with ``lower <= time < upper`` (ms): data columns, `_mv_time`, `_mv_diff`, `_mv_error`."""
+        state = self._readable(lower, upper)
+        return consolidate(self._updates(state, Antichain.of(lower), Antichain.of(upper))).drop_columns([HASH])
+
+    def listen(self, as_of: int) -> Iterator[tuple[pa.Table, Antichain]]:
+        """Updates after ``as_of`` as the upper moves, each with the frontier they are complete up to; ends when the shard does."""
+        frontier = Antichain.of(as_of).step_forward()
+        self._readable(as_of, as_of + 1)
+        while not frontier.is_empty():
+            state = self.state()
+            if frontier.less_than(state.upper):
+                table = consolidate(self._updates(state, frontier, state.upper)).drop_columns([HASH])
+                frontier = state.upper
+                yield table, frontier
+            else:
+                self._renew(state)
+                time.sleep(POLL)
+
+    def files(self, as_of: int | None = None) -> Sequence[DataFile]:
+        """The live files, for an engine to read; `InvalidUsage` if ``as_of`` is not readable."""
+        return (self.state() if as_of is None else self._readable(as_of, as_of + 1)).files
+
+    def expire(self) -> None:
+        """Give up the lease."""
+        self.storage.delete([f"{LEASES}/{self.reader_id}"])
+
+    def __enter__(self) -> ReadHandle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.expire()
+
+    def _readable(self, lower: int, upper: int) -> ShardState:
+        check_time(lower)
+        state = self.state()
+        readable = state.since.stored() <= lower and (state.upper.is_empty() or upper <= state.upper.stored())
+        if not readable or upper < lower:
+            asked = f"as of {lower}" if upper == lower + 1 else f"[{lower}, {upper})"
+            raise InvalidUsage(f"cannot read {asked}: readable is [{state.since!r}, {state.upper!r})")
+        self._renew(state)
+        return state
+
+    def _renew(self, state: ShardState) -> None:
+        now = int(time.time() * 1000)
+        if now - self._renewed > LEASE_MS // 3:
+            lease = {"since": state.since.stored(), "expires": now + LEASE_MS}
+            self.storage.write_text(f"{LEASES}/{self.reader_id}", json.dumps(lease))
+            self._renewed = now
+
+    def _updates(self, state: ShardState, lower: Antichain, upper: Antichain) -> pa.Table:
+        """Updates of the live files; what nobody can have appended is left out, as the view leaves it out."""
+        schema = physical_schema(state.schema)
+        tables = [schema.empty_table()]
+        for file in state.files:
+            outside = file.min_time is not None and not upper.is_empty() and file.min_time >= upper.stored()
+            if not outside:
+                table = self.storage.read(file, schema)
+                tables.append(between(table.filter(_appended(table, state)), lower, upper))
+        return pa.concat_tables(tables)
+
+
+def _appended(table: pa.Table, state: ShardState) -> pa.ChunkedArray:
+    kept = pc.and_(pc.greater_equal(table.column(TIME), 0), pc.not_equal(table.column(DIFF), 0))
+    if not state.upper.is_empty():
+        kept = pc.and_(kept, pc.less(table.column(TIME), state.upper.stored()))
+    return pc.fill_null(kept, False)
+
+
+def leased_since(storage: Storage, now_ms: int) -> Antichain:
+    """The earliest since that a living lease needs; the empty antichain if there is none. Dead leases are removed."""
+    earliest = Antichain.empty()
+    for file in storage.list(LEASES):
+        text = storage.read_text(file.path)
+        lease = json.loads(text) if text else {"expires": 0}
+        if lease["expires"] < now_ms:
+            storage.delete([file.path])
+        else:
+            earliest = earliest.meet(Antichain.of(lease["since"]))
+    return earliest
+

@@ -1,0 +1,274 @@
+"""One version of a shard as a value, and the pure functions that decide about it.
+
+Nothing here does I/O. A transition takes the `ShardState` it was decided on and gives the `Change` to commit at exactly the
+next version, or raises; `machine` owns the retries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from uuid import UUID
+
+import pyarrow as pa
+
+from dbt.adapters.mvsink.shard.errors import FilesChanged, InvalidUsage, ShardReplaced, UpperMismatch
+from dbt.adapters.mvsink.shard.frontier import Antichain
+
+FORMAT_VERSION = 1
+BATCHES = "batches"
+MOST_RECENT_BATCHES = 16
+MOST_RECENT_SHARE = 0.10
+EMPTY: Mapping[str, int] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A live file. Counts and bounds are None where the log does not tell; times are ms."""
+
+    path: str
+    size: int
+    rows: int | None = None
+    min_time: int | None = None
+    max_time: int | None = None
+    min_diff: int | None = None
+    max_diff: int | None = None
+    errors: int | None = None
+    hashes: int | None = None
+    deletion_vector: bool = False
+
+    @property
+    def batch_id(self) -> str | None:
+        """The directory under ``batches/`` that holds the file; None for a foreign file."""
+        parts = self.path.split("/")
+        return parts[1] if len(parts) == 3 and parts[0] == BATCHES else None
+
+    @property
+    def trusted(self) -> bool:
+        """May its hashes be believed? Only where one of our own commits staged all of them."""
+        return self.batch_id is not None and not self.deletion_vector and self.hashes == self.rows
+
+
+@dataclass(frozen=True)
+class ShardState:
+    """One version of the log. ``schema`` is that of the data columns; ``created`` and ``dropped`` are ms."""
+
+    version: int
+    shard_id: UUID
+    schema: pa.Schema
+    salt: int
+    since: Antichain = Antichain(0)
+    upper: Antichain = Antichain(0)
+    generation: int = 0
+    format_version: int = FORMAT_VERSION
+    created: int = 0
+    dropped: int | None = None
+    files: tuple[DataFile, ...] = ()
+    holds: Mapping[str, int] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CommitNote:
+    """Who, when and why, for the commit's metadata. Nothing that correctness needs lives here."""
+
+    rows_inserted: int = 0
+    rows_deleted: int = 0
+    drift: int = 0
+    computed_through: int | None = None
+    purpose: str = ""
+    invocation_id: str = ""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one commit does. None leaves a part of the state as it is."""
+
+    kind: str
+    upper: Antichain | None = None
+    since: Antichain | None = None
+    generation: int | None = None
+    dropped: int | None = None
+    adds: tuple[DataFile, ...] = ()
+    removes: tuple[DataFile, ...] = ()
+    remove_all: bool = False
+    schema: pa.Schema | None = None
+    properties: Mapping[str, str] | None = None
+    inputs: Mapping[str, int] = field(default_factory=dict)
+    holds: Mapping[str, int] = field(default_factory=dict)
+    data_change: bool = True
+    lower: Antichain | None = None
+    note: CommitNote = CommitNote()
+    writer_id: str = ""
+    token: str = ""
+
+
+@dataclass(frozen=True)
+class CompactionPlan:
+    """Rewrite ``files`` as one batch, times advanced to ``since``."""
+
+    files: tuple[DataFile, ...]
+    since: Antichain
+
+
+@dataclass(frozen=True)
+class Maintenance:
+    """What an append leaves to do, for whoever runs it."""
+
+    compact: CompactionPlan | None = None
+    checkpoint: bool = False
+    collect_garbage: bool = False
+
+
+def apply(state: ShardState, change: Change) -> ShardState:
+    """The state after ``change`` is committed on ``state``."""
+    removed = {file.path for file in change.removes}
+    kept = () if change.remove_all else tuple(file for file in state.files if file.path not in removed)
+    return replace(
+        state,
+        version=state.version + 1,
+        upper=state.upper if change.upper is None else change.upper,
+        since=state.since if change.since is None else change.since,
+        generation=state.generation if change.generation is None else change.generation,
+        dropped=(change.dropped or None) if change.dropped is not None else state.dropped,
+        files=(*kept, *change.adds),
+        schema=state.schema if change.schema is None else change.schema,
+        holds={**state.holds, **change.holds},
+        properties={**state.properties, **(change.properties or {})},
+    )
+
+
+def check_generation(state: ShardState, uri: str, generation: int) -> None:
+    """Raises `ShardReplaced` if ``state`` is of another generation than the handle."""
+    if state.generation != generation:
+        raise ShardReplaced(uri, generation, state.generation)
+
+
+def compare_and_append(
+    state: ShardState,
+    expected: Antichain,
+    new: Antichain,
+    adds: Sequence[DataFile],
+    *,
+    since: Antichain | None = None,
+    inputs: Mapping[str, int] = EMPTY,
+    removes: Sequence[DataFile] = (),
+) -> Change:
+    """Move ``upper`` from ``expected`` to ``new`` with ``adds``; `UpperMismatch` if the upper is another."""
+    if state.upper != expected:
+        raise UpperMismatch(state.upper, expected)
+    require_live(state, removes)
+    return Change(
+        kind="append" if adds or removes else "advance",
+        upper=new,
+        since=None if since is None else advance_since(replace(state, upper=new), since),
+        adds=tuple(adds),
+        removes=tuple(removes),
+        inputs=inputs,
+        lower=expected,
+    )
+
+
+def advance_since(state: ShardState, since: Antichain) -> Antichain:
+    """Where `since` may go: never back, never past a hold, never past the upper."""
+    bounded = since.meet(state.upper)
+    for hold in state.holds.values():
+        bounded = bounded.meet(Antichain.of(hold))
+    return state.since.join(bounded)
+
+
+def replace_generation(
+    state: ShardState,
+    adds: Sequence[DataFile],
+    schema: pa.Schema,
+    upper: Antichain,
+    since: Antichain,
+    expected_version: int | None,
+) -> Change:
+    """All files removed, ``adds`` added, one generation later. Only here may ``upper`` fall."""
+    if expected_version is not None and state.version != expected_version:
+        raise FilesChanged(f"the shard is at version {state.version}, expected {expected_version}")
+    return Change(
+        kind="append",
+        upper=upper,
+        since=since,
+        generation=state.generation + 1,
+        dropped=0,
+        adds=tuple(adds),
+        remove_all=True,
+        schema=schema,
+        lower=since,
+    )
+
+
+def compaction(state: ShardState, adds: Sequence[DataFile], removes: Sequence[DataFile]) -> Change:
+    """Replace ``removes`` by ``adds`` with the same contents at every readable time."""
+    require_live(state, removes)
+    return Change(kind="compact", adds=tuple(adds), removes=tuple(removes), data_change=False)
+
+
+def require_live(state: ShardState, files: Sequence[DataFile]) -> None:
+    """Raises `FilesChanged` naming the first of ``files`` that is no longer live."""
+    live = {file.path for file in state.files}
+    for file in files:
+        if file.path not in live:
+            raise FilesChanged(f"{file.path} is no longer live at version {state.version}")
+
+
+def compaction_due(state: ShardState) -> CompactionPlan | None:
+    """What to compact so that reads stay near a plain scan; None if nothing.
+
+    Recent batches stay under 16, and what of them is before `since` under 10 % of the largest batch. Both bounds grow with the
+    shard, so a row is rewritten a bounded number of times for each time the shard grows by half: write amplification is
+    constant, amortized. Files that history alone keeps apart are merged with their times kept, and only by number.
+    """
+    batches: dict[str, list[DataFile]] = {}
+    for file in state.files:
+        if file.batch_id is None:
+            return None  # foreign files are folded in first
+        batches.setdefault(file.batch_id, []).append(file)
+    if len(batches) < 2:
+        return None
+    rows = {batch: sum(file.rows or 0 for file in files) for batch, files in batches.items()}
+    base = max(rows, key=lambda batch: (rows[batch], batch))
+    recent = [batch for batch in batches if batch != base]
+    settled = [
+        batch
+        for batch in recent
+        if state.since.as_option() is not None
+        and all(file.max_time is not None and not _after(state.since, file.max_time) for file in batches[batch])
+    ]
+    if sum(rows[batch] for batch in settled) > MOST_RECENT_SHARE * rows[base]:
+        return CompactionPlan(state.files, state.since)
+    if len(recent) < MOST_RECENT_BATCHES:
+        return None
+    if settled:
+        return CompactionPlan(state.files, state.since)
+    return CompactionPlan(tuple(file for batch in recent for file in batches[batch]), state.since)
+
+
+def _after(since: Antichain, time: int) -> bool:
+    """Is ``time`` later than the times that may be advanced to ``since``?"""
+    held = since.as_option()
+    return held is not None and time > held
+
+
+def schema_differences(held: pa.Schema, given: pa.Schema) -> list[str]:
+    """The differences in words; order and nullability are none."""
+    before = {column.name: column.type for column in held}
+    after = {column.name: column.type for column in given}
+    found = [f"`{name}` {kind} is not in the shard" for name, kind in after.items() if name not in before]
+    found += [f"`{name}` {kind} is missing" for name, kind in before.items() if name not in after]
+    found += [
+        f"`{name}` is {before[name]} in the shard, given {kind}"
+        for name, kind in after.items()
+        if name in before and before[name] != kind
+    ]
+    return found
+
+
+def check_bounds(lower: Antichain, upper: Antichain, *, empty: bool) -> None:
+    """Rule 1: ``lower`` before ``upper``; equal only for an empty batch."""
+    if upper.less_than(lower) or (upper == lower and not empty):
+        raise InvalidUsage(f"lower must be before upper, got [{lower!r}, {upper!r})")

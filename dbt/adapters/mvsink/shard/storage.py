@@ -1,0 +1,297 @@
+"""Where a shard lives: a log of versions and a place for files. The protocol, and an in-memory one.
+
+The log's only promise, on which everything rests: of all `commit` calls for one version at most one takes effect, and a later
+`load` sees it.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dbt.adapters.mvsink.shard.errors import InvalidUsage, StorageError, VersionTaken
+from dbt.adapters.mvsink.shard.frontier import Antichain
+from dbt.adapters.mvsink.shard.state import BATCHES, Change, CommitNote, DataFile, ShardState, apply
+from dbt.adapters.mvsink.shard.updates import DIFF, ERROR, HASH, TIME
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file below the shard's directory, live or not. ``modified`` is ms."""
+
+    path: str
+    size: int
+    modified: int
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit as the log tells it; ``timestamp`` is ms."""
+
+    version: int
+    timestamp: int
+    kind: str
+    lower: Antichain | None
+    upper: Antichain | None
+    token: str
+    writer_id: str
+    host: str
+    note: CommitNote
+
+
+class PartWriter(Protocol):
+    """Writes one file."""
+
+    size: int
+
+    def write(self, batch: pa.Table) -> None:
+        """Add updates in the physical schema."""
+        ...
+
+    def close(self) -> DataFile:
+        """Finish the file; its description."""
+        ...
+
+
+class Storage(Protocol):
+    """One shard's storage. Paths are relative to ``uri``."""
+
+    uri: str
+
+    def create(self, schema: pa.Schema, shard_id: uuid.UUID, salt: int, created: int) -> None:
+        """Make the shard; harmless if somebody else just did."""
+        ...
+
+    def load(self) -> ShardState | None:
+        """The newest version; None if there is no shard."""
+        ...
+
+    def commit(self, version: int, change: Change) -> None:
+        """Commit ``change`` as exactly ``version``.
+
+        Raises `VersionTaken` (definite), `TransientError` or `StorageError` (nothing happened), or `UnknownOutcome`.
+        """
+        ...
+
+    def token_at(self, version: int) -> str | None:
+        """The token of that commit; None if there is no such version."""
+        ...
+
+    def history(self) -> list[Commit]:
+        """The commits that the log still tells, oldest first."""
+        ...
+
+    def checkpoint(self) -> None:
+        """Make the log quick to load."""
+        ...
+
+    def write_part(self, path: str, schema: pa.Schema) -> PartWriter:
+        """Begin a new file."""
+        ...
+
+    def read(self, file: DataFile, schema: pa.Schema) -> pa.Table:
+        """A file's rows in ``schema``; columns that it lacks are NULL."""
+        ...
+
+    def describe(self, path: str) -> DataFile:
+        """The description of a staged file, from its footer."""
+        ...
+
+    def column_names(self, file: DataFile) -> Sequence[str]:
+        """The columns that a file physically has."""
+        ...
+
+    def list(self, directory: str) -> list[StoredFile]:
+        """All files below ``directory``; none if it is not there."""
+        ...
+
+    def write_text(self, path: str, text: str) -> None:
+        """Write a small file, whole."""
+        ...
+
+    def read_text(self, path: str) -> str | None:
+        """A small file; None if it is not there."""
+        ...
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Delete files; those that are gone already do not matter."""
+        ...
+
+    def delete_directory(self, directory: str) -> None:
+        """Delete a directory and all in it; it need not be there."""
+        ...
+
+    def removed_files(self, before: int) -> list[str]:
+        """Paths that the log removed before the time ``before`` (ms) and that are not live."""
+        ...
+
+
+def is_part(path: str) -> bool:
+    """Is this a data file, and not a marker, a checksum or something half-written?"""
+    name = path.rsplit("/", 1)[-1]
+    return name.endswith(".parquet") and not name.startswith(("_", ".")) and "/_temporary/" not in path
+
+
+def describe_table(path: str, size: int, table: pa.Table) -> DataFile:
+    """The description of a file with these rows."""
+    times, diffs = (pc.min_max(table.column(name)).as_py() for name in (TIME, DIFF))
+    return DataFile(
+        path=path,
+        size=size,
+        rows=table.num_rows,
+        min_time=times["min"],
+        max_time=times["max"],
+        min_diff=diffs["min"],
+        max_diff=diffs["max"],
+        errors=table.num_rows - table.column(ERROR).null_count,
+        hashes=table.num_rows - table.column(HASH).null_count,
+    )
+
+
+@dataclass
+class MemoryStorage:
+    """A shard in this process's memory: the same contract, no disk. ``clock`` gives ms."""
+
+    uri: str = "memory:shard"
+    now: int = 0
+    states: list[ShardState] = field(default_factory=list)
+    commits: list[Commit] = field(default_factory=list)
+    removed: dict[str, int] = field(default_factory=dict)
+    blobs: dict[str, pa.Table | str] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def create(self, schema: pa.Schema, shard_id: uuid.UUID, salt: int, created: int) -> None:
+        with self.lock:
+            if not self.states:
+                self.states.append(ShardState(0, shard_id, schema, salt, created=created))
+                self.commits.append(Commit(0, created, "create", None, None, "", "", "", CommitNote()))
+
+    def load(self) -> ShardState | None:
+        with self.lock:
+            return self.states[-1] if self.states else None
+
+    def commit(self, version: int, change: Change) -> None:
+        with self.lock:
+            if version != len(self.states):
+                raise VersionTaken(version)
+            for file in change.adds:
+                if file.path not in self.blobs:
+                    raise StorageError(f"staged file {file.path} is gone")
+            before = self.states[-1]
+            after = apply(before, change)
+            live = {file.path for file in after.files}
+            self.removed.update({file.path: self.now for file in before.files if file.path not in live})
+            self.states.append(after)
+            self.commits.append(
+                Commit(version, self.now, change.kind, change.lower, change.upper, change.token, change.writer_id, "", change.note)
+            )
+
+    def token_at(self, version: int) -> str | None:
+        with self.lock:
+            return self.commits[version].token if version < len(self.commits) else None
+
+    def history(self) -> list[Commit]:
+        return list(self.commits)
+
+    def checkpoint(self) -> None:
+        return None
+
+    def write_part(self, path: str, schema: pa.Schema) -> PartWriter:
+        return _MemoryPart(self, path, schema)
+
+    def read(self, file: DataFile, schema: pa.Schema) -> pa.Table:
+        return with_schema(self._table(file.path), schema)
+
+    def describe(self, path: str) -> DataFile:
+        table = self._table(path)
+        return describe_table(path, table.nbytes, table)
+
+    def column_names(self, file: DataFile) -> Sequence[str]:
+        return list(self._table(file.path).column_names)
+
+    def list(self, directory: str) -> list[StoredFile]:
+        return [StoredFile(path, 1, 0) for path in list(self.blobs) if path.startswith(directory.rstrip("/") + "/")]
+
+    def write_text(self, path: str, text: str) -> None:
+        self.blobs[path] = text
+
+    def read_text(self, path: str) -> str | None:
+        blob = self.blobs.get(path)
+        return blob if isinstance(blob, str) else None
+
+    def delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.blobs.pop(path, None)
+
+    def delete_directory(self, directory: str) -> None:
+        self.delete([file.path for file in self.list(directory)])
+
+    def removed_files(self, before: int) -> list[str]:
+        live = {file.path for file in self.states[-1].files}
+        return [path for path, at in self.removed.items() if at < before and path not in live]
+
+    def _table(self, path: str) -> pa.Table:
+        blob = self.blobs.get(path)
+        if not isinstance(blob, pa.Table):
+            raise StorageError(f"file {path} of shard {self.uri} is gone")
+        return blob
+
+
+class _MemoryPart:
+    def __init__(self, storage: MemoryStorage, path: str, schema: pa.Schema):
+        self.storage, self.path, self.schema = storage, path, schema
+        self.tables: list[pa.Table] = []
+        self.size = 0
+
+    def write(self, batch: pa.Table) -> None:
+        self.tables.append(batch)
+        self.size += batch.nbytes
+
+    def close(self) -> DataFile:
+        table = pa.concat_tables(self.tables) if self.tables else self.schema.empty_table()
+        self.storage.blobs[self.path] = table
+        return describe_table(self.path, self.size, table)
+
+
+def with_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """``table`` in ``schema``: columns by name, missing ones NULL."""
+    columns = [
+        table.column(field.name).cast(field.type)
+        if field.name in table.column_names
+        else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def fresh_batch_id() -> str:
+    """A new directory name under ``batches/``."""
+    return uuid.uuid4().hex
+
+
+def part_path(batch_id: str, number: int) -> str:
+    """The path of a batch's part."""
+    return f"{BATCHES}/{batch_id}/part-{number:05d}.parquet"
+
+
+def renumbered(file: DataFile, path: str) -> DataFile:
+    """The same description under another path."""
+    return replace(file, path=path)
+
+
+def require(state: ShardState | None, uri: str) -> ShardState:
+    """``state``, or `InvalidUsage` if there is no shard."""
+    if state is None:
+        raise InvalidUsage(f"there is no shard at {uri}")
+    return state
+
+
+def only_parts(files: Sequence[StoredFile]) -> Iterator[str]:
+    """The paths that are data files."""
+    return (file.path for file in files if is_part(file.path) and file.size > 0)

@@ -1,0 +1,173 @@
+"""Updates in Arrow: ``(row, time, diff)`` with an optional error message, checked and consolidated.
+
+A table of updates has the data columns, then `_mv_time`, `_mv_diff`, and optionally `_mv_error`. Rows compare as in GROUP BY: NULL
+equals NULL, NaN equals NaN, -0.0 equals 0.0, a map has no order.
+
+>>> schema = pa.schema([("a", pa.string())])
+>>> t = pa.table({"a": ["x", "x", "y"], "_mv_time": [1, 1, 1], "_mv_diff": [1, 1, 0]})
+>>> consolidate(normalize(t, schema)).select(["a", "_mv_diff"]).to_pylist()
+[{'a': 'x', '_mv_diff': 2}]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dbt.adapters.mvsink.shard.errors import InvalidUsage, SchemaMismatch
+from dbt.adapters.mvsink.shard.frontier import Antichain
+from dbt.adapters.mvsink.shard.state import schema_differences
+
+TIME, DIFF, ERROR, HASH = "_mv_time", "_mv_diff", "_mv_error", "_mv_hash"
+META_SCHEMA = pa.schema([(TIME, pa.int64()), (DIFF, pa.int64()), (ERROR, pa.string()), (HASH, pa.int64())])
+PREFIX = "_mv_"
+Updates = pa.Table | pa.RecordBatch | pa.RecordBatchReader
+SAFE_SUM = float(2**63 - 2**11)  # a float sum below it cannot hide an overflow of the integer sum
+
+
+def physical_schema(data: pa.Schema) -> pa.Schema:
+    """The columns of a shard's files: the data columns, then ours, all nullable."""
+    return pa.schema([*(pa.field(field.name, field.type) for field in data), *META_SCHEMA])
+
+
+def check_data_schema(schema: pa.Schema) -> None:
+    """Raises `InvalidUsage` for a reserved or a repeated column name."""
+    for name in schema.names:
+        if name.lower().startswith(PREFIX):
+            raise InvalidUsage(f"column {name!r}: names that start with {PREFIX!r} are reserved")
+    if len(set(schema.names)) != len(schema.names):
+        raise InvalidUsage(f"column names repeat: {schema.names}")
+
+
+def batches_of(updates: Updates) -> Iterator[pa.RecordBatch]:
+    """The record batches of whatever was given, one by one."""
+    if isinstance(updates, pa.RecordBatch):
+        yield updates
+    elif isinstance(updates, pa.Table):
+        yield from updates.to_batches()
+    else:
+        yield from updates
+
+
+def normalize(updates: pa.Table | pa.RecordBatch, schema: pa.Schema, uri: str = "") -> pa.Table:
+    """``updates`` in the physical schema, zero diffs dropped.
+
+    Raises `SchemaMismatch` for other columns, `InvalidUsage` for NULL times or diffs and for an error beside data.
+    """
+    table = pa.Table.from_batches([updates]) if isinstance(updates, pa.RecordBatch) else updates
+    for name in (TIME, DIFF):
+        if name not in table.column_names or table.column(name).null_count:
+            raise InvalidUsage(f"updates need a column {name!r} without NULLs; got columns {table.column_names}")
+    data = table.drop_columns([name for name in (TIME, DIFF, ERROR, HASH) if name in table.column_names])
+    differences = schema_differences(schema, data.schema)
+    if differences:
+        raise SchemaMismatch(uri, differences)
+    error = table.column(ERROR) if ERROR in table.column_names else pa.nulls(table.num_rows, pa.string())
+    columns = [data.column(name) for name in schema.names]
+    _check_errors(columns, error, schema)
+    hashes = pa.nulls(table.num_rows, pa.int64())  # a hash given from outside is never believed
+    whole = pa.table(
+        [*columns, table.column(TIME).cast(pa.int64()), table.column(DIFF).cast(pa.int64()), error.cast(pa.string()), hashes],
+        schema=physical_schema(schema),
+    )
+    return whole.filter(pc.not_equal(whole.column(DIFF), 0))
+
+
+def _check_errors(columns: list[pa.ChunkedArray], error: Any, schema: pa.Schema) -> None:
+    if error.null_count == len(error):
+        return
+    failed = pc.is_valid(error)
+    for name, column in zip(schema.names, columns, strict=True):
+        if pc.any(pc.and_(failed, pc.is_valid(column))).as_py():
+            raise InvalidUsage(f"an error update must have NULL in every data column; {name!r} has a value")
+
+
+def check_times(table: pa.Table, lower: Antichain, upper: Antichain) -> None:
+    """Rule 1: every time at or beyond ``lower`` and not at or beyond ``upper``."""
+    if table.num_rows == 0:
+        return
+    bounds = pc.min_max(table.column(TIME)).as_py()
+    check_time_bounds(bounds["min"], bounds["max"], lower, upper)
+
+
+def check_time_bounds(least: int, greatest: int, lower: Antichain, upper: Antichain) -> None:
+    """The same for the smallest and the greatest time of a batch."""
+    for time in (least, greatest):
+        beyond = upper.as_option()
+        if time < 0 or lower.is_empty() or time < lower.stored() or (beyond is not None and time >= beyond):
+            raise InvalidUsage(f"time {time} of an update is outside the batch's bounds [{lower!r}, {upper!r})")
+
+
+def between(table: pa.Table, lower: Antichain, upper: Antichain) -> pa.Table:
+    """The updates with ``lower <= time < upper``."""
+    times = table.column(TIME)
+    kept = pc.greater_equal(times, lower.stored())
+    if not upper.is_empty():
+        kept = pc.and_(kept, pc.less(times, upper.stored()))
+    return table.filter(kept)
+
+
+def advance(table: pa.Table, since: int) -> pa.Table:
+    """Times before ``since`` moved up to it."""
+    moved = pc.max_element_wise(table.column(TIME), since)
+    return table.set_column(table.schema.get_field_index(TIME), pa.field(TIME, pa.int64()), moved)
+
+
+def consolidate(table: pa.Table) -> pa.Table:
+    """Diffs of equal ``(row, time)`` added up, zeros dropped; hashes follow their row.
+
+    Raises `InvalidUsage` if a sum leaves 64 bits.
+    """
+    if table.num_rows == 0:
+        return table
+    rows = [name for name in table.column_names if name not in (DIFF, HASH)]
+    keys = [_key(table.column(name)) for name in rows]
+    names = [f"k{i}" for i in range(len(keys))]
+    diffs = table.column(DIFF)
+    index = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), table.num_rows))
+    flat = pa.table(
+        [*keys, diffs, diffs.cast(pa.float64(), safe=False), index], names=[*names, "diff", "approximate", "row"]
+    )
+    groups = flat.group_by(names, use_threads=False).aggregate(
+        [("diff", "sum"), ("approximate", "sum"), ("row", "min"), ("row", "count")]
+    )
+    added_up = groups.filter(pc.greater(groups.column("row_count"), 1))
+    largest = pc.max(pc.abs(added_up.column("approximate_sum"))).as_py() or 0.0
+    if largest >= SAFE_SUM:
+        raise InvalidUsage(f"the diffs of one row add up to about {largest:g}, which leaves 64 bits")
+    groups = groups.filter(pc.not_equal(groups.column("diff_sum"), 0)).sort_by("row_min")
+    result = table.take(pc.subtract(groups.column("row_min"), 1))
+    return result.set_column(
+        result.schema.get_field_index(DIFF), pa.field(DIFF, pa.int64()), groups.column("diff_sum")
+    )
+
+
+def _key(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """A column that groups as the original compares."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        positive = pc.add(column, pa.scalar(0.0, kind))  # -0.0 + 0.0 is 0.0
+        return pc.if_else(pc.is_nan(positive), pa.scalar(float("nan"), kind), positive)
+    if pa.types.is_nested(kind):
+        # Arrow cannot group nested values, so each becomes a canonical text. Per row in Python: this path is for batches
+        # that went through this process anyway; Spark consolidates the big ones.
+        return pa.array([None if value is None else _canonical(value, kind) for value in column.to_pylist()], pa.string())
+    return column
+
+
+def _canonical(value: Any, kind: pa.DataType) -> str:
+    if value is None:
+        return "null"
+    if pa.types.is_map(kind):
+        entries = [(_canonical(k, kind.key_type), _canonical(v, kind.item_type)) for k, v in value]
+        return f"m{sorted(entries)}"
+    if pa.types.is_struct(kind):
+        return f"s{[_canonical(value[field.name], field.type) for field in kind]}"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"l{[_canonical(element, kind.value_type) for element in value]}"
+    if isinstance(value, float):
+        return repr(value + 0.0)
+    return repr(value)

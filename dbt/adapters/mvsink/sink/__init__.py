@@ -1,0 +1,75 @@
+"""The self-correcting sink: turns a query into a maintained collection.
+
+```
+   desired (the model's SQL)        persist (the shard, read back) <----+
+        |            |                    |                            |
+        v            v                    v                            |
+     +------+     +-----------------------------+      +--------+     |
+     | mint |---->|           write             |----->| append |-----+
+     +------+desc +-----------------------------+batch +--------+
+      decides      correction = desired - persist       one compare-and-append
+      [lower,upper) staged by Spark in parallel
+```
+
+Frontiers: the *desired* frontier is the run's time + 1 (all times before it can be computed); the *persist* frontier is the
+shard's upper. A run moves the second to the first.
+
+Invariants:
+
+- Only `append` (and `driver`, for a new generation) moves a shard's upper; only `rewrite` replaces files.
+- What is staged but not committed is invisible, and is deleted by whoever staged it, or by garbage collection.
+- What is *written* never rests on a hash: hashes only say where to look (`write`), and what a reader may skip (`view`).
+- In what Spark stages, one hash is one row; a row that would break this is staged without a hash.
+- The shard is read back through a write handle's newest state, never through a cached one.
+
+The layer reaches Spark through `Engine` alone and knows neither dbt nor how a commit is stored.
+"""
+
+from dbt.adapters.mvsink.sink.correction import Assertion, Correction, Desired, not_null
+from dbt.adapters.mvsink.sink.driver import Driver
+from dbt.adapters.mvsink.sink.engine import Engine
+from dbt.adapters.mvsink.sink.errors import (
+    EngineError,
+    ReservedColumn,
+    SchemaChanged,
+    SinkError,
+    UnknownColumn,
+    UnsupportedType,
+)
+from dbt.adapters.mvsink.sink.layout import Layout, layout
+from dbt.adapters.mvsink.sink.mint import Description, Mint
+from dbt.adapters.mvsink.sink.request import Kind, OnError, OnSchemaChange, Outcome, SinkRequest
+from dbt.adapters.mvsink.sink.types import Column, arrow_schema, parse_type, shard_columns
+from dbt.adapters.mvsink.sink.view import view_query
+from dbt.adapters.mvsink.sink.write import Counts, Write
+
+__all__ = [
+    "Assertion",
+    "Column",
+    "Correction",
+    "Counts",
+    "Description",
+    "Desired",
+    "Driver",
+    "Engine",
+    "EngineError",
+    "Kind",
+    "Layout",
+    "Mint",
+    "OnError",
+    "OnSchemaChange",
+    "Outcome",
+    "ReservedColumn",
+    "SchemaChanged",
+    "SinkError",
+    "SinkRequest",
+    "UnknownColumn",
+    "UnsupportedType",
+    "Write",
+    "arrow_schema",
+    "layout",
+    "not_null",
+    "parse_type",
+    "shard_columns",
+    "view_query",
+]

@@ -1,0 +1,199 @@
+"""The correction: ``desired - persist``, consolidated, as SQL that Spark runs in parallel.
+
+A `Correction` holds collections with a sign (desired counts +1 per row, persist -1 per row) and a frontier, its
+``since``: times before it move up to it. Rows are compared as GROUP BY compares them (NULL equals NULL, NaN equals NaN,
+-0.0 equals 0.0), maps and structs included. Every term is a query that gives the model's columns and
+
+    _mv_error STRING   NULL, or an error update's message (then the model's columns are NULL)
+    _mv_hash  BIGINT   the row's hash (hashing.py), never NULL here
+    _mv_diff  BIGINT   the multiplicity
+
+An error update is therefore just one more kind of row, and is corrected like one.
+
+>>> from dbt.adapters.mvsink.sink.types import Column, parse_type
+>>> c = Correction((Column("a", parse_type("int", "a")),), since=7)
+>>> c.insert("select ... from q").insert_negated("select ... from shard").updates_before(7)
+Traceback (most recent call last):
+...
+ValueError: updates before 7 asked of a correction whose since is 7: there are none
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dbt.adapters.mvsink.sink import sql
+from dbt.adapters.mvsink.sink.hashing import bucket, row_hash
+from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Layout
+from dbt.adapters.mvsink.sink.types import Column
+
+
+@dataclass(frozen=True)
+class Term:
+    """One collection and its sign."""
+
+    query: str
+    sign: int
+
+
+@dataclass(frozen=True)
+class Correction:
+    """Collections to be added up. ``scope`` is a query of bucket numbers (column ``b``) outside which nothing is looked at."""
+
+    columns: tuple[Column, ...]
+    since: int
+    terms: tuple[Term, ...] = ()
+    scope: str | None = None
+
+    def insert(self, query: str) -> Correction:
+        """Add a collection: what should be there."""
+        return replace(self, terms=(*self.terms, Term(query, 1)))
+
+    def insert_negated(self, query: str) -> Correction:
+        """Subtract a collection: what is there already."""
+        return replace(self, terms=(*self.terms, Term(query, -1)))
+
+    def advance_since(self, time: int) -> Correction:
+        """Move the frontier up to ``time`` (ms); it never goes back."""
+        return replace(self, since=max(self.since, time))
+
+    def restricted_to(self, scope: str) -> Correction:
+        """The same correction over the buckets that ``scope`` lists only."""
+        return replace(self, scope=scope)
+
+    def consolidate_at_since(self) -> str:
+        """The net multiplicity of every row, all times moved up to `since`; zeros dropped.
+
+        Rows that share a hash with another row of the correction get a NULL hash, so that in what is staged one hash means one
+        row. All rows of one hash are in one bucket, hence all of them are seen here.
+        """
+        items = sql.columns(column.name for column in self.columns)
+        keys = f"{items}, {ERROR}, {HASH}"
+        terms = sql.union_all(self._term(term, items) for term in self.terms)
+        net = f"select {keys}, sum({DIFF}) {DIFF} from (\n{terms}\n) group by {keys}"
+        owners = f"select *, count(*) over (partition by {HASH}) _mv_owners from (\n{net}\n)"
+        return (
+            f"select {items}, {sql.bigint(self.since)} {TIME}, {DIFF}, {ERROR}, "
+            f"if(_mv_owners = 1, {HASH}, cast(null as bigint)) {HASH} from (\n{owners}\n) where {DIFF} <> 0"
+        )
+
+    def updates_before(self, upper: int) -> str:
+        """The consolidated updates with ``since <= time < upper``; the columns of a batch, in order."""
+        if upper <= self.since:
+            raise ValueError(
+                f"updates before {upper} asked of a correction whose since is {self.since}: there are none"
+            )
+        return self.consolidate_at_since()
+
+    def _term(self, term: Term, items: str) -> str:
+        diff = DIFF if term.sign > 0 else f"-{DIFF}"
+        query = f"select {items}, {ERROR}, {HASH}, {diff} {DIFF} from (\n{term.query}\n)"
+        if self.scope is None:
+            return query
+        return f"select * from (\n{query}\n) where {bucket(HASH)} in (select /*+ BROADCAST */ b from (\n{self.scope}\n))"
+
+
+@dataclass(frozen=True)
+class Assertion:
+    """What every row must satisfy. ``violated`` is a condition over the query's columns, true for a row that breaks it.
+
+    ``fails`` decides what such a row does: fail the query with ``message``, or become an error update with it.
+    """
+
+    violated: str
+    message: str
+    fails: bool = False
+
+    def branch(self) -> str:
+        """A branch of the CASE that gives a row's error message."""
+        message = sql.text(self.message)
+        return f"when {self.violated} then {f'raise_error({message})' if self.fails else message}"
+
+
+def not_null(column: str, *, fails: bool = False) -> Assertion:
+    """No row may have NULL in ``column``."""
+    return Assertion(f"{sql.identifier(column)} is null", f'column "{column}" must not be null', fails)
+
+
+@dataclass(frozen=True)
+class Desired:
+    """What the model's SQL says, as a term of a correction.
+
+    A row that breaks one of ``assertions`` is no row but an error update, its message that of the first one broken.
+    ``missing`` are columns that the shard keeps although the query has lost them: NULL in every row.
+    """
+
+    query: str
+    columns: tuple[Column, ...]
+    salt: int
+    assertions: tuple[Assertion, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    def rows(self) -> str:
+        """Model columns and `_mv_error`, typed as the shard's."""
+        items = ", ".join(self._typed(column) for column in self.columns)
+        source = sql.subquery(self.query, "_mv_query")
+        if not self.assertions:
+            return f"select {items}, cast(null as string) {ERROR} from {source}"
+        message = " ".join(assertion.branch() for assertion in self.assertions)
+        checked = f"select {items}, case {message} end {ERROR} from {source}"
+        kept = ", ".join(
+            f"if({ERROR} is null, {sql.identifier(c.name)}, null) {sql.identifier(c.name)}" for c in self.columns
+        )
+        return f"select {kept}, {ERROR} from (\n{checked}\n)"
+
+    def _typed(self, column: Column) -> str:
+        name = sql.identifier(column.name)
+        if column.name in self.missing:
+            return f"cast(null as {column.type.text}) {name}"
+        # A nested column has its type already (the shard's columns come from the query); a cast would copy it.
+        return name if column.type.nested else f"cast({name} as {column.type.text}) {name}"
+
+    def hashed(self) -> str:
+        """`rows` with `_mv_hash`, and a `_mv_diff` of one per row."""
+        items = sql.columns(column.name for column in self.columns)
+        return (
+            f"select {items}, {ERROR}, {row_hash(self.columns, self.salt, ERROR)} {HASH}, 1L {DIFF} "
+            f"from (\n{self.rows()}\n)"
+        )
+
+
+def persisted(layout: Layout, *, errors_only: bool = False) -> str | None:
+    """What the shard holds, as a term; None if it holds nothing at all."""
+    if layout.empty:
+        return None
+    items = sql.columns(layout.names)
+    hashed = f"coalesce({HASH}, {layout.hash_of()})" if layout.unhashed or layout.loose else HASH
+    where = f"{ERROR} is not null" if errors_only else ""
+    return layout.updates(f"{items}, {ERROR}, {hashed} {HASH}, {DIFF}", where)
+
+
+def digest(hashed_rows: str, sign: int) -> str:
+    """Each row's bucket and its share of the bucket's sums.
+
+    A hash is added in halves: a whole one would overflow. ``hashed_rows`` gives `_mv_hash` and `_mv_diff`.
+    """
+    diff = DIFF if sign > 0 else f"-{DIFF}"
+    return (
+        f"select {bucket(HASH)} b, {diff} n, {diff} * ({HASH} & 4294967295L) lo, "
+        f"{diff} * shiftright({HASH}, 32) hi from (\n{hashed_rows}\n)"
+    )
+
+
+def differing_buckets(digests: Sequence[str]) -> str:
+    """The buckets whose sums over all ``digests`` are not zero, with those sums: ``b, n, lo, hi``.
+
+    Each side is added up on its own first, which leaves at most 2^18 rows a task to shuffle.
+    """
+    return (
+        f"select b, sum(n) n, sum(lo) lo, sum(hi) hi from (\n{sql.union_all(digests)}\n) "
+        "group by b having sum(n) <> 0 or sum(lo) <> 0 or sum(hi) <> 0"
+    )
+
+
+def narrow(layout: Layout) -> str:
+    """`_mv_hash` and `_mv_diff` of all the shard's rows: two narrow columns where the hashes can be believed."""
+    hashed = f"coalesce({HASH}, {layout.hash_of()})" if layout.unhashed or layout.loose else HASH
+    return layout.updates(f"{hashed} {HASH}, {DIFF}")
+

@@ -1,0 +1,77 @@
+"""What can go wrong in the dataflow layer, one class a kind.
+
+Messages name what was given and what is allowed; the dbt layer adds the model's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class SinkError(Exception):
+    """Root of the dataflow layer's errors."""
+
+
+class EngineError(SinkError):
+    """The engine refused or failed a statement. `sqlstate` is its five-character code, empty if it gave none."""
+
+    def __init__(self, message: str, sqlstate: str = ""):
+        super().__init__(message)
+        self.message = message
+        self.sqlstate = sqlstate
+
+    @property
+    def caused_by_data(self) -> bool:
+        """Overflow, division by zero, an invalid cast, a violated constraint: SQLSTATE classes 22 and 23.
+
+        Analysis, memory, I/O and connection errors have other classes, or none.
+        """
+        return self.sqlstate[:2] in ("22", "23")
+
+
+class UnsupportedType(SinkError):
+    """A column's type cannot be stored or compared faithfully."""
+
+    def __init__(self, column: str, given: str, allowed: Sequence[str]):
+        super().__init__(
+            f"column `{column}` has type {given}, which a shard cannot keep; cast it to one of: {', '.join(allowed)}"
+        )
+
+
+class ReservedColumn(SinkError):
+    """A column's name starts with the reserved prefix."""
+
+    def __init__(self, column: str):
+        super().__init__(f"column `{column}`: names that start with `_mv_` are reserved; rename the column")
+
+
+class SchemaChanged(SinkError):
+    """The query's columns differ from the shard's and `on_schema_change` is `fail`."""
+
+    def __init__(self, changes: Sequence[str]):
+        super().__init__(
+            "the columns of the query differ from the shard's, and on_schema_change is 'fail': "
+            + "; ".join(changes)
+            + ". Allowed: 'sync_all_columns', 'append_new_columns', or --full-refresh"
+        )
+
+
+class UnknownColumn(SinkError):
+    """A config names a column that the query does not have."""
+
+    def __init__(self, option: str, given: str, allowed: Sequence[str]):
+        super().__init__(f"{option}: got {given!r}, expected columns of the query: {', '.join(allowed)}")
+
+
+class NondeterministicQuery(SinkError):
+    """Both evaluations of the query differ although it was read from one staged copy: the storage is broken."""
+
+
+class ForeignDeletionVectors(SinkError):
+    """Another engine deleted rows of a live file by a deletion vector."""
+
+    def __init__(self, uri: str, paths: Sequence[str]):
+        super().__init__(
+            f"another engine left deletion vectors on {len(paths)} file(s) of shard {uri} ({paths[0]}, ...); plain "
+            "Parquet readers cannot see them. Run REORG TABLE ... APPLY (PURGE) with that engine, or --full-refresh"
+        )

@@ -1,0 +1,23 @@
+"""Named points at which tests may kill or fail a run. Outside tests `reach` does nothing.
+
+The points, in a run's order: ``staged`` (the batch is on storage, nothing committed), ``upper raised`` (a new shard stands
+at its as-of, the batch is not appended yet), ``appended`` (the commit is done, nobody was told), ``view published``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+_hook: Callable[[str], None] | None = None
+
+
+def install(hook: Callable[[str], None] | None) -> None:
+    """Have ``hook`` called with each point's name; None removes it."""
+    global _hook
+    _hook = hook
+
+
+def reach(point: str) -> None:
+    """Called by the sink at each point."""
+    if _hook is not None:
+        _hook(point)

@@ -1,0 +1,191 @@
+"""How the live files of one log version fall into parts, and each part as SQL.
+
+``base``      the compacted part: the largest complete directory in which one hash is one record, every diff is
+              positive and all times are equal. It is recognized by its files' statistics, not by a mark.
+``recent``    other complete directories whose rows all carry a hash.
+``unhashed``  complete directories in which some row has none (the Python handle, or a hash collision).
+``loose``     files that no commit of ours staged where they are (a foreign UPDATE, MERGE, OPTIMIZE, INSERT), and what such
+              a writer left of a directory. Their hashes count as NULL; rows nobody can have appended are left out.
+
+Directories are named as a whole, one glob a part, so that the text of a view stays short however many files there are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dbt.adapters.mvsink.shard import DataFile, ShardState
+from dbt.adapters.mvsink.sink import sql
+from dbt.adapters.mvsink.sink.hashing import row_hash
+from dbt.adapters.mvsink.sink.types import Column, shard_columns
+
+TIME, DIFF, ERROR, HASH = "_mv_time", "_mv_diff", "_mv_error", "_mv_hash"
+META = (TIME, DIFF, ERROR, HASH)
+MAX_DETECTABLE_DIFF = 2**20  # sums of diff * (half a hash) stay far from 64 bits below it
+LARGEST_TIME = 2**63 - 2
+
+FileColumns = Callable[[DataFile], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Directory:
+    """A complete batch directory: every Parquet file in it is live."""
+
+    batch_id: str
+    files: tuple[DataFile, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows or 0 for file in self.files)
+
+    @property
+    def trusted(self) -> bool:
+        return all(file.trusted for file in self.files)
+
+    @property
+    def may_hold_errors(self) -> bool:
+        return any(file.errors != 0 for file in self.files)
+
+    @property
+    def max_diff(self) -> int | None:
+        return _bound(max, [file.max_diff for file in self.files])
+
+    @property
+    def min_diff(self) -> int | None:
+        return _bound(min, [file.min_diff for file in self.files])
+
+    @property
+    def compacted(self) -> bool:
+        """May this be the compacted part? One time and only positive diffs: consolidated when it was staged."""
+        times = {time for file in self.files for time in (file.min_time, file.max_time)}
+        return self.trusted and len(times) == 1 and None not in times and (self.min_diff or 0) >= 1
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The parts of a shard at one version. ``root`` is the directory above ``batches/`` as the engine names it."""
+
+    root: str
+    columns: tuple[Column, ...]
+    salt: int
+    upper: int
+    base: Directory | None
+    recent: tuple[Directory, ...]
+    unhashed: tuple[Directory, ...]
+    loose: tuple[DataFile, ...]
+    loose_columns: tuple[tuple[str, ...], ...]  # of each loose file: which physical columns it has
+
+    @property
+    def directories(self) -> tuple[Directory, ...]:
+        return (*((self.base,) if self.base else ()), *self.recent, *self.unhashed)
+
+    @property
+    def empty(self) -> bool:
+        return not self.directories and not self.loose
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def detectable(self) -> bool:
+        """Can bucket sums be formed without overflow? Only if every diff is known to be small."""
+        bounds = [bound for file in self.files for bound in (file.min_diff, file.max_diff)]
+        return all(bound is not None and abs(bound) < MAX_DETECTABLE_DIFF for bound in bounds)
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        return (*(file for directory in self.directories for file in directory.files), *self.loose)
+
+    def hash_of(self, error: str | None = ERROR) -> str:
+        return row_hash(self.columns, self.salt, error)
+
+    def select(self, directories: Sequence[Directory], items: str, where: str = "") -> str:
+        """``select items`` from whole directories, read through one glob."""
+        ids = ",".join(directory.batch_id for directory in directories)
+        glob = f"{escape_glob(self.root)}/batches/" + ("{" + ids + "}" if len(directories) > 1 else ids)
+        return f"select {items} from {sql.parquet(glob)}" + (f" where {where}" if where else "")
+
+    def select_loose(self, items: str, where: str = "") -> list[str]:
+        """The same from loose files, one query for each set of physical columns; `HASH` is NULL in them."""
+        groups: dict[tuple[str, ...], list[DataFile]] = defaultdict(list)
+        for file, present in zip(self.loose, self.loose_columns, strict=True):
+            groups[present].append(file)
+        queries = []
+        for present, files in groups.items():
+            paths = [f"{escape_glob(self.root)}/{escape_glob(file.path)}" for file in files]
+            inner = [self._loose_column(column.name, column.type.text, present) for column in self.columns]
+            inner += [self._loose_column(name, "bigint", present) for name in (TIME, DIFF)]
+            inner += [self._loose_column(ERROR, "string", present), f"cast(null as bigint) as {HASH}"]
+            read = sql.union_all(f"select {', '.join(inner)} from {sql.parquet(path)}" for path in paths)
+            condition = f"{self._valid()} and ({where})" if where else self._valid()
+            queries.append(f"select {items} from (\n{read}\n) where {condition}")
+        return queries
+
+    def updates(self, items: str, where: str = "") -> str:
+        """All updates of the shard, ``items`` of each."""
+        return sql.union_all(self.parts(self.directories, items, where))
+
+    def parts(self, directories: Sequence[Directory], items: str, where: str = "") -> list[str]:
+        """``items`` of the given directories and of all loose files, as one query a part."""
+        whole = [self.select(directories, items, where)] if directories else []
+        return whole + self.select_loose(items, where)
+
+    def _valid(self) -> str:
+        """Rows that somebody can have appended: see *A hash is believed only in files ...* in the design."""
+        return f"{TIME} is not null and {TIME} >= 0 and {TIME} < {sql.bigint(self.upper)} and {DIFF} <> 0"
+
+    @staticmethod
+    def _loose_column(name: str, type_text: str, present: tuple[str, ...]) -> str:
+        quoted = sql.identifier(name)
+        return f"cast({quoted if name in present else 'null'} as {type_text}) as {quoted}"
+
+
+def layout(
+    state: ShardState, root: str, files_in: Callable[[str], int], columns_of: FileColumns
+) -> Layout:
+    """Sort the live files of ``state`` into parts.
+
+    ``files_in`` counts the Parquet files of a directory, live or not; ``columns_of`` reads the column names of a
+    loose file from its footer.
+    """
+    by_directory: dict[str, list[DataFile]] = defaultdict(list)
+    loose: list[DataFile] = []
+    for file in state.files:
+        if file.batch_id is None:
+            loose.append(file)
+        else:
+            by_directory[file.batch_id].append(file)
+    directories = []
+    for batch_id, files in sorted(by_directory.items()):
+        if files_in(batch_id) == len(files):
+            directories.append(Directory(batch_id, tuple(files)))
+        else:
+            loose.extend(files)
+    candidates = [directory for directory in directories if directory.compacted]
+    base = max(candidates, key=lambda directory: (directory.rows, directory.batch_id), default=None)
+    rest = [directory for directory in directories if directory is not base]
+    upper = state.upper.as_option()
+    return Layout(
+        root=root,
+        columns=shard_columns(state.schema),
+        salt=state.salt,
+        upper=LARGEST_TIME + 1 if upper is None else upper,
+        base=base,
+        recent=tuple(directory for directory in rest if directory.trusted),
+        unhashed=tuple(directory for directory in rest if not directory.trusted),
+        loose=tuple(loose),
+        loose_columns=tuple(tuple(columns_of(file)) for file in loose),
+    )
+
+
+def escape_glob(path: str) -> str:
+    """A path that Hadoop's glob reads as itself."""
+    return "".join("\\" + character if character in "{}[]*?\\" else character for character in path)
+
+
+def _bound(choose: Callable[[list[int]], int], bounds: Sequence[int | None]) -> int | None:
+    known = [bound for bound in bounds if bound is not None]
+    return choose(known) if known and len(known) == len(bounds) else None

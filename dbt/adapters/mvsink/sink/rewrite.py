@@ -1,0 +1,152 @@
+"""Rewriting what is already in a shard, in Spark: folding foreign files in, and compaction.
+
+Both are maintenance: the collection at every readable time is the same before and after, no upper moves, the commit is marked
+as not changing data, and a lost race costs only the work.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from dbt.adapters.mvsink.shard import (
+    Antichain,
+    Batch,
+    CompactionPlan,
+    DataFile,
+    ShardState,
+    WriteHandle,
+)
+from dbt.adapters.mvsink.sink import sql
+from dbt.adapters.mvsink.sink.engine import Engine
+from dbt.adapters.mvsink.sink.errors import ForeignDeletionVectors
+from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Directory, Layout
+
+log = logging.getLogger("mvsink.shard")
+
+
+@dataclass(frozen=True)
+class Folded:
+    """`drift`: rows that nobody can have appended, dropped by the fold. `applied` is False if the race was lost."""
+
+    applied: bool
+    drift: int
+
+
+def fold_foreign_files(engine: Engine, handle: WriteHandle, state: ShardState, shard: Layout) -> Folded:
+    """Move the rows of loose files under ``batches/``, with hashes, leaving out those nobody can have appended.
+
+    Raises `ForeignDeletionVectors` if a file carries one: its rows cannot be told apart by a Parquet reader.
+    """
+    vectors = [file.path for file in shard.loose if file.deletion_vector]
+    if vectors:
+        raise ForeignDeletionVectors(handle.uri, vectors)
+    items = sql.columns(shard.names)
+    hashed = shard.hash_of()
+    rows = sql.union_all(shard.select_loose(f"{items}, {TIME}, {DIFF}, {ERROR}, {hashed} {HASH}"))
+    batch = _stage(engine, handle, _consolidated(items, rows), Antichain.of(0), state.upper, "fold")
+    kept = sql.union_all(shard.select_loose("1 as one"))
+    [row] = engine.query(f"select count(*) from (\n{kept}\n)", "fold")
+    drift = sum(file.rows or 0 for file in shard.loose) - int(str(row[0]))
+    result = handle.compact([] if batch is None else [batch], list(shard.loose))
+    log.debug("folded %d foreign files of %s: drift %d", len(shard.loose), handle.uri, drift)
+    return Folded(result.applied, drift)
+
+
+def compact(engine: Engine, handle: WriteHandle, plan: CompactionPlan, shard: Layout) -> bool:
+    """Rewrite the plan's files as a new base at ``plan.since`` and at most two more directories. False: the race was lost."""
+    planned = {file.path for file in plan.files}
+    directories = [d for d in shard.directories if all(file.path in planned for file in d.files)]
+    since = plan.since.as_option()
+    if since is None or not directories:
+        return False
+    items = sql.columns(shard.names)
+    hashed = f"coalesce({HASH}, {shard.hash_of()}) {HASH}"
+    read = shard.select(directories, f"{items}, {TIME}, {DIFF}, {ERROR}, {hashed}")
+    old = f"select * from (\n{read}\n) where {TIME} <= {sql.bigint(since)}"
+    settled = _settled(shard, directories, items, old, since)
+    history = _consolidated(items, f"select * from (\n{read}\n) where {TIME} > {sql.bigint(since)}")
+    plain = f"{DIFF} > 0 and {ERROR} is null and {HASH} is not null"
+    parts = [
+        ("compact", f"select * from (\n{settled}\n) where {plain}", Antichain.of(since + 1)),
+        ("compact", f"select * from (\n{settled}\n) where not ({plain})", Antichain.of(since + 1)),
+        ("compact", history, shard_upper(shard)),
+    ]
+    batches: list[Batch] = []
+    for what, query, upper in parts:
+        batch = _stage(engine, handle, query, Antichain.of(0), upper, what)
+        if batch is not None:
+            batches.append(batch)
+    removed: list[DataFile] = [file for directory in directories for file in directory.files]
+    return handle.compact(batches, removed).applied
+
+
+def shard_upper(shard: Layout) -> Antichain:
+    """The upper of the version that ``shard`` describes."""
+    return Antichain.of(shard.upper)
+
+
+def _settled(shard: Layout, directories: list[Directory], items: str, old: str, since: int) -> str:
+    """The consolidated collection at ``since``. Base rows that nothing recent touches pass through unshuffled."""
+    keys = f"{items}, {ERROR}, {HASH}"
+    time = f"{sql.bigint(since)} {TIME}"
+    base_settled = shard.base is not None and all((file.max_time or 0) <= since for file in shard.base.files)
+    if shard.base is None or not base_settled or shard.base not in directories or shard.unhashed:
+        return _one_owner(keys, old, time, items)
+    recent = [directory for directory in directories if directory is not shard.base]
+    if not recent:
+        return f"select {items}, {time}, {DIFF}, {ERROR}, {HASH} from (\n{old}\n)"
+    before = f"{TIME} <= {sql.bigint(since)}"
+    touched = shard.select(recent, f"distinct {HASH} _mv_h", before)
+    base = shard.select([shard.base], "*")
+    untouched = (
+        f"select /*+ BROADCAST(t) */ {items}, {time}, {DIFF}, {ERROR}, {HASH} from (\n{base}\n) b "
+        f"left anti join (\n{touched}\n) t on b.{HASH} = t._mv_h"
+    )
+    again = sql.union_all(
+        [
+            f"select /*+ BROADCAST(t) */ {keys}, {DIFF} from (\n{base}\n) b "
+            f"left semi join (\n{touched}\n) t on b.{HASH} = t._mv_h",
+            shard.select(recent, f"{keys}, {DIFF}", before),
+        ]
+    )
+    return sql.union_all([untouched, _one_owner(keys, again, time, items)])
+
+
+def _one_owner(keys: str, rows: str, time: str, items: str) -> str:
+    """Consolidated by whole rows; a hash that two rows share is dropped from both."""
+    net = f"select {keys}, sum({DIFF}) {DIFF} from (\n{rows}\n) group by {keys} having sum({DIFF}) <> 0"
+    owners = f"select *, count(*) over (partition by {HASH}) _mv_owners from (\n{net}\n)"
+    hashed = f"if(_mv_owners = 1, {HASH}, cast(null as bigint)) {HASH}"
+    return f"select {items}, {time}, {DIFF}, {ERROR}, {hashed} from (\n{owners}\n)"
+
+
+def _consolidated(items: str, rows: str) -> str:
+    """Updates with their times kept: sums of equal ``(row, time)``, zeros dropped; shared hashes dropped."""
+    keys = f"{items}, {TIME}, {ERROR}, {HASH}"
+    net = f"select {keys}, sum({DIFF}) {DIFF} from (\n{rows}\n) group by {keys} having sum({DIFF}) <> 0"
+    ranked = f"select *, dense_rank() over (partition by {HASH} order by {_row_key(items)}) _mv_rank from (\n{net}\n)"
+    owners = f"select *, max(_mv_rank) over (partition by {HASH}) _mv_owners from (\n{ranked}\n)"
+    hashed = f"if(_mv_owners = 1, {HASH}, cast(null as bigint)) {HASH}"
+    return f"select {items}, {TIME}, {DIFF}, {ERROR}, {hashed} from (\n{owners}\n)"
+
+
+def _row_key(items: str) -> str:
+    """Something that tells different rows of one hash apart, and can be ordered whatever the types (maps cannot)."""
+    return f"to_json(struct({items}, {ERROR}), map('ignoreNullFields', 'false'))"
+
+
+def _stage(
+    engine: Engine, handle: WriteHandle, query: str, lower: Antichain, upper: Antichain, what: str
+) -> Batch | None:
+    staged = handle.stage()
+    try:
+        engine.execute(sql.overwrite_directory(staged.uri, query), what)
+    except BaseException:
+        staged.delete()
+        raise
+    batch = handle.adopt(staged, lower, upper)
+    if batch.rows == 0:
+        batch.delete()
+        return None
+    return batch

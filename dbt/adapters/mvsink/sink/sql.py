@@ -1,0 +1,51 @@
+"""Small pieces of Spark SQL text: identifiers, literals, paths.
+
+Every piece of SQL in this package is put together from these, from numbers that Python made, and from the
+user's own query, which is spliced in as it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def identifier(name: str) -> str:
+    """A quoted column or alias: ``a`b`` becomes ``` `a``b` ```."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def columns(names: Iterable[str], qualifier: str = "") -> str:
+    """A list of quoted columns, each behind ``qualifier.`` if one is given."""
+    prefix = f"{qualifier}." if qualifier else ""
+    return ", ".join(prefix + identifier(name) for name in names)
+
+
+def text(value: str) -> str:
+    """A string literal. Spark reads backslash escapes in it, so both quote and backslash are escaped."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return "'" + escaped.replace("\n", "\\n").replace("\r", "\\r").replace("\x00", "\\0") + "'"
+
+
+def bigint(value: int) -> str:
+    """A BIGINT literal; the smallest one has no positive counterpart, so it is spelled by a cast."""
+    return f"{value}L" if value > -(2**63) else "cast('-9223372036854775808' as bigint)"
+
+
+def parquet(path: str, *, merge_schema: bool = False) -> str:
+    """A relation over the Parquet files below ``path`` (a directory, a file or a glob)."""
+    options = " with ('mergeSchema' = 'true')" if merge_schema else ""
+    return f"parquet.{identifier(path)}{options}"
+
+
+def overwrite_directory(path: str, query: str) -> str:
+    """The statement that writes ``query`` as Parquet files into ``path``."""
+    return f"insert overwrite directory {text(path)} using parquet\n{query}"
+
+
+def subquery(query: str, alias: str) -> str:
+    """The user's query as a derived table. A line of its own keeps a closing comment from swallowing us."""
+    return f"(\n{query}\n) {identifier(alias)}"
+
+
+def union_all(queries: Iterable[str]) -> str:
+    return "\nunion all\n".join(queries)

@@ -1,0 +1,122 @@
+"""The query behind the published view: the collection at the newest time, as plain rows.
+
+A compacted shard reads as a plain Parquet scan. With recent batches it is still one scan of the base, thinned by a
+broadcast join with the recent part's net retractions, plus the recent part's net additions. Where some row has no
+hash to go by, base rows that share a hash with the rest are consolidated with it by whole rows; the others still pass
+straight through. A shard that holds errors fails its readers with the smallest message.
+"""
+
+from __future__ import annotations
+
+from dbt.adapters.mvsink.sink import sql
+from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, Directory, Layout
+
+NOT_REFRESHED = "not refreshed yet"
+
+
+def view_query(layout: Layout, *, refreshed: bool = True) -> str:
+    """The SELECT of the view over ``layout``.
+
+    ``refreshed`` is False for a shard that no run has written: it never reads as an empty collection.
+    """
+    body = _rows(layout)
+    if not refreshed:
+        guard = f"(select raise_error(m) from (select {sql.text(NOT_REFRESHED)} m)) is null"
+        return f"select * from (\n{body}\n) where {guard}"
+    errors = _errors(layout)
+    return f"select * from (\n{body}\n) where {errors}" if errors else body
+
+
+def _rows(layout: Layout) -> str:
+    if layout.empty:
+        items = ", ".join(f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in layout.columns)
+        return f"select {items} where false"
+    if layout.unhashed or layout.loose:
+        return _mixed(layout)
+    parts = []
+    if layout.base is not None:
+        parts.append(_base(layout, layout.base))
+    if layout.recent:
+        parts.append(_repeat(layout, _net(layout, f"{DIFF} > 0"), DIFF))
+    return sql.union_all(parts)
+
+
+def _base(layout: Layout, base: Directory) -> str:
+    """The base, less what the recent part retracts."""
+    where = f"{ERROR} is null" if base.may_hold_errors else ""
+    single = base.max_diff == 1
+    if not layout.recent:
+        items = sql.columns(layout.names)
+        if single:
+            return layout.select([base], items, where)
+        return _repeat(layout, layout.select([base], f"{items}, {DIFF}", where), DIFF)
+    net = layout.select(layout.recent, f"{HASH} h, sum({DIFF}) n", f"{ERROR} is null")
+    retracted = f"(\n{net} group by {HASH} having sum({DIFF}) < 0\n) r"
+    scan = layout.select([base], "*", where)
+    if single:
+        return (
+            f"select /*+ BROADCAST(r) */ {sql.columns(layout.names, 'b')} from (\n{scan}\n) b "
+            f"left anti join {retracted} on b.{HASH} = r.h"
+        )
+    left = (
+        f"select /*+ BROADCAST(r) */ {sql.columns(layout.names, 'b')}, "
+        f"b.{DIFF} + coalesce(r.n, 0L) {DIFF} from (\n{scan}\n) b "
+        f"left join {retracted} on b.{HASH} = r.h where b.{DIFF} + coalesce(r.n, 0L) > 0"
+    )
+    return _repeat(layout, left, DIFF)
+
+
+def _net(layout: Layout, having: str) -> str:
+    """The recent part, consolidated: one hash is one row there, so the columns only follow their hash."""
+    items = sql.columns(layout.names)
+    return (
+        f"select {items}, {DIFF} from (\n"
+        + layout.select(layout.recent, f"{items}, {HASH}, sum({DIFF}) {DIFF}", f"{ERROR} is null")
+        + f" group by {items}, {HASH}\n) where {having}"
+    )
+
+
+def _mixed(layout: Layout) -> str:
+    """Rows without a hash are there: consolidate by whole rows whatever shares a hash with the tail."""
+    items = sql.columns(layout.names)
+    tail_items = f"{items}, {DIFF}, coalesce({HASH}, {layout.hash_of()}) _mv_h"
+    tail = sql.union_all(
+        layout.parts((*layout.recent, *layout.unhashed), tail_items, f"{ERROR} is null")
+    )
+    if layout.base is None:
+        return _repeat(layout, _consolidated(items, f"select {items}, {DIFF} from (\n{tail}\n)"), DIFF)
+    hashes = f"(select distinct _mv_h from (\n{tail}\n)) t"
+    scan = layout.select([layout.base], "*", f"{ERROR} is null" if layout.base.may_hold_errors else "")
+    untouched = (
+        f"select /*+ BROADCAST(t) */ {sql.columns(layout.names, 'b')}, b.{DIFF} from (\n{scan}\n) b "
+        f"left anti join {hashes} on b.{HASH} = t._mv_h"
+    )
+    touched = (
+        f"select /*+ BROADCAST(t) */ {sql.columns(layout.names, 'b')}, b.{DIFF} from (\n{scan}\n) b "
+        f"left semi join {hashes} on b.{HASH} = t._mv_h"
+    )
+    together = sql.union_all([touched, f"select {items}, {DIFF} from (\n{tail}\n)"])
+    return sql.union_all([_repeat(layout, untouched, DIFF), _repeat(layout, _consolidated(items, together), DIFF)])
+
+
+def _consolidated(items: str, query: str) -> str:
+    return f"select {items}, sum({DIFF}) {DIFF} from (\n{query}\n) group by {items} having sum({DIFF}) > 0"
+
+
+def _repeat(layout: Layout, query: str, count: str) -> str:
+    """Each row of ``query`` as often as its ``count`` says."""
+    copies = f"lateral view explode(sequence(1, cast({count} as int))) copies as _mv_copy"
+    return f"select {sql.columns(layout.names)} from (\n{query}\n) {copies}"
+
+
+def _errors(layout: Layout) -> str:
+    """The guard that fails readers while an error is live; empty if no file can hold one.
+
+    A scalar subquery: the optimizer loses a projected or filtered `raise_error`.
+    """
+    directories = [directory for directory in layout.directories if directory.may_hold_errors]
+    queries = layout.parts(directories, f"{ERROR} m, {DIFF} d", f"{ERROR} is not null")
+    if not queries:
+        return ""
+    live = f"select m from (\n{sql.union_all(queries)}\n) group by m having sum(d) > 0"
+    return f"(select raise_error(m) from (select min(m) m from ({live})) where m is not null) is null"

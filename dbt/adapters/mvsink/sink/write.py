@@ -1,0 +1,256 @@
+"""Write: stage the correction of one description, in Spark, all tasks in parallel.
+
+A row that did not change is neither shuffled nor written:
+
+1. *Detect.* One pass over desired and one over the shard's two narrow columns add hashes up in 2^18 buckets. Buckets whose
+   sums differ are candidates; none means there is nothing to do.
+2. *Fetch.* Desired again and the shard's rows, both of the candidate buckets only, grouped by the whole row. Sums that are not
+   zero are the correction.
+3. *Agree.* What was staged must give exactly the differences that detection found. If not, the query is not
+   deterministic or its inputs moved: it is evaluated once into a staging place and corrected against that.
+
+The first load has nothing to compare with: it is written as it comes, then equal hashes are looked for in the staged narrow
+column, and only if there are any is the batch consolidated.
+
+Nothing here commits: what is staged is a batch to append, or to delete.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+
+from dbt.adapters.mvsink.shard import Batch, StagedDirectory, WriteHandle
+from dbt.adapters.mvsink.sink import faults, sql
+from dbt.adapters.mvsink.sink.correction import (
+    Correction,
+    Desired,
+    differing_buckets,
+    digest,
+    narrow,
+    persisted,
+)
+from dbt.adapters.mvsink.sink.engine import Engine
+from dbt.adapters.mvsink.sink.errors import NondeterministicQuery
+from dbt.adapters.mvsink.sink.hashing import BUCKET_BITS
+from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Layout
+from dbt.adapters.mvsink.sink.mint import Description
+from dbt.adapters.mvsink.sink.timing import Stopwatch
+
+log = logging.getLogger("mvsink.sink.write")
+
+# Beyond this share of differing buckets the semi-join saves nothing.
+NEARLY_EVERYTHING = 2**BUCKET_BITS // 2
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Net rows that a correction inserts and deletes, and error updates it adds or retracts."""
+
+    inserted: int = 0
+    deleted: int = 0
+    errors_inserted: int = 0
+    errors_deleted: int = 0
+
+    @property
+    def nothing(self) -> bool:
+        return self == Counts()
+
+
+@dataclass(frozen=True)
+class Written:
+    """A staged correction; `batch` is None if there is nothing to append."""
+
+    batch: Batch | None
+    counts: Counts
+    candidate_buckets: int | None = None  # None: detection was skipped
+    evaluated_once: bool = False
+
+
+@dataclass
+class Write:
+    """The operator. ``time`` is the write time in ms: every update is staged at it."""
+
+    engine: Engine
+    handle: WriteHandle
+    model: str
+    watch: Stopwatch = field(default_factory=Stopwatch)
+
+    def stage(self, desired: Desired, shard: Layout, time: int, description: Description) -> Written:
+        """Stage what is missing so that the shard holds ``desired`` from ``time`` on."""
+        if shard.empty:
+            written = self.first_load(desired, time, description)
+        else:
+            written = self._correct(desired, shard, time, description)
+        if written.batch is not None:
+            faults.reach("staged")
+        return written
+
+    def first_load(self, desired: Desired, time: int, description: Description) -> Written:
+        """Stage all of ``desired``, consolidated, against an empty shard."""
+        items = sql.columns(column.name for column in desired.columns)
+        meta = f"{sql.bigint(time)} {TIME}, {DIFF}, {ERROR}, {HASH}"
+        staged = self._stage_query(f"select {items}, {meta} from (\n{desired.hashed()}\n)", "write")
+        with self.watch("check"):
+            [row] = self.engine.query(
+                f"select count(*), count(distinct {HASH}), count({ERROR}) from {sql.parquet(staged.uri)}", "check"
+            )
+        rows, hashes, errors = (int(str(value)) for value in row)
+        if hashes < rows:
+            staged = self._consolidate(staged, items)
+        counts = Counts(inserted=rows - errors, errors_inserted=errors)
+        return Written(self._adopt(staged, description), counts)
+
+    def stage_error(
+        self, message: str, desired: Desired, shard: Layout, time: int, description: Description
+    ) -> Written:
+        """Stage ``message`` as the shard's only error update; the rows stay as they are."""
+        items = ", ".join(f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in desired.columns)
+        hashed = shard.hash_of()
+        row = f"select {items}, {sql.text(message)} {ERROR}, 1L {DIFF}"
+        names = sql.columns(column.name for column in desired.columns)
+        wanted = f"select {names}, {ERROR}, {hashed} {HASH}, {DIFF} from (\n{row}\n)"
+        correction = Correction(desired.columns, time).insert(wanted)
+        held = persisted(shard, errors_only=True)
+        if held is not None:
+            correction = correction.insert_negated(held)
+        staged = self._stage_query(self._updates(correction, description), "write")
+        return Written(self._adopt(staged, description), self._counts(staged))
+
+    def preview(self, desired: Desired, shard: Layout, time: int, sample: int = 0) -> tuple[Counts, list[tuple[object, ...]]]:
+        """What `stage` would stage, counted, with up to ``sample`` of its updates; nothing is written anywhere."""
+        correction = self._correction(desired, shard, time)
+        held = narrow(shard) if not shard.empty and shard.detectable else None
+        if held is not None:
+            found = differing_buckets([digest(desired.hashed(), 1), digest(held, -1)])
+            correction = correction.restricted_to(f"select b from (\n{found}\n)")
+        updates = correction.consolidate_at_since()
+        with self.watch("preview"):
+            counts = self._count(updates)
+            rows = self.engine.query(f"select * from (\n{updates}\n) limit {sample}", "sample") if sample else []
+        return counts, rows
+
+    def _correct(self, desired: Desired, shard: Layout, time: int, description: Description) -> Written:
+        if not shard.detectable:
+            staged = self._stage_query(self._updates(self._correction(desired, shard, time), description), "write")
+            return self._written(staged, description, None)
+        found, candidates = self._detect(desired, shard)
+        try:
+            if candidates == 0:
+                log.debug("%s: skipping empty [%s, %s)", self.model, description.lower, description.upper)
+                return Written(None, Counts(), 0)
+            correction = self._correction(desired, shard, time)
+            if candidates < NEARLY_EVERYTHING:
+                correction = correction.restricted_to(f"select b from {sql.parquet(found.uri)}")
+            staged = self._stage_query(self._updates(correction, description), "write")
+            if self._agrees(found, staged, shard):
+                return self._written(staged, description, candidates)
+            log.info("%s: two evaluations of the query differ; evaluating it once", self.model)
+            staged.delete()
+        finally:
+            found.delete()
+        return self._correct_once(desired, shard, time, description)
+
+    def _correct_once(self, desired: Desired, shard: Layout, time: int, description: Description) -> Written:
+        """Evaluate the query into a staging place, then correct against what stands there."""
+        items = sql.columns(column.name for column in desired.columns)
+        copy = self._stage_query(f"select {items} from {sql.subquery(desired.query, '_mv_query')}", "evaluate")
+        try:
+            frozen = replace(desired, query=f"select * from {sql.parquet(copy.uri)}")
+            found, candidates = self._detect(frozen, shard)
+            try:
+                staged = self._stage_query(
+                    self._updates(self._correction(frozen, shard, time), description), "write"
+                )
+                if not self._agrees(found, staged, shard):
+                    raise NondeterministicQuery(f"{copy.uri} was read twice and gave different rows")
+            finally:
+                found.delete()
+        finally:
+            copy.delete()
+        return replace(self._written(staged, description, candidates), evaluated_once=True)
+
+    def _correction(self, desired: Desired, shard: Layout, time: int) -> Correction:
+        correction = Correction(desired.columns, 0).advance_since(time).insert(desired.hashed())
+        held = persisted(shard)
+        return correction if held is None else correction.insert_negated(held)
+
+    @staticmethod
+    def _updates(correction: Correction, description: Description) -> str:
+        upper = description.upper.as_option()
+        return correction.updates_before(2**63 - 1 if upper is None else upper)
+
+    def _detect(self, desired: Desired, shard: Layout) -> tuple[StagedDirectory, int]:
+        """The differing buckets, staged, and how many they are."""
+        differing = differing_buckets([digest(desired.hashed(), 1), digest(narrow(shard), -1)])
+        found = self._stage_query(differing, "detect")
+        [row] = self.engine.query(f"select count(*) from {sql.parquet(found.uri)}", "detect")
+        return found, int(str(row[0]))
+
+    def _agrees(self, found: StagedDirectory, staged: StagedDirectory, shard: Layout) -> bool:
+        """Do the staged updates add up, bucket by bucket, to the differences that detection found?"""
+        hashed = f"coalesce({HASH}, {shard.hash_of()}) {HASH}"
+        rows = f"select {hashed}, {DIFF} from {sql.parquet(staged.uri)}"
+        left = differing_buckets([f"select b, n, lo, hi from {sql.parquet(found.uri)}", digest(rows, -1)])
+        with self.watch("agree"):
+            return self.engine.query(f"select 1 from (\n{left}\n) limit 1", "agree") == []
+
+    def _consolidate(self, staged: StagedDirectory, items: str) -> StagedDirectory:
+        """Rewrite a first load in which some hash stands more than once: one hash, one record."""
+        source = sql.parquet(staged.uri)
+        repeated = f"(select {HASH} _mv_h from {source} group by {HASH} having count(*) > 1) r"
+        keys = f"{items}, {TIME}, {ERROR}, {HASH}"
+        together = (
+            f"select {keys}, sum({DIFF}) {DIFF} from (\nselect s.* from {source} s left semi join {repeated} "
+            f"on s.{HASH} = r._mv_h\n) group by {keys}"
+        )
+        owners = f"select *, count(*) over (partition by {HASH}) _mv_owners from (\n{together}\n)"
+        query = sql.union_all(
+            [
+                f"select {items}, {TIME}, {DIFF}, {ERROR}, {HASH} from {source} s left anti join {repeated} "
+                f"on s.{HASH} = r._mv_h",
+                f"select {items}, {TIME}, {DIFF}, {ERROR}, if(_mv_owners = 1, {HASH}, cast(null as bigint)) {HASH} "
+                f"from (\n{owners}\n)",
+            ]
+        )
+        consolidated = self._stage_query(query, "consolidate")
+        staged.delete()
+        return consolidated
+
+    def _stage_query(self, query: str, what: str) -> StagedDirectory:
+        staged = self.handle.stage()
+        try:
+            with self.watch(what):
+                self.engine.execute(sql.overwrite_directory(staged.uri, query), what)
+        except BaseException:
+            staged.delete()
+            raise
+        return staged
+
+    def _written(self, staged: StagedDirectory, description: Description, candidates: int | None) -> Written:
+        counts = self._counts(staged)
+        return Written(self._adopt(staged, description), counts, candidates)
+
+    def _counts(self, staged: StagedDirectory) -> Counts:
+        with self.watch("count"):
+            return self._count(f"select * from {sql.parquet(staged.uri)}")
+
+    def _count(self, updates: str) -> Counts:
+        sums = [
+            f"coalesce(sum(if({DIFF} {sign} 0 and {ERROR} {kind} null, abs({DIFF}), 0L)), 0L)"
+            for kind in ("is", "is not")
+            for sign in (">", "<")
+        ]
+        [row] = self.engine.query(f"select {', '.join(sums)} from (\n{updates}\n)", "count")
+        return Counts(*(int(str(value)) for value in row))
+
+    def _adopt(self, staged: StagedDirectory, description: Description) -> Batch | None:
+        batch = self.handle.adopt(staged, description.lower, description.upper)
+        if batch.rows == 0:
+            batch.delete()
+            return None
+        log.debug(
+            "%s: wrote %d updates, %d bytes, [%s, %s)",
+            self.model, batch.rows, batch.bytes, description.lower, description.upper,
+        )  # fmt: skip
+        return batch

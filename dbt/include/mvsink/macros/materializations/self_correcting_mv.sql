@@ -1,0 +1,98 @@
+{#
+  A view that is kept right: each run compares what the model's SQL says with what the shard holds, and appends the difference.
+  The order matters: everything is checked before a hook runs, hooks run before anything is read, the view shows the new contents
+  before grants and post-hooks. In read-only mode nothing but the comparison happens.
+#}
+{% materialization self_correcting_mv, adapter='mvsink', supported_languages=['sql'] %}
+  {%- set target_relation = this.incorporate(type='view') -%}
+  {%- set existing = load_cached_relation(this) -%}
+  {%- set query = mvsink_contract_query(sql) -%}
+  {%- set invocation = mvsink_invocation() -%}
+  {%- set run = adapter.mv_prepare(model, target_relation, existing, query, invocation) -%}
+  {%- set writes = not run.read_only -%}
+
+  {%- if writes -%}
+    {{ mvsink_run_hooks(pre_hooks) }}
+  {%- endif -%}
+  {%- if config.get('sql_header') -%}
+    {%- call statement('sql_header') -%}{{ config.get('sql_header') }}{%- endcall -%}
+  {%- endif -%}
+
+  {%- do adapter.mv_run(run) -%}
+  {{ write(query) }}
+
+  {%- if writes -%}
+    {%- set stepped_aside = mvsink_step_aside(existing) -%}
+    {%- do adapter.mv_publish(run, mvsink_docs()) -%}
+    {%- if stepped_aside is not none -%}
+      {%- do adapter.drop_relation(stepped_aside) -%}
+    {%- endif -%}
+    {%- do apply_grants(target_relation, config.get('grants'), should_revoke=should_revoke(existing, full_refresh_mode=True)) -%}
+    {{ mvsink_run_hooks(post_hooks) }}
+  {%- endif -%}
+
+  {%- do store_result('main', response=adapter.mv_finish(run)) -%}
+  {{ return({'relations': [target_relation]}) }}
+{% endmaterialization %}
+
+
+{# Every hook, whatever its `transaction`, and without dbt's `commit;`, which is a syntax error in Spark. #}
+{% macro mvsink_run_hooks(hooks) %}
+  {% for hook in hooks %}
+    {% set rendered = render(hook.get('sql')) | trim %}
+    {% if rendered | length > 0 %}
+      {% call statement(auto_begin=False) %}{{ rendered }}{% endcall %}
+    {% endif %}
+  {% endfor %}
+{% endmacro %}
+
+
+{# With an enforced contract: the columns are checked, and selected in the contract's order. #}
+{% macro mvsink_contract_query(sql) %}
+  {%- if config.get('contract').enforced -%}
+    {{ get_assert_columns_equivalent(sql) }}
+    {{ return(get_select_subquery(sql)) }}
+  {%- endif -%}
+  {{ return(sql) }}
+{% endmacro %}
+
+
+{# What concerns the whole invocation, as plain values. #}
+{% macro mvsink_invocation() %}
+  {{ return({
+    'id': invocation_id,
+    'time': mvsink_time(),
+    'target': target.name,
+    'project': project_name,
+    'read_only': var('mvsink_read_only', false) or target.get('read_only', false),
+    'full_refresh': should_full_refresh(),
+    'empty': flags.EMPTY,
+  }) }}
+{% endmacro %}
+
+
+{# A table that stood where the view goes: it stays readable, under its name, until the view is about to be created. #}
+{% macro mvsink_step_aside(existing) %}
+  {%- if existing is none or existing.is_view -%}
+    {{ return(none) }}
+  {%- endif -%}
+  {%- set aside = make_backup_relation(existing, existing.type) -%}
+  {%- do drop_relation_if_exists(load_cached_relation(aside)) -%}
+  {%- do adapter.rename_relation(existing, aside) -%}
+  {{ return(aside) }}
+{% endmacro %}
+
+
+{# What `persist_docs` puts on the view. #}
+{% macro mvsink_docs() %}
+  {%- set comments = {} -%}
+  {%- if config.persist_column_docs() -%}
+    {%- for name, column in model.columns.items() -%}
+      {%- do comments.update({name: column['description']}) -%}
+    {%- endfor -%}
+  {%- endif -%}
+  {{ return({
+    'comment': model.description if config.persist_relation_docs() else none,
+    'column_comments': comments if config.persist_column_docs() else none,
+  }) }}
+{% endmacro %}

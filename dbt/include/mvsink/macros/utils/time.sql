@@ -1,0 +1,10 @@
+{# The run's logical time T in milliseconds: a var, the environment, or the invocation's start. #}
+{% macro mvsink_time() %}
+  {%- set given = var('mvsink_run_time', var('run_time', none)) -%}
+  {{ return(adapter.mv_time(given, run_started_at)) }}
+{% endmacro %}
+
+{# The run's logical time as a TIMESTAMP, the same in every model of a run. #}
+{% macro mv_now() -%}
+  timestamp_millis({{ mvsink_time() if execute else 0 }}L) /* mv_now */
+{%- endmacro %}

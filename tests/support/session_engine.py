@@ -1,0 +1,109 @@
+"""The sink's engine seam on an in-process Spark session, and a shard to run it against. For tests and benchmarks."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
+from dbt.adapters.mvsink.sink import (
+    Column,
+    Driver,
+    EngineError,
+    Outcome,
+    SinkRequest,
+    arrow_schema,
+    layout,
+    parse_type,
+    view_query,
+)
+
+_STATE = re.compile(r"SQLSTATE: ((?:22|23)\w{3})")
+T0 = 1_800_000_000_000
+
+
+class SessionEngine:
+    """`Engine` on a SparkSession; remembers every statement it ran."""
+
+    def __init__(self, session: Any):
+        self.session = session
+        self.ran: list[tuple[str, str]] = []
+
+    def execute(self, statement: str, what: str) -> None:
+        self._run(statement, what, fetch=False)
+
+    def query(self, query: str, what: str) -> list[tuple[object, ...]]:
+        return [tuple(row) for row in self._run(query, what, fetch=True)]
+
+    def columns(self, query: str) -> list[tuple[str, str]]:
+        return [(row[0], row[1]) for row in self.query(f"describe query\n{query}", "describe")]
+
+    def _run(self, statement: str, what: str, *, fetch: bool) -> Any:
+        self.ran.append((what, statement))
+        try:
+            frame = self.session.sql(statement)
+            return frame.collect() if fetch else None
+        except Exception as error:
+            state = _STATE.search(str(error))
+            raise EngineError(str(error).split("\n")[0], state[1] if state else "") from error
+
+
+@dataclass
+class Model:
+    """One maintained model, run by run, without dbt."""
+
+    session: Any
+    root: Path
+    name: str = "dev.m"
+    clock: Any = field(default_factory=lambda: itertools.count(T0, 1000))
+    options: dict[str, Any] = field(default_factory=lambda: {"retain_history": 86_400_000})
+
+    @property
+    def uri(self) -> str:
+        return str(self.root / self.name.replace(".", "/"))
+
+    def engine(self) -> SessionEngine:
+        return SessionEngine(self.session)
+
+    def columns(self, query: str) -> tuple[Column, ...]:
+        return tuple(Column(name, parse_type(text, name)) for name, text in self.engine().columns(query))
+
+    def open(self, query: str) -> WriteHandle:
+        return open_shard(self.uri, arrow_schema(self.columns(query)))
+
+    def request(self, query: str, **changes: Any) -> SinkRequest:
+        time = changes.pop("time", None) or next(self.clock)
+        request = SinkRequest(
+            model=self.name, query=query, columns=self.columns(query), time=time, clock=time, **self.options
+        )
+        return replace(request, **changes)
+
+    def run(self, query: str, **changes: Any) -> Outcome:
+        """One run; the query text is what the model's compiled SQL would be."""
+        with self.open(query) as handle:
+            return Driver(self.request(query, **changes), handle, self.engine()).run()
+
+    def contents(self) -> Any:
+        """What a reader of the published view gets, as a DataFrame."""
+        with open_shard(self.uri, None) as handle:
+            state = handle.state()
+            return self.session.sql(view_query(layout(state, handle.uri, handle.files_in, handle.column_names)))
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        return sorted((tuple(row) for row in self.contents().collect()), key=repr)
+
+    def assert_holds(self, query: str) -> None:
+        """Equal as multisets, both ways."""
+        held, wanted = self.contents(), self.session.sql(query)
+        assert held.exceptAll(wanted).take(5) == []
+        assert wanted.exceptAll(held).take(5) == []
+
+
+def open_shard(uri: str, schema: Any) -> WriteHandle:
+    """A write handle, whatever columns the shard has; created with ``schema`` if it is not there."""
+    from dbt.adapters.mvsink.maintained import open_or_create
+
+    return open_or_create(ShardClient(), uri, schema, "test")

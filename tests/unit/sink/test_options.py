@@ -1,0 +1,100 @@
+"""Configs of a `self_correcting_mv`: values, defaults, and every refusal with its message."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt.adapters.mvsink.durations import iso, parse_interval, parse_time
+from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
+from dbt.adapters.mvsink.options import ModelOptions
+from dbt.adapters.mvsink.sink import OnError, OnSchemaChange
+
+
+def test_defaults():
+    options = ModelOptions.parse("dev.m", {"on_schema_change": "ignore"})
+    assert options == ModelOptions(
+        retain_history=86_400_000,
+        assert_not_null=(),
+        on_error=None,
+        on_schema_change=OnSchemaChange.SYNC_ALL_COLUMNS,
+        on_configuration_change="apply",
+        read_only=False,
+        adopt=False,
+        ignored=(),
+    )
+
+
+def test_values():
+    options = ModelOptions.parse(
+        "dev.m",
+        {
+            "refresh": ["on_commit"],
+            "retain_history": "2 hours",
+            "assert_not_null": "id",
+            "on_error": "record",
+            "on_schema_change": "fail",
+            "read_only": True,
+            "partition_by": ["a"],
+            "file_format": "parquet",
+        },
+    )
+    assert options.retain_history == 7_200_000
+    assert options.assert_not_null == ("id",)
+    assert (options.on_error, options.on_schema_change) == (OnError.RECORD, OnSchemaChange.FAIL)
+    assert options.read_only and options.ignored == ("partition_by",)
+
+
+INVALID = {
+    "retain_history below a second": ({"retain_history": "10 ms"}, "at least '1 second'"),
+    "retain_history in months": ({"retain_history": "1 month"}, "ms, seconds, minutes, hours, days, weeks"),
+    "retain_history as a number": ({"retain_history": 86400}, "at least '1 second'"),
+    "assert_not_null as a number": ({"assert_not_null": 3}, "a list of columns' names"),
+    "on_error": ({"on_error": "ignore"}, "'fail', 'record'"),
+    "on_schema_change": ({"on_schema_change": "sync"}, "'sync_all_columns', 'append_new_columns', 'fail'"),
+    "on_configuration_change": ({"on_configuration_change": "no"}, "'apply', 'continue', 'fail'"),
+    "read_only as text": ({"read_only": "yes"}, "true or false"),
+    "schedule": ({"schedule": "1 hour"}, "`refresh`"),
+    "target_lag": ({"target_lag": "1 hour"}, "`refresh`"),
+    "a misspelled key": ({"retain_histroy": "1 day"}, "did you mean `retain_history`"),
+}
+
+
+@pytest.mark.parametrize(("config", "allowed"), INVALID.values(), ids=INVALID)
+def test_invalid_values_name_model_option_given_and_allowed(config, allowed):
+    [(option, given)] = config.items()
+    with pytest.raises(InvalidOption) as error:
+        ModelOptions.parse("dev.orders", config)
+    message = str(error.value)
+    assert "dev.orders" in message and f"`{option}`" in message and repr(given) in message and allowed in message
+
+
+@pytest.mark.parametrize("config", [{"refresh": "every 1 hour"}, {"refresh": [{"every": "1 hour"}]}, {"up_to": 3},
+                                    {"audit": True}, {"max_change": {"rows": 3}}])  # fmt: skip
+def test_what_is_not_offered_is_refused_by_name(config):
+    with pytest.raises(OptionNotOffered, match="dev.orders"):
+        ModelOptions.parse("dev.orders", config)
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("1 second", 1000), ("250 ms", 250), ("3 Minutes", 180_000), ("2 weeks", 1_209_600_000), ("1day", 86_400_000),
+     ("1 year", None), ("-1 day", None), ("day", None), (5, None), ("9999999999999999999 days", None)],
+)  # fmt: skip
+def test_intervals(text, milliseconds):
+    assert parse_interval(text) == milliseconds
+
+
+@pytest.mark.parametrize(
+    ("value", "milliseconds"),
+    [("1970-01-02", 86_400_000), ("2026-11-20 15:00:00", 1_795_186_800_000), ("2026-11-20T15:00:00Z", 1_795_186_800_000),
+     ("2026-11-20T16:00:00+01:00", 1_795_186_800_000), (1_795_186_800_000, 1_795_186_800_000), (1439, None),
+     ("noon", None), (True, None), ("1969-12-31", None)],
+)  # fmt: skip
+def test_times(value, milliseconds):
+    assert parse_time(value) == milliseconds
+
+
+def test_iso():
+    assert iso(1_795_186_800_000) == "2026-11-20T15:00:00Z"
+    assert iso(1_795_186_800_120) == "2026-11-20T15:00:00.120Z"
+    assert iso(2**63 - 2) == str(2**63 - 2)
