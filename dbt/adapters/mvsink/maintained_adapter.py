@@ -12,7 +12,7 @@ from dbt.adapters.base.meta import available
 from dbt.adapters.events.logging import AdapterLogger
 
 from dbt.adapters.mvsink.durations import parse_time
-from dbt.adapters.mvsink.exceptions import InvalidRunTime
+from dbt.adapters.mvsink.exceptions import InvalidRunTime, ReadOnlyRefused
 from dbt.adapters.mvsink.maintained import (
     LOWER_ERRORS,
     Invocation,
@@ -122,6 +122,11 @@ class MaintainedAdapter:
         """Is this relation a published shard?"""
         return self._published(relation, relation) is not None
 
+    @available.parse_none
+    def mv_refuse_read_only(self, relation: MvsinkRelation, materialized: str) -> None:
+        """Refuse a materialization that would write, in a read-only invocation."""
+        raise ReadOnlyRefused(f"{relation.schema}.{relation.identifier}", materialized)
+
     def _published(self, relation: MvsinkRelation, existing: MvsinkRelation | None) -> PublishedView | None:
         if existing is None or not existing.is_view:
             return None
@@ -132,7 +137,7 @@ class MaintainedAdapter:
         """Where the view says its shard is; for a new one, below `shard_root`."""
         if run.current is not None:
             return run.current.uri
-        root = str(self._credentials().shard_root).rstrip("/")
+        root = str(self._credentials().shards).rstrip("/")
         return f"{root}/{run.relation.schema}/{run.relation.identifier}"
 
     def _storage_options(self) -> dict[str, str] | None:

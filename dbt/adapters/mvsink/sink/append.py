@@ -62,7 +62,7 @@ class Append:
         batches = [] if batch is None else [batch]
         try:
             result = self.handle.compare_and_append_batch(
-                batches, description.lower, description.upper, since=since, inputs=inputs, note=note
+                batches, description.lower, description.upper, since=since, inputs=inputs or {}, note=note
             )
         except UpperMismatch as mismatch:
             self._lost(mismatch, description)

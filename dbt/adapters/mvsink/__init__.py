@@ -1,0 +1,21 @@
+"""dbt-mvsink: a dbt adapter for Spark with tables that are kept right.
+
+Layers, top to bottom: the dbt layer (this directory), the dataflow layer (`sink`), the shard layer (`shard`). Each knows only
+what is below it; tests/unit/test_layers.py holds them to it.
+"""
+
+from dbt.adapters.base import AdapterPlugin
+
+from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.impl import MvsinkAdapter
+from dbt.adapters.mvsink.log_forwarding import install
+from dbt.include import mvsink
+
+install()
+
+Plugin = AdapterPlugin(
+    adapter=MvsinkAdapter,  # type: ignore[arg-type]
+    credentials=MvsinkCredentials,
+    include_path=mvsink.PACKAGE_PATH,
+    dependencies=["spark"],
+)

@@ -1,0 +1,5 @@
+"""Columns are dbt-spark's."""
+
+from dbt.adapters.spark.column import SparkColumn as MvsinkColumn
+
+__all__ = ["MvsinkColumn"]

@@ -1,0 +1,37 @@
+"""The adapter: dbt-spark's, with maintained models, staged seeds, and a check of the whole set-up in `dbt debug`."""
+
+from __future__ import annotations
+
+from dbt.adapters.spark.impl import SparkAdapter
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.mvsink.column import MvsinkColumn
+from dbt.adapters.mvsink.configs import MvsinkConfig
+from dbt.adapters.mvsink.connections import MvsinkConnectionManager
+from dbt.adapters.mvsink.debug import check_setup
+from dbt.adapters.mvsink.maintained_adapter import MaintainedAdapter
+from dbt.adapters.mvsink.relation import MvsinkRelation
+from dbt.adapters.mvsink.seeds import SeedAdapter
+
+
+class MvsinkAdapter(MaintainedAdapter, SeedAdapter, SparkAdapter):
+    """See the module."""
+
+    Relation = MvsinkRelation
+    Column = MvsinkColumn
+    ConnectionManager = MvsinkConnectionManager
+    AdapterSpecificConfigs = MvsinkConfig
+
+    @classmethod
+    def type(cls) -> str:
+        return "mvsink"
+
+    def debug_query(self) -> None:
+        """`dbt debug`: Java, PySpark, a query, and a compare-and-append in `shard_root`."""
+        self.execute("select 1 as id")
+        try:
+            check_setup(self.config.credentials)
+        except DbtRuntimeError:
+            raise
+        except Exception as error:
+            raise DbtRuntimeError(str(error)) from error

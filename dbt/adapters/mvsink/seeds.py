@@ -1,0 +1,157 @@
+"""Seeds through a staged Parquet file: read by Arrow, typed by Spark's casts, never spelled out as SQL.
+
+Every text round-trips. A field that is empty and unquoted, or says ``null``, is NULL, as in every dbt seed; a quoted empty field
+is the empty string. Column types are inferred by dbt's own rules, in its order (integer, number, date, timestamp, boolean,
+text), but on whole columns, which takes a second where looking at each value takes a minute.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+from dbt.adapters.base.meta import available
+from dbt.adapters.spark.connections import SparkConnectionMethod
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.mvsink.sink import sql
+
+if TYPE_CHECKING:
+    import agate
+
+    from dbt.adapters.mvsink.impl import MvsinkAdapter
+
+NULLS = ["", "null", "NULL", "Null"]
+INTEGER = r"^\s*[+-]?\d+\s*$"
+NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+DATE = r"^\s*\d{4}-\d{2}-\d{2}\s*$"
+TIMESTAMP = r"^\s*\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?\s*(Z|[+-]\d{2}:?\d{2})?\s*$"
+BOOLEAN = r"^\s*(?i:true|false)\s*$"
+SHOWN_ROWS = 100  # of a seed, for `dbt seed --show`
+
+
+@dataclass(frozen=True)
+class StagedSeed:
+    """A seed on storage. ``columns`` are names with Spark types; ``query`` reads it, typed."""
+
+    columns: tuple[tuple[str, str], ...]
+    rows: int
+    query: str
+    directory: str
+    sample: agate.Table
+
+
+def read_csv(path: str, delimiter: str = ",") -> pa.Table:
+    """A CSV file as text columns. `DbtRuntimeError` names the file and what is wrong with it."""
+    with open(path, "rb") as source:
+        header = source.readline().decode("utf-8-sig")
+    if not header.strip():
+        raise DbtRuntimeError(f"seed {path} is empty: the first line must name the columns")
+    parse = pacsv.ParseOptions(delimiter=delimiter or ",", newlines_in_values=True)
+    try:
+        names = pacsv.read_csv(
+            pa.BufferReader(header.encode()), parse_options=parse, read_options=pacsv.ReadOptions()
+        ).column_names
+        return pacsv.read_csv(
+            path,
+            parse_options=parse,
+            convert_options=pacsv.ConvertOptions(
+                column_types={name: pa.string() for name in names},
+                null_values=NULLS,
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+    except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError) as error:
+        raise DbtRuntimeError(f"seed {path} cannot be read as CSV with delimiter {delimiter!r}: {error}") from error
+
+
+def infer(column: pa.ChunkedArray) -> str:
+    """The Spark type of a text column: the first kind that fits every value."""
+    values = column.drop_null()
+    if len(values) == 0:
+        return "bigint"
+    for pattern, kind in ((INTEGER, "bigint"), (NUMBER, "double"), (DATE, "date"), (TIMESTAMP, "timestamp"), (BOOLEAN, "boolean")):
+        if pc.all(pc.match_substring_regex(values, pattern)).as_py() and _fits(values, kind):
+            return kind
+    return "string"
+
+
+def _fits(values: pa.ChunkedArray, kind: str) -> bool:
+    """The shape is right; is every value one (no 13th month, nothing past 64 bits)?"""
+    targets = {"bigint": pa.int64(), "date": pa.date32()}
+    if kind not in targets:
+        return True
+    try:
+        pc.cast(pc.ltrim(pc.utf8_trim_whitespace(values), "+"), targets[kind])
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+class SeedAdapter:
+    """The methods that the seed materialization calls."""
+
+    @available.parse_none
+    def mv_stage_seed(self, model: Mapping[str, Any], empty: bool) -> StagedSeed:
+        """Read the seed's file and stage it where Spark can read it."""
+        config = model["config"]
+        adapter = cast("MvsinkAdapter", self)
+        table = read_csv(self._seed_path(model), config.get("delimiter") or ",")
+        given = {name.lower(): kind for name, kind in (config.get("column_types") or {}).items()}
+        columns = tuple((name, given.get(name.lower()) or infer(table.column(name))) for name in table.column_names)
+        if empty:
+            table = table.slice(0, 0)
+        directory = os.path.join(self._staging_place(), f"seed-{uuid.uuid4().hex}")
+        os.makedirs(directory)
+        # Positions instead of names in the file: a seed's header may hold what Parquet refuses.
+        positions = [f"c{i}" for i in range(len(columns))]
+        pq.write_table(table.rename_columns(positions), os.path.join(directory, "part-0.parquet"))
+        quote = config.get("quote_columns")
+        items = ", ".join(
+            f"cast({position} as {kind}) as {adapter.quote_seed_column(name, quote)}"
+            for position, (name, kind) in zip(positions, columns, strict=True)
+        )
+        return StagedSeed(columns, table.num_rows, f"select {items} from {sql.parquet(directory)}", directory, _sample(table))
+
+    @available.parse_none
+    def mv_discard_seed(self, staged: StagedSeed) -> None:
+        """Remove the staged file."""
+        shutil.rmtree(staged.directory, ignore_errors=True)
+
+    def _seed_path(self, model: Mapping[str, Any]) -> str:
+        project = cast("MvsinkAdapter", self).config.project_root
+        for root in (model.get("root_path"), project):
+            path = os.path.join(root or "", model["original_file_path"])
+            if root and os.path.exists(path):
+                return path
+        raise DbtRuntimeError(f"seed file {model['original_file_path']} is not below {project}")
+
+    def _staging_place(self) -> str:
+        """Local for the embedded session; below `shard_root` for a server, which reads the same file."""
+        credentials = cast("MvsinkAdapter", self).config.credentials
+        if credentials.method == SparkConnectionMethod.SESSION:
+            return tempfile.gettempdir()
+        if "://" in credentials.shards:
+            raise DbtRuntimeError(
+                f"seeds are staged as files below shard_root, and {credentials.shards} is no directory of this machine; "
+                "load large or remote data as a source instead"
+            )
+        return os.path.join(credentials.shards, "_staging")
+
+
+def _sample(table: pa.Table) -> agate.Table:
+    import agate
+
+    head = table.slice(0, SHOWN_ROWS)
+    text = agate.Text()
+    return agate.Table(zip(*head.to_pydict().values()), head.column_names, [text] * head.num_columns)

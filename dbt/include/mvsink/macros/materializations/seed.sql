@@ -1,0 +1,37 @@
+{# A seed goes in through a staged Parquet file (seeds.py). #}
+{% materialization seed, adapter='mvsink' %}
+  {%- set old_relation = adapter.get_relation(database=database, schema=schema, identifier=model['alias']) -%}
+  {%- set target_relation = this.incorporate(type='table') -%}
+  {%- if old_relation is not none and old_relation.is_view -%}
+    {{ exceptions.raise_compiler_error("Cannot seed to '{}', it is a view".format(old_relation.render())) }}
+  {%- endif -%}
+  {%- do mvsink_refuse_in_read_only(target_relation, 'seed') -%}
+  {%- set staged = adapter.mv_stage_seed(model, flags.EMPTY) -%}
+  {%- do store_result('agate_table', response='OK', agate_table=staged.sample) -%}
+
+  {{ mvsink_run_hooks(pre_hooks) }}
+
+  {%- if old_relation is not none -%}
+    {%- do adapter.drop_relation(old_relation) -%}
+  {%- endif -%}
+  {%- set code = 'CREATE' if should_full_refresh() else 'INSERT' -%}
+  {%- call statement('create_seed') -%}
+    create table {{ target_relation }}
+    {{ file_format_clause() }}
+    {{ partition_cols(label="partitioned by") }}
+    {{ clustered_cols(label="clustered by") }}
+    {{ location_clause() }}
+    {{ comment_clause() }}
+    as
+    {{ staged.query }}
+  {%- endcall -%}
+  {%- do adapter.mv_discard_seed(staged) -%}
+  {% call noop_statement('main', code ~ ' ' ~ staged.rows, code, staged.rows) %}
+    {{ staged.query }}
+  {% endcall %}
+
+  {%- do apply_grants(target_relation, config.get('grants'), should_revoke=should_revoke(old_relation, should_full_refresh())) -%}
+  {%- do persist_docs(target_relation, model) -%}
+  {{ mvsink_run_hooks(post_hooks) }}
+  {{ return({'relations': [target_relation]}) }}
+{% endmaterialization %}
