@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
-from dbt.adapters.base.meta import available
+from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.events.logging import AdapterLogger
 
 from dbt.adapters.mvsink.durations import parse_time
@@ -35,7 +35,7 @@ RUN_TIME_VARIABLE = "MVSINK_RUN_TIME"
 AHEAD = 60_000  # ms
 
 
-class MaintainedAdapter:
+class MaintainedAdapter(metaclass=AdapterMeta):
     """Mixed into the adapter. Every error of a lower layer leaves as dbt's own, with the model's name."""
 
     @available.parse(lambda *_, **__: 0)

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
-from dbt.adapters.base.meta import available
+from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.spark.connections import SparkConnectionMethod
 from dbt_common.exceptions import DbtRuntimeError
 
@@ -92,13 +92,13 @@ def _fits(values: pa.ChunkedArray, kind: str) -> bool:
     if kind not in targets:
         return True
     try:
-        pc.cast(pc.ltrim(pc.utf8_trim_whitespace(values), "+"), targets[kind])
+        pc.cast(pc.utf8_ltrim(pc.utf8_trim_whitespace(values), "+"), targets[kind])
     except pa.ArrowInvalid:
         return False
     return True
 
 
-class SeedAdapter:
+class SeedAdapter(metaclass=AdapterMeta):
     """The methods that the seed materialization calls."""
 
     @available.parse_none
