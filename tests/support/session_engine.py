@@ -76,9 +76,7 @@ class Model:
 
     def request(self, query: str, **changes: Any) -> SinkRequest:
         time = changes.pop("time", None) or next(self.clock)
-        request = SinkRequest(
-            model=self.name, query=query, columns=self.columns(query), time=time, clock=time, **self.options
-        )
+        request = SinkRequest(model=self.name, query=query, columns=self.columns(query), time=time, clock=time, **self.options)
         return replace(request, **changes)
 
     def run(self, query: str, **changes: Any) -> Outcome:

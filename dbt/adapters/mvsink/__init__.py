@@ -4,7 +4,7 @@ Layers, top to bottom: the dbt layer (this directory), the dataflow layer (`sink
 what is below it; tests/unit/test_layers.py holds them to it.
 """
 
-from dbt.adapters.base import AdapterPlugin
+from dbt.adapters.base.plugin import AdapterPlugin
 
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from dbt.adapters.mvsink.impl import MvsinkAdapter
@@ -14,7 +14,7 @@ from dbt.include import mvsink
 install()
 
 Plugin = AdapterPlugin(
-    adapter=MvsinkAdapter,  # type: ignore[arg-type]
+    adapter=MvsinkAdapter,  # type: ignore[arg-type]  # as in every adapter: dbt's protocol is not met by its own base
     credentials=MvsinkCredentials,
     include_path=mvsink.PACKAGE_PATH,
     dependencies=["spark"],

@@ -30,7 +30,9 @@ def check_pyspark() -> None:
 
     version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
     if version < LEAST_PYSPARK:
-        raise DbtRuntimeError(f"dbt-mvsink needs PySpark 4.0 or newer, found {pyspark.__version__}: pip install 'dbt-mvsink[session]'")
+        raise DbtRuntimeError(
+            f"dbt-mvsink needs PySpark 4.0 or newer, found {pyspark.__version__}: pip install 'dbt-mvsink[session]'"
+        )
 
 
 def check_shard_root(credentials: MvsinkCredentials) -> None:

@@ -59,10 +59,11 @@ def engine_error(error: BaseException) -> EngineError:
     Spark wraps an error of a task into others (a failed write, an aborted stage), each with a state of its own: a data error
     anywhere in the chain is what happened.
     """
-    texts, cause = [], error
+    texts: list[str] = []
+    cause: BaseException | None = error
     while cause is not None and len(texts) < 10:
         texts.append(str(cause))
-        cause = cause.__cause__ or cause.__context__  # type: ignore[assignment]
+        cause = cause.__cause__ or cause.__context__
     whole = "\n".join(texts)
     state = _DATA_STATE.search(whole) or _STATE.search(whole)
     if state is None:

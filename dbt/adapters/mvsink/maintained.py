@@ -26,7 +26,7 @@ from dbt.adapters.mvsink.exceptions import (
     ReadsItself,
 )
 from dbt.adapters.mvsink.options import ModelOptions
-from dbt.adapters.mvsink.publish import Docs, PublishedView, is_current, publish, read_published
+from dbt.adapters.mvsink.publish import Docs, PublishedView, is_current, publish
 from dbt.adapters.mvsink.query_checks import listed, nondeterministic_functions, reads, without_end
 from dbt.adapters.mvsink.response import MvsinkResponse, response
 from dbt.adapters.mvsink.shard import SchemaMismatch, ShardClient, ShardError, ShardState, WriteHandle
@@ -103,9 +103,7 @@ class MaintainedRun:
                 f"{self.model} uses {listed(found)}, which differ from run to run: every run will find everything changed. "
                 "Use {{ mv_now() }} for the run's time"
             )
-        self.columns = tuple(
-            Column(name, parse_type(text, name)) for name, text in self.engine.columns(self.query)
-        )
+        self.columns = tuple(Column(name, parse_type(text, name)) for name, text in self.engine.columns(self.query))
         for column in self.columns:
             if column.name.lower().startswith("_mv_"):
                 raise ReservedColumn(column.name)

@@ -12,6 +12,7 @@ from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.events.logging import AdapterLogger
 
 from dbt.adapters.mvsink.durations import parse_time
+from dbt.adapters.mvsink.engine import AdapterEngine
 from dbt.adapters.mvsink.exceptions import InvalidRunTime, ReadOnlyRefused
 from dbt.adapters.mvsink.maintained import (
     LOWER_ERRORS,
@@ -22,7 +23,6 @@ from dbt.adapters.mvsink.maintained import (
 )
 from dbt.adapters.mvsink.options import ModelOptions
 from dbt.adapters.mvsink.publish import Docs, PublishedView, read_published
-from dbt.adapters.mvsink.engine import AdapterEngine
 from dbt.adapters.mvsink.response import MvsinkResponse
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
 

@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dbt.adapters.mvsink.shard import Antichain, ReadHandle, ShardState, WriteHandle
+from dbt.adapters.mvsink.shard import Antichain, ShardState, WriteHandle
 from dbt.adapters.mvsink.sink import Engine, Layout, layout, sql, view_query
 
 URI, SHARD_ID, VERSION, FILES = "mvsink.shard_uri", "mvsink.shard_id", "mvsink.version", "mvsink.files"
@@ -73,7 +73,7 @@ def read_published(engine: Engine, relation: str) -> PublishedView | None:
 def publish(
     engine: Engine,
     relation: str,
-    handle: WriteHandle | ReadHandle,
+    handle: WriteHandle,
     current: PublishedView | None,
     docs: Docs,
     order: Sequence[str] = (),
@@ -111,7 +111,7 @@ def fingerprint(state: ShardState) -> str:
 
 def view_statement(
     relation: str,
-    handle: WriteHandle | ReadHandle,
+    handle: WriteHandle,
     state: ShardState,
     current: PublishedView | None,
     docs: Docs,

@@ -9,11 +9,28 @@ from collections.abc import Iterable
 
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
-from sqlglot.tokens import Token
+from sqlglot.tokenizer_core import Token
 
 NONDETERMINISTIC = frozenset(
-    """current_timestamp now localtimestamp current_date curdate current_time rand randn random randstr uuid shuffle
-    monotonically_increasing_id spark_partition_id input_file_name unix_timestamp uniform""".split()
+    [
+        "current_timestamp",
+        "now",
+        "localtimestamp",
+        "current_date",
+        "curdate",
+        "current_time",
+        "rand",
+        "randn",
+        "random",
+        "randstr",
+        "uuid",
+        "shuffle",
+        "monotonically_increasing_id",
+        "spark_partition_id",
+        "input_file_name",
+        "unix_timestamp",
+        "uniform",
+    ]
 )
 NEEDS_NO_CALL = frozenset({"current_timestamp", "current_date", "localtimestamp", "current_time"})
 NOT_A_CALL_WITH_ARGUMENTS = frozenset({"unix_timestamp"})  # with an argument it is a plain function

@@ -80,7 +80,13 @@ def infer(column: pa.ChunkedArray) -> str:
     values = column.drop_null()
     if len(values) == 0:
         return "bigint"
-    for pattern, kind in ((INTEGER, "bigint"), (NUMBER, "double"), (DATE, "date"), (TIMESTAMP, "timestamp"), (BOOLEAN, "boolean")):
+    for pattern, kind in (
+        (INTEGER, "bigint"),
+        (NUMBER, "double"),
+        (DATE, "date"),
+        (TIMESTAMP, "timestamp"),
+        (BOOLEAN, "boolean"),
+    ):
         if pc.all(pc.match_substring_regex(values, pattern)).as_py() and _fits(values, kind):
             return kind
     return "string"

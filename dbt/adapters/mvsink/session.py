@@ -84,9 +84,7 @@ def defaults(credentials: MvsinkCredentials) -> dict[str, str]:
         ),
     }
     if not any(key in credentials.server_side_parameters for key in SHARED_METASTORE):
-        settings["spark.hadoop.javax.jdo.option.ConnectionURL"] = (
-            f"jdbc:derby:;databaseName={home / 'metastore'};create=true"
-        )
+        settings["spark.hadoop.javax.jdo.option.ConnectionURL"] = f"jdbc:derby:;databaseName={home / 'metastore'};create=true"
     return settings
 
 

@@ -91,7 +91,7 @@ class SessionConnection(SparkConnectionWrapper):
 
 def _literal(value: Any) -> str | float:
     if isinstance(value, NUMBERS):
-        return float(value)
+        return float(value)  # type: ignore[arg-type]
     if isinstance(value, dt.datetime):
         return f"'{value.strftime('%Y-%m-%d %H:%M:%S.%f')[:-3]}'"
     escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")

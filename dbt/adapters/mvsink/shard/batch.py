@@ -56,7 +56,7 @@ class Batch:
         self.upper = upper
         self.state = BatchState.STAGED
         self._finalizer = weakref.finalize(self, _abandoned, tuple(file.path for file in files))
-        self._finalizer.atexit = False
+        self._finalizer.atexit = False  # type: ignore[misc]  # a documented attribute, missing from the stubs
         if not files:
             self._finalizer.detach()
 
@@ -204,7 +204,8 @@ def cut(storage: Storage, schema: pa.Schema, batch: Batch, lower: Antichain, upp
 
     if all(_inside(file, lower, upper) for file in batch.files):
         return None
-    batch_id, files = fresh_batch_id(), []
+    batch_id = fresh_batch_id()
+    files: list[DataFile] = []
     for file in batch.files:
         # Whole parts are copied too: a directory holds exactly the files of its commit.
         table = between(storage.read(file, physical_schema(schema)), lower, upper)
@@ -223,4 +224,6 @@ def _inside(file: DataFile, lower: Antichain, upper: Antichain) -> bool:
 
 
 def _abandoned(paths: tuple[str, ...]) -> None:
-    warnings.warn(f"a batch was never appended or deleted; {len(paths)} staged file(s) are left: {paths[0]}", ResourceWarning, stacklevel=2)
+    warnings.warn(
+        f"a batch was never appended or deleted; {len(paths)} staged file(s) are left: {paths[0]}", ResourceWarning, stacklevel=2
+    )

@@ -148,7 +148,7 @@ class DeltaStorage:
 
     def history(self) -> list[Commit]:
         commits = []
-        for file in self.list("_delta_log"):
+        for file in self.list_files("_delta_log"):
             name = file.path.rsplit("/", 1)[-1]
             if name.endswith(".json") and name[:20].isdigit() and len(name) == 25:
                 text = self.read_text(file.path) or ""
@@ -164,7 +164,7 @@ class DeltaStorage:
     def removed_files(self, before: int) -> list[str]:
         live = {file.path for file in (self.load() or _no_state(self.uri)).files}
         removed: list[str] = []
-        for file in self.list("_delta_log"):
+        for file in self.list_files("_delta_log"):
             if file.path.endswith(".json"):
                 for line in (self.read_text(file.path) or "").splitlines():
                     remove = json.loads(line).get("remove")
@@ -198,7 +198,7 @@ class DeltaStorage:
         except OSError as error:
             raise StorageError(f"cannot read {file.path} of shard {self.uri}: {error}") from error
 
-    def list(self, directory: str) -> list[StoredFile]:
+    def list_files(self, directory: str) -> list[StoredFile]:
         selector = pafs.FileSelector(self._at(directory), allow_not_found=True, recursive=True)
         root = self._at("")
         return [
@@ -236,7 +236,7 @@ class DeltaStorage:
         if self.filesystem.get_file_info(self._at(directory)).type == pafs.FileType.Directory:
             self.filesystem.delete_dir(self._at(directory))
         else:  # an object store has no directories
-            self.delete([file.path for file in self.list(directory)])
+            self.delete([file.path for file in self.list_files(directory)])
 
     @property
     def filesystem(self) -> pafs.FileSystem:
@@ -268,9 +268,7 @@ class DeltaStorage:
         settings = {"upper": change.upper, "since": change.since}
         transactions = {key: value.stored() for key, value in settings.items() if value is not None}
         transactions |= {
-            key: value
-            for key, value in (("generation", change.generation), ("dropped", change.dropped))
-            if value is not None
+            key: value for key, value in (("generation", change.generation), ("dropped", change.dropped)) if value is not None
         }
         transactions |= {f"input:{key}": value for key, value in change.inputs.items()}
         transactions |= {f"hold:{key}": value for key, value in change.holds.items()}
@@ -313,9 +311,7 @@ def _from_footer(path: str, size: int, metadata: pq.FileMetaData) -> DataFile:
         nulls[name] = sum(s.null_count for s in known) if name in names and len(known) == len(found) else None
         values = [s for s in found if s is not None and s.has_min_max]
         complete = bool(values) and name in (TIME, DIFF) and len(known) == len(found)
-        bounds[name] = (
-            (min(s.min for s in values), max(s.max for s in values)) if complete else (None, None)
-        )
+        bounds[name] = (min(s.min for s in values), max(s.max for s in values)) if complete else (None, None)
     rows = metadata.num_rows
     return DataFile(
         path=path,

@@ -67,13 +67,13 @@ def collect_garbage(
     storage = handle.storage
     leased = not leased_since(storage, now_ms).is_empty()
     live = {file.path for file in handle.state().files}
-    once_live = {path for path in storage.removed_files(2**63 - 1)}
+    once_live = set(storage.removed_files(2**63 - 1))
     removed: list[str] = []
     if not leased:
         removed += storage.removed_files(now_ms - removed_grace_ms)
         storage.delete(removed)
     directories: dict[str, list[tuple[str, int]]] = {}
-    for file in storage.list(BATCHES):
+    for file in storage.list_files(BATCHES):
         directories.setdefault("/".join(file.path.split("/")[:2]), []).append((file.path, file.modified))
     for directory, files in directories.items():
         referenced = any(path in live or path in once_live for path, _ in files)
@@ -86,4 +86,3 @@ def collect_garbage(
 def checkpoint(handle: WriteHandle) -> None:
     """Write a checkpoint of the log, so that opening the shard stays quick."""
     handle.storage.checkpoint()
-

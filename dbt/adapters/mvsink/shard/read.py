@@ -147,7 +147,7 @@ def _appended(table: pa.Table, state: ShardState) -> pa.ChunkedArray:
 def leased_since(storage: Storage, now_ms: int) -> Antichain:
     """The earliest since that a living lease needs; the empty antichain if there is none. Dead leases are removed."""
     earliest = Antichain.empty()
-    for file in storage.list(LEASES):
+    for file in storage.list_files(LEASES):
         text = storage.read_text(file.path)
         lease = json.loads(text) if text else {"expires": 0}
         if lease["expires"] < now_ms:
@@ -155,4 +155,3 @@ def leased_since(storage: Storage, now_ms: int) -> Antichain:
         else:
             earliest = earliest.meet(Antichain.of(lease["since"]))
     return earliest
-

@@ -48,7 +48,10 @@ class Commit:
 class PartWriter(Protocol):
     """Writes one file."""
 
-    size: int
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        ...
 
     def write(self, batch: pa.Table) -> None:
         """Add updates in the physical schema."""
@@ -107,7 +110,7 @@ class Storage(Protocol):
         """The columns that a file physically has."""
         ...
 
-    def list(self, directory: str) -> list[StoredFile]:
+    def list_files(self, directory: str) -> list[StoredFile]:
         """All files below ``directory``; none if it is not there."""
         ...
 
@@ -189,7 +192,9 @@ class MemoryStorage:
             self.removed.update({file.path: self.now for file in before.files if file.path not in live})
             self.states.append(after)
             self.commits.append(
-                Commit(version, self.now, change.kind, change.lower, change.upper, change.token, change.writer_id, "", change.note)
+                Commit(
+                    version, self.now, change.kind, change.lower, change.upper, change.token, change.writer_id, "", change.note
+                )
             )
 
     def token_at(self, version: int) -> str | None:
@@ -215,7 +220,7 @@ class MemoryStorage:
     def column_names(self, file: DataFile) -> Sequence[str]:
         return list(self._table(file.path).column_names)
 
-    def list(self, directory: str) -> list[StoredFile]:
+    def list_files(self, directory: str) -> list[StoredFile]:
         return [StoredFile(path, 1, 0) for path in list(self.blobs) if path.startswith(directory.rstrip("/") + "/")]
 
     def write_text(self, path: str, text: str) -> None:
@@ -230,7 +235,7 @@ class MemoryStorage:
             self.blobs.pop(path, None)
 
     def delete_directory(self, directory: str) -> None:
-        self.delete([file.path for file in self.list(directory)])
+        self.delete([file.path for file in self.list_files(directory)])
 
     def removed_files(self, before: int) -> list[str]:
         live = {file.path for file in self.states[-1].files}
@@ -262,9 +267,7 @@ class _MemoryPart:
 def with_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """``table`` in ``schema``: columns by name, missing ones NULL."""
     columns = [
-        table.column(field.name).cast(field.type)
-        if field.name in table.column_names
-        else pa.nulls(table.num_rows, field.type)
+        table.column(field.name).cast(field.type) if field.name in table.column_names else pa.nulls(table.num_rows, field.type)
         for field in schema
     ]
     return pa.table(columns, schema=schema)

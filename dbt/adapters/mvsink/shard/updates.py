@@ -12,7 +12,7 @@ equals NULL, NaN equals NaN, -0.0 equals 0.0, a map has no order.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.shard.state import schema_differences
 TIME, DIFF, ERROR, HASH = "_mv_time", "_mv_diff", "_mv_error", "_mv_hash"
 META_SCHEMA = pa.schema([(TIME, pa.int64()), (DIFF, pa.int64()), (ERROR, pa.string()), (HASH, pa.int64())])
 PREFIX = "_mv_"
-Updates = pa.Table | pa.RecordBatch | pa.RecordBatchReader
+Updates: TypeAlias = "pa.Table | pa.RecordBatch | pa.RecordBatchReader"
 SAFE_SUM = float(2**63 - 2**11)  # a float sum below it cannot hide an overflow of the integer sum
 
 
@@ -128,9 +128,7 @@ def consolidate(table: pa.Table) -> pa.Table:
     names = [f"k{i}" for i in range(len(keys))]
     diffs = table.column(DIFF)
     index = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), table.num_rows))
-    flat = pa.table(
-        [*keys, diffs, diffs.cast(pa.float64(), safe=False), index], names=[*names, "diff", "approximate", "row"]
-    )
+    flat = pa.table([*keys, diffs, diffs.cast(pa.float64(), safe=False), index], names=[*names, "diff", "approximate", "row"])
     groups = flat.group_by(names, use_threads=False).aggregate(
         [("diff", "sum"), ("approximate", "sum"), ("row", "min"), ("row", "count")]
     )
@@ -140,9 +138,7 @@ def consolidate(table: pa.Table) -> pa.Table:
         raise InvalidUsage(f"the diffs of one row add up to about {largest:g}, which leaves 64 bits")
     groups = groups.filter(pc.not_equal(groups.column("diff_sum"), 0)).sort_by("row_min")
     result = table.take(pc.subtract(groups.column("row_min"), 1))
-    return result.set_column(
-        result.schema.get_field_index(DIFF), pa.field(DIFF, pa.int64()), groups.column("diff_sum")
-    )
+    return result.set_column(result.schema.get_field_index(DIFF), pa.field(DIFF, pa.int64()), groups.column("diff_sum"))
 
 
 def _key(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

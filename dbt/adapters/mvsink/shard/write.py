@@ -16,7 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from dbt.adapters.mvsink.shard import machine, state as transitions
+from dbt.adapters.mvsink.shard import machine
+from dbt.adapters.mvsink.shard import state as transitions
 from dbt.adapters.mvsink.shard.batch import Batch, BatchBuilder, BatchState, Cut, batch_from, check_files, cut
 from dbt.adapters.mvsink.shard.errors import Conflict, InvalidUsage, UpperMismatch
 from dbt.adapters.mvsink.shard.frontier import Antichain
@@ -143,7 +144,7 @@ class WriteHandle:
 
     def adopt(self, staged: StagedDirectory, lower: Antichain, upper: Antichain) -> Batch:
         """The files that an engine wrote, as a batch; reads footers, never data."""
-        paths = sorted(only_parts(self.storage.list(staged.path)))
+        paths = sorted(only_parts(self.storage.list_files(staged.path)))
         files = [self.storage.describe(path) for path in paths]
         filled = tuple(file for file in files if file.rows)
         self.storage.delete([file.path for file in files if not file.rows])
@@ -176,9 +177,7 @@ class WriteHandle:
 
     # appending
 
-    def compare_and_append(
-        self, updates: Updates, expected_upper: Antichain, new_upper: Antichain, **more: Any
-    ) -> AppendResult:
+    def compare_and_append(self, updates: Updates, expected_upper: Antichain, new_upper: Antichain, **more: Any) -> AppendResult:
         """Write ``updates`` and move the upper iff it is ``expected_upper``; on a mismatch nothing stays staged."""
         batch = self.batch(updates, expected_upper, new_upper)
         try:
@@ -338,7 +337,7 @@ class WriteHandle:
 
     def files_in(self, batch_id: str) -> int:
         """How many data files the batch's directory holds, live or not."""
-        return sum(is_part(file.path) for file in self.storage.list(f"{BATCHES}/{batch_id}"))
+        return sum(is_part(file.path) for file in self.storage.list_files(f"{BATCHES}/{batch_id}"))
 
     def column_names(self, file: DataFile) -> Sequence[str]:
         """The columns that a live file physically has."""

@@ -81,9 +81,7 @@ class Correction:
     def updates_before(self, upper: int) -> str:
         """The consolidated updates with ``since <= time < upper``; the columns of a batch, in order."""
         if upper <= self.since:
-            raise ValueError(
-                f"updates before {upper} asked of a correction whose since is {self.since}: there are none"
-            )
+            raise ValueError(f"updates before {upper} asked of a correction whose since is {self.since}: there are none")
         return self.consolidate_at_since()
 
     def _term(self, term: Term, items: str) -> str:
@@ -138,9 +136,7 @@ class Desired:
             return f"select {items}, cast(null as string) {ERROR} from {source}"
         message = " ".join(assertion.branch() for assertion in self.assertions)
         checked = f"select {items}, case {message} end {ERROR} from {source}"
-        kept = ", ".join(
-            f"if({ERROR} is null, {sql.identifier(c.name)}, null) {sql.identifier(c.name)}" for c in self.columns
-        )
+        kept = ", ".join(f"if({ERROR} is null, {sql.identifier(c.name)}, null) {sql.identifier(c.name)}" for c in self.columns)
         return f"select {kept}, {ERROR} from (\n{checked}\n)"
 
     def _typed(self, column: Column) -> str:
@@ -153,10 +149,7 @@ class Desired:
     def hashed(self) -> str:
         """`rows` with `_mv_hash`, and a `_mv_diff` of one per row."""
         items = sql.columns(column.name for column in self.columns)
-        return (
-            f"select {items}, {ERROR}, {row_hash(self.columns, self.salt, ERROR)} {HASH}, 1L {DIFF} "
-            f"from (\n{self.rows()}\n)"
-        )
+        return f"select {items}, {ERROR}, {row_hash(self.columns, self.salt, ERROR)} {HASH}, 1L {DIFF} from (\n{self.rows()}\n)"
 
 
 def persisted(layout: Layout, *, errors_only: bool = False) -> str | None:
@@ -196,4 +189,3 @@ def narrow(layout: Layout) -> str:
     """`_mv_hash` and `_mv_diff` of all the shard's rows: two narrow columns where the hashes can be believed."""
     hashed = f"coalesce({HASH}, {layout.hash_of()})" if layout.unhashed or layout.loose else HASH
     return layout.updates(f"{hashed} {HASH}, {DIFF}")
-

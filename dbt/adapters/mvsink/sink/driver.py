@@ -87,7 +87,8 @@ class Driver:
             with self.watch("fold"):
                 folded = fold_foreign_files(self.engine, self.handle, state, shard)
             if not folded.applied:
-                return self._again(description)
+                log.debug("%s: files changed under [%s, %s)", self.request.model, description.lower, description.upper)
+                return None
             self.drift += folded.drift
             state = self.handle.state()
             if state.upper != description.lower:
@@ -101,9 +102,6 @@ class Driver:
             return None
         self._maintain(result.maintenance)
         return self._outcome(Kind.APPEND, written, description)
-
-    def _again(self, description: Description) -> None:
-        log.debug("%s: files changed under [%s, %s)", self.request.model, description.lower, description.upper)
 
     def _written(self, state: ShardState, shard: Layout, description: Description) -> Written:
         desired = self._desired(state)
@@ -264,13 +262,10 @@ def schema_changes(held: tuple[Column, ...], wanted: tuple[Column, ...]) -> list
     after = {column.name: column.type.text for column in wanted}
     changes = [f"`{name}` {kind} is new" for name, kind in after.items() if name not in before]
     changes += [f"`{name}` is gone" for name in before if name not in after]
-    changes += [
-        f"`{name}` was {before[name]}, is {kind}" for name, kind in after.items() if before.get(name, kind) != kind
-    ]
+    changes += [f"`{name}` was {before[name]}, is {kind}" for name, kind in after.items() if before.get(name, kind) != kind]
     return changes
 
 
 def _is_new(state: ShardState) -> bool:
     """Has no run written this shard yet? Its upper still stands where creation put it."""
     return state.upper == Antichain.of(0)
-

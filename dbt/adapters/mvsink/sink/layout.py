@@ -143,9 +143,7 @@ class Layout:
         return f"cast({quoted if name in present else 'null'} as {type_text}) as {quoted}"
 
 
-def layout(
-    state: ShardState, root: str, files_in: Callable[[str], int], columns_of: FileColumns
-) -> Layout:
+def layout(state: ShardState, root: str, files_in: Callable[[str], int], columns_of: FileColumns) -> Layout:
     """Sort the live files of ``state`` into parts.
 
     ``files_in`` counts the Parquet files of a directory, live or not; ``columns_of`` reads the column names of a

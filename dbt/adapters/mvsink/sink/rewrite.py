@@ -136,9 +136,7 @@ def _row_key(items: str) -> str:
     return f"to_json(struct({items}, {ERROR}), map('ignoreNullFields', 'false'))"
 
 
-def _stage(
-    engine: Engine, handle: WriteHandle, query: str, lower: Antichain, upper: Antichain, what: str
-) -> Batch | None:
+def _stage(engine: Engine, handle: WriteHandle, query: str, lower: Antichain, upper: Antichain, what: str) -> Batch | None:
     staged = handle.stage()
     try:
         engine.execute(sql.overwrite_directory(staged.uri, query), what)

@@ -136,9 +136,7 @@ def spark_type(arrow: pa.DataType) -> SparkType:
         return SparkType(f"array<{element.text}>", "array", (element,))
     if pa.types.is_struct(arrow):
         fields = tuple(Field(f.name, spark_type(f.type)) for f in arrow)
-        return SparkType(
-            f"struct<{','.join(f'{field.name}:{field.type.text}' for field in fields)}>", "struct", fields=fields
-        )
+        return SparkType(f"struct<{','.join(f'{field.name}:{field.type.text}' for field in fields)}>", "struct", fields=fields)
     if pa.types.is_large_string(arrow) or pa.types.is_string(arrow) or pa.types.is_string_view(arrow):
         return SparkType("string", "string")
     if pa.types.is_binary(arrow) or pa.types.is_large_binary(arrow) or pa.types.is_binary_view(arrow):

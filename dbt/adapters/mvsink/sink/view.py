@@ -80,9 +80,7 @@ def _mixed(layout: Layout) -> str:
     """Rows without a hash are there: consolidate by whole rows whatever shares a hash with the tail."""
     items = sql.columns(layout.names)
     tail_items = f"{items}, {DIFF}, coalesce({HASH}, {layout.hash_of()}) _mv_h"
-    tail = sql.union_all(
-        layout.parts((*layout.recent, *layout.unhashed), tail_items, f"{ERROR} is null")
-    )
+    tail = sql.union_all(layout.parts((*layout.recent, *layout.unhashed), tail_items, f"{ERROR} is null"))
     if layout.base is None:
         return _repeat(layout, _consolidated(items, f"select {items}, {DIFF} from (\n{tail}\n)"), DIFF)
     hashes = f"(select distinct _mv_h from (\n{tail}\n)) t"

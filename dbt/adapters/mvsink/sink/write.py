@@ -101,9 +101,7 @@ class Write:
         counts = Counts(inserted=rows - errors, errors_inserted=errors)
         return Written(self._adopt(staged, description), counts)
 
-    def stage_error(
-        self, message: str, desired: Desired, shard: Layout, time: int, description: Description
-    ) -> Written:
+    def stage_error(self, message: str, desired: Desired, shard: Layout, time: int, description: Description) -> Written:
         """Stage ``message`` as the shard's only error update; the rows stay as they are."""
         items = ", ".join(f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in desired.columns)
         hashed = shard.hash_of()
@@ -159,9 +157,7 @@ class Write:
             frozen = replace(desired, query=f"select * from {sql.parquet(copy.uri)}")
             found, candidates = self._detect(frozen, shard)
             try:
-                staged = self._stage_query(
-                    self._updates(self._correction(frozen, shard, time), description), "write"
-                )
+                staged = self._stage_query(self._updates(self._correction(frozen, shard, time), description), "write")
                 if not self._agrees(found, staged, shard):
                     raise NondeterministicQuery(f"{copy.uri} was read twice and gave different rows")
             finally:

@@ -1,0 +1,52 @@
+"""One Spark session a test process, with Spark's own Delta jar for what only Delta can do (merge, snapshots).
+
+Unit and property tests never ask for it. Every process has a metastore and a warehouse of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest_plugins = ["dbt.tests.fixtures.project"]
+
+DELTA = "io.delta:delta-spark_4.1_2.13:4.4.0"
+SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "2g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.jars.packages": DELTA,
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+
+
+@pytest.fixture(scope="session")
+def shard_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where this process's shards live."""
+    return tmp_path_factory.mktemp("shards")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, shard_root: Path) -> Iterator[Any]:
+    """The process's session, started as a profile with nothing but these settings would start it."""
+    from dbt.adapters.mvsink.credentials import MvsinkCredentials
+    from dbt.adapters.mvsink.session import session
+
+    before = os.getcwd()
+    os.chdir(tmp_path_factory.mktemp("home"))
+    try:
+        yield session(MvsinkCredentials(schema="default", shard_root=str(shard_root), server_side_parameters=dict(SETTINGS)))
+    finally:
+        os.chdir(before)
+
+
+@pytest.fixture(scope="session")
+def dbt_profile_target(spark: Any, shard_root: Path) -> dict[str, Any]:
+    """The profile of dbt's own test fixtures; dbt gives each class a schema."""
+    return {"type": "mvsink", "method": "session", "threads": 1, "shard_root": str(shard_root)}

@@ -1,0 +1,90 @@
+"""dbt's own expectations of an adapter: the basic families."""
+
+from __future__ import annotations
+
+import pytest
+from dbt.tests.adapter.basic.test_adapter_methods import BaseAdapterMethod
+from dbt.tests.adapter.basic.test_base import BaseSimpleMaterializations
+from dbt.tests.adapter.basic.test_empty import BaseEmpty
+from dbt.tests.adapter.basic.test_ephemeral import BaseEphemeral
+from dbt.tests.adapter.basic.test_generic_tests import BaseGenericTests
+from dbt.tests.adapter.basic.test_get_catalog_for_single_relation import BaseGetCatalogForSingleRelation
+from dbt.tests.adapter.basic.test_incremental import (
+    BaseIncremental,
+    BaseIncrementalBadStrategy,
+    BaseIncrementalNotSchemaChange,
+)
+from dbt.tests.adapter.basic.test_singular_tests import BaseSingularTests
+from dbt.tests.adapter.basic.test_singular_tests_ephemeral import BaseSingularTestsEphemeral
+from dbt.tests.adapter.basic.test_snapshot_check_cols import BaseSnapshotCheckCols
+from dbt.tests.adapter.basic.test_snapshot_timestamp import BaseSnapshotTimestamp
+from dbt.tests.adapter.basic.test_table_materialization import BaseTableMaterialization
+from dbt.tests.adapter.basic.test_validate_connection import BaseValidateConnection
+
+
+class Delta:
+    """Snapshots and merges need a table format that can update."""
+
+    @pytest.fixture(scope="class")
+    def project_config_update(self):
+        return {"seeds": {"+file_format": "delta"}, "snapshots": {"+file_format": "delta"}}
+
+
+class TestAdapterMethod(BaseAdapterMethod):
+    pass
+
+
+class TestSimpleMaterializations(BaseSimpleMaterializations):
+    pass
+
+
+class TestEmpty(BaseEmpty):
+    pass
+
+
+class TestEphemeral(BaseEphemeral):
+    pass
+
+
+class TestGenericTests(BaseGenericTests):
+    pass
+
+
+class TestIncremental(BaseIncremental):
+    pass
+
+
+class TestIncrementalBadStrategy(BaseIncrementalBadStrategy):
+    pass
+
+
+class TestIncrementalNotSchemaChange(BaseIncrementalNotSchemaChange):
+    pass
+
+
+class TestSingularTests(BaseSingularTests):
+    pass
+
+
+class TestSingularTestsEphemeral(BaseSingularTestsEphemeral):
+    pass
+
+
+class TestSnapshotCheckCols(Delta, BaseSnapshotCheckCols):
+    pass
+
+
+class TestSnapshotTimestamp(Delta, BaseSnapshotTimestamp):
+    pass
+
+
+class TestTableMaterialization(BaseTableMaterialization):
+    pass
+
+
+class TestValidateConnection(BaseValidateConnection):
+    pass
+
+
+class TestGetCatalogForSingleRelation(BaseGetCatalogForSingleRelation):
+    pass
