@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dbt.adapters.mvsink.sink import sql
+from dbt.adapters.mvsink.sink.grouping import net
 from dbt.adapters.mvsink.sink.hashing import bucket, row_hash
 from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Layout
 from dbt.adapters.mvsink.sink.types import Column
@@ -69,10 +70,9 @@ class Correction:
         row. All rows of one hash are in one bucket, hence all of them are seen here.
         """
         items = sql.columns(column.name for column in self.columns)
-        keys = f"{items}, {ERROR}, {HASH}"
         terms = sql.union_all(self._term(term, items) for term in self.terms)
-        net = f"select {keys}, sum({DIFF}) {DIFF} from (\n{terms}\n) group by {keys}"
-        owners = f"select *, count(*) over (partition by {HASH}) _mv_owners from (\n{net}\n)"
+        rows = net(self.columns, [ERROR, HASH], terms)
+        owners = f"select *, count(*) over (partition by {HASH}) _mv_owners from (\n{rows}\n)"
         return (
             f"select {items}, {sql.bigint(self.since)} {TIME}, {DIFF}, {ERROR}, "
             f"if(_mv_owners = 1, {HASH}, cast(null as bigint)) {HASH} from (\n{owners}\n) where {DIFF} <> 0"

@@ -20,6 +20,7 @@ from dbt.adapters.mvsink.shard import (
 from dbt.adapters.mvsink.sink import sql
 from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.errors import ForeignDeletionVectors
+from dbt.adapters.mvsink.sink.grouping import net
 from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Directory, Layout
 
 log = logging.getLogger("mvsink.shard")
@@ -44,7 +45,7 @@ def fold_foreign_files(engine: Engine, handle: WriteHandle, state: ShardState, s
     items = sql.columns(shard.names)
     hashed = shard.hash_of()
     rows = sql.union_all(shard.select_loose(f"{items}, {TIME}, {DIFF}, {ERROR}, {hashed} {HASH}"))
-    batch = _stage(engine, handle, _consolidated(items, rows), Antichain.of(0), state.upper, "fold")
+    batch = _stage(engine, handle, _consolidated(shard, rows), Antichain.of(0), state.upper, "fold")
     kept = sql.union_all(shard.select_loose("1 as one"))
     [row] = engine.query(f"select count(*) from (\n{kept}\n)", "fold")
     drift = sum(file.rows or 0 for file in shard.loose) - int(str(row[0]))
@@ -65,7 +66,7 @@ def compact(engine: Engine, handle: WriteHandle, plan: CompactionPlan, shard: La
     read = shard.select(directories, f"{items}, {TIME}, {DIFF}, {ERROR}, {hashed}")
     old = f"select * from (\n{read}\n) where {TIME} <= {sql.bigint(since)}"
     settled = _settled(shard, directories, items, old, since)
-    history = _consolidated(items, f"select * from (\n{read}\n) where {TIME} > {sql.bigint(since)}")
+    history = _consolidated(shard, f"select * from (\n{read}\n) where {TIME} > {sql.bigint(since)}")
     plain = f"{DIFF} > 0 and {ERROR} is null and {HASH} is not null"
     parts = [
         ("compact", f"select * from (\n{settled}\n) where {plain}", Antichain.of(since + 1)),
@@ -92,7 +93,7 @@ def _settled(shard: Layout, directories: list[Directory], items: str, old: str, 
     time = f"{sql.bigint(since)} {TIME}"
     base_settled = shard.base is not None and all((file.max_time or 0) <= since for file in shard.base.files)
     if shard.base is None or not base_settled or shard.base not in directories or shard.unhashed:
-        return _one_owner(keys, old, time, items)
+        return _one_owner(shard, old, time, items)
     recent = [directory for directory in directories if directory is not shard.base]
     if not recent:
         return f"select {items}, {time}, {DIFF}, {ERROR}, {HASH} from (\n{old}\n)"
@@ -110,22 +111,22 @@ def _settled(shard: Layout, directories: list[Directory], items: str, old: str, 
             shard.select(recent, f"{keys}, {DIFF}", before),
         ]
     )
-    return sql.union_all([untouched, _one_owner(keys, again, time, items)])
+    return sql.union_all([untouched, _one_owner(shard, again, time, items)])
 
 
-def _one_owner(keys: str, rows: str, time: str, items: str) -> str:
+def _one_owner(shard: Layout, rows: str, time: str, items: str) -> str:
     """Consolidated by whole rows; a hash that two rows share is dropped from both."""
-    net = f"select {keys}, sum({DIFF}) {DIFF} from (\n{rows}\n) group by {keys} having sum({DIFF}) <> 0"
-    owners = f"select *, count(*) over (partition by {HASH}) _mv_owners from (\n{net}\n)"
+    sums = net(shard.columns, [ERROR, HASH], rows, "<> 0")
+    owners = f"select *, count(*) over (partition by {HASH}) _mv_owners from (\n{sums}\n)"
     hashed = f"if(_mv_owners = 1, {HASH}, cast(null as bigint)) {HASH}"
     return f"select {items}, {time}, {DIFF}, {ERROR}, {hashed} from (\n{owners}\n)"
 
 
-def _consolidated(items: str, rows: str) -> str:
+def _consolidated(shard: Layout, rows: str) -> str:
     """Updates with their times kept: sums of equal ``(row, time)``, zeros dropped; shared hashes dropped."""
-    keys = f"{items}, {TIME}, {ERROR}, {HASH}"
-    net = f"select {keys}, sum({DIFF}) {DIFF} from (\n{rows}\n) group by {keys} having sum({DIFF}) <> 0"
-    ranked = f"select *, dense_rank() over (partition by {HASH} order by {_row_key(items)}) _mv_rank from (\n{net}\n)"
+    items = sql.columns(shard.names)
+    sums = net(shard.columns, [TIME, ERROR, HASH], rows, "<> 0")
+    ranked = f"select *, dense_rank() over (partition by {HASH} order by {_row_key(items)}) _mv_rank from (\n{sums}\n)"
     owners = f"select *, max(_mv_rank) over (partition by {HASH}) _mv_owners from (\n{ranked}\n)"
     hashed = f"if(_mv_owners = 1, {HASH}, cast(null as bigint)) {HASH}"
     return f"select {items}, {TIME}, {DIFF}, {ERROR}, {hashed} from (\n{owners}\n)"

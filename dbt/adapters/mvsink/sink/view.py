@@ -9,6 +9,7 @@ straight through. A shard that holds errors fails its readers with the smallest 
 from __future__ import annotations
 
 from dbt.adapters.mvsink.sink import sql
+from dbt.adapters.mvsink.sink.grouping import net
 from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, Directory, Layout
 
 NOT_REFRESHED = "not refreshed yet"
@@ -37,7 +38,7 @@ def _rows(layout: Layout) -> str:
     if layout.base is not None:
         parts.append(_base(layout, layout.base))
     if layout.recent:
-        parts.append(_repeat(layout, _net(layout, f"{DIFF} > 0"), DIFF))
+        parts.append(_repeat(layout, _net(layout, "> 0"), DIFF))
     return sql.union_all(parts)
 
 
@@ -50,8 +51,8 @@ def _base(layout: Layout, base: Directory) -> str:
         if single:
             return layout.select([base], items, where)
         return _repeat(layout, layout.select([base], f"{items}, {DIFF}", where), DIFF)
-    net = layout.select(layout.recent, f"{HASH} h, sum({DIFF}) n", f"{ERROR} is null")
-    retracted = f"(\n{net} group by {HASH} having sum({DIFF}) < 0\n) r"
+    sums = layout.select(layout.recent, f"{HASH} h, sum({DIFF}) n", f"{ERROR} is null")
+    retracted = f"(\n{sums} group by {HASH} having sum({DIFF}) < 0\n) r"
     scan = layout.select([base], "*", where)
     if single:
         return (
@@ -69,11 +70,8 @@ def _base(layout: Layout, base: Directory) -> str:
 def _net(layout: Layout, having: str) -> str:
     """The recent part, consolidated: one hash is one row there, so the columns only follow their hash."""
     items = sql.columns(layout.names)
-    return (
-        f"select {items}, {DIFF} from (\n"
-        + layout.select(layout.recent, f"{items}, {HASH}, sum({DIFF}) {DIFF}", f"{ERROR} is null")
-        + f" group by {items}, {HASH}\n) where {having}"
-    )
+    rows = layout.select(layout.recent, f"{items}, {HASH}, {DIFF}", f"{ERROR} is null")
+    return f"select {items}, {DIFF} from (\n{net(layout.columns, [HASH], rows, having)}\n)"
 
 
 def _mixed(layout: Layout) -> str:
@@ -82,7 +80,7 @@ def _mixed(layout: Layout) -> str:
     tail_items = f"{items}, {DIFF}, coalesce({HASH}, {layout.hash_of()}) _mv_h"
     tail = sql.union_all(layout.parts((*layout.recent, *layout.unhashed), tail_items, f"{ERROR} is null"))
     if layout.base is None:
-        return _repeat(layout, _consolidated(items, f"select {items}, {DIFF} from (\n{tail}\n)"), DIFF)
+        return _repeat(layout, net(layout.columns, [], f"select {items}, {DIFF} from (\n{tail}\n)", "> 0"), DIFF)
     hashes = f"(select distinct _mv_h from (\n{tail}\n)) t"
     scan = layout.select([layout.base], "*", f"{ERROR} is null" if layout.base.may_hold_errors else "")
     untouched = (
@@ -94,11 +92,7 @@ def _mixed(layout: Layout) -> str:
         f"left semi join {hashes} on b.{HASH} = t._mv_h"
     )
     together = sql.union_all([touched, f"select {items}, {DIFF} from (\n{tail}\n)"])
-    return sql.union_all([_repeat(layout, untouched, DIFF), _repeat(layout, _consolidated(items, together), DIFF)])
-
-
-def _consolidated(items: str, query: str) -> str:
-    return f"select {items}, sum({DIFF}) {DIFF} from (\n{query}\n) group by {items} having sum({DIFF}) > 0"
+    return sql.union_all([_repeat(layout, untouched, DIFF), _repeat(layout, net(layout.columns, [], together, "> 0"), DIFF)])
 
 
 def _repeat(layout: Layout, query: str, count: str) -> str:

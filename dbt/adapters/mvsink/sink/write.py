@@ -32,10 +32,12 @@ from dbt.adapters.mvsink.sink.correction import (
 )
 from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.errors import NondeterministicQuery
+from dbt.adapters.mvsink.sink.grouping import net
 from dbt.adapters.mvsink.sink.hashing import BUCKET_BITS
 from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Layout
 from dbt.adapters.mvsink.sink.mint import Description
 from dbt.adapters.mvsink.sink.timing import Stopwatch
+from dbt.adapters.mvsink.sink.types import Column
 
 log = logging.getLogger("mvsink.sink.write")
 
@@ -97,7 +99,7 @@ class Write:
             )
         rows, hashes, errors = (int(str(value)) for value in row)
         if hashes < rows:
-            staged = self._consolidate(staged, items)
+            staged = self._consolidate(staged, desired.columns)
         counts = Counts(inserted=rows - errors, errors_inserted=errors)
         return Written(self._adopt(staged, description), counts)
 
@@ -113,7 +115,8 @@ class Write:
         if held is not None:
             correction = correction.insert_negated(held)
         staged = self._stage_query(self._updates(correction, description), "write")
-        return Written(self._adopt(staged, description), self._counts(staged))
+        counts = self._counts(staged)
+        return Written(self._adopt(staged, description), counts)
 
     def preview(self, desired: Desired, shard: Layout, time: int, sample: int = 0) -> tuple[Counts, list[tuple[object, ...]]]:
         """What `stage` would stage, counted, with up to ``sample`` of its updates; nothing is written anywhere."""
@@ -191,15 +194,13 @@ class Write:
         with self.watch("agree"):
             return self.engine.query(f"select 1 from (\n{left}\n) limit 1", "agree") == []
 
-    def _consolidate(self, staged: StagedDirectory, items: str) -> StagedDirectory:
+    def _consolidate(self, staged: StagedDirectory, columns: tuple[Column, ...]) -> StagedDirectory:
         """Rewrite a first load in which some hash stands more than once: one hash, one record."""
+        items = sql.columns(column.name for column in columns)
         source = sql.parquet(staged.uri)
         repeated = f"(select {HASH} _mv_h from {source} group by {HASH} having count(*) > 1) r"
-        keys = f"{items}, {TIME}, {ERROR}, {HASH}"
-        together = (
-            f"select {keys}, sum({DIFF}) {DIFF} from (\nselect s.* from {source} s left semi join {repeated} "
-            f"on s.{HASH} = r._mv_h\n) group by {keys}"
-        )
+        rows = f"select s.* from {source} s left semi join {repeated} on s.{HASH} = r._mv_h"
+        together = net(columns, [TIME, ERROR, HASH], rows)
         owners = f"select *, count(*) over (partition by {HASH}) _mv_owners from (\n{together}\n)"
         query = sql.union_all(
             [

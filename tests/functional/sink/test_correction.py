@@ -1,0 +1,220 @@
+"""The tables of sink.md's *write*, and what a correction must be right for, on Spark."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from dbt.adapters.mvsink.sink import EngineError, Kind, OnError, not_null
+from tests.support.session_engine import Model
+
+
+@pytest.fixture
+def model(spark, tmp_path):
+    return Model(spark, tmp_path)
+
+
+def values(*rows: str) -> str:
+    """A collection of one text column; no rows is an empty one."""
+    if not rows:
+        return "select cast(null as string) x where false"
+    return "select cast(x as string) x from values " + ", ".join(f"({row})" for row in rows) + " as t(x)"
+
+
+A, B, C, Z = "'a'", "'b'", "'c'", "'z'"
+TABLE = {
+    "{a,b} on {}": ((A, B), (), [("a", 1), ("b", 1)]),
+    "{a,b} on {a,c}": ((A, B), (A, C), [("b", 1), ("c", -1)]),
+    "{a,a} on {a}": ((A, A), (A,), [("a", 1)]),
+    "{} on {a,a,z}": ((), (A, A, Z), [("a", -2), ("z", -1)]),
+    "a row three times in desired and once in persist": ((A, A, A), (A,), [("a", 2)]),
+    "NULL equals NULL": (("null", A), ("null",), [("a", 1)]),
+}
+
+
+@pytest.mark.parametrize(("desired", "shard", "batch"), TABLE.values(), ids=TABLE)
+def test_the_staged_batch(model, desired, shard, batch):
+    model.run(values(*shard))
+    outcome = model.run(values(*desired))
+    with model.open(values()) as handle:
+        newest = max(handle.state().files, key=lambda file: file.min_time).batch_id
+    rows = model.session.read.parquet(f"{model.uri}/batches/{newest}").collect()
+    assert sorted((row["x"], row["_mv_diff"]) for row in rows) == batch
+    assert {row["_mv_time"] for row in rows} == {outcome.time}
+    model.assert_holds(values(*desired))
+
+
+def test_rows_that_break_not_null_become_errors_and_heal(model):
+    model.run(values(A, C))
+    asserted = (not_null("x"),)
+    outcome = model.run(values(A, "null", "null"), assertions=asserted)
+    assert (outcome.counts.inserted, outcome.counts.deleted, outcome.counts.errors_inserted) == (0, 1, 2)
+    assert outcome.warnings and "2 rows break an assertion" in outcome.warnings[0]
+    with pytest.raises(Exception, match='column "x" must not be null'):
+        model.contents().collect()
+    healed = model.run(values(A, B), assertions=asserted)
+    assert (healed.counts.inserted, healed.counts.errors_deleted) == (1, 2)
+    model.assert_holds(values(A, B))
+
+
+def test_a_failing_query_is_recorded_and_leaves_the_rows(model):
+    model.run(values(A))
+    broken = "select cast(raise_error('no') as string) x"
+    division = f"select cast(1 / (length(x) - 1) as string) x from ({values(A)})"
+    outcome = model.run(division, on_query_error=OnError.RECORD)
+    assert (outcome.counts.inserted, outcome.counts.deleted, outcome.counts.errors_inserted) == (0, 0, 1)
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        model.contents().collect()
+    again = model.run(division, on_query_error=OnError.RECORD)
+    assert again.kind is Kind.NONE
+    with pytest.raises(EngineError, match="no"):  # not an error that the data cause: it always fails
+        model.run(broken, on_query_error=OnError.RECORD)
+    model.run(values(A, B))
+    model.assert_holds(values(A, B))
+
+
+def test_a_failing_query_fails_the_model_and_leaves_the_shard(model):
+    model.run(values(A))
+    with model.open(values()) as handle:
+        before = handle.state()
+    with pytest.raises(EngineError, match="DIVIDE_BY_ZERO"):
+        model.run(f"select cast(1 / (length(x) - 1) as string) x from ({values(A)})")
+    with model.open(values()) as handle:
+        assert handle.state() == before
+        assert {f.path.split("/")[1] for f in handle.storage.list_files("batches")} == {f.batch_id for f in before.files}
+
+
+@pytest.mark.parametrize(
+    "guard", ["select x from {v} where x = 'q'", "select count(*) from {v}", "select 1 from {v} v join {v} w using (x)"]
+)
+def test_readers_fail_whatever_they_ask(model, guard):
+    model.run(values(A, "null"), assertions=(not_null("x"),))
+    model.contents().createOrReplaceTempView("failing")
+    with pytest.raises(Exception, match="must not be null"):
+        model.session.sql(guard.format(v="failing")).collect()
+
+
+def test_a_second_run_without_changes_writes_no_file(model):
+    model.run(values(A, B))
+    with model.open(values()) as handle:
+        before = handle.state()
+    outcome = model.run(values(B, A))
+    with model.open(values()) as handle:
+        after = handle.state()
+    assert outcome.kind is Kind.NONE and outcome.counts.nothing
+    assert after.files == before.files and after.version == before.version + 1
+    assert after.upper.as_option() == outcome.time + 1
+
+
+def test_read_only_reports_and_writes_nothing_then_the_same_is_written(model):
+    model.run(values(A, C))
+    with model.open(values()) as handle:
+        before = (handle.state(), sorted(f.path for f in handle.storage.list_files("")))
+    would = model.run(values(A, B, B), read_only=True, sample=10)
+    with model.open(values()) as handle:
+        assert (handle.state(), sorted(f.path for f in handle.storage.list_files(""))) == before
+    written = model.run(values(A, B, B))
+    assert would.kind is Kind.READ_ONLY and would.counts == written.counts
+    assert sorted((row[0], row[2]) for row in would.sample) == [("b", 2), ("c", -1)]
+
+
+def test_a_nondeterministic_query_is_evaluated_once(model):
+    model.run("select id, rand() r from range(100)")
+    outcome = model.run("select id, rand() r from range(100)")
+    assert outcome.evaluated_once
+    assert (outcome.counts.inserted, outcome.counts.deleted) == (100, 100)
+    assert model.contents().count() == 100
+
+
+def test_a_run_of_an_earlier_time_finds_the_shard_past_it(model):
+    later = model.run(values(A), time=5000)
+    outcome = model.run(values(B), time=4000)
+    assert outcome.up_to_date and outcome.kind is Kind.NONE
+    assert outcome.upper == later.upper
+    model.assert_holds(values(A))
+
+
+def test_an_upper_ahead_of_the_clock_is_a_warning_and_full_refresh_the_way_out(model):
+    model.run(values(A), time=9_000_000, clock=1000)
+    outcome = model.run(values(B), time=2000, clock=2000)
+    assert "ahead of the clock" in outcome.warnings[0] and "--full-refresh" in outcome.warnings[0]
+    model.run(values(B), time=2500, clock=2500, full_refresh=True)
+    model.assert_holds(values(B))
+
+
+EVERY_TYPE = """select id,
+  id % 2 = 0 as c_boolean, cast(id as tinyint) c_tinyint, cast(id as smallint) c_smallint, cast(id as int) c_int,
+  case id % 4 when 0 then float('NaN') when 1 then float('-0.0') when 2 then float('0.0') end c_float,
+  case id % 4 when 0 then double('NaN') when 1 then -0.0D when 2 then 0.0D end c_double,
+  cast(id as decimal(10,2)) / 4 c_decimal, cast(id as decimal(38,10)) c_wide,
+  nullif(concat('text ''\\n', id), concat('text ''\\n', 3)) c_string, cast(cast(id as string) as binary) c_binary,
+  date_add(date'2020-01-01', cast(id as int)) c_date, timestamp_micros(id * 1000001) c_timestamp,
+  cast(timestamp_micros(id * 1000001) as timestamp_ntz) c_ntz,
+  if(id % 3 = 0, null, array(id, null, id % 2)) c_array, array(array(), array(id)) c_arrays,
+  if(id % 5 = 0, null, named_struct('a', id, 'b', if(id % 2 = 0, null, 'x'))) c_struct,
+  map('k', id % 7, 'l', null) c_map, array(map('m', named_struct('d', -0.0D))) c_deep,
+  cast(null as int) c_null
+from range({n}) lateral view explode(sequence(0, cast(id % 3 as int))) d as copy"""
+
+
+def test_every_supported_type_with_duplicates_and_random_mutations(model):
+    """Contents equal the model's query after each of 200 random mutations, and each is found by its exact size."""
+    spark, chance = model.session, random.Random(7)
+    query = EVERY_TYPE.format(n=60)
+    names = [name for name, _ in model.engine().columns(query)]
+    source = spark.sql(query).localCheckpoint()
+    rows = list(range(source.count()))
+    numbered = (
+        source.rdd.zipWithIndex().map(lambda pair: (*pair[0], pair[1])).toDF(source.schema.add("n", "long")).localCheckpoint()
+    )
+    numbered.createOrReplaceTempView("every_type")
+    wanted = "select " + ", ".join(names) + " from every_type join values {} as k(n) using (n)"
+    for round_ in range(10):
+        for _ in range(20):  # a mutation: a row vanishes, comes, or comes once more
+            if chance.random() < 0.5 and len(rows) > 1:
+                rows.pop(chance.randrange(len(rows)))
+            else:
+                rows.append(chance.randrange(numbered.count() if round_ == 0 else 120))
+        text = wanted.format(", ".join(f"({n})" for n in rows))
+        model.run(text)
+        assert canonical(spark, model.contents()) == canonical(spark, spark.sql(text))
+
+
+def canonical(spark, frame):
+    """A multiset of rows; maps have no order, and EXCEPT refuses them, so rows are compared as sorted text."""
+    return sorted(str(tuple(_plain(value) for value in row)) for row in frame.collect())
+
+
+def _plain(value):
+    if isinstance(value, float):
+        return "nan" if value != value else value + 0.0
+    if isinstance(value, dict):
+        return sorted((key, _plain(inner)) for key, inner in value.items())
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    return value
+
+
+def test_equal_by_group_by_is_no_change(model):
+    model.run("select -0.0D d, array(float('-0.0')) a, map('x', 1, 'y', 2) m, float('nan') f")
+    outcome = model.run("select 0.0D d, array(float('0.0')) a, map('y', 2, 'x', 1) m, float('nan') f")
+    assert outcome.kind is Kind.NONE
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("(1, cast(null as int))", "(cast(null as int), 1)"),
+        ("(array(1, null), 1)", "(array(null, 1), 1)"),
+        ("(array(array(), array(1)), 1)", "(array(array(1), array()), 1)"),
+        ("(cast(array() as array<int>), 1)", "(cast(null as array<int>), 1)"),
+        ("(named_struct('a', 1, 'b', cast(null as int)), 1)", "(named_struct('a', cast(null as int), 'b', 1), 1)"),
+        ("(map('a', 1, 'b', cast(null as int)), 1)", "(map('a', cast(null as int), 'b', 1), 1)"),
+        ("('ab', 'c')", "('a', 'bc')"),
+    ],
+)
+def test_rows_that_a_plain_hash_confuses_are_told_apart(model, one, other):
+    model.run(f"select a, b from values {one}, {other} as t(a, b)")
+    outcome = model.run(f"select a, b from values {one}, {one} as t(a, b)")
+    assert (outcome.counts.inserted, outcome.counts.deleted) == (1, 1)
