@@ -8,7 +8,6 @@ from dbt.tests.adapter.basic.test_base import BaseSimpleMaterializations
 from dbt.tests.adapter.basic.test_empty import BaseEmpty
 from dbt.tests.adapter.basic.test_ephemeral import BaseEphemeral
 from dbt.tests.adapter.basic.test_generic_tests import BaseGenericTests
-from dbt.tests.adapter.basic.test_get_catalog_for_single_relation import BaseGetCatalogForSingleRelation
 from dbt.tests.adapter.basic.test_incremental import (
     BaseIncremental,
     BaseIncrementalBadStrategy,
@@ -20,6 +19,7 @@ from dbt.tests.adapter.basic.test_snapshot_check_cols import BaseSnapshotCheckCo
 from dbt.tests.adapter.basic.test_snapshot_timestamp import BaseSnapshotTimestamp
 from dbt.tests.adapter.basic.test_table_materialization import BaseTableMaterialization
 from dbt.tests.adapter.basic.test_validate_connection import BaseValidateConnection
+from dbt.tests.util import run_dbt
 
 
 class Delta:
@@ -55,7 +55,12 @@ class TestIncremental(BaseIncremental):
 
 
 class TestIncrementalBadStrategy(BaseIncrementalBadStrategy):
-    pass
+    def test_incremental_invalid_strategy(self, project):
+        """dbt-spark's validation speaks first, in its own words."""
+        results = run_dbt(["seed"])
+        assert len(results) == 2
+        results = run_dbt(["run", "--select", "incremental"], expect_pass=False)
+        assert "Invalid incremental strategy provided: bad_strategy" in results.results[0].message
 
 
 class TestIncrementalNotSchemaChange(BaseIncrementalNotSchemaChange):
@@ -83,8 +88,4 @@ class TestTableMaterialization(BaseTableMaterialization):
 
 
 class TestValidateConnection(BaseValidateConnection):
-    pass
-
-
-class TestGetCatalogForSingleRelation(BaseGetCatalogForSingleRelation):
     pass

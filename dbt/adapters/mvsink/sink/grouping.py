@@ -49,4 +49,4 @@ def _key(expression: str, kind: SparkType, depth: int) -> str:
         fields = ", ".join(_key(f"{expression}.{sql.identifier(f.name)}", f.type, depth) for f in kind.fields)
         return f"if({expression} is null, null, struct({fields}))"
     value = _key(f"{variable}.value", kind.inner[1], depth + 1)
-    return f"array_sort(transform(map_entries({expression}), {variable} -> struct({variable}.key, {value})))"
+    return f"sort_array(transform(map_entries({expression}), {variable} -> struct({variable}.key, {value})))"

@@ -1,0 +1,32 @@
+# Every target sets up what it needs in .venv; on a fresh clone only Python 3.10+ and Java 17 are there.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST_ARGS ?= -n 2 --dist loadfile
+
+.PHONY: setup test lint demo bench clean
+
+setup: $(VENV)/.done
+
+$(VENV)/.done: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable '.[dev,demo,bench]'
+	touch $@
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+demo: setup
+	$(BIN)/python example_project/demo.py
+
+bench: setup
+	$(BIN)/python -m benchmarks.bench
+
+clean:
+	rm -rf $(VENV) example_project/data example_project/.mvsink example_project/target benchmarks/data
