@@ -147,9 +147,15 @@ class Desired:
         return name if column.type.nested else f"cast({name} as {column.type.text}) {name}"
 
     def hashed(self) -> str:
-        """`rows` with `_mv_hash`, and a `_mv_diff` of one per row."""
+        """`rows` with `_mv_hash`, and a `_mv_diff` of one per row.
+
+        The partition's number, of which nothing is left, makes the hash an expression that the optimizer neither copies nor
+        looks through. It would otherwise carry the semi-join on buckets down into the user's query and derive
+        constraints from it, one for every subset of the columns: planning twenty columns took minutes.
+        """
         items = sql.columns(column.name for column in self.columns)
-        return f"select {items}, {ERROR}, {row_hash(self.columns, self.salt, ERROR)} {HASH}, 1L {DIFF} from (\n{self.rows()}\n)"
+        opaque = f"({row_hash(self.columns, self.salt, ERROR)} | (spark_partition_id() & 0))"
+        return f"select {items}, {ERROR}, {opaque} {HASH}, 1L {DIFF} from (\n{self.rows()}\n)"
 
 
 def persisted(layout: Layout, *, errors_only: bool = False) -> str | None:

@@ -1,0 +1,136 @@
+"""The story that the README tells, played: `make demo`.
+
+January arrives and is loaded. February arrives with late and corrected January records: only the difference is written. A
+third run finds nothing to do. Then somebody deletes rows behind our back, and the next run repairs them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from arrivals import Arrivals, read  # noqa: E402
+
+MARTS = ("dim_planes", "fct_flights", "delays_by_carrier_and_hour")
+SHARDS = HERE / ".mvsink" / "shards" / "flights"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What one run did to each mart: rows inserted and deleted."""
+
+    changes: dict[str, tuple[int, int]]
+    seconds: float
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{name} +{plus:,} -{minus:,}" for name, (plus, minus) in self.changes.items())
+        return f"{told}   ({self.seconds:.0f} s)"
+
+
+def main() -> None:
+    """Play it. Exits with an error where a number is not what the data say it must be."""
+    os.chdir(HERE)
+    shutil.rmtree(HERE / ".mvsink", ignore_errors=True)
+    arrivals = Arrivals.fresh(HERE / "data" / "arrivals")
+    read("airlines.csv")
+    write_seed()
+
+    say("1. January arrives")
+    january = arrivals.january()
+    first = run("build")
+    say(f"   {january['flights']:,} flights arrived; {first}")
+    expect(first.changes["fct_flights"] == (january["flights"], 0), "the first load writes every flight, once")
+
+    say("2. February arrives, with late and corrected records of January")
+    february = arrivals.february()
+    second = run("run")
+    new, changed = february["flights"] + february["late"], february["corrected"]
+    say(f"   {february['flights']:,} new, {february['late']:,} late, {changed:,} corrected; {second}")
+    expect(second.changes["fct_flights"] == (new + changed, changed), "only the difference is written")
+    expect(second.changes["dim_planes"] == (0, 0), "planes did not change, and nothing is written for them")
+
+    say("3. Nothing new")
+    third = run("run")
+    say(f"   {third}")
+    expect(all(change == (0, 0) for change in third.changes.values()), "nothing changed, nothing is written")
+
+    say("4. Somebody deletes United's flights from the stored table, behind our back")
+    before = read_with_duckdb()
+    delete_united()
+    deleted = before - read_with_duckdb()
+    say(f"   {deleted:,} flights are gone")
+    fourth = run("run")
+    say(f"   {fourth}")
+    expect(fourth.changes["fct_flights"] == (deleted, 0), "the next run puts back exactly what was missing")
+
+    say("5. An independent reader agrees")
+    total = january["flights"] + new
+    seen = read_with_duckdb()
+    say(f"   DuckDB over the Delta table: {seen:,} flights")
+    expect(seen == total, f"every flight that arrived is there once ({total:,})")
+    say("\nEvery number is what the data say it must be.")
+
+
+def run(command: str) -> Ran:
+    """One dbt invocation over the project, and what it did."""
+    from dbt.cli.main import dbtRunner
+
+    started = time.monotonic()
+    variables = json.dumps({"arrivals": str(HERE / "data" / "arrivals")})
+    result = dbtRunner().invoke(
+        [command, "--quiet", "--profiles-dir", str(HERE), "--project-dir", str(HERE), "--vars", variables]
+    )
+    if not result.success:
+        raise SystemExit(f"dbt {command} failed: {result.exception or 'see above'}")
+    told = json.loads((HERE / "target" / "run_results.json").read_text())
+    responses = {entry["unique_id"].split(".")[-1]: entry["adapter_response"] for entry in told["results"]}
+    changes = {name: (responses[name]["rows_inserted"], responses[name]["rows_deleted"]) for name in MARTS}
+    return Ran(changes, time.monotonic() - started)
+
+
+def delete_united() -> None:
+    """A DELETE with another tool (the deltalake package), not through the adapter."""
+    from deltalake import DeltaTable
+
+    DeltaTable(str(SHARDS / "fct_flights")).delete("carrier = 'UA'")
+
+
+def read_with_duckdb() -> int:
+    """The contents of the shard, read without Spark and without this adapter."""
+    import duckdb
+    from deltalake import DeltaTable
+
+    shard = DeltaTable(str(SHARDS / "fct_flights")).to_pyarrow_dataset()  # noqa: F841 - DuckDB reads it by name
+    row = duckdb.sql("select sum(_mv_diff) from shard where _mv_error is null").fetchone()
+    return int(row[0]) if row else 0
+
+
+def write_seed() -> None:
+    """The airlines, as a dbt seed."""
+    import pyarrow.csv as pacsv
+
+    pacsv.write_csv(read("airlines.csv"), HERE / "seeds" / "airlines.csv")
+
+
+def expect(holds: bool, claim: str) -> None:
+    """Say the claim, or stop."""
+    if not holds:
+        raise SystemExit(f"   FAILED: {claim}")
+    say(f"   ok: {claim}")
+
+
+def say(line: str) -> None:
+    """Print at once: somebody is waiting."""
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

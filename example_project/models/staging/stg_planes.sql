@@ -1,0 +1,2 @@
+select tailnum, year as built, manufacturer, model, seats, version
+from parquet.`{{ var('arrivals') }}/planes`
