@@ -1,0 +1,72 @@
+"""Who may import what, and how long a file may be: see docs/architecture.md."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "dbt" / "adapters" / "mvsink"
+OURS = "dbt.adapters.mvsink"
+
+
+def imports(path: Path) -> set[str]:
+    """Every module that a file imports, anywhere in it, full names."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def within(name: str, *packages: str) -> bool:
+    return any(name == package or name.startswith(package + ".") for package in packages)
+
+
+def modules(layer: str) -> list[Path]:
+    found = sorted((PACKAGE / layer).rglob("*.py"))
+    assert found, layer
+    return found
+
+
+@pytest.mark.parametrize("path", modules("shard"), ids=lambda p: p.name)
+def test_the_shard_layer_knows_nothing_above_it(path):
+    for name in imports(path):
+        assert not within(name, "pyspark", "sqlglot", "dbt_common"), name
+        assert not within(name, "dbt") or within(name, f"{OURS}.shard"), name
+
+
+@pytest.mark.parametrize("path", modules("sink"), ids=lambda p: p.name)
+def test_the_dataflow_layer_knows_neither_dbt_nor_spark(path):
+    for name in imports(path):
+        assert not within(name, "pyspark", "dbt_common", "deltalake"), name
+        assert not within(name, "dbt") or within(name, f"{OURS}.shard", f"{OURS}.sink"), name
+
+
+def test_only_one_module_knows_delta():
+    knowing = {path.name for path in PACKAGE.rglob("*.py") for name in imports(path) if within(name, "deltalake")}
+    assert knowing == {"delta.py"}
+
+
+def test_decisions_about_state_do_no_input_or_output():
+    allowed = (
+        "__future__",
+        "collections",
+        "dataclasses",
+        "types",
+        "uuid",
+        "pyarrow",
+        f"{OURS}.shard.errors",
+        f"{OURS}.shard.frontier",
+    )
+    for name in imports(PACKAGE / "shard" / "state.py"):
+        assert within(name, *allowed), name
+
+
+def test_no_file_is_longer_than_450_lines():
+    files = [path for folder in ("dbt", "tests", "example_project", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    assert {str(path.relative_to(ROOT)): n for path in files if (n := len(path.read_text().splitlines())) > 450} == {}
