@@ -29,7 +29,7 @@ class ShardClient:
 
     def exists(self, uri: str) -> bool:
         """Is there a shard at ``uri``?"""
-        return self._locate(uri).load() is not None
+        return machine.find(self._locate(uri)) is not None
 
     def open_writer(self, uri: str, schema: pa.Schema, purpose: str = "") -> WriteHandle:
         """A writer; the shard is created if it is not there, and two that create it at once get the same one.
@@ -38,7 +38,7 @@ class ShardClient:
         """
         storage = self._locate(uri)
         check_data_schema(schema)
-        state = storage.load()
+        state = machine.find(storage)
         if state is None:
             # A salt of 62 bits: hashes cannot be aimed at, and its literal fits every engine's BIGINT.
             storage.create(schema, uuid.uuid4(), secrets.randbits(62), int(time.time() * 1000))

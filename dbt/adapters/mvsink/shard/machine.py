@@ -43,11 +43,16 @@ class Backoff:
 
 
 def load(storage: Storage, timeout: float = DEFAULT_TIMEOUT) -> ShardState:
-    """The newest version. Transient failures are retried until ``timeout`` (seconds), then `StorageError`."""
+    """The newest version; `InvalidUsage` if there is no shard."""
+    return require(find(storage, timeout), storage.uri)
+
+
+def find(storage: Storage, timeout: float = DEFAULT_TIMEOUT) -> ShardState | None:
+    """The newest version, None if there is no shard. Transient failures are retried until ``timeout`` (seconds)."""
     backoff = Backoff(timeout)
     while True:
         try:
-            return require(storage.load(), storage.uri)
+            return storage.load()
         except TransientError as error:
             backoff.wait(error)
 

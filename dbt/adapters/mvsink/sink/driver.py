@@ -17,6 +17,7 @@ from dbt.adapters.mvsink.shard import (
     ShardState,
     UpperMismatch,
     WriteHandle,
+    checkpoint,
     collect_garbage,
 )
 from dbt.adapters.mvsink.sink.append import Append
@@ -200,12 +201,12 @@ class Driver:
 
     def _maintain(self, maintenance: Maintenance) -> None:
         """Perform what the append left to do. It never fails a run: the next one finds the same work."""
-        if maintenance.compact is None and not maintenance.collect_garbage:
-            return
         try:
             with self.watch("maintain"):
                 if maintenance.compact is not None:
                     compact(self.engine, self.handle, maintenance.compact, self.layout(self.handle.state()))
+                if maintenance.checkpoint:
+                    checkpoint(self.handle)
                 if maintenance.collect_garbage:
                     collect_garbage(self.handle, now_ms=self.request.clock)
         except Exception as error:

@@ -1,0 +1,69 @@
+"""Opening shards on each storage, and updates in few words. For tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from dbt.adapters.mvsink.shard import Antichain, MemoryStorage, ShardClient
+from dbt.adapters.mvsink.shard.delta import DeltaStorage
+from tests.support.storage_faults import FaultyStorage, random_faults
+
+SCHEMA = pa.schema([("x", pa.string())])
+STORAGES = ("delta", "memory", "faulty memory", "faulty delta")
+
+
+def client(kind: str, tmp_path: Path) -> ShardClient:
+    """A client on one kind of storage; the same uri gives the same shard."""
+    kept: dict[str, Any] = {}
+
+    def locate(uri: str) -> Any:
+        if uri not in kept:
+            inner: Any = MemoryStorage(uri) if "memory" in kind else DeltaStorage(str(tmp_path / uri))
+            kept[uri] = FaultyStorage(inner, random_faults(len(kept))) if "faulty" in kind else inner
+        return kept[uri]
+
+    return ShardClient(locate=locate)
+
+
+def at(time: int | None) -> Antichain:
+    """A frontier; None is the empty one."""
+    return Antichain.empty() if time is None else Antichain.of(time)
+
+
+def updates(*rows: tuple[str | None, int, int]) -> pa.Table:
+    """Updates ``(x, time, diff)``."""
+    columns = list(zip(*rows)) if rows else [(), (), ()]
+    return pa.table(
+        [pa.array(columns[0], pa.string()), pa.array(columns[1], pa.int64()), pa.array(columns[2], pa.int64())],
+        names=["x", "_mv_time", "_mv_diff"],
+    )
+
+
+def rows(table: pa.Table) -> list[tuple[Any, int]]:
+    """A snapshot as sorted ``(x, diff)``."""
+    return sorted(((r["x"], r["_mv_diff"]) for r in table.to_pylist()), key=repr)
+
+
+def staged(handle: Any) -> set[str]:
+    """The data files below ``batches/``, live or not."""
+    return {file.path for file in handle.storage.list_files("batches")}
+
+
+def live(handle: Any) -> set[str]:
+    """The paths of the live files."""
+    return {file.path for file in handle.state().files}
+
+
+def read(opened: ShardClient, uri: str, as_of: int) -> list[tuple[Any, int]]:
+    """The collection at ``as_of``."""
+    with opened.open_reader(uri) as reader:
+        return rows(reader.snapshot(as_of))
+
+
+def pairs(frame: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Anything iterable as sorted tuples."""
+    return sorted(tuple(item) for item in frame)

@@ -1,0 +1,370 @@
+"""The contract of shard.md, rule by rule, on every storage: the real one, the in-memory one, and both with faults injected."""
+
+from __future__ import annotations
+
+import gc
+import json
+import warnings
+
+import pyarrow as pa
+import pytest
+
+from dbt.adapters.mvsink.shard import (
+    Antichain,
+    InvalidUsage,
+    SchemaMismatch,
+    ShardReplaced,
+    UpperMismatch,
+    WriteHandle,
+    collect_garbage,
+    compact_with_pyarrow,
+)
+from dbt.adapters.mvsink.shard.state import CompactionPlan
+from tests.support.shards import SCHEMA, STORAGES, at, client, live, read, rows, staged, updates
+
+U = "s"
+
+
+@pytest.fixture(params=STORAGES)
+def opened(request, tmp_path):
+    return client(request.param, tmp_path)
+
+
+@pytest.fixture
+def writer(opened):
+    return opened.open_writer(U, SCHEMA)
+
+
+def test_a_fresh_shard_has_since_and_upper_zero(opened, writer):
+    reader = opened.open_reader(U)
+    assert (reader.since, reader.upper, writer.upper) == (at(0), at(0), at(0))
+
+
+def test_opening_twice_gives_the_same_shard(opened, writer):
+    again = opened.open_writer(U, SCHEMA)
+    assert again.shard_id == writer.shard_id and again.writer_id != writer.writer_id
+
+
+def test_opening_with_another_schema_names_the_columns_that_differ(opened, writer):
+    with pytest.raises(SchemaMismatch) as error:
+        opened.open_writer(U, pa.schema([("x", pa.int64()), ("y", pa.string())]))
+    assert "`y`" in str(error.value) and "`x` is string in the shard, given int64" in str(error.value)
+
+
+def test_a_reserved_column_name_is_refused(opened):
+    with pytest.raises(InvalidUsage, match="_mv_extra"):
+        opened.open_writer("t", pa.schema([("_mv_extra", pa.string())]))
+
+
+def test_reading_what_is_not_there(opened):
+    with pytest.raises(InvalidUsage, match="there is no shard at .*nowhere"):
+        opened.open_reader("nowhere")
+
+
+def test_rule_1_times_lie_within_the_bounds(writer):
+    for rows_, lower, upper in [([("a", 0, 1)], 1, 5), ([("a", 5, 1)], 1, 5), ([("a", 9, 1)], 1, 5)]:
+        with pytest.raises(InvalidUsage) as error:
+            writer.batch(updates(*rows_), at(lower), at(upper))
+        assert f"time {rows_[0][1]}" in str(error.value) and "[Antichain(1), " in str(error.value)
+    assert staged(writer) == set()
+
+
+def test_rule_1_lower_is_before_upper_but_for_an_empty_batch(writer):
+    for lower, upper in [(3, 3), (4, 3)]:
+        with pytest.raises(InvalidUsage):
+            writer.batch(updates(("a", 3, 1)), at(lower), at(upper))
+    writer.batch(updates(), at(3), at(3)).delete()
+
+
+def test_rule_2_the_example_of_the_design(opened, writer):
+    first = writer.batch(updates(("1", 1, 1), ("2", 2, 1), ("4", 4, 1)), at(0), at(5))
+    second = writer.batch(updates(("1", 1, 1), ("2", 2, 1), ("3", 3, 1)), at(0), at(4))
+    writer.compare_and_append_batch([first, second], at(0), at(4))
+    assert read(opened, U, 3) == [("1", 2), ("2", 2), ("3", 1)]
+    assert staged(writer) == live(writer)  # what was cut away is gone, physically
+
+
+def test_rule_2_an_append_may_not_be_wider_than_the_batch(writer):
+    batch = writer.batch(updates(("a", 2, 1)), at(1), at(4))
+    for lower, upper in [(0, 4), (1, 5)]:
+        with pytest.raises(InvalidUsage, match="wider"):
+            writer.compare_and_append_batch([batch], at(lower), at(upper))
+    batch.delete()
+
+
+def test_rule_3_a_batch_of_another_shard_names_both(opened, writer):
+    other = opened.open_writer("other", SCHEMA)
+    batch = other.batch(updates(("a", 0, 1)), at(0), at(1))
+    with pytest.raises(InvalidUsage) as error:
+        writer.compare_and_append_batch([batch], at(0), at(1))
+    assert str(other.shard_id) in str(error.value) and str(writer.shard_id) in str(error.value)
+    batch.delete()
+
+
+def test_rule_4_new_upper_before_expected_upper(writer):
+    with pytest.raises(InvalidUsage):
+        writer.compare_and_append_batch([], at(3), at(2))
+
+
+def test_rule_4_equal_bounds_without_updates_succeed_iff_current(writer):
+    writer.compare_and_append(updates(), at(0), at(3))
+    before = writer.state().version
+    writer.compare_and_append(updates(), at(3), at(3))
+    assert writer.state().version == before
+    with pytest.raises(UpperMismatch):
+        writer.compare_and_append(updates(), at(2), at(2))
+
+
+def test_rule_5_empty_updates_move_the_upper_and_write_no_file(writer):
+    writer.compare_and_append(updates(), at(0), at(7))
+    assert writer.fetch_recent_upper() == at(7) and staged(writer) == set()
+
+
+def test_rule_6_a_finished_shard(opened, writer):
+    writer.compare_and_append(updates(("a", 2, 1)), at(0), at(None))
+    with pytest.raises(UpperMismatch) as error:
+        writer.compare_and_append(updates(("b", 3, 1)), at(3), at(4))
+    assert error.value.current == Antichain.empty()
+    writer.compare_and_append(updates(), at(None), at(None))
+    writer.append(updates(("a", 2, 1)), at(0), at(5))
+    assert read(opened, U, 10**15) == [("a", 1)]
+
+
+def test_rule_7_zero_is_dropped_and_equal_updates_are_added_up(opened, writer):
+    writer.compare_and_append(updates(("a", 1, 2), ("a", 1, -5), ("b", 1, 0), ("c", 1, 1), ("c", 1, -1)), at(0), at(2))
+    assert read(opened, U, 1) == [("a", -3)]
+
+
+def test_rule_7_diffs_are_any_64_bits(opened, writer):
+    writer.compare_and_append(updates(("a", 1, 2**63 - 1), ("b", 1, -(2**63))), at(0), at(2))
+    assert read(opened, U, 1) == [("a", 2**63 - 1), ("b", -(2**63))]
+
+
+def test_rule_8_nothing_staged_is_visible_before_its_commit(opened, writer):
+    batch = writer.batch(updates(("a", 0, 1)), at(0), at(1))
+    assert staged(writer) and live(writer) == set()
+    batch.delete()
+    assert staged(writer) == set()
+
+
+def test_a_mismatch_carries_the_upper_and_leaves_nothing_staged(opened, writer):
+    other = opened.open_writer(U, SCHEMA)
+    writer.compare_and_append(updates(("a", 0, 1)), at(0), at(3))
+    with pytest.raises(UpperMismatch) as error:
+        other.compare_and_append(updates(("b", 0, 1)), at(0), at(2))
+    assert (error.value.current, error.value.expected) == (at(3), at(0))
+    assert other.upper == at(3) and staged(other) == live(other)
+
+
+def test_uppers_seen_by_handle_and_process(opened, writer):
+    other = opened.open_writer(U, SCHEMA)
+    writer.compare_and_append(updates(), at(0), at(3))
+    assert (other.upper, other.shared_upper(), other.fetch_recent_upper(), other.upper) == (at(0), at(3), at(3), at(3))
+
+
+def test_batches_stay_usable_after_a_mismatch(opened, writer):
+    batch = writer.batch(updates(("a", 6, 1)), at(0), at(9))
+    writer.compare_and_append(updates(), at(0), at(5))
+    with pytest.raises(UpperMismatch):
+        writer.compare_and_append_batch([batch], at(0), at(9))
+    writer.compare_and_append_batch([batch], at(5), at(9))
+    assert read(opened, U, 8) == [("a", 1)]
+
+
+REPLICATED = {
+    "nothing is there yet": (0, [("a", 1, 1), ("b", 4, 1)]),
+    "part is there": (3, [("b", 4, 1)]),
+    "all is there": (6, []),
+}
+
+
+@pytest.mark.parametrize(("upper", "appended"), REPLICATED.values(), ids=REPLICATED)
+def test_append_cuts_away_what_is_there(opened, writer, upper, appended):
+    if upper:
+        writer.compare_and_append(updates(), at(0), at(upper))
+    writer.append(updates(("a", 1, 1), ("b", 4, 1)), at(0), at(6))
+    assert read(opened, U, 5) == [(x, diff) for x, _, diff in appended]
+    assert staged(writer) == live(writer) and writer.upper == at(6)
+
+
+def test_append_beyond_the_upper_would_leave_a_hole(writer):
+    with pytest.raises(UpperMismatch):
+        writer.append(updates(("a", 4, 1)), at(3), at(6))
+    assert staged(writer) == set()
+
+
+def test_the_builder_rolls_over_and_an_empty_batch_stages_no_file(writer):
+    builder = writer.builder(at(0), part_bytes=1)
+    for i in range(3):
+        builder.add(updates((f"{i}", i, 1)))
+    batch = builder.finish(at(5))
+    assert len(batch.files) == 3 and batch.rows == 3
+    batch.delete()
+    assert writer.batch(updates(), at(0), at(5)).files == ()
+
+
+def test_a_transmitted_batch_belongs_to_whoever_turns_it_back(opened, writer):
+    batch = writer.batch(updates(("a", 0, 1)), at(0), at(1))
+    text = json.dumps(batch.to_transmittable())
+    with pytest.raises(InvalidUsage, match="handed over"):
+        batch.delete()
+    writer.expire()  # leaves the files of a batch that was handed over
+    other = opened.open_writer(U, SCHEMA)
+    received = other.batch_from_transmittable_batch(json.loads(text))
+    other.compare_and_append_batch([received], at(0), at(1))
+    assert read(opened, U, 0) == [("a", 1)]
+
+
+def test_a_transmitted_batch_of_a_newer_format_is_refused(writer):
+    described = writer.batch(updates(("a", 0, 1)), at(0), at(1)).to_transmittable()
+    with pytest.raises(InvalidUsage, match="format version 2"):
+        writer.batch_from_transmittable_batch({**described, "format_version": 2})
+
+
+def test_a_batch_is_used_once(writer):
+    batch = writer.batch(updates(("a", 0, 1)), at(0), at(1))
+    writer.compare_and_append_batch([batch], at(0), at(1))
+    for use in (batch.delete, batch.to_transmittable, lambda: writer.compare_and_append_batch([batch], at(0), at(1))):
+        with pytest.raises(InvalidUsage, match="consumed"):
+            use()
+    deleted = writer.batch(updates(("a", 1, 1)), at(1), at(2))
+    deleted.delete()
+    deleted.delete()
+    with pytest.raises(InvalidUsage, match="deleted"):
+        writer.compare_and_append_batch([deleted], at(1), at(2))
+
+
+def test_files_that_are_gone_are_noticed_before_the_commit(writer):
+    batch = writer.batch(updates(("a", 0, 1)), at(0), at(1))
+    writer.storage.delete([file.path for file in batch.files])
+    with pytest.raises(Exception, match="part-00000"):
+        writer.compare_and_append_batch([batch], at(0), at(1))
+    assert writer.state().upper == at(0)
+    batch.delete()
+
+
+def test_a_forgotten_batch_warns(writer):
+    batch = writer.batch(updates(("a", 0, 1)), at(0), at(1))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del batch
+        gc.collect()
+    assert any("never appended or deleted" in str(w.message) for w in caught)
+
+
+def test_expire_deletes_what_nobody_consumed(opened):
+    with opened.open_writer(U, SCHEMA) as handle:
+        kept = handle.batch(updates(("a", 0, 1)), at(0), at(1))
+        handle.stage()
+    assert kept.state.value == "deleted"
+    with pytest.raises(InvalidUsage, match="expired"):
+        handle.state()
+
+
+def test_wait_for_upper_past(writer):
+    writer.compare_and_append(updates(), at(0), at(3))
+    writer.wait_for_upper_past(at(2), timeout=0)
+    with pytest.raises(TimeoutError):
+        writer.wait_for_upper_past(at(3), timeout=0.05)
+
+
+def test_reads_are_exact_between_since_and_upper(opened, writer):
+    writer.compare_and_append(updates(("a", 1, 1), ("b", 3, 1), ("a", 4, -1)), at(0), at(6))
+    writer.downgrade_since(at(2))
+    with opened.open_reader(U) as reader:
+        assert [rows(reader.snapshot(t)) for t in (2, 3, 4, 5)] == [[("a", 1)], [("a", 1), ("b", 1)], [("b", 1)], [("b", 1)]]
+        assert sorted((r["x"], r["_mv_time"], r["_mv_diff"]) for r in reader.updates(3, 6).to_pylist()) == [
+            ("a", 4, -1),
+            ("b", 3, 1),
+        ]
+        for outside in (1, 6):
+            with pytest.raises(InvalidUsage) as error:
+                reader.snapshot(outside)
+            assert "Antichain(2)" in str(error.value) and "Antichain(6)" in str(error.value)
+
+
+def test_listen_yields_only_times_after_as_of(opened, writer):
+    writer.compare_and_append(updates(("a", 1, 1)), at(0), at(2))
+    heard = opened.open_reader(U).listen(1)
+    writer.compare_and_append(updates(("b", 2, 1)), at(2), at(3))
+    table, frontier = next(heard)
+    assert ([r["x"] for r in table.to_pylist()], frontier) == (["b"], at(3))
+    writer.compare_and_append(updates(), at(3), at(None))
+    assert next(heard)[1] == Antichain.empty()
+    assert list(heard) == []
+
+
+def test_a_readers_lease_holds_since_back(opened, writer):
+    writer.compare_and_append(updates(("a", 1, 1)), at(0), at(6))
+    reader = opened.open_reader(U)
+    reader.snapshot(2)
+    assert writer.downgrade_since(at(4)) == at(0)
+    reader.expire()
+    assert writer.downgrade_since(at(4)) == at(4)
+
+
+def test_since_never_goes_back_and_never_passes_the_upper(writer):
+    writer.compare_and_append(updates(), at(0), at(6))
+    assert [writer.downgrade_since(at(t)) for t in (4, 2, 99)] == [at(4), at(4), at(6)]
+
+
+def test_error_updates_come_back_and_never_fail_this_layer(opened, writer):
+    table = updates((None, 1, 2)).append_column("_mv_error", pa.array(["boom"]))
+    writer.compare_and_append(table, at(0), at(2))
+    with opened.open_reader(U) as reader:
+        assert reader.snapshot(1).to_pylist() == [{"x": None, "_mv_diff": 2, "_mv_error": "boom"}]
+    with pytest.raises(InvalidUsage, match="'x'"):
+        writer.batch(updates(("a", 2, 1)).append_column("_mv_error", pa.array(["boom"])), at(2), at(3))
+
+
+def test_a_new_generation_replaces_everything_and_old_handles_say_so(opened, writer):
+    other = opened.open_writer(U, SCHEMA)
+    writer.compare_and_append(updates(("a", 5, 1)), at(0), at(9))
+    schema = pa.schema([("y", pa.int64())])
+    writer.replace([], schema, at(3), at(2))
+    assert (writer.upper, writer.state().generation, writer.state().schema) == (at(3), 1, schema)
+    with pytest.raises(ShardReplaced):
+        other.state()
+    assert opened.open_writer(U, schema).state().files == ()
+
+
+def test_compaction_changes_no_readable_collection(opened, writer):
+    for t in range(6):
+        writer.compare_and_append(updates((f"{t % 2}", t, 1), ("gone", t, (-1) ** t)), at(t), at(t + 1))
+    writer.downgrade_since(at(3))
+    before = [read(opened, U, t) for t in (3, 4, 5)]
+    state = writer.state()
+    assert compact_with_pyarrow(writer, CompactionPlan(state.files, state.since))
+    assert [read(opened, U, t) for t in (3, 4, 5)] == before
+    assert writer.state().upper == state.upper and len(live(writer)) < 6
+
+
+def test_a_compaction_that_lost_its_race_is_harmless(opened, writer):
+    writer.compare_and_append(updates(("a", 0, 1)), at(0), at(1))
+    writer.compare_and_append(updates(("a", 1, 1)), at(1), at(2))
+    plan = CompactionPlan(writer.state().files, at(0))
+    assert compact_with_pyarrow(opened.open_writer(U, SCHEMA), plan)
+    assert not compact_with_pyarrow(writer, plan)
+    assert read(opened, U, 1) == [("a", 2)]
+
+
+def test_garbage_collection_leaves_what_is_live(opened, writer):
+    writer.compare_and_append(updates(("a", 0, 1)), at(0), at(1))
+    writer.batch(updates(("lost", 1, 1)), at(1), at(2)).to_transmittable()
+    assert staged(writer) != live(writer)
+    collect_garbage(writer, now_ms=4 * 10**12, staged_grace_ms=0)
+    assert staged(writer) == live(writer) and read(opened, U, 0) == [("a", 1)]
+
+
+def test_from_read(opened, writer):
+    writer.compare_and_append(updates(("a", 0, 1)), at(0), at(1))
+    other = WriteHandle.from_read(opened.open_reader(U), "test")
+    other.compare_and_append(updates(("b", 1, 1)), at(1), at(2))
+    assert read(opened, U, 1) == [("a", 1), ("b", 1)]
+
+
+def test_properties_are_kept_and_dropping_is_marked(writer):
+    before = writer.set_properties({"owner": "me"})
+    assert writer.set_properties({"owner": "me"}) == before
+    writer.mark_dropped(5)
+    assert (writer.state().properties["owner"], writer.state().dropped) == ("me", 5)
