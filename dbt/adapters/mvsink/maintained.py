@@ -185,10 +185,10 @@ class MaintainedRun:
         held = state.properties
         if "owner" in held and held["owner"] != wanted["owner"] and not state.dropped and not self.options.adopt:
             raise OwnedByAnother(self.model, handle.uri, _owner(json.loads(held["owner"])), _owner(me))
-        if "definition" in held and held["definition"] != wanted["definition"]:
+        if "definition" in held and held["definition"] != wanted["definition"] and not self.invocation.empty:
             self._definition_changed()
         changed = {key: value for key, value in wanted.items() if held.get(key) != value}
-        if changed and not self.read_only:
+        if changed and not self.read_only and not self.invocation.empty:
             handle.set_properties(changed)
 
     def _definition_changed(self) -> None:

@@ -1,0 +1,256 @@
+"""A `self_correcting_mv` through dbt: what each run says and does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from dbt.tests.util import relation_from_name, run_dbt, run_dbt_and_capture, write_file
+
+from dbt.adapters.mvsink.shard import ShardClient
+
+SOURCE = "select * from values (1, 'a'), (2, 'b'), (3, 'c') as t(id, name)"
+MV = "{{ config(materialized='self_correcting_mv') }} select id, name from {{ ref('source_rows') }}"
+
+
+class Base:
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {"source_rows.sql": SOURCE, "mv.sql": MV}
+
+    @pytest.fixture(autouse=True)
+    def fresh(self, project):
+        """Each test begins with these files and a rebuilt shard."""
+        write_file(SOURCE, project.project_root, "models", "source_rows.sql")
+        for name, text in type(self).__dict__.get("START", {"mv.sql": MV}).items():
+            write_file(text, project.project_root, "models", name)
+
+    def set_source(self, project, text):
+        write_file(text, project.project_root, "models", "source_rows.sql")
+
+    def set_model(self, project, text):
+        write_file(text, project.project_root, "models", "mv.sql")
+
+    def rows(self, project, name="mv"):
+        return sorted(
+            map(tuple, project.run_sql(f"select * from {relation_from_name(project.adapter, name)}", fetch="all")), key=repr
+        )
+
+    def last(self, project, name="mv"):
+        told = json.loads((Path(project.project_root) / "target" / "run_results.json").read_text())
+        return {r["unique_id"].split(".")[-1]: r["adapter_response"] for r in told["results"]}[name]
+
+    def uri(self, project, name="mv"):
+        found = project.run_sql(f"show tblproperties {project.test_schema}.{name}", fetch="all")
+        return dict(map(tuple, found))["mvsink.shard_uri"]
+
+    def state(self, project):
+        with ShardClient().open_reader(self.uri(project)) as reader:
+            return reader.state()
+
+
+class TestRuns(Base):
+    def test_first_second_and_changed_run(self, project):
+        run_dbt(["run"])
+        assert self.rows(project) == [(1, "a"), (2, "b"), (3, "c")]
+        before = self.state(project)
+        _, out = run_dbt_and_capture(["run"])
+        after = self.state(project)
+        assert "+0 -0 at " in out
+        assert (after.files, after.version) == (before.files, before.version + 1)
+        self.set_source(project, "select * from values (1, 'a'), (2, 'B'), (4, 'd') as t(id, name)")
+        run_dbt(["run"])
+        told = self.last(project)
+        assert (told["rows_inserted"], told["rows_deleted"], told["rows_affected"], told["kind"]) == (2, 2, 4, "append")
+        assert told["lower"] == after.upper.as_option() and told["upper"] > told["lower"]
+        assert self.rows(project) == [(1, "a"), (2, "B"), (4, "d")]
+
+    def test_the_log_line(self, project):
+        run_dbt(["run", "--full-refresh"])
+        self.set_source(project, "select * from values (1, 'a'), (2, 'B') as t(id, name)")
+        _, out = run_dbt_and_capture(["run"])
+        assert "+1 -2 at 20" in out
+
+    def test_run_time_is_given_and_mv_now_is_it(self, project):
+        self.set_model(project, "{{ config(materialized='self_correcting_mv') }} select unix_millis({{ mv_now() }}) as now")
+        run_dbt(["run", "--full-refresh", "--vars", "{mvsink_run_time: '2026-11-20T15:00:00Z'}"])
+        assert self.rows(project) == [(1795186800000,)]
+        assert self.last(project)["upper"] == 1795186800001
+        _, out = run_dbt_and_capture(["run", "--vars", "{run_time: '2026-11-20T14:00:00Z'}"])
+        assert "up to date until 2026-11-20T15:00:00.001Z" in out
+        results = run_dbt(["run", "--vars", "{mvsink_run_time: noon}"], expect_pass=False)
+        assert any("noon" in (r.message or "") and "ISO 8601" in (r.message or "") for r in results)
+
+    def test_read_only_by_var_writes_nothing(self, project):
+        run_dbt(["run", "--full-refresh"])
+        before = self.state(project)
+        self.set_source(project, "select * from values (9, 'z') as t(id, name)")
+        run_dbt(["run", "--select", "source_rows"])
+        _, out = run_dbt_and_capture(["run", "--select", "mv", "--vars", "{mvsink_read_only: true}"])
+        assert "read-only: would write +1 -3" in out
+        assert self.state(project) == before and len(self.rows(project)) == 3
+
+    def test_full_refresh_is_a_new_generation(self, project):
+        run_dbt(["run", "--full-refresh"])
+        before = self.state(project)
+        _, out = run_dbt_and_capture(["run", "--full-refresh", "--select", "mv"])
+        assert "new generation: full refresh" in out
+        assert self.state(project).generation == before.generation + 1
+        assert len(self.rows(project)) == 3
+
+    def test_a_failing_query_leaves_the_table(self, project):
+        run_dbt(["run", "--full-refresh"])
+        before = self.state(project)
+        self.set_model(
+            project,
+            "{{ config(materialized='self_correcting_mv') }} select id / (id - 1) as id, name from {{ ref('source_rows') }}",
+        )
+        results = run_dbt(["run", "--select", "mv", "--full-refresh"], expect_pass=False)
+        assert "DIVIDE_BY_ZERO" in results[0].message
+        assert self.state(project).files == before.files and len(self.rows(project)) == 3
+
+    def test_columns_may_change(self, project):
+        run_dbt(["run", "--full-refresh"])
+        self.set_model(
+            project,
+            "{{ config(materialized='self_correcting_mv') }} select name, id, id * 2 as twice from {{ ref('source_rows') }}",
+        )
+        _, out = run_dbt_and_capture(["run"])
+        assert "new generation: columns changed (`twice` int is new)" in out
+        assert self.rows(project)[0] == ("a", 1, 2)
+
+    def test_columns_must_not_change(self, project):
+        run_dbt(["run", "--full-refresh"])
+        self.set_model(
+            project,
+            "{{ config(materialized='self_correcting_mv', on_schema_change='fail') }} select id from {{ ref('source_rows') }}",
+        )
+        results = run_dbt(["run", "--select", "mv"], expect_pass=False)
+        assert "`name` is gone" in results[0].message and "mv" in results[0].message
+
+    def test_append_new_columns_keeps_the_old_ones(self, project):
+        run_dbt(["run", "--full-refresh"])
+        self.set_model(
+            project,
+            "{{ config(materialized='self_correcting_mv', on_schema_change='append_new_columns') }} select id, 1 as one from {{ ref('source_rows') }}",
+        )
+        run_dbt(["run", "--select", "mv"])
+        assert self.rows(project) == [(1, 1, None), (2, 1, None), (3, 1, None)]
+        self.set_model(project, MV)
+        run_dbt(["run", "--select", "mv", "--full-refresh"])
+
+    def test_a_table_becomes_a_shard_and_back(self, project):
+        run_dbt(["run", "--full-refresh"])
+        self.set_model(project, MV.replace("self_correcting_mv", "table"))
+        run_dbt(["run"])
+        assert len(self.rows(project)) == 3
+        self.set_model(project, MV)
+        _, out = run_dbt_and_capture(["run"])
+        assert "new generation: dropped before" in out and len(self.rows(project)) == 3
+
+    def test_a_view_dropped_by_hand_is_published_again(self, project):
+        run_dbt(["run", "--full-refresh"])
+        project.run_sql(f"drop view {project.test_schema}.mv")
+        _, out = run_dbt_and_capture(["run"])
+        assert "view republished" in out and len(self.rows(project)) == 3
+
+    def test_empty_checks_and_does_not_write(self, project):
+        run_dbt(["run", "--full-refresh"])
+        before = self.state(project)
+        _, out = run_dbt_and_capture(["run", "--empty"])
+        assert "empty: checked, nothing written" in out
+        assert self.state(project) == before
+        run_dbt(["run"])
+        assert len(self.rows(project)) == 3
+
+    def test_it_cannot_read_itself(self, project):
+        self.set_model(project, "{{ config(materialized='self_correcting_mv') }} select * from {{ this }}")
+        results = run_dbt(["run", "--select", "mv"], expect_pass=False)
+        assert "cannot read itself" in results[0].message
+
+    def test_a_wrong_config_names_model_option_given_and_allowed(self, project):
+        self.set_model(project, MV.replace("_mv'", "_mv', retain_history='1 month'"))
+        results = run_dbt(["run", "--select", "mv"], expect_pass=False)
+        for part in (".mv", "`retain_history`", "'1 month'", "ms, seconds, minutes"):
+            assert part in results[0].message
+
+    def test_a_nondeterministic_function_is_a_warning(self, project):
+        self.set_model(project, MV.replace("select id", "select rand() as r, id"))
+        _, out = run_dbt_and_capture(["run", "--full-refresh"])
+        assert "rand()" in out and "mv_now()" in out
+
+    def test_an_unsupported_type_is_refused_by_name(self, project):
+        self.set_model(project, "{{ config(materialized='self_correcting_mv') }} select parse_json('1') as payload")
+        results = run_dbt(["run", "--select", "mv"], expect_pass=False)
+        assert "`payload` has type variant" in results[0].message
+
+
+class TestOwner(Base):
+    def test_another_owner_is_refused_unless_it_adopts(self, project):
+        run_dbt(["run", "--full-refresh"])
+        with ShardClient().open_reader(self.uri(project)) as reader:
+            from dbt.adapters.mvsink.shard import WriteHandle
+
+            WriteHandle.from_read(reader, "test").set_properties(
+                {"owner": json.dumps({"project": "other", "target": "prod", "unique_id": "model.other.mv"})}
+            )
+        results = run_dbt(["run", "--select", "mv"], expect_pass=False)
+        assert "model.other.mv of project other, target prod" in results[0].message and "adopt: true" in results[0].message
+        self.set_model(project, MV.replace("_mv'", "_mv', adopt=true"))
+        run_dbt(["run", "--select", "mv"])
+        assert len(self.rows(project)) == 3
+
+
+class TestDocsAndHooks(Base):
+    START = {
+        "mv.sql": MV.replace(
+            "_mv'",
+            "_mv', persist_docs={'relation': true, 'columns': true}, "
+            "pre_hook={'sql': \"create table if not exists {{ this.schema }}.log as select 'pre' as what\", 'transaction': false}, "
+            "post_hook=\"insert into {{ this.schema }}.log select concat(count(*), ' rows') from {{ this }}\"",
+        ),
+        "schema.yml": "models: [{name: mv, description: \"it's 'the' view\", columns: [{name: id, description: the key}]}]",
+    }
+
+    def test_hooks_run_before_reading_and_after_publishing(self, project):
+        run_dbt(["run", "--full-refresh"])
+        run_dbt(["run"])
+        assert self.rows(project, "log") == [("3 rows",), ("3 rows",), ("pre",)]
+
+    def test_comments_are_written_and_what_people_add_survives(self, project):
+        run_dbt(["run", "--full-refresh"])
+        project.run_sql(f"alter view {project.test_schema}.mv set tblproperties ('team' = 'blue')")
+        self.set_source(project, "select * from values (5, 'e') as t(id, name)")
+        run_dbt(["run"])
+        described = [tuple(r) for r in project.run_sql(f"describe extended {project.test_schema}.mv", fetch="all")]
+        assert ("id", "int", "the key") in described and ("Comment", "it's 'the' view", "") in described
+        properties = dict(map(tuple, project.run_sql(f"show tblproperties {project.test_schema}.mv", fetch="all")))
+        assert properties["team"] == "blue"
+
+
+class TestContract(Base):
+    START = {
+        "mv.sql": MV,
+        "schema.yml": """
+models:
+  - name: mv
+    config: {contract: {enforced: true}}
+    constraints: [{type: check, name: positive, expression: "id > 0"}]
+    columns:
+      - {name: name, data_type: string}
+      - {name: id, data_type: int, constraints: [{type: not_null}]}
+""",
+    }
+
+    @pytest.mark.parametrize(
+        ("bad", "message"), [("null", 'column "id" must not be null'), ("-1", "check constraint positive is violated")]
+    )
+    def test_constraints_fail_the_model_and_the_old_contents_stay(self, project, bad, message):
+        run_dbt(["run", "--full-refresh"])
+        assert self.rows(project)[0] == ("a", 1)  # in the contract's order
+        self.set_source(project, f"select * from values (1, 'a'), ({bad}, 'x') as t(id, name)")
+        run_dbt(["run", "--select", "source_rows"])
+        results = run_dbt(["run", "--select", "mv"], expect_pass=False)
+        assert message in results[0].message
+        assert len(self.rows(project)) == 3
