@@ -76,7 +76,9 @@ class Project:
     def contents(self) -> list[tuple[Any, ...]]:
         """The collection at the newest time, read without Spark; rows as often as they occur."""
         with ShardClient().open_reader(self.uri) as reader:
-            newest = reader.state().upper.as_option()
-            table = reader.snapshot((newest or 1) - 1).to_pylist()
+            state = reader.state()
+            if state.since == state.upper:  # nothing was ever written: there is no time to read at
+                return []
+            table = reader.snapshot((state.upper.as_option() or 1) - 1).to_pylist()
         counted = Counter({(row["id"], row["name"]): row["_mv_diff"] for row in table})
         return sorted(counted.elements())

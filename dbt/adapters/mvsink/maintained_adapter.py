@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 logger = AdapterLogger("mvsink")
 RUN_TIME_VARIABLE = "MVSINK_RUN_TIME"
 AHEAD = 60_000  # ms
+REBUILT = ("table", "incremental", "snapshot", "seed", "clone")
 
 
 class MaintainedAdapter(metaclass=AdapterMeta):
@@ -122,10 +123,16 @@ class MaintainedAdapter(metaclass=AdapterMeta):
         """Is this relation a published shard?"""
         return self._published(relation, relation) is not None
 
-    @available.parse_none
-    def mv_refuse_read_only(self, relation: MvsinkRelation, materialized: str) -> None:
-        """Refuse a materialization that would write, in a read-only invocation."""
-        raise ReadOnlyRefused(f"{relation.schema}.{relation.identifier}", materialized)
+    def pre_model_hook(self, config: Any) -> None:
+        """Before any node runs: in a read-only invocation whatever would be rebuilt is refused."""
+        materialized = str(config.get("materialized"))
+        if materialized in REBUILT and self._read_only():
+            raise ReadOnlyRefused(f"{config.model.schema}.{config.model.alias}", materialized)
+
+    def _read_only(self) -> bool:
+        """Of the profile, or `--vars 'mvsink_read_only: true'`."""
+        given = cast("MvsinkAdapter", self).config.cli_vars.get("mvsink_read_only", False)
+        return bool(given) or bool(self._credentials().read_only)
 
     def _published(self, relation: MvsinkRelation, existing: MvsinkRelation | None) -> PublishedView | None:
         if existing is None or not existing.is_view:

@@ -57,8 +57,10 @@ class MetastoreLock:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return False
-        jvm = self._told().get("jvm")
-        if isinstance(jvm, int) and _alive(jvm):
+        told = self._told()
+        jvm, here = told.get("jvm"), told.get("host") == socket.gethostname()
+        # The number may belong to another process by now: only a Java can be the one that is meant.
+        if here and isinstance(jvm, int) and _is_java(jvm):
             fcntl.flock(file, fcntl.LOCK_UN)
             return False
         return True
@@ -94,11 +96,13 @@ class MetastoreLock:
             return {}
 
 
-def _alive(pid: int) -> bool:
+def _is_java(pid: int) -> bool:
+    """Is ``pid`` a living Java? Where processes cannot be looked at, any living one may be."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return True
+    command = Path(f"/proc/{pid}/cmdline")
+    return not command.exists() or b"java" in command.read_bytes()

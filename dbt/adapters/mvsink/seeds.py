@@ -46,6 +46,8 @@ class StagedSeed:
     columns: tuple[tuple[str, str], ...]
     rows: int
     query: str
+    checked: str
+    checks: tuple[str, ...]
     directory: str
     sample: agate.Table
 
@@ -127,7 +129,33 @@ class SeedAdapter(metaclass=AdapterMeta):
             f"cast({position} as {kind}) as {adapter.quote_seed_column(name, quote)}"
             for position, (name, kind) in zip(positions, columns, strict=True)
         )
-        return StagedSeed(columns, table.num_rows, f"select {items} from {sql.parquet(directory)}", directory, _sample(table))
+        # Text needs no check, and it is what makes a seed large.
+        checks = tuple(p for p, (_, kind) in zip(positions, columns, strict=True) if kind.lower() != "string")
+        casts = ", ".join(
+            f"cast({position} as {kind}) as {position}"
+            for position, (_, kind) in zip(positions, columns, strict=True)
+            if position in checks
+        )
+        return StagedSeed(
+            columns=columns,
+            rows=table.num_rows,
+            query=f"select {items} from {sql.parquet(directory)}",
+            checked=f"select {casts} from {sql.parquet(directory)}",
+            checks=checks,
+            directory=directory,
+            sample=_sample(table),
+        )
+
+    @available.parse_none
+    def mv_check_seed(self, staged: StagedSeed) -> None:
+        """Evaluate every cast once; on a failure the staged file is removed and the engine's error goes on."""
+        checks = ", ".join(f"count({position})" for position in staged.checks)
+        try:
+            if checks:
+                cast("MvsinkAdapter", self).execute(f"select {checks} from (\n{staged.checked}\n)", fetch=True)
+        except BaseException:
+            shutil.rmtree(staged.directory, ignore_errors=True)
+            raise
 
     @available.parse_none
     def mv_discard_seed(self, staged: StagedSeed) -> None:

@@ -44,6 +44,7 @@ appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
 
 _starting = threading.Lock()
 _session: SparkSession | None = None
+_lock: MetastoreLock | None = None
 
 
 def session(credentials: MvsinkCredentials) -> SparkSession:
@@ -119,6 +120,7 @@ def _start(credentials: MvsinkCredentials) -> SparkSession:
     (home / "log4j2.properties").write_text(
         LOG4J.format(file=home / LOG_FILE, level=os.environ.get("MVSINK_SPARK_LOG_LEVEL", "error").lower())
     )
+    _let_go()  # of a session of this process that was stopped
     lock = MetastoreLock(home / "metastore.lock") if needs_metastore_lock(chosen) else None
     if lock is not None:
         lock.acquire(credentials.metastore_timeout, logger.info)
@@ -134,11 +136,21 @@ def _start(credentials: MvsinkCredentials) -> SparkSession:
         raise
     if lock is not None:
         lock.note(_jvm_pid())
-    atexit.register(_stop, started, lock)
+    global _lock
+    _lock = lock
+    atexit.register(_stop, started)
     return started
 
 
-def _stop(started: SparkSession, lock: MetastoreLock | None) -> None:
+def _let_go() -> None:
+    """Release the metastore's lock if this process holds it."""
+    global _lock
+    if _lock is not None:
+        _lock.release()
+        _lock = None
+
+
+def _stop(started: SparkSession) -> None:
     """At exit: the JVM first, then the lock, so that the next process finds the metastore closed."""
     from pyspark import SparkContext
 
@@ -153,8 +165,7 @@ def _stop(started: SparkSession, lock: MetastoreLock | None) -> None:
     except Exception as error:  # the process is ending; nothing can be done about it but say so
         logger.debug(f"stopping Spark: {error}")
     finally:
-        if lock is not None:
-            lock.release()
+        _let_go()
 
 
 def _stopped(candidate: SparkSession) -> bool:

@@ -91,6 +91,12 @@ class TestRuns(Base):
         assert "read-only: would write +1 -3" in out
         assert self.state(project) == before and len(self.rows(project)) == 3
 
+    def test_read_only_refuses_what_would_be_rebuilt(self, project):
+        run_dbt(["run", "--full-refresh"])
+        self.set_source(project, "{{ config(materialized='table') }}" + SOURCE)
+        results = run_dbt(["run", "--select", "source_rows", "--vars", "{mvsink_read_only: true}"], expect_pass=False)
+        assert "read-only: would rebuild" in results[0].message and "(table)" in results[0].message
+
     def test_full_refresh_is_a_new_generation(self, project):
         run_dbt(["run", "--full-refresh"])
         before = self.state(project)

@@ -5,12 +5,13 @@
   {%- if old_relation is not none and old_relation.is_view -%}
     {{ exceptions.raise_compiler_error("Cannot seed to '{}', it is a view".format(old_relation.render())) }}
   {%- endif -%}
-  {%- do mvsink_refuse_in_read_only(target_relation, 'seed') -%}
   {%- set staged = adapter.mv_stage_seed(model, flags.EMPTY) -%}
   {%- do store_result('agate_table', response='OK', agate_table=staged.sample) -%}
 
   {{ mvsink_run_hooks(pre_hooks) }}
 
+  {#- The values are cast before the old table goes: a seed that cannot be read leaves it as it was. -#}
+  {%- do adapter.mv_check_seed(staged) -%}
   {%- if old_relation is not none -%}
     {%- do adapter.drop_relation(old_relation) -%}
   {%- endif -%}

@@ -64,7 +64,7 @@
     'time': mvsink_time(),
     'target': target.name,
     'project': project_name,
-    'read_only': var('mvsink_read_only', false) or target.get('read_only', false),
+    'read_only': var('mvsink_read_only', false) or target.get('read_only', false) or false,
     'full_refresh': should_full_refresh(),
     'empty': flags.EMPTY,
   }) }}
