@@ -6,9 +6,7 @@ import subprocess
 import sys
 import time
 
-from dbt.adapters.mvsink.shard import ShardClient, WriteHandle, collect_garbage
 from tests.support.projects import Project
-from tests.support.shards import live, staged
 
 ROUNDS = 20
 LOOP = """
@@ -23,31 +21,6 @@ for round_ in range(20):
     (place / f"{name}-{round_}.tmp").write_text(told)
     (place / f"{name}-{round_}.tmp").rename(place / f"{name}-{round_}")
 """
-
-
-def test_a_run_killed_at_every_step(tmp_path):
-    """The shard is as before or as after; the next run ends right; nothing doubled, nothing lost, no stray file."""
-    project = Project(tmp_path / "p", tmp_path / "shards", tmp_path / "source")
-    held: list[tuple[int, str]] = []
-    for n, (point, committed) in enumerate(
-        {"upper raised": False, "staged": False, "appended": True, "view published": True}.items()
-    ):
-        wanted = [(i, f"{point} {i % 3}") for i in range(10 + n)]
-        project.set_source(wanted)
-        if point == "view published":  # something to publish again
-            project.run()
-            wanted = [*wanted, (99, "more")]
-            project.set_source(wanted)
-        code, out = project.run(kill_at=point)
-        assert code == 9, (point, out)
-        assert project.contents() == (sorted(wanted) if committed else held), point
-        code, out = project.run()
-        assert (code, out) == (0, str(sorted(wanted))), point
-        assert project.contents() == sorted(wanted)
-        held = sorted(wanted)
-    handle = WriteHandle.from_read(ShardClient().open_reader(project.uri))
-    collect_garbage(handle, now_ms=4 * 10**12, staged_grace_ms=0)
-    assert staged(handle) == live(handle)
 
 
 def test_two_simultaneous_runs_on_changing_data(tmp_path):
@@ -79,12 +52,3 @@ def told(path, workers):
         assert all(worker.poll() in (None, 0) for worker in workers), "a worker died"
         time.sleep(0.02)
     return path.read_text()
-
-
-def test_two_runs_from_two_terminals_share_the_default_metastore(tmp_path):
-    project = Project(tmp_path / "p", tmp_path / "shards", tmp_path / "source")
-    project.set_source([(1, "a")])
-    both = [project.start(), project.start()]
-    outs = [process.communicate(timeout=200)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0], outs
-    assert all(out.strip().endswith("[(1, 'a')]") for out in outs), outs
