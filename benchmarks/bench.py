@@ -1,0 +1,155 @@
+"""How much a maintained table costs, against rebuilding it: `make bench`.
+
+Two workloads: 10 million generated rows by 8 columns, and a join over TPC-H at scale 1 (6 million rows). For each, in one process and
+one Spark session: rebuild as a plain table, first load, a run in which nothing changed, a run in which 0.1 % changed, and a
+read through the view against the plain table. Every figure is the median of `--rounds`; the ratio is to the rebuild (or to
+the plain read).
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.session_engine import Model
+
+HERE = Path(__file__).resolve().parent
+TPCH = HERE / "data" / "tpch"
+WANTED = {"first load": 1.5, "0.1 % changed": 1.5, "nothing changed": 0.75, "read": 1.3, "read, 1 recent batch": 1.3}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """``query`` takes a round; rows whose key hashes to a round's thousandth differ from the last round's."""
+
+    name: str
+    query: Callable[[int], str]
+    read: str
+
+
+GENERATED = Workload(
+    "10 M rows x 8 columns",
+    lambda n: (
+        f"select id, id % 1000 as customer, concat('item ', id % 5000) as item, cast(id % 97 as int) as quantity, "
+        f"cast(id % 10007 as decimal(12, 2)) / 7 as price, timestamp_seconds(1600000000 + id) as ordered, id % 3 = 0 as paid, "
+        f"if(id % 1000 = {n}, 'changed {n}', 'same') as note from range({{rows}})"
+    ),
+    "select sum(quantity), count(distinct customer), max(note), min(ordered) from {}",
+)
+JOIN = Workload(
+    "TPC-H join, 6 M rows",
+    lambda n: (
+        "select l_orderkey, l_linenumber, o_custkey, o_orderdate, l_partkey, l_quantity, "
+        f"if(l_orderkey % 1000 = {n}, l_extendedprice + 1, l_extendedprice) as l_extendedprice, l_discount, l_shipmode, o_orderpriority "
+        f"from parquet.`{TPCH}/lineitem.parquet` join parquet.`{TPCH}/orders.parquet` on l_orderkey = o_orderkey"
+    ),
+    "select sum(l_quantity), count(distinct o_custkey), max(l_shipmode), min(o_orderdate) from {}",
+)
+
+
+def main() -> None:
+    """Run both workloads and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rows", type=int, default=10_000_000, help="of the generated workload")
+    parser.add_argument("--only", choices=["generated", "join"])
+    given = parser.parse_args()
+    session = start()
+    workloads = []
+    if given.only != "join":
+        workloads.append(Workload(GENERATED.name, lambda n: GENERATED.query(n).format(rows=given.rows), GENERATED.read))
+    if given.only != "generated":
+        make_tpch()
+        workloads.append(JOIN)
+    for workload in workloads:
+        print(f"\n{workload.name}", flush=True)
+        place = Path(tempfile.mkdtemp(prefix="mvsink-bench-"))
+        try:
+            report(measure(session, workload, place, given.rounds))
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def measure(session: Any, workload: Workload, place: Path, rounds: int) -> dict[str, tuple[float, float]]:
+    """Seconds of each step, with those of what it is compared with."""
+    changes = itertools.count(1)
+    session.sql(workload.query(0)).count()  # warm up
+    rebuild = median(rounds, lambda i: session.sql(workload.query(0)).write.mode("overwrite").parquet(str(place / "table")))
+    loads = [Model(session, place / f"load{i}") for i in range(rounds)]
+    first = median(rounds, lambda i: loads[i].run(workload.query(0)))
+    model = loads[0]
+    for other in loads[1:]:
+        shutil.rmtree(other.root)
+    nothing = median(rounds, lambda i: model.run(workload.query(0)))
+    table = workload.read.format(f"parquet.`{place}/table`")
+    plain = median(rounds, lambda i: session.sql(table).collect())
+    read = median(rounds, lambda i: read_view(session, model, workload))
+    changed = median(rounds, lambda i: model.run(workload.query(next(changes))))
+    recent = median(rounds, lambda i: read_view(session, model, workload))
+    return {
+        "rebuild": (rebuild, rebuild),
+        "first load": (first, rebuild),
+        "nothing changed": (nothing, rebuild),
+        "0.1 % changed": (changed, rebuild),
+        "read": (read, plain),
+        "read, 1 recent batch": (recent, plain),
+    }
+
+
+def read_view(session: Any, model: Model, workload: Workload) -> None:
+    """The workload's read, through the published view's query."""
+    model.contents().createOrReplaceTempView("published")
+    session.sql(workload.read.format("published")).collect()
+
+
+def median(rounds: int, step: Callable[[int], object]) -> float:
+    """Median wall-clock seconds."""
+    seconds = []
+    for i in range(rounds):
+        started = time.monotonic()
+        step(i)
+        seconds.append(time.monotonic() - started)
+        print(".", end="", flush=True)
+    return statistics.median(seconds)
+
+
+def report(measured: dict[str, tuple[float, float]]) -> None:
+    """The table."""
+    print(f"\n{'step':<22}{'seconds':>9}{'ratio':>8}{'wanted':>8}")
+    for step, (seconds, reference) in measured.items():
+        wanted = f"<= {WANTED[step]}" if step in WANTED else ""
+        print(f"{step:<22}{seconds:>9.2f}{seconds / reference:>8.2f}{wanted:>8}", flush=True)
+
+
+def make_tpch() -> None:
+    """TPC-H at scale 1 as Parquet, once."""
+    if all((TPCH / f"{name}.parquet").exists() for name in ("lineitem", "orders")):
+        return
+    TPCH.mkdir(parents=True, exist_ok=True)
+    command = [str(Path(sys.executable).parent / "tpchgen-cli"), "-s", "1", "--tables=lineitem,orders", "--format=parquet"]
+    subprocess.run([*command, f"--output-dir={TPCH}"], check=True)
+
+
+def start() -> Any:
+    """A session as the embedded default makes it."""
+    import os
+
+    from dbt.adapters.mvsink.credentials import MvsinkCredentials
+    from dbt.adapters.mvsink.session import session
+
+    os.chdir(tempfile.mkdtemp(prefix="mvsink-bench-home-"))
+    return session(MvsinkCredentials(schema="default"))
+
+
+if __name__ == "__main__":
+    main()
