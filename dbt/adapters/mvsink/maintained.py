@@ -11,7 +11,7 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -144,6 +144,7 @@ class MaintainedRun:
     def publish(self, docs: Docs) -> None:
         """Make the view show the shard, unless it already does."""
         assert self.handle is not None
+        docs = self._of_columns(docs)
         if is_current(self.current, self.handle.state(), docs):
             return
         order = [column.name for column in self.columns]
@@ -151,6 +152,14 @@ class MaintainedRun:
         faults.reach("view published")
         if self.outcome is not None and self.outcome.counts.nothing:
             self.notes.append("view republished")
+
+    def _of_columns(self, docs: Docs) -> Docs:
+        """The docs of columns that the view has, by the names it has them under; dbt's may differ in case, or be of none."""
+        if docs.column_comments is None:
+            return docs
+        named = {name.lower(): text for name, text in docs.column_comments.items()}
+        known = {c.name: named[c.name.lower()] for c in self.columns if c.name.lower() in named}
+        return replace(docs, column_comments=known)
 
     def close(self) -> None:
         """Give up the handle and whatever it staged."""

@@ -84,13 +84,10 @@ class Driver:
                 return None
             state = self.handle.state()
         shard = self.layout(state)
-        if shard.loose:
+        while shard.loose:
             with self.watch("fold"):
                 folded = fold_foreign_files(self.engine, self.handle, state, shard)
-            if not folded.applied:
-                log.debug("%s: files changed under [%s, %s)", self.request.model, description.lower, description.upper)
-                return None
-            self.drift += folded.drift
+            self.drift += folded.drift if folded.applied else 0
             state = self.handle.state()
             if state.upper != description.lower:
                 return None
