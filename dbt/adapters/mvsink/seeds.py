@@ -2,15 +2,18 @@
 
 Every text round-trips. A field that is empty and unquoted, or says ``null``, is NULL, as in every dbt seed; a quoted empty field
 is the empty string. Column types are inferred by dbt's own rules, in its order (integer, number, date, timestamp, boolean,
-text), but on whole columns, which takes a second where looking at each value takes a minute.
+text), but on whole columns, which takes a second where looking at each value takes a minute. An integer is an INT as in
+dbt-spark, and a BIGINT where the values need it.
 """
 
 from __future__ import annotations
 
+import csv
 import os
 import shutil
 import tempfile
 import uuid
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
     from dbt.adapters.mvsink.impl import MvsinkAdapter
 
+BLOCK = 16 * 2**20  # bytes that Arrow reads at once: no record may be longer
 NULLS = ["", "null", "NULL", "Null"]
 INTEGER = r"^\s*[+-]?\d+\s*$"
 NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
@@ -54,18 +58,15 @@ class StagedSeed:
 
 def read_csv(path: str, delimiter: str = ",") -> pa.Table:
     """A CSV file as text columns. `DbtRuntimeError` names the file and what is wrong with it."""
-    with open(path, "rb") as source:
-        header = source.readline().decode("utf-8-sig")
-    if not header.strip():
-        raise DbtRuntimeError(f"seed {path} is empty: the first line must name the columns")
     parse = pacsv.ParseOptions(delimiter=delimiter or ",", newlines_in_values=True)
     try:
-        names = pacsv.read_csv(
-            pa.BufferReader(header.encode()), parse_options=parse, read_options=pacsv.ReadOptions()
-        ).column_names
+        names, has_rows = _header(path, delimiter or ",")
+        if not has_rows:
+            return pa.table({name: pa.array([], pa.string()) for name in names})
         return pacsv.read_csv(
             path,
             parse_options=parse,
+            read_options=pacsv.ReadOptions(block_size=BLOCK),
             convert_options=pacsv.ConvertOptions(
                 column_types={name: pa.string() for name in names},
                 null_values=NULLS,
@@ -73,16 +74,30 @@ def read_csv(path: str, delimiter: str = ",") -> pa.Table:
                 quoted_strings_can_be_null=False,
             ),
         )
-    except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError) as error:
+    except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError, csv.Error) as error:
         raise DbtRuntimeError(f"seed {path} cannot be read as CSV with delimiter {delimiter!r}: {error}") from error
+
+
+def _header(path: str, delimiter: str) -> tuple[list[str], bool]:
+    """The first record, which may span lines; and is there another one?"""
+    with open(path, encoding="utf-8-sig", newline="") as source:
+        records = csv.reader(source, delimiter=delimiter)
+        names = next(records, [])
+        has_rows = any(records)
+    if len({name.lower() for name in names}) < len(names):
+        raise DbtRuntimeError(f"seed {path}: the first line names a column twice: {', '.join(names)}")
+    if not any(name.strip() for name in names):
+        raise DbtRuntimeError(f"seed {path} is empty: the first line must name the columns")
+    return names, has_rows
 
 
 def infer(column: pa.ChunkedArray) -> str:
     """The Spark type of a text column: the first kind that fits every value."""
     values = column.drop_null()
     if len(values) == 0:
-        return "bigint"
+        return "int"
     for pattern, kind in (
+        (INTEGER, "int"),
         (INTEGER, "bigint"),
         (NUMBER, "double"),
         (DATE, "date"),
@@ -96,7 +111,7 @@ def infer(column: pa.ChunkedArray) -> str:
 
 def _fits(values: pa.ChunkedArray, kind: str) -> bool:
     """The shape is right; is every value one (no 13th month, nothing past 64 bits)?"""
-    targets = {"bigint": pa.int64(), "date": pa.date32()}
+    targets = {"int": pa.int32(), "bigint": pa.int64(), "date": pa.date32()}
     if kind not in targets:
         return True
     try:
@@ -136,7 +151,7 @@ class SeedAdapter(metaclass=AdapterMeta):
             for position, (_, kind) in zip(positions, columns, strict=True)
             if position in checks
         )
-        return StagedSeed(
+        staged = StagedSeed(
             columns=columns,
             rows=table.num_rows,
             query=f"select {items} from {sql.parquet(directory)}",
@@ -145,6 +160,8 @@ class SeedAdapter(metaclass=AdapterMeta):
             directory=directory,
             sample=_sample(table),
         )
+        weakref.finalize(staged, shutil.rmtree, directory, ignore_errors=True)  # if the seed fails later
+        return staged
 
     @available.parse_none
     def mv_check_seed(self, staged: StagedSeed) -> None:

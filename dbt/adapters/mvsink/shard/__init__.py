@@ -36,6 +36,7 @@ from dbt.adapters.mvsink.shard.errors import (
 from dbt.adapters.mvsink.shard.frontier import LARGEST_TIME, Antichain
 from dbt.adapters.mvsink.shard.maintenance import checkpoint, collect_garbage, compact_with_pyarrow
 from dbt.adapters.mvsink.shard.read import ReadHandle
+from dbt.adapters.mvsink.shard.staging import StagedDirectory
 from dbt.adapters.mvsink.shard.state import (
     CommitNote,
     CompactionPlan,
@@ -45,7 +46,7 @@ from dbt.adapters.mvsink.shard.state import (
     compaction_due,
 )
 from dbt.adapters.mvsink.shard.storage import Commit, MemoryStorage, Storage
-from dbt.adapters.mvsink.shard.write import AppendResult, CompactionResult, StagedDirectory, WriteHandle
+from dbt.adapters.mvsink.shard.write import AppendResult, CompactionResult, WriteHandle
 
 __all__ = [
     "LARGEST_TIME",

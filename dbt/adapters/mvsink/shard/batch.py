@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from dbt.adapters.mvsink.shard import machine
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.state import BATCHES, FORMAT_VERSION, DataFile, check_bounds
@@ -30,7 +31,7 @@ from dbt.adapters.mvsink.shard.updates import (
 )
 
 if TYPE_CHECKING:
-    from dbt.adapters.mvsink.shard.write import WriteHandle
+    from dbt.adapters.mvsink.shard.staging import Staging
 
 log = logging.getLogger("mvsink.shard")
 PART_BYTES = 128 * 2**20
@@ -55,6 +56,7 @@ class Batch:
         self.lower = lower
         self.upper = upper
         self.state = BatchState.STAGED
+        self.received = False  # turned back from a description: then another copy of it may have been used
         self._finalizer = weakref.finalize(self, _abandoned, tuple(file.path for file in files))
         self._finalizer.atexit = False  # type: ignore[misc]  # a documented attribute, missing from the stubs
         if not files:
@@ -85,9 +87,24 @@ class Batch:
         if self.state is BatchState.DELETED:
             return
         self.require_staged()
+        if self.received and self._was_live():
+            self.end(BatchState.CONSUMED)  # by whoever turned the same description back as well; the files are the shard's
+            return
         self.end(BatchState.DELETED)
         for directory in {file.path.rsplit("/", 1)[0] for file in self.files}:
             self.storage.delete_directory(directory)
+
+    def require_never_live(self) -> None:
+        """Raises `InvalidUsage` if the files are or were in the shard: the same description was turned back twice."""
+        if self._was_live():
+            self.end(BatchState.CONSUMED)
+            raise InvalidUsage(f"the batch [{self.lower!r}, {self.upper!r}) was appended before, by another copy of it")
+
+    def _was_live(self) -> bool:
+        state = machine.find(self.storage)
+        known = {file.path for file in state.files} if state else set()
+        known |= set(self.storage.removed_files(2**63 - 1))
+        return any(file.path in known for file in self.files)
 
     def to_transmittable(self) -> dict[str, Any]:
         """A JSON-safe description that another process turns back into a batch. This object is spent."""
@@ -110,27 +127,23 @@ def batch_from(storage: Storage, shard_id: str, described: Mapping[str, Any]) ->
     if version < FORMAT_VERSION:
         log.info("a batch of the older format version %d is taken (this release writes %d)", version, FORMAT_VERSION)
     files = tuple(DataFile(**file) for file in described["files"])
-    return Batch(
-        storage,
-        str(described["shard_id"]),
-        files,
-        Antichain.of(described["lower"]),
-        Antichain.of(described["upper"]),
-    )
+    bounds = Antichain.of(described["lower"]), Antichain.of(described["upper"])
+    batch = Batch(storage, str(described["shard_id"]), files, *bounds)
+    batch.received = True
+    return batch
 
 
 class BatchBuilder:
     """Takes record batches one by one, in memory bounded by one of them, whatever the total."""
 
-    def __init__(self, handle: WriteHandle, lower: Antichain, part_bytes: int = PART_BYTES):
+    def __init__(self, handle: Staging, lower: Antichain, part_bytes: int = PART_BYTES):
         self.handle = handle
         self.lower = lower
+        self.upper = Antichain.empty()  # as far as it is known before `finish`
         self.part_bytes = part_bytes
         self.batch_id = fresh_batch_id()
         self.files: list[DataFile] = []
         self.part: PartWriter | None = None
-        self.least: int | None = None
-        self.greatest: int | None = None
         self.finished = False
 
     def add(self, updates: Updates) -> BatchBuilder:
@@ -142,7 +155,7 @@ class BatchBuilder:
             table = consolidate(normalize(given, self.handle.schema, storage.uri))
             if table.num_rows == 0:
                 continue
-            check_times(table, self.lower, Antichain.empty())
+            check_times(table, self.lower, self.upper)
             if self.part is None:
                 path = part_path(self.batch_id, len(self.files))
                 self.part = storage.write_part(path, physical_schema(self.handle.schema))

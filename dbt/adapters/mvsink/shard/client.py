@@ -15,7 +15,7 @@ from dbt.adapters.mvsink.shard.errors import SchemaMismatch
 from dbt.adapters.mvsink.shard.read import ReadHandle
 from dbt.adapters.mvsink.shard.state import schema_differences
 from dbt.adapters.mvsink.shard.storage import Storage
-from dbt.adapters.mvsink.shard.updates import check_data_schema
+from dbt.adapters.mvsink.shard.updates import canonical, check_data_schema
 from dbt.adapters.mvsink.shard.write import WriteHandle
 
 Locate = Callable[[str], Storage]
@@ -38,6 +38,7 @@ class ShardClient:
         """
         storage = self._locate(uri)
         check_data_schema(schema)
+        schema = canonical(schema)
         state = machine.find(storage)
         if state is None:
             # A salt of 62 bits: hashes cannot be aimed at, and its literal fits every engine's BIGINT.

@@ -17,12 +17,11 @@ import json
 import socket
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
@@ -35,24 +34,40 @@ from dbt.adapters.mvsink.shard.errors import (
     UnknownOutcome,
     VersionTaken,
 )
+from dbt.adapters.mvsink.shard.files import FileStore
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.state import FORMAT_VERSION, Change, CommitNote, DataFile, ShardState
-from dbt.adapters.mvsink.shard.storage import Commit, PartWriter, StoredFile, with_schema
+from dbt.adapters.mvsink.shard.storage import Commit, StoredFile
 from dbt.adapters.mvsink.shard.updates import DIFF, ERROR, HASH, META_SCHEMA, TIME, physical_schema
 
 PREFIX = "mvsink."
 FIXED = ("shard_id", "format_version", "salt", "created", "holders")
+TOLD = (  # what of a live file is asked; the statistics of the model's columns are not
+    "path",
+    "size_bytes",
+    "num_records",
+    *(f"{kind}.{column}" for kind in ("min", "max") for column in (TIME, DIFF)),
+    *(f"null_count.{column}" for column in (ERROR, HASH)),
+)
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
-COUNTED = (TIME, DIFF, ERROR, HASH)
 
 
-class DeltaStorage:
-    """See `Storage`. ``storage_options`` are the `deltalake` package's, for object stores."""
+class DeltaStorage(FileStore):
+    """See `Storage`. ``storage_options`` are the `deltalake` package's, for object stores.
+
+    The table and its newest version are kept, so that a load reads only the commits since; a log that was replaced is noticed by the
+    file of the version that is kept.
+    """
 
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None):
-        self.uri = uri.rstrip("/")
-        self.options = dict(storage_options) if storage_options else None
-        self._filesystem: pafs.FileSystem | None = None
+        super().__init__(uri, storage_options)
+        self._kept: DeltaTable | None = None
+        self._seen: StoredFile | None = None  # the kept version's file in the log
+        self._state: ShardState | None = None
+
+    def object_store(self) -> pafs.FileSystem:
+        """See `FileStore`."""
+        return pafs.PyFileSystem(DeltaStorageHandler(self.uri, self.options))
 
     # the log
 
@@ -81,6 +96,11 @@ class DeltaStorage:
         table = self._table()
         if table is None:
             return None
+        if self._state is None or self._state.version != table.version():
+            self._state = self._read_state(table)
+        return self._state
+
+    def _read_state(self, table: DeltaTable) -> ShardState:
         configuration = table.metadata().configuration
         own = {key[len(PREFIX) :]: value for key, value in configuration.items() if key.startswith(PREFIX)}
         if "shard_id" not in own:
@@ -113,11 +133,13 @@ class DeltaStorage:
             raise VersionTaken(version)
         properties = self._properties(change)
         try:
-            if change.properties is not None:
-                settings = {PREFIX + key: value for key, value in change.properties.items()}
+            settings = {PREFIX + key: value for key, value in (change.properties or {}).items()}
+            settings |= _new_holders(table, change)
+            if settings:  # changes of this kind carry no files
                 table.alter.set_table_properties(
                     settings, raise_if_not_exists=False, commit_properties=properties, post_commithook_properties=NO_HOOKS
                 )
+                self._seen = self._log_file(table.version())
                 return
             now = int(time.time() * 1000)
             actions: list[AddAction | RemoveAction] = [_add(file, now, change.data_change) for file in change.adds]
@@ -131,6 +153,7 @@ class DeltaStorage:
                 commit_properties=properties,
                 post_commithook_properties=NO_HOOKS,
             )
+            self._seen = self._log_file(table.version())
         except CommitFailedError as error:
             raise VersionTaken(version) from error
         except (DeltaError, OSError) as error:
@@ -172,97 +195,25 @@ class DeltaStorage:
                         removed.append(unquote(remove["path"]))
         return [path for path in removed if path not in live]
 
-    # files
-
-    def write_part(self, path: str, schema: pa.Schema) -> PartWriter:
-        return _ParquetPart(self, path, schema)
-
-    def read(self, file: DataFile, schema: pa.Schema) -> pa.Table:
-        try:
-            with self.filesystem.open_input_file(self._at(file.path)) as source:
-                return with_schema(pq.read_table(source), schema)
-        except OSError as error:
-            raise StorageError(f"cannot read {file.path} of shard {self.uri}: {error}") from error
-
-    def describe(self, path: str) -> DataFile:
-        try:
-            with self.filesystem.open_input_file(self._at(path)) as source:
-                return _from_footer(path, source.size(), pq.ParquetFile(source).metadata)
-        except OSError as error:
-            raise StorageError(f"cannot read {path} of shard {self.uri}: {error}") from error
-
-    def column_names(self, file: DataFile) -> Sequence[str]:
-        try:
-            with self.filesystem.open_input_file(self._at(file.path)) as source:
-                return list(pq.read_schema(source).names)
-        except OSError as error:
-            raise StorageError(f"cannot read {file.path} of shard {self.uri}: {error}") from error
-
-    def list_files(self, directory: str) -> list[StoredFile]:
-        selector = pafs.FileSelector(self._at(directory), allow_not_found=True, recursive=True)
-        root = self._at("")
-        return [
-            StoredFile(
-                info.path[len(root) :].lstrip("/"),
-                info.size or 0,
-                (info.mtime_ns or 0) // 1_000_000,
-            )
-            for info in self.filesystem.get_file_info(selector)
-            if info.type == pafs.FileType.File
-        ]
-
-    def write_text(self, path: str, text: str) -> None:
-        self._make_parent(path)
-        with self.filesystem.open_output_stream(self._at(path)) as sink:
-            sink.write(text.encode())
-
-    def read_text(self, path: str) -> str | None:
-        try:
-            with self.filesystem.open_input_file(self._at(path)) as source:
-                return bytes(source.read()).decode()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            if self.filesystem.get_file_info(self._at(path)).type == pafs.FileType.NotFound:
-                return None
-            raise StorageError(f"cannot read {path} of shard {self.uri}: {error}") from error
-
-    def delete(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            if self.filesystem.get_file_info(self._at(path)).type == pafs.FileType.File:
-                self.filesystem.delete_file(self._at(path))
-
-    def delete_directory(self, directory: str) -> None:
-        if self.filesystem.get_file_info(self._at(directory)).type == pafs.FileType.Directory:
-            self.filesystem.delete_dir(self._at(directory))
-        else:  # an object store has no directories
-            self.delete([file.path for file in self.list_files(directory)])
-
-    @property
-    def filesystem(self) -> pafs.FileSystem:
-        """Arrow's own for local paths, else the log's store, so that one set of options serves both."""
-        if self._filesystem is None:
-            if _local(self.uri) is not None:
-                self._filesystem = pafs.LocalFileSystem()
-            else:
-                self._filesystem = pafs.PyFileSystem(DeltaStorageHandler(self.uri, self.options))
-        return self._filesystem
-
-    def _at(self, path: str) -> str:
-        root = _local(self.uri)
-        return path if root is None else f"{root}/{path}".rstrip("/")
-
-    def _make_parent(self, path: str) -> None:
-        if _local(self.uri) is not None:
-            self.filesystem.create_dir(self._at(path).rsplit("/", 1)[0], recursive=True)
-
     def _table(self) -> DeltaTable | None:
+        """The table at its newest version; None if there is none."""
         try:
-            return DeltaTable(self.uri, storage_options=self.options)
+            if self._kept is not None and self._seen is not None and self._seen == self._log_file(self._kept.version()):
+                self._kept.update_incremental()
+            else:
+                self._state, self._kept = None, DeltaTable(self.uri, storage_options=self.options)
+            self._seen = self._log_file(self._kept.version())
+            return self._kept
         except TableNotFoundError:
+            self._kept = self._seen = self._state = None
             return None
         except (DeltaError, OSError) as error:
+            self._kept = self._seen = self._state = None
             raise TransientError(f"cannot read the log of shard {self.uri}: {error}") from error
+
+    def _log_file(self, version: int) -> StoredFile | None:
+        """The commit's file; None if it is not there (cleaned up, or another table)."""
+        return self.stat(f"_delta_log/{version:020d}.json")
 
     def _properties(self, change: Change) -> CommitProperties:
         settings = {"upper": change.upper, "since": change.since}
@@ -277,53 +228,6 @@ class DeltaStorage:
             max_commit_retries=0,
             app_transactions=[Transaction(PREFIX + key, value) for key, value in transactions.items()],
         )
-
-
-class _ParquetPart:
-    def __init__(self, storage: DeltaStorage, path: str, schema: pa.Schema):
-        self.storage, self.path = storage, path
-        storage._make_parent(path)
-        self.sink = storage.filesystem.open_output_stream(storage._at(path))
-        self.writer = pq.ParquetWriter(self.sink, schema, compression="snappy")
-
-    @property
-    def size(self) -> int:
-        return int(self.sink.tell())
-
-    def write(self, batch: pa.Table) -> None:
-        self.writer.write_table(batch)
-
-    def close(self) -> DataFile:
-        self.writer.close()
-        self.sink.close()
-        return self.storage.describe(self.path)
-
-
-def _from_footer(path: str, size: int, metadata: pq.FileMetaData) -> DataFile:
-    """The description of a file from its footer. A count or bound that a row group lacks is None."""
-    names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
-    nulls: dict[str, int | None] = {}
-    bounds: dict[str, tuple[int | None, int | None]] = {}
-    groups = range(metadata.num_row_groups)
-    for name in COUNTED:
-        found = [metadata.row_group(g).column(names.index(name)).statistics for g in groups] if name in names else []
-        known = [s for s in found if s is not None and s.has_null_count]
-        nulls[name] = sum(s.null_count for s in known) if name in names and len(known) == len(found) else None
-        values = [s for s in found if s is not None and s.has_min_max]
-        complete = bool(values) and name in (TIME, DIFF) and len(known) == len(found)
-        bounds[name] = (min(s.min for s in values), max(s.max for s in values)) if complete else (None, None)
-    rows = metadata.num_rows
-    return DataFile(
-        path=path,
-        size=size,
-        rows=rows,
-        min_time=bounds[TIME][0],
-        max_time=bounds[TIME][1],
-        min_diff=bounds[DIFF][0],
-        max_diff=bounds[DIFF][1],
-        errors=None if nulls[ERROR] is None else rows - (nulls[ERROR] or 0),
-        hashes=None if nulls[HASH] is None else rows - (nulls[HASH] or 0),
-    )
 
 
 def _add(file: DataFile, now: int, data_change: bool) -> AddAction:
@@ -343,7 +247,8 @@ def _live_files(table: DeltaTable) -> list[DataFile]:
         listed = pa.table(table.deletion_vectors()).column("filepath").to_pylist()
         vectors = {unquote(str(path)).rsplit("/", 1)[-1] for path in listed}
     files = []
-    for row in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+    actions = pa.table(table.get_add_actions(flatten=True))
+    for row in actions.select([name for name in TOLD if name in actions.column_names]).to_pylist():
         path = unquote(row["path"])
         rows, errors, hashes = row.get("num_records"), row.get(f"null_count.{ERROR}"), row.get(f"null_count.{HASH}")
         files.append(
@@ -361,6 +266,14 @@ def _live_files(table: DeltaTable) -> list[DataFile]:
             )
         )
     return sorted(files, key=lambda file: file.path)
+
+
+def _new_holders(table: DeltaTable, change: Change) -> dict[str, str]:
+    """Transactions cannot be listed, so the table's configuration names the holders there have been."""
+    key = PREFIX + "holders"
+    known = [name for name in table.metadata().configuration.get(key, "").split(",") if name]
+    new = [holder for holder in change.holds if holder not in known]
+    return {key: ",".join([*known, *new])} if new else {}
 
 
 def _holds(table: DeltaTable, own: Mapping[str, str]) -> dict[str, int]:
@@ -409,13 +322,6 @@ def _commit(version: int, info: Mapping[str, object]) -> Commit:
             invocation_id=str(told.get("invocation_id") or ""),
         ),
     )
-
-
-def _local(uri: str) -> str | None:
-    """The path of a local shard; None for an object store."""
-    if uri.startswith("file://"):
-        return unquote(uri[len("file://") :])
-    return None if "://" in uri else uri
 
 
 def _no_state(uri: str) -> ShardState:

@@ -23,6 +23,7 @@ from dbt.adapters.mvsink.shard.storage import Storage, require
 
 DEFAULT_TIMEOUT = 60.0  # seconds
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 2.0  # seconds
+CROWDED_PAUSE = 0.05  # seconds at most, after somebody else took the version
 
 Decide = Callable[[ShardState], Change | None]
 
@@ -83,7 +84,9 @@ def commit(storage: Storage, decide: Decide, timeout: float = DEFAULT_TIMEOUT) -
                 return apply(state, change)
             if isinstance(error, UnknownOutcome):
                 sent[version] = apply(state, change)
-            if not isinstance(error, VersionTaken):
+            if isinstance(error, VersionTaken):  # no failure, so no time-out: somebody else got on
+                time.sleep(random.uniform(0, CROWDED_PAUSE))
+            else:
                 backoff.wait(error)
 
 

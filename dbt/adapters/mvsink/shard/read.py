@@ -18,7 +18,7 @@ from dbt.adapters.mvsink.shard import machine
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
 from dbt.adapters.mvsink.shard.state import DataFile, ShardState, check_generation
-from dbt.adapters.mvsink.shard.storage import Storage
+from dbt.adapters.mvsink.shard.storage import Storage, StoredFile
 from dbt.adapters.mvsink.shard.updates import (
     DIFF,
     HASH,
@@ -86,12 +86,14 @@ class ReadHandle:
         self._readable(as_of, as_of + 1)
         while not frontier.is_empty():
             state = self.state()
+            if frontier.less_equal(state.since):  # compaction may have moved older updates up to it
+                raise InvalidUsage(f"cannot listen from {frontier!r}: readable is [{state.since!r}, {state.upper!r})")
+            self._renew(Antichain.of(frontier.stored() - 1))
             if frontier.less_than(state.upper):
                 table = consolidate(self._updates(state, frontier, state.upper)).drop_columns([HASH])
                 frontier = state.upper
                 yield table, frontier
             else:
-                self._renew(state)
                 time.sleep(POLL)
 
     def files(self, as_of: int | None = None) -> Sequence[DataFile]:
@@ -115,13 +117,14 @@ class ReadHandle:
         if not readable or upper < lower:
             asked = f"as of {lower}" if upper == lower + 1 else f"[{lower}, {upper})"
             raise InvalidUsage(f"cannot read {asked}: readable is [{state.since!r}, {state.upper!r})")
-        self._renew(state)
+        self._renew(state.since)
         return state
 
-    def _renew(self, state: ShardState) -> None:
+    def _renew(self, held: Antichain) -> None:
+        """Keep history from ``held`` on for this reader."""
         now = int(time.time() * 1000)
         if now - self._renewed > LEASE_MS // 3:
-            lease = {"since": state.since.stored(), "expires": now + LEASE_MS}
+            lease = {"since": held.stored(), "expires": now + LEASE_MS}
             self.storage.write_text(f"{LEASES}/{self.reader_id}", json.dumps(lease))
             self._renewed = now
 
@@ -132,6 +135,10 @@ class ReadHandle:
         for file in state.files:
             outside = file.min_time is not None and not upper.is_empty() and file.min_time >= upper.stored()
             if not outside:
+                if file.deletion_vector:
+                    raise InvalidUsage(
+                        f"another engine left a deletion vector on {file.path} of shard {self.uri}; its rows cannot be told here"
+                    )
                 table = self.storage.read(file, schema)
                 tables.append(between(table.filter(_appended(table, state)), lower, upper))
         return pa.concat_tables(tables)
@@ -148,10 +155,21 @@ def leased_since(storage: Storage, now_ms: int) -> Antichain:
     """The earliest since that a living lease needs; the empty antichain if there is none. Dead leases are removed."""
     earliest = Antichain.empty()
     for file in storage.list_files(LEASES):
-        text = storage.read_text(file.path)
-        lease = json.loads(text) if text else {"expires": 0}
-        if lease["expires"] < now_ms:
+        since, expires = _lease(storage.read_text(file.path), file)
+        if expires < now_ms:
             storage.delete([file.path])
-        else:
-            earliest = earliest.meet(Antichain.of(lease["since"]))
+        elif since is not None:
+            earliest = earliest.meet(since)
     return earliest
+
+
+def _lease(text: str | None, file: StoredFile) -> tuple[Antichain | None, int]:
+    """A lease's since (None: it holds nothing) and when it expires, in ms.
+
+    One that cannot be read, or is just being written, holds nothing itself, and is removed when nobody can be writing it any more.
+    """
+    try:
+        lease = json.loads(text or "")
+        return Antichain.of(lease["since"]), int(lease["expires"])
+    except (ValueError, KeyError, TypeError, InvalidUsage):
+        return None, file.modified + LEASE_MS

@@ -14,7 +14,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from dbt.adapters.mvsink.shard.errors import FilesChanged, InvalidUsage, ShardReplaced, UpperMismatch
-from dbt.adapters.mvsink.shard.frontier import Antichain
+from dbt.adapters.mvsink.shard.frontier import STORED_EMPTY, Antichain
 
 FORMAT_VERSION = 1
 BATCHES = "batches"
@@ -134,7 +134,7 @@ def apply(state: ShardState, change: Change) -> ShardState:
         dropped=(change.dropped or None) if change.dropped is not None else state.dropped,
         files=(*kept, *change.adds),
         schema=state.schema if change.schema is None else change.schema,
-        holds={**state.holds, **change.holds},
+        holds={h: time for h, time in {**state.holds, **change.holds}.items() if time != STORED_EMPTY},
         properties={**state.properties, **(change.properties or {})},
     )
 
@@ -159,6 +159,7 @@ def compare_and_append(
     if state.upper != expected:
         raise UpperMismatch(state.upper, expected)
     require_live(state, removes)
+    _require_new(state, adds)
     return Change(
         kind="append" if adds or removes else "advance",
         upper=new,
@@ -176,6 +177,18 @@ def advance_since(state: ShardState, since: Antichain) -> Antichain:
     for hold in state.holds.values():
         bounded = bounded.meet(Antichain.of(hold))
     return state.since.join(bounded)
+
+
+def hold(state: ShardState, holder: str, time: int) -> Change:
+    """Keep history from ``time`` on for ``holder``. `InvalidUsage` if it is gone already."""
+    if not state.since.less_equal_time(time):
+        raise InvalidUsage(f"cannot hold history from {time} for {holder}: since is {state.since!r} already")
+    return Change(kind="advance", holds={holder: time})
+
+
+def release(holder: str) -> Change:
+    """A hold at 2^63-1 holds nothing."""
+    return Change(kind="advance", holds={holder: STORED_EMPTY})
 
 
 def replace_generation(
@@ -214,6 +227,13 @@ def require_live(state: ShardState, files: Sequence[DataFile]) -> None:
     for file in files:
         if file.path not in live:
             raise FilesChanged(f"{file.path} is no longer live at version {state.version}")
+
+
+def _require_new(state: ShardState, files: Sequence[DataFile]) -> None:
+    live = {file.path for file in state.files}
+    for file in files:
+        if file.path in live:
+            raise InvalidUsage(f"{file.path} is in the shard already: its batch was appended before")
 
 
 def compaction_due(state: ShardState) -> CompactionPlan | None:

@@ -25,7 +25,7 @@ TIME, DIFF, ERROR, HASH = "_mv_time", "_mv_diff", "_mv_error", "_mv_hash"
 META_SCHEMA = pa.schema([(TIME, pa.int64()), (DIFF, pa.int64()), (ERROR, pa.string()), (HASH, pa.int64())])
 PREFIX = "_mv_"
 Updates: TypeAlias = "pa.Table | pa.RecordBatch | pa.RecordBatchReader"
-SAFE_SUM = float(2**63 - 2**11)  # a float sum below it cannot hide an overflow of the integer sum
+SAFE_SUM = float(2**62)  # below it a float sum cannot hide an overflow; beyond it sums are checked exactly
 
 
 def physical_schema(data: pa.Schema) -> pa.Schema:
@@ -40,6 +40,39 @@ def check_data_schema(schema: pa.Schema) -> None:
             raise InvalidUsage(f"column {name!r}: names that start with {PREFIX!r} are reserved")
     if len(set(schema.names)) != len(schema.names):
         raise InvalidUsage(f"column names repeat: {schema.names}")
+
+
+def canonical(schema: pa.Schema) -> pa.Schema:
+    """The schema as a shard keeps it: one of Arrow's several types for the same values (text, lists, times in microseconds)."""
+    return pa.schema([pa.field(field.name, _canonical_type(field.type)) for field in schema])
+
+
+def _canonical_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):
+        return pa.binary()
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", tz="UTC" if kind.tz else None)
+    if pa.types.is_dictionary(kind):
+        return _canonical_type(kind.value_type)
+    if pa.types.is_map(kind):
+        return pa.map_(_canonical_type(kind.key_type), _canonical_type(kind.item_type))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_canonical_type(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _canonical_type(field.type)) for field in kind])
+    return kind
+
+
+def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """``table`` in ``schema``; `InvalidUsage` where a value does not fit (a time finer than a microsecond, say)."""
+    if table.schema.types == schema.types:
+        return table
+    try:
+        return table.cast(schema)
+    except pa.ArrowInvalid as error:
+        raise InvalidUsage(f"updates cannot be kept exactly: {error}") from error
 
 
 def batches_of(updates: Updates) -> Iterator[pa.RecordBatch]:
@@ -62,6 +95,7 @@ def normalize(updates: pa.Table | pa.RecordBatch, schema: pa.Schema, uri: str = 
         if name not in table.column_names or table.column(name).null_count:
             raise InvalidUsage(f"updates need a column {name!r} without NULLs; got columns {table.column_names}")
     data = table.drop_columns([name for name in (TIME, DIFF, ERROR, HASH) if name in table.column_names])
+    data = _cast(data, canonical(data.schema))
     differences = schema_differences(schema, data.schema)
     if differences:
         raise SchemaMismatch(uri, differences)
@@ -128,17 +162,24 @@ def consolidate(table: pa.Table) -> pa.Table:
     names = [f"k{i}" for i in range(len(keys))]
     diffs = table.column(DIFF)
     index = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), table.num_rows))
-    flat = pa.table([*keys, diffs, diffs.cast(pa.float64(), safe=False), index], names=[*names, "diff", "approximate", "row"])
-    groups = flat.group_by(names, use_threads=False).aggregate(
-        [("diff", "sum"), ("approximate", "sum"), ("row", "min"), ("row", "count")]
-    )
-    added_up = groups.filter(pc.greater(groups.column("row_count"), 1))
-    largest = pc.max(pc.abs(added_up.column("approximate_sum"))).as_py() or 0.0
-    if largest >= SAFE_SUM:
-        raise InvalidUsage(f"the diffs of one row add up to about {largest:g}, which leaves 64 bits")
+    halves = [pc.shift_right(diffs, 32), pc.bit_wise_and(diffs, 2**32 - 1)]
+    approximate = diffs.cast(pa.float64(), safe=False)
+    flat = pa.table([*keys, diffs, approximate, *halves, index], names=[*names, "diff", "approximate", "high", "low", "row"])
+    sums = [("diff", "sum"), ("approximate", "sum"), ("high", "sum"), ("low", "sum"), ("row", "min"), ("row", "count")]
+    groups = flat.group_by(names, use_threads=False).aggregate(sums)
+    _check_sums(groups.filter(pc.greater(groups.column("row_count"), 1)))
     groups = groups.filter(pc.not_equal(groups.column("diff_sum"), 0)).sort_by("row_min")
     result = table.take(pc.subtract(groups.column("row_min"), 1))
     return result.set_column(result.schema.get_field_index(DIFF), pa.field(DIFF, pa.int64()), groups.column("diff_sum"))
+
+
+def _check_sums(groups: pa.Table) -> None:
+    """Raises `InvalidUsage` if a sum of diffs leaves 64 bits (the integer sum itself has wrapped around then)."""
+    doubtful = groups.filter(pc.greater_equal(pc.abs(groups.column("approximate_sum")), SAFE_SUM))
+    for high, low in zip(doubtful.column("high_sum").to_pylist(), doubtful.column("low_sum").to_pylist()):
+        exact = (high << 32) + low
+        if not -(2**63) <= exact < 2**63:
+            raise InvalidUsage(f"the diffs of one row add up to {exact}, which leaves 64 bits")
 
 
 def _key(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

@@ -1,4 +1,4 @@
-"""Writing: `ShardClient` opens shards, `WriteHandle` stages batches and moves the upper.
+"""Writing: `WriteHandle` commits. What it commits was staged before (`staging`).
 
 Invariants: an append becomes visible in one commit or not at all; nothing staged is deleted before it is known that its commit did
 not happen; a handle's cached upper never runs ahead of the shard and never goes back.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,9 +17,11 @@ import pyarrow as pa
 
 from dbt.adapters.mvsink.shard import machine
 from dbt.adapters.mvsink.shard import state as transitions
-from dbt.adapters.mvsink.shard.batch import Batch, BatchBuilder, BatchState, Cut, batch_from, check_files, cut
-from dbt.adapters.mvsink.shard.errors import Conflict, InvalidUsage, UpperMismatch
-from dbt.adapters.mvsink.shard.frontier import Antichain
+from dbt.adapters.mvsink.shard.batch import Batch, BatchState, Cut, check_files, cut
+from dbt.adapters.mvsink.shard.errors import Conflict, InvalidUsage, ShardReplaced, UpperMismatch
+from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
+from dbt.adapters.mvsink.shard.read import leased_since
+from dbt.adapters.mvsink.shard.staging import Staging
 from dbt.adapters.mvsink.shard.state import (
     BATCHES,
     EMPTY,
@@ -29,10 +30,9 @@ from dbt.adapters.mvsink.shard.state import (
     DataFile,
     Maintenance,
     ShardState,
-    check_bounds,
     compaction_due,
 )
-from dbt.adapters.mvsink.shard.storage import Storage, fresh_batch_id, is_part, only_parts
+from dbt.adapters.mvsink.shard.storage import Storage
 from dbt.adapters.mvsink.shard.updates import Updates
 
 CHECKPOINT_EVERY = 20  # versions
@@ -59,45 +59,21 @@ class CompactionResult:
     version: int
 
 
-class StagedDirectory:
-    """A fresh directory under ``batches/`` that an engine may write into. ``uri`` is its full place."""
-
-    def __init__(self, storage: Storage, batch_id: str):
-        self.storage = storage
-        self.batch_id = batch_id
-        self.path = f"{BATCHES}/{batch_id}"
-        self.uri = f"{storage.uri}/{self.path}"
-
-    def delete(self) -> None:
-        """Remove it and all in it."""
-        self.storage.delete_directory(self.path)
-
-
-class WriteHandle:
+class WriteHandle(Staging):
     """A writer of one shard. See shard.md for each member's contract."""
 
     def __init__(self, storage: Storage, opened: ShardState, purpose: str = ""):
-        self.storage = storage
-        self.shard_id = opened.shard_id
+        super().__init__(storage, opened)
         self.writer_id = uuid.uuid4()
         self.purpose = purpose
-        self.schema = opened.schema
         self.generation = opened.generation
-        self._staged: dict[str, StagedDirectory] = {}
-        self._batches: weakref.WeakSet[Batch] = weakref.WeakSet()
         self._upper = opened.upper
-        self._expired = False
         self._saw(opened)
 
     @classmethod
     def from_read(cls, reader: Any, purpose: str = "") -> WriteHandle:
         """A writer of the shard that ``reader`` reads."""
         return cls(reader.storage, reader.state(), purpose)
-
-    @property
-    def uri(self) -> str:
-        """Where the shard is."""
-        return self.storage.uri
 
     @property
     def upper(self) -> Antichain:
@@ -117,63 +93,6 @@ class WriteHandle:
         """The newest version. Raises `ShardReplaced` if it is of another generation than this handle's."""
         self._require_open()
         return self._saw(machine.load(self.storage))
-
-    # staging
-
-    def batch(self, updates: Updates, lower: Antichain, upper: Antichain) -> Batch:
-        """Stage ``updates`` as a batch ``[lower, upper)``."""
-        builder = self.builder(lower)
-        try:
-            builder.add(updates)
-        except BaseException:
-            builder.abandon()
-            raise
-        return builder.finish(upper)
-
-    def builder(self, lower: Antichain, **sizes: int) -> BatchBuilder:
-        """A builder of a batch that begins at ``lower``."""
-        self._require_open()
-        return BatchBuilder(self, lower, **sizes)
-
-    def stage(self) -> StagedDirectory:
-        """A directory for an engine to write into; `adopt` makes it a batch, `expire` deletes it."""
-        self._require_open()
-        staged = StagedDirectory(self.storage, fresh_batch_id())
-        self._staged[staged.batch_id] = staged
-        return staged
-
-    def adopt(self, staged: StagedDirectory, lower: Antichain, upper: Antichain) -> Batch:
-        """The files that an engine wrote, as a batch; reads footers, never data."""
-        paths = sorted(only_parts(self.storage.list_files(staged.path)))
-        files = [self.storage.describe(path) for path in paths]
-        filled = tuple(file for file in files if file.rows)
-        self.storage.delete([file.path for file in files if not file.rows])
-        batch = Batch(self.storage, str(self.shard_id), filled, lower, upper)
-        try:
-            check_bounds(lower, upper, empty=not filled)
-            check_files(filled, lower, upper)
-        except InvalidUsage:
-            batch.delete()
-            raise
-        self._staged.pop(staged.batch_id, None)
-        if not filled:
-            staged.delete()
-        return self.track(batch)
-
-    def batch_from_transmittable_batch(self, described: Mapping[str, Any]) -> Batch:
-        """A batch that another handle, process or machine handed over; this handle owns it now."""
-        batch = batch_from(self.storage, str(self.shard_id), described)
-        try:
-            self._require_own(batch)
-        except InvalidUsage:
-            batch.end(BatchState.SPENT)
-            raise
-        return self.track(batch)
-
-    def track(self, batch: Batch) -> Batch:
-        """Have `expire` delete ``batch`` if nobody consumed it."""
-        self._batches.add(batch)
-        return batch
 
     # appending
 
@@ -197,8 +116,14 @@ class WriteHandle:
         removes: Sequence[DataFile] = (),
         note: CommitNote | None = None,
     ) -> AppendResult:
-        """Append staged batches as one. On a mismatch they stay usable: the caller retries or deletes them."""
+        """Append staged batches as one. On a mismatch they stay usable: the caller retries or deletes them.
+
+        ``since`` is how far history may be released with this commit (holds, leases and the upper may keep it back); ``inputs`` is the
+        progress on each input; ``removes`` are live files that go with it.
+        """
         self._check_append(batches, expected_upper, new_upper)
+        if since is not None:
+            since = since.meet(leased_since(self.storage, int(time.time() * 1000)))
         cuts = {id(b): cut(self.storage, self.schema, b, expected_upper, new_upper) for b in batches}
         adds = [file for b in batches for file in _files(b, cuts[id(b)])]
         idle = expected_upper == new_upper and not adds and since is None and not inputs and not removes
@@ -229,7 +154,9 @@ class WriteHandle:
             current = self.fetch_recent_upper()
             try:
                 if lower.less_equal(current) and upper.less_equal(current):
-                    self._check_append([batch], lower, upper)
+                    batch.require_staged()
+                    self._require_own(batch)
+                    _check_described([batch], lower, upper)
                     batch.delete()
                     return
                 if current.less_than(lower):
@@ -256,10 +183,15 @@ class WriteHandle:
         note: CommitNote | None = None,
         expected_version: int | None = None,
     ) -> AppendResult:
-        """A new generation in one commit. This handle goes on in it; others get `ShardReplaced`."""
+        """A new generation in one commit. This handle goes on in it; others get `ShardReplaced`.
+
+        Raises `InvalidUsage` if ``since`` is after ``upper`` or an update lies at or beyond ``upper``.
+        """
+        if upper.less_than(since):
+            raise InvalidUsage(f"since {since!r} is after the upper {upper!r} of the new generation")
+        self._require_usable(batches)
         for b in batches:
-            b.require_staged()
-            self._require_own(b)
+            check_files(b.files, Antichain.of(0), upper)
         adds = [file for b in batches for file in b.files]
 
         def decide(state: ShardState) -> Change:
@@ -274,6 +206,7 @@ class WriteHandle:
 
     def compact(self, batches: Sequence[Batch], removes: Sequence[DataFile]) -> CompactionResult:
         """Replace live files by batches with the same contents. A lost race is harmless: the batches are deleted."""
+        self._require_usable(batches)
         adds = [file for b in batches for file in b.files]
 
         def decide(state: ShardState) -> Change:
@@ -282,7 +215,7 @@ class WriteHandle:
 
         try:
             after = self._commit(decide)
-        except Conflict:
+        except (Conflict, ShardReplaced):
             for b in batches:
                 b.delete()
             return CompactionResult(False, machine.load(self.storage).version)
@@ -292,7 +225,6 @@ class WriteHandle:
 
     def downgrade_since(self, since: Antichain) -> Antichain:
         """Release history before ``since``; where since stands now (holds, leases and the upper may keep it back)."""
-        from dbt.adapters.mvsink.shard.read import leased_since
 
         def decide(state: ShardState) -> Change | None:
             self._saw(state)
@@ -301,6 +233,30 @@ class WriteHandle:
             return None if moved == state.since else self._signed(Change(kind="advance", since=moved), None)
 
         return self._commit(decide).since
+
+    def hold(self, holder: str, time: int) -> Antichain:
+        """Keep history from ``time`` (ms) on for ``holder``, durably, until it is moved or released; where since stands.
+
+        Raises `InvalidUsage` if history before ``time`` is needed but was released already.
+        """
+        check_time(time)
+
+        def decide(state: ShardState) -> Change | None:
+            self._saw(state)
+            if state.holds.get(holder) == time:
+                return None
+            return self._signed(transitions.hold(state, holder, time), None)
+
+        return self._commit(decide).since
+
+    def release_hold(self, holder: str) -> None:
+        """Remove ``holder``'s hold; harmless if there is none."""
+
+        def decide(state: ShardState) -> Change | None:
+            self._saw(state)
+            return self._signed(transitions.release(holder), None) if holder in state.holds else None
+
+        self._commit(decide)
 
     def set_properties(self, properties: Mapping[str, str]) -> int:
         """Change the shard's own configuration (owner, definition, ...); the version made."""
@@ -332,26 +288,6 @@ class WriteHandle:
                 raise TimeoutError(f"the upper of {self.uri} is {self._upper!r}, not past {frontier!r}, after {timeout} s")
             time.sleep(pause)
             pause = min(pause * 2, LONGEST_POLL)
-
-    # what the dataflow layer asks of the files
-
-    def files_in(self, batch_id: str) -> int:
-        """How many data files the batch's directory holds, live or not."""
-        return sum(is_part(file.path) for file in self.storage.list_files(f"{BATCHES}/{batch_id}"))
-
-    def column_names(self, file: DataFile) -> Sequence[str]:
-        """The columns that a live file physically has."""
-        return self.storage.column_names(file)
-
-    def expire(self) -> None:
-        """Give up the handle, and delete what it staged and nobody consumed. Harmless the second time."""
-        self._expired = True
-        for batch in list(self._batches):
-            if batch.state is BatchState.STAGED:
-                batch.delete()
-        for staged in list(self._staged.values()):
-            staged.delete()
-        self._staged.clear()
 
     def __enter__(self) -> WriteHandle:
         return self
@@ -385,30 +321,24 @@ class WriteHandle:
     def _check_append(self, batches: Sequence[Batch], lower: Antichain, upper: Antichain) -> None:
         if upper.less_than(lower):
             raise InvalidUsage(f"new_upper {upper!r} is before expected_upper {lower!r}")
-        for b in batches:
-            b.require_staged()
-            self._require_own(b)
-            if b.files and upper == lower:
-                raise InvalidUsage(f"updates cannot be appended between {lower!r} and itself")
-            if b.files and not (b.lower.less_equal(lower) and upper.less_equal(b.upper)):
-                raise InvalidUsage(
-                    f"a batch described [{b.lower!r}, {b.upper!r}) cannot be appended as [{lower!r}, {upper!r}): that is wider"
-                )
-            for file in b.files:
-                self.storage.describe(file.path)  # a file that is gone is noticed before the commit
-
-    def _require_own(self, batch: Batch) -> None:
-        if batch.shard_id != str(self.shard_id):
-            raise InvalidUsage(f"the batch belongs to shard {batch.shard_id}, this handle writes shard {self.shard_id}")
-
-    def _require_open(self) -> None:
-        if self._expired:
-            raise InvalidUsage(f"this handle of {self.uri} has expired")
+        self._require_usable(batches)
+        _check_described(batches, lower, upper)
 
     def _delete_cuts(self, cuts: Any) -> None:
         for made in cuts:
             if made is not None:
                 self.storage.delete_directory(f"{BATCHES}/{made.batch_id}")
+
+
+def _check_described(batches: Sequence[Batch], lower: Antichain, upper: Antichain) -> None:
+    """Rule 2: an append may be narrower than a batch's description, never wider."""
+    for b in batches:
+        if b.files and upper == lower:
+            raise InvalidUsage(f"updates cannot be appended between {lower!r} and itself")
+        if b.files and not (b.lower.less_equal(lower) and upper.less_equal(b.upper)):
+            raise InvalidUsage(
+                f"a batch described [{b.lower!r}, {b.upper!r}) cannot be appended as [{lower!r}, {upper!r}): that is wider"
+            )
 
 
 def _files(batch: Batch, made: Cut | None) -> tuple[DataFile, ...]:

@@ -1,0 +1,178 @@
+"""A shard's files on a filesystem or an object store: Parquet parts, and small texts written whole.
+
+Nothing here knows the log: what is live, `delta` knows.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from dbt.adapters.mvsink.shard.errors import StorageError
+from dbt.adapters.mvsink.shard.state import DataFile
+from dbt.adapters.mvsink.shard.storage import PartWriter, StoredFile, with_schema
+from dbt.adapters.mvsink.shard.updates import DIFF, ERROR, HASH, TIME
+
+COUNTED = (TIME, DIFF, ERROR, HASH)
+
+
+class FileStore:
+    """The half of `Storage` that is about files. Paths are relative to ``uri``."""
+
+    def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None):
+        self.uri = uri.rstrip("/")
+        self.options = dict(storage_options) if storage_options else None
+        self._filesystem: pafs.FileSystem | None = None
+
+    def write_part(self, path: str, schema: pa.Schema) -> PartWriter:
+        return _ParquetPart(self, path, schema)
+
+    def read(self, file: DataFile, schema: pa.Schema) -> pa.Table:
+        try:
+            with self.filesystem.open_input_file(self._at(file.path)) as source:
+                return with_schema(pq.read_table(source), schema)
+        except OSError as error:
+            raise StorageError(f"cannot read {file.path} of shard {self.uri}: {error}") from error
+
+    def describe(self, path: str) -> DataFile:
+        try:
+            with self.filesystem.open_input_file(self._at(path)) as source:
+                return _from_footer(path, source.size(), pq.ParquetFile(source).metadata)
+        except OSError as error:
+            raise StorageError(f"cannot read {path} of shard {self.uri}: {error}") from error
+
+    def column_names(self, file: DataFile) -> Sequence[str]:
+        try:
+            with self.filesystem.open_input_file(self._at(file.path)) as source:
+                return list(pq.read_schema(source).names)
+        except OSError as error:
+            raise StorageError(f"cannot read {file.path} of shard {self.uri}: {error}") from error
+
+    def list_files(self, directory: str) -> list[StoredFile]:
+        selector = pafs.FileSelector(self._at(directory), allow_not_found=True, recursive=True)
+        root = self._at("")
+        return [
+            StoredFile(
+                info.path[len(root) :].lstrip("/"),
+                info.size or 0,
+                (info.mtime_ns or 0) // 1_000_000,
+            )
+            for info in self.filesystem.get_file_info(selector)
+            if info.type == pafs.FileType.File
+        ]
+
+    def stat(self, path: str) -> StoredFile | None:
+        """The file's size and time; None if it is not there."""
+        info = self.filesystem.get_file_info(self._at(path))
+        return None if info.type != pafs.FileType.File else StoredFile(path, info.size or 0, (info.mtime_ns or 0) // 1_000_000)
+
+    def write_text(self, path: str, text: str) -> None:
+        """Readers see the old text or the new one: an object store writes whole, on a disk a rename does it."""
+        self._make_parent(path)
+        local = _local(self.uri) is not None
+        directory, _, name = path.rpartition("/")
+        target = f"{directory}/.{name}.{uuid.uuid4().hex}" if local else path
+        with self.filesystem.open_output_stream(self._at(target)) as sink:
+            sink.write(text.encode())
+        if local:
+            self.filesystem.move(self._at(target), self._at(path))
+
+    def read_text(self, path: str) -> str | None:
+        try:
+            with self.filesystem.open_input_file(self._at(path)) as source:
+                return bytes(source.read()).decode()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if self.filesystem.get_file_info(self._at(path)).type == pafs.FileType.NotFound:
+                return None
+            raise StorageError(f"cannot read {path} of shard {self.uri}: {error}") from error
+
+    def delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            if self.filesystem.get_file_info(self._at(path)).type == pafs.FileType.File:
+                self.filesystem.delete_file(self._at(path))
+
+    def delete_directory(self, directory: str) -> None:
+        if self.filesystem.get_file_info(self._at(directory)).type == pafs.FileType.Directory:
+            self.filesystem.delete_dir(self._at(directory))
+        else:  # an object store has no directories
+            self.delete([file.path for file in self.list_files(directory)])
+
+    @property
+    def filesystem(self) -> pafs.FileSystem:
+        """Arrow's own for local paths, else the log's store, so that one set of options serves both."""
+        if self._filesystem is None:
+            self._filesystem = pafs.LocalFileSystem() if _local(self.uri) is not None else self.object_store()
+        return self._filesystem
+
+    def object_store(self) -> pafs.FileSystem:
+        """The store that the log is in; its root is ``uri``."""
+        raise StorageError(f"{self.uri} is no local path")
+
+    def _at(self, path: str) -> str:
+        root = _local(self.uri)
+        return path if root is None else f"{root}/{path}".rstrip("/")
+
+    def _make_parent(self, path: str) -> None:
+        if _local(self.uri) is not None:
+            self.filesystem.create_dir(self._at(path).rsplit("/", 1)[0], recursive=True)
+
+
+class _ParquetPart:
+    def __init__(self, storage: FileStore, path: str, schema: pa.Schema):
+        self.storage, self.path = storage, path
+        storage._make_parent(path)
+        self.sink = storage.filesystem.open_output_stream(storage._at(path))
+        self.writer = pq.ParquetWriter(self.sink, schema, compression="snappy")
+
+    @property
+    def size(self) -> int:
+        return int(self.sink.tell())
+
+    def write(self, batch: pa.Table) -> None:
+        self.writer.write_table(batch)
+
+    def close(self) -> DataFile:
+        self.writer.close()
+        self.sink.close()
+        return self.storage.describe(self.path)
+
+
+def _from_footer(path: str, size: int, metadata: pq.FileMetaData) -> DataFile:
+    """The description of a file from its footer. A count or bound that a row group lacks is None."""
+    names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+    nulls: dict[str, int | None] = {}
+    bounds: dict[str, tuple[int | None, int | None]] = {}
+    groups = range(metadata.num_row_groups)
+    for name in COUNTED:
+        found = [metadata.row_group(g).column(names.index(name)).statistics for g in groups] if name in names else []
+        known = [s for s in found if s is not None and s.has_null_count]
+        nulls[name] = sum(s.null_count for s in known) if name in names and len(known) == len(found) else None
+        values = [s for s in found if s is not None and s.has_min_max]
+        complete = bool(values) and name in (TIME, DIFF) and len(known) == len(found)
+        bounds[name] = (min(s.min for s in values), max(s.max for s in values)) if complete else (None, None)
+    rows = metadata.num_rows
+    return DataFile(
+        path=path,
+        size=size,
+        rows=rows,
+        min_time=bounds[TIME][0],
+        max_time=bounds[TIME][1],
+        min_diff=bounds[DIFF][0],
+        max_diff=bounds[DIFF][1],
+        errors=None if nulls[ERROR] is None else rows - (nulls[ERROR] or 0),
+        hashes=None if nulls[HASH] is None else rows - (nulls[HASH] or 0),
+    )
+
+
+def _local(uri: str) -> str | None:
+    """The path of a local shard; None for an object store."""
+    if uri.startswith("file://"):
+        return unquote(uri[len("file://") :])
+    return None if "://" in uri else uri

@@ -1,0 +1,150 @@
+"""Staging: batches outside the log. Nothing here commits, so nothing here is visible to a reader.
+
+Whoever stages owns what is staged until it is consumed, deleted or handed over; `expire` deletes the rest.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dbt.adapters.mvsink.shard.batch import Batch, BatchBuilder, BatchState, batch_from, check_files
+from dbt.adapters.mvsink.shard.errors import InvalidUsage
+from dbt.adapters.mvsink.shard.frontier import Antichain
+from dbt.adapters.mvsink.shard.state import BATCHES, DataFile, ShardState, check_bounds
+from dbt.adapters.mvsink.shard.storage import Storage, fresh_batch_id, is_part, only_parts
+from dbt.adapters.mvsink.shard.updates import Updates
+
+
+class StagedDirectory:
+    """A fresh directory under ``batches/`` that an engine may write into. ``uri`` is its full place."""
+
+    def __init__(self, storage: Storage, batch_id: str):
+        self.storage = storage
+        self.batch_id = batch_id
+        self.path = f"{BATCHES}/{batch_id}"
+        self.uri = f"{storage.uri}/{self.path}"
+
+    def delete(self) -> None:
+        """Remove it and all in it."""
+        self.storage.delete_directory(self.path)
+
+
+class Staging:
+    """The half of a write handle that stages."""
+
+    def __init__(self, storage: Storage, opened: ShardState):
+        self.storage = storage
+        self.shard_id = opened.shard_id
+        self.schema = opened.schema
+        self._staged: dict[str, StagedDirectory] = {}
+        self._batches: weakref.WeakSet[Batch] = weakref.WeakSet()
+        self._builders: list[BatchBuilder] = []
+        self._expired = False
+
+    @property
+    def uri(self) -> str:
+        """Where the shard is."""
+        return self.storage.uri
+
+    def batch(self, updates: Updates, lower: Antichain, upper: Antichain) -> Batch:
+        """Stage ``updates`` as a batch ``[lower, upper)``."""
+        builder = self.builder(lower)
+        builder.upper = upper
+        try:
+            builder.add(updates)
+        except BaseException:
+            builder.abandon()
+            raise
+        return builder.finish(upper)
+
+    def builder(self, lower: Antichain, **sizes: int) -> BatchBuilder:
+        """A builder of a batch that begins at ``lower``."""
+        self._require_open()
+        made = BatchBuilder(self, lower, **sizes)
+        self._builders = [*(builder for builder in self._builders if not builder.finished), made]
+        return made
+
+    def stage(self) -> StagedDirectory:
+        """A directory for an engine to write into; `adopt` makes it a batch, `expire` deletes it."""
+        self._require_open()
+        staged = StagedDirectory(self.storage, fresh_batch_id())
+        self._staged[staged.batch_id] = staged
+        return staged
+
+    def adopt(self, staged: StagedDirectory, lower: Antichain, upper: Antichain) -> Batch:
+        """The files that an engine wrote, as a batch; reads footers, never data."""
+        paths = sorted(only_parts(self.storage.list_files(staged.path)))
+        files = [self.storage.describe(path) for path in paths]
+        filled = tuple(file for file in files if file.rows)
+        self.storage.delete([file.path for file in files if not file.rows])
+        batch = Batch(self.storage, str(self.shard_id), filled, lower, upper)
+        try:
+            check_bounds(lower, upper, empty=not filled)
+            check_files(filled, lower, upper)
+        except InvalidUsage:
+            batch.delete()
+            raise
+        self._staged.pop(staged.batch_id, None)
+        if not filled:
+            staged.delete()
+        return self.track(batch)
+
+    def batch_from_transmittable_batch(self, described: Mapping[str, Any]) -> Batch:
+        """A batch that another handle, process or machine handed over; this handle owns it now."""
+        batch = batch_from(self.storage, str(self.shard_id), described)
+        try:
+            self._require_own(batch)
+        except InvalidUsage:
+            batch.end(BatchState.SPENT)
+            raise
+        return self.track(batch)
+
+    def track(self, batch: Batch) -> Batch:
+        """Have `expire` delete ``batch`` if nobody consumed it."""
+        self._batches.add(batch)
+        return batch
+
+    def files_in(self, batch_id: str) -> int:
+        """How many data files the batch's directory holds, live or not."""
+        return sum(is_part(file.path) for file in self.storage.list_files(f"{BATCHES}/{batch_id}"))
+
+    def column_names(self, file: DataFile) -> Sequence[str]:
+        """The columns that a live file physically has."""
+        return self.storage.column_names(file)
+
+    def expire(self) -> None:
+        """Give up the handle, and delete what it staged and nobody consumed. Harmless the second time."""
+        self._expired = True
+        for batch in list(self._batches):
+            if batch.state is BatchState.STAGED:
+                batch.delete()
+        for builder in self._builders:
+            if not builder.finished:
+                builder.abandon()
+        for staged in list(self._staged.values()):
+            staged.delete()
+        self._staged.clear()
+
+    def _require_usable(self, batches: Sequence[Batch]) -> None:
+        """Every batch is staged, this shard's, named once, never appended before, and its files are there."""
+        seen: set[int] = set()
+        for batch in batches:
+            batch.require_staged()
+            self._require_own(batch)
+            if id(batch) in seen:
+                raise InvalidUsage(f"the batch [{batch.lower!r}, {batch.upper!r}) is given twice")
+            seen.add(id(batch))
+            if batch.received:
+                batch.require_never_live()
+            for file in batch.files:
+                self.storage.describe(file.path)  # a file that is gone is noticed before the commit
+
+    def _require_own(self, batch: Batch) -> None:
+        if batch.shard_id != str(self.shard_id):
+            raise InvalidUsage(f"the batch belongs to shard {batch.shard_id}, this handle writes shard {self.shard_id}")
+
+    def _require_open(self) -> None:
+        if self._expired:
+            raise InvalidUsage(f"this handle of {self.uri} has expired")
