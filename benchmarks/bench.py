@@ -136,7 +136,7 @@ def make_tpch() -> None:
     if all((TPCH / f"{name}.parquet").exists() for name in ("lineitem", "orders")):
         return
     TPCH.mkdir(parents=True, exist_ok=True)
-    command = [str(Path(sys.executable).parent / "tpchgen-cli"), "-s", "1", "--tables=lineitem,orders", "--format=parquet"]
+    command = [str(Path(sys.executable).parent / "tpchgen-cli"), "parquet", "-s", "1", "--tables=lineitem,orders"]
     subprocess.run([*command, f"--output-dir={TPCH}"], check=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,8 @@ from dbt.adapters.spark.connections import SparkConnectionManager, SparkConnecti
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.metastore_lock import notice_interrupts
+from dbt.adapters.mvsink.session import LOG_FILE
 from dbt.adapters.mvsink.session_cursor import SessionConnection
 
 logger = AdapterLogger("mvsink")
@@ -22,6 +25,12 @@ class MvsinkConnectionManager(SparkConnectionManager):
     """See the module."""
 
     TYPE = "mvsink"
+
+    def __init__(self, profile: Any, mp_context: Any):
+        super().__init__(profile, mp_context)
+        if isinstance(profile.credentials, MvsinkCredentials):
+            profile.credentials.belong_to(_project(profile))
+            notice_interrupts()
 
     @classmethod
     def open(cls, connection: Connection) -> Connection:
@@ -37,7 +46,8 @@ class MvsinkConnectionManager(SparkConnectionManager):
             raise
         except Exception as error:
             connection.state = ConnectionState.FAIL
-            raise FailedToConnectError(f"Spark did not start: {error}") from error
+            log = os.path.join(credentials.home, LOG_FILE)
+            raise FailedToConnectError(f"Spark did not start: {_message(error)}\n  What Spark said: {log}") from error
         connection.state = ConnectionState.OPEN
         return connection
 
@@ -51,6 +61,14 @@ class MvsinkConnectionManager(SparkConnectionManager):
         except Exception as error:
             logger.debug(f"Error while running:\n{sql}")
             raise DbtDatabaseError(_message(error)) from error
+
+
+def _project(profile: Any) -> str:
+    """The project's directory. `dbt debug` makes an adapter of a profile alone, and only dbt's flags know where it looks."""
+    from dbt import flags
+
+    given: Any = flags.get_flags  # untyped
+    return str(getattr(profile, "project_root", None) or getattr(given(), "PROJECT_DIR", None) or os.getcwd())
 
 
 def _message(error: Exception) -> str:

@@ -1,12 +1,14 @@
 """The profile: everything dbt-spark's methods accept, and where shards live.
 
-Nothing here touches Spark or the disk; relative places are taken from the project's directory when they are first asked for.
+Nothing here touches Spark or the disk. Relative places are taken from the project's directory, which dbt's configuration knows
+and the connection manager passes on: with ``--project-dir`` it is not the working directory.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +16,11 @@ from typing import Any
 from dbt.adapters.spark.connections import SparkConnectionMethod, SparkCredentials
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.java import check_pyspark
+
 HOME = ".mvsink"
 ANSI = "spark.sql.ansi.enabled"
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 @dataclass
@@ -26,7 +31,22 @@ class MvsinkCredentials(SparkCredentials):
     shard_root: str | None = None
     storage_options: dict[str, str] | None = None
     read_only: bool = False
-    metastore_timeout: int = 300
+    metastore_timeout: float = 300
+
+    @classmethod
+    def translate_aliases(cls, kwargs: dict[str, Any], recurse: bool = False) -> dict[str, Any]:
+        """The first to see the profile: YAML's true, false and numbers are text to Spark, and dbt takes nothing else."""
+        data: dict[str, Any] = super().translate_aliases(kwargs, recurse)
+        parameters = data.get("server_side_parameters")
+        if isinstance(parameters, dict):
+            data = {**data, "server_side_parameters": {str(key): _text(value) for key, value in parameters.items()}}
+        return data
+
+    @classmethod
+    def validate(cls, data: Any) -> None:
+        """dbt's check of the profile as it was written, after ours, whose messages say what is expected."""
+        _check(data)
+        super().validate(data)
 
     @classmethod
     def __pre_deserialize__(cls, data: Any) -> Any:
@@ -35,6 +55,10 @@ class MvsinkCredentials(SparkCredentials):
         return data
 
     def __post_init__(self) -> None:
+        self._project: str | None = None
+        _check(vars(self))
+        if self.method == SparkConnectionMethod.SESSION:
+            check_pyspark()  # before dbt-spark does, which names its own package
         ansi = self.server_side_parameters.get(ANSI)
         with self._stand_in_host():
             super().__post_init__()
@@ -42,12 +66,6 @@ class MvsinkCredentials(SparkCredentials):
         del self.server_side_parameters[ANSI]
         if ansi is not None:
             self.server_side_parameters[ANSI] = str(ansi).lower()
-        if not isinstance(self.read_only, bool):
-            raise DbtRuntimeError(f"profile: read_only\n  Got: {self.read_only!r}\n  Expected: true or false")
-        if self.metastore_timeout < 0:
-            raise DbtRuntimeError(
-                f"profile: metastore_timeout\n  Got: {self.metastore_timeout!r}\n  Expected: seconds, 0 or more"
-            )
         if self.shard_root is None and self.method != SparkConnectionMethod.SESSION:
             raise DbtRuntimeError(
                 f"profile: method {self.method} needs `shard_root`: a place that this machine and Spark's can both reach"
@@ -73,17 +91,51 @@ class MvsinkCredentials(SparkCredentials):
     def unique_field(self) -> str:
         return self.host or self.home
 
+    def belong_to(self, project: str) -> None:
+        """Relative places are below this project's directory."""
+        self._project = os.path.abspath(project)
+
+    @property
+    def project(self) -> str:
+        """The project's directory, absolute; the working directory if nobody said."""
+        return self._project or os.getcwd()
+
     @property
     def home(self) -> str:
         """Where the embedded session keeps warehouse, metastore and log: beside the project."""
-        return os.path.join(os.getcwd(), HOME)
+        return os.path.join(self.project, HOME)
 
     @property
     def shards(self) -> str:
         """``shard_root``, absolute; beside the project by default."""
         if self.shard_root is None:
             return os.path.join(self.home, "shards")
-        return self.shard_root if "://" in self.shard_root else os.path.abspath(os.path.expanduser(self.shard_root))
+        if _URI.match(self.shard_root):
+            return self.shard_root
+        return os.path.normpath(os.path.join(self.project, os.path.expanduser(self.shard_root)))
 
     def _connection_keys(self) -> tuple[str, ...]:
-        return ("method", "host", "schema", "shard_root", "read_only")
+        """What `dbt debug` and `target` show: never what may be secret."""
+        return ("method", *(("host",) if self.host else ()), "schema", "shard_root", "read_only")
+
+
+def _text(value: Any) -> Any:
+    """A YAML scalar as Spark spells it; what is none is left for dbt's own check to refuse."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, (int, float)) else value
+
+
+def _check(given: Mapping[str, Any]) -> None:
+    """What this adapter's own keys may hold. `DbtRuntimeError` with what was given and what is expected."""
+    methods = [method.value for method in SparkConnectionMethod]
+    timeout = given.get("metastore_timeout", 0)
+    number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    for key, right, expected in (
+        ("method", given.get("method", methods[0]) in methods, f"one of {', '.join(methods)}"),
+        ("read_only", isinstance(given.get("read_only", False), bool), "true or false (an env_var needs `| as_bool`)"),
+        ("metastore_timeout", number and timeout >= 0, "seconds, 0 or more (an env_var needs `| as_number`)"),
+        ("shard_root", isinstance(given.get("shard_root"), (str, type(None))), "a path or a URI"),
+    ):
+        if not right:
+            raise DbtRuntimeError(f"profile: {key}\n  Got: {given[key]!r}\n  Expected: {expected}")

@@ -2,48 +2,61 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import pyarrow as pa
 from dbt.adapters.spark.connections import SparkConnectionMethod
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
-from dbt.adapters.mvsink.java import check_java
+from dbt.adapters.mvsink.java import check_java, check_pyspark
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardError
 
-LEAST_PYSPARK = (4, 0)
+PLACE = "_mvsink_debug"
 
 
 def check_setup(credentials: MvsinkCredentials) -> None:
     """Raises `DbtRuntimeError` saying what is missing; leaves nothing behind."""
     if credentials.method == SparkConnectionMethod.SESSION:
-        check_java()
         check_pyspark()
+        check_java()
     check_shard_root(credentials)
-
-
-def check_pyspark() -> None:
-    """PySpark is there and new enough."""
-    import pyspark
-
-    version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
-    if version < LEAST_PYSPARK:
-        raise DbtRuntimeError(
-            f"dbt-mvsink needs PySpark 4.0 or newer, found {pyspark.__version__}: pip install 'dbt-mvsink[session]'"
-        )
 
 
 def check_shard_root(credentials: MvsinkCredentials) -> None:
     """One compare-and-append on a throw-away shard."""
-    uri = f"{credentials.shards.rstrip('/')}/_mvsink_debug/{uuid.uuid4().hex}"
+    root = credentials.shards.rstrip("/")
+    uri = f"{root}/{PLACE}/{uuid.uuid4().hex}"
     now = int(time.time() * 1000)
     updates = pa.table({"ok": [True], "_mv_time": [now], "_mv_diff": [1]})
     client = ShardClient(credentials.storage_options)
     try:
-        with client.open_writer(uri, pa.schema([("ok", pa.bool_())]), "dbt debug") as handle:
-            handle.compare_and_append(updates, Antichain.of(0), Antichain.of(now + 1))
-            handle.storage.delete_directory("")
+        with (
+            _no_new_directories(os.path.join(root, PLACE)),
+            client.open_writer(uri, pa.schema([("ok", pa.bool_())]), "dbt debug") as handle,
+        ):
+            try:
+                handle.compare_and_append(updates, Antichain.of(0), Antichain.of(now + 1))
+            finally:
+                handle.storage.delete_directory("")
     except (ShardError, OSError) as error:
         raise DbtRuntimeError(f"cannot write a shard below shard_root {credentials.shards}: {error}") from error
+
+
+@contextmanager
+def _no_new_directories(path: str) -> Iterator[None]:
+    """Local directories on the way to ``path`` that come into being in here go again, if they are empty."""
+    path, new = path.removeprefix("file://"), []
+    while "://" not in path and path and not os.path.lexists(path):
+        new.append(path)
+        path = os.path.dirname(path)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            for directory in new:
+                os.rmdir(directory)

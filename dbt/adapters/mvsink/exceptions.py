@@ -62,6 +62,16 @@ class ReadOnlyRefused(MvsinkError):
         super().__init__(f"read-only: would rebuild {model} ({materialized}); nothing is written in this invocation")
 
 
+class SampledRun(MvsinkError):
+    """`--sample` on a shard that a run without it made."""
+
+    def __init__(self, model: str):
+        super().__init__(
+            f"{model}: --sample works only on a shard that a sampled run created; here it would delete every row outside the sample. "
+            "Give the sampled run another target or schema"
+        )
+
+
 class ConfigurationChanged(MvsinkError):
     """The definition differs from the shard's and `on_configuration_change` is `fail`."""
 

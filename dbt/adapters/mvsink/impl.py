@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dbt.adapters.spark.impl import SparkAdapter
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.catalog import CatalogAdapter
 from dbt.adapters.mvsink.column import MvsinkColumn
 from dbt.adapters.mvsink.configs import MvsinkConfig
 from dbt.adapters.mvsink.connections import MvsinkConnectionManager
@@ -14,7 +14,7 @@ from dbt.adapters.mvsink.relation import MvsinkRelation
 from dbt.adapters.mvsink.seeds import SeedAdapter
 
 
-class MvsinkAdapter(MaintainedAdapter, SeedAdapter, SparkAdapter):
+class MvsinkAdapter(MaintainedAdapter, SeedAdapter, CatalogAdapter):
     """See the module."""
 
     Relation = MvsinkRelation

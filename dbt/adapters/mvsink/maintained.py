@@ -7,8 +7,6 @@ dbt's node into a `SinkRequest` and an `Outcome` into dbt's response.
 
 from __future__ import annotations
 
-import json
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,13 +16,9 @@ import pyarrow as pa
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.definition import Definition, without_time
 from dbt.adapters.mvsink.engine import AdapterEngine
-from dbt.adapters.mvsink.exceptions import (
-    ConfigurationChanged,
-    MvsinkError,
-    OwnedByAnother,
-    ReadsItself,
-)
+from dbt.adapters.mvsink.exceptions import MvsinkError, ReadsItself
 from dbt.adapters.mvsink.options import ModelOptions
 from dbt.adapters.mvsink.publish import Docs, PublishedView, is_current, publish
 from dbt.adapters.mvsink.query_checks import listed, nondeterministic_functions, reads, without_end
@@ -52,7 +46,6 @@ if TYPE_CHECKING:
     from dbt.adapters.mvsink.relation import MvsinkRelation
 
 logger = AdapterLogger("mvsink")
-NOW = re.compile(r"timestamp_millis\(\d+L?\) /\* mv_now \*/")
 
 
 @dataclass(frozen=True)
@@ -66,6 +59,8 @@ class Invocation:
     read_only: bool = False
     full_refresh: bool = False
     empty: bool = False
+    sampled: bool = False
+    references: Mapping[str, str] = field(default_factory=dict)  # of this model: a relation's text, its unique id
 
 
 @dataclass
@@ -97,7 +92,7 @@ class MaintainedRun:
         """Everything that needs no shard: columns, types, self-reference, configs' columns."""
         if reads(self.query, str(self.relation.schema), str(self.relation.identifier)):
             raise ReadsItself(self.model)
-        found = nondeterministic_functions(NOW.sub("mv_now", self.query))
+        found = nondeterministic_functions(without_time(self.query))
         if found:
             logger.warning(
                 f"{self.model} uses {listed(found)}, which differ from run to run: every run will find everything changed. "
@@ -184,28 +179,31 @@ class MaintainedRun:
 
     def _own(self, handle: WriteHandle, state: ShardState) -> None:
         """Keep owner and definition in the shard; refuse another owner's."""
-        me = {
-            "project": self.invocation.project,
-            "unique_id": str(self.node["unique_id"]),
-            "target": self.invocation.target,
-        }
-        definition = {"sql": NOW.sub("mv_now()", self.query)}
-        wanted = {"owner": json.dumps(me, sort_keys=True), "definition": json.dumps(definition, sort_keys=True)}
-        held = state.properties
-        if "owner" in held and held["owner"] != wanted["owner"] and not state.dropped and not self.options.adopt:
-            raise OwnedByAnother(self.model, handle.uri, _owner(json.loads(held["owner"])), _owner(me))
-        if "definition" in held and held["definition"] != wanted["definition"] and not self.invocation.empty:
-            self._definition_changed()
-        changed = {key: value for key, value in wanted.items() if held.get(key) != value}
-        if changed and not self.read_only and not self.invocation.empty:
+        definition = Definition(
+            project=self.invocation.project,
+            unique_id=str(self.node["unique_id"]),
+            target=self.invocation.target,
+            query=self.query,
+            ansi=self._ansi(),
+            references=self.invocation.references,
+            sampled=self.invocation.sampled,
+        )
+        if not self.options.adopt:
+            definition.check_owner(self.model, handle.uri, state)
+        definition.check_sample(self.model, state)
+        if self.invocation.empty:
+            return
+        anew = self.invocation.full_refresh or state.dropped is not None
+        warning = definition.check_changes(self.model, "apply" if anew else self.options.on_configuration_change, state)
+        if warning:
+            logger.warning(f"{self.model}: {warning}")
+        changed = {key: value for key, value in definition.properties().items() if state.properties.get(key) != value}
+        if changed and not self.read_only:
             handle.set_properties(changed)
 
-    def _definition_changed(self) -> None:
-        policy = self.options.on_configuration_change
-        if policy == "fail":
-            raise ConfigurationChanged(self.model, "query")
-        if policy == "continue":
-            logger.warning(f"{self.model}: query changed; takes effect at this run")
+    def _ansi(self) -> str:
+        [[_, value]] = self.engine.query("set spark.sql.ansi.enabled", "settings")
+        return str(value)
 
 
 def contract_assertions(node: Mapping[str, Any], *, fails: bool) -> tuple[Assertion, ...]:
@@ -230,10 +228,6 @@ def _assertions_of(constraint: Mapping[str, Any], columns: list[str], fails: boo
         name = constraint.get("name") or expression
         return [Assertion(f"not ({expression}\n)", f"check constraint {name} is violated: {expression}", fails)]
     return []
-
-
-def _owner(owner: Mapping[str, str]) -> str:
-    return f"{owner['unique_id']} of project {owner['project']}, target {owner['target']}"
 
 
 def translate(model: str, error: Exception) -> DbtRuntimeError:

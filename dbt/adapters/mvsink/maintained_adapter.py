@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,7 +22,7 @@ from dbt.adapters.mvsink.maintained import (
     prepared_query,
     translate,
 )
-from dbt.adapters.mvsink.options import ModelOptions
+from dbt.adapters.mvsink.options import ModelOptions, ignored_configs
 from dbt.adapters.mvsink.publish import Docs, PublishedView, read_published
 from dbt.adapters.mvsink.response import MvsinkResponse
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 logger = AdapterLogger("mvsink")
 RUN_TIME_VARIABLE = "MVSINK_RUN_TIME"
 AHEAD = 60_000  # ms
+_warning = threading.Lock()
+_warned: dict[str, str] = {}  # the invocation that was last warned, by what of
 REBUILT = ("table", "incremental", "snapshot", "seed", "clone")
 
 
@@ -69,11 +72,23 @@ class MaintainedAdapter(metaclass=AdapterMeta):
             node=node,
             query=prepared_query(query),
             options=options,
-            invocation=Invocation(**invocation),
+            invocation=Invocation(**invocation, sampled=self._sampled()),
             current=self._published(relation, existing),
         )
         self._warn_of_the_clock(run)
         return run
+
+    @available.parse_none
+    def mv_warn_of_ignored(self, invocation_id: str, nodes: Mapping[str, Any], selected: Sequence[str]) -> None:
+        """Once an invocation: which of the selected models have configs of Spark tables that a shard does not use."""
+        with _warning:
+            if _warned.get("ignored") == invocation_id:
+                return
+            _warned["ignored"] = invocation_id
+        found = ignored_configs(nodes[name] for name in selected if name in nodes)
+        if found:
+            listed = "; ".join(f"{model} ({', '.join(keys)})" for model, keys in found.items())
+            logger.warning(f"configs that a self_correcting_mv does not use are ignored: {listed}")
 
     @available.parse_none
     def mv_run(self, run: MaintainedRun) -> None:
@@ -119,6 +134,14 @@ class MaintainedAdapter(metaclass=AdapterMeta):
             logger.warning(f"{relation}: its shard {published.uri} could not be marked dropped: {error}")
 
     @available.parse_none
+    def mv_mark_schema_dropped(self, relation: MvsinkRelation) -> None:
+        """`mv_mark_dropped` for every view of a schema."""
+        adapter = cast("MvsinkAdapter", self)
+        if adapter.check_schema_exists(relation.database or "", str(relation.schema)):
+            for found in adapter.list_relations(relation.database, str(relation.schema)):
+                self.mv_mark_dropped(cast("MvsinkRelation", found))
+
+    @available.parse_none
     def mv_is_shard(self, relation: MvsinkRelation) -> bool:
         """Is this relation a published shard?"""
         return self._published(relation, relation) is not None
@@ -146,6 +169,10 @@ class MaintainedAdapter(metaclass=AdapterMeta):
             return run.current.uri
         root = str(self._credentials().shards).rstrip("/")
         return f"{root}/{run.relation.schema}/{run.relation.identifier}"
+
+    def _sampled(self) -> bool:
+        """`--sample`; dbt's `flags` do not tell."""
+        return getattr(cast("MvsinkAdapter", self).config.args, "sample", None) is not None
 
     def _storage_options(self) -> dict[str, str] | None:
         options = self._credentials().storage_options

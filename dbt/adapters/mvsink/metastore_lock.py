@@ -9,12 +9,15 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from types import FrameType
+from typing import IO, Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
@@ -24,6 +27,24 @@ ALTERNATIVES = (
 )
 POLL = 0.2  # seconds
 SAY_EVERY = 10.0  # seconds
+
+_interrupted = threading.Event()
+
+
+def notice_interrupts() -> None:
+    """Python tells Ctrl-C to the main thread, and dbt waits in another one, which the main thread then waits for: tell it too."""
+    _interrupted.clear()
+    before = signal.getsignal(signal.SIGINT)
+    main = threading.current_thread() is threading.main_thread()
+    if not main or not callable(before) or getattr(before, "notices", False):
+        return
+
+    def handler(number: int, frame: FrameType | None) -> Any:
+        _interrupted.set()
+        return before(number, frame)
+
+    handler.notices = True  # type: ignore[attr-defined]
+    signal.signal(signal.SIGINT, handler)
 
 
 class MetastoreLock:
@@ -48,7 +69,9 @@ class MetastoreLock:
             if waited - said >= SAY_EVERY:
                 say(f"waiting for the embedded metastore, in use by {self.holder()}")
                 said = waited
-            time.sleep(POLL)
+            if _interrupted.wait(POLL):
+                file.close()
+                raise DbtRuntimeError(f"interrupted while waiting for the embedded metastore, in use by {self.holder()}")
         self._file = file
         self.note(None)
 
@@ -92,7 +115,7 @@ class MetastoreLock:
     def _told(self) -> dict[str, object]:
         try:
             return dict(json.loads(self.path.read_text(encoding="utf-8") or "{}"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, TypeError):
             return {}
 
 

@@ -7,7 +7,7 @@ sees raw configs. Every refusal names the model, the option, what was given and 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +46,6 @@ class ModelOptions:
     on_configuration_change: str
     read_only: bool
     adopt: bool
-    ignored: tuple[str, ...]
 
     @classmethod
     def parse(cls, model: str, config: Mapping[str, Any]) -> ModelOptions:
@@ -65,8 +64,19 @@ class ModelOptions:
             ),
             read_only=_boolean(model, "read_only", config.get("read_only")),
             adopt=_boolean(model, "adopt", config.get("adopt")),
-            ignored=tuple(key for key in IGNORED_WITH_WARNING if config.get(key)),
         )
+
+
+def ignored_configs(nodes: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+    """Of the maintained models among ``nodes``: the configs each one has that a shard has no use for."""
+    found = {}
+    for node in nodes:
+        config = node.get("config") or {}
+        if config.get("materialized") == "self_correcting_mv":
+            keys = tuple(key for key in IGNORED_WITH_WARNING if config.get(key))
+            if keys:
+                found[str(node.get("name"))] = keys
+    return found
 
 
 def _refuse(model: str, config: Mapping[str, Any]) -> None:

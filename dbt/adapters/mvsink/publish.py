@@ -1,6 +1,6 @@
 """Publishing: `schema.model` as a view over the shard's live files.
 
-One function, `publish`, for runs and maintenance alike. It keeps what people put on the view (comments, properties), overlays
+One function, `publish`, for runs and maintenance alike. It keeps what people put on the view (comments, properties, grants), overlays
 what dbt gives, and writes everything in one `CREATE OR REPLACE VIEW`, which alone would lose all of it.
 
 The view carries the log version it shows. Two runs may finish in the opposite order of their commits, so whoever publishes looks at
@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dbt.adapters.mvsink import grants
 from dbt.adapters.mvsink.shard import Antichain, ShardState, WriteHandle
 from dbt.adapters.mvsink.sink import Engine, Layout, layout, sql, view_query
 
@@ -82,9 +83,11 @@ def publish(
 
     ``relation`` is quoted already. ``order`` is the model's order of columns; the shard's own where it is empty.
     """
+    granted = grants.held(engine, relation) if current else ()
     for _ in range(MOST_ROUNDS):
         state = handle.state()
         engine.execute(view_statement(relation, handle, state, current, docs, order), "publish")
+        grants.give(engine, relation, granted)
         if fingerprint(handle.state()) == fingerprint(state):
             return state
     raise RuntimeError(f"{relation}: the shard's files changed {MOST_ROUNDS} times while its view was being published")

@@ -1,7 +1,8 @@
 """The embedded Spark session: one a process, with defaults that suit `dbt run` on one machine.
 
 Quiet: whatever Spark's JVM has to say goes to one file, ``.mvsink/spark.log``; dbt's output holds dbt's lines. A session that is
-already there (a notebook, a test) is used as it is. ``server_side_parameters`` override every default.
+already there (a notebook, a test) is used as it is. ``server_side_parameters`` override every default; on a session that runs,
+those that can still be changed hold as long as their profile is the one in use.
 """
 
 from __future__ import annotations
@@ -9,20 +10,23 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import sys
+import signal
+import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
+from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from dbt.adapters.mvsink.java import check_java
 from dbt.adapters.mvsink.metastore_lock import MetastoreLock
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 logger = AdapterLogger("mvsink")
@@ -32,6 +36,7 @@ SHARED_METASTORE = (
     "spark.hive.metastore.uris",
 )
 LOG_FILE = "spark.log"
+STOP_WITHIN = 20  # seconds
 LOG4J = """status = off
 rootLogger.level = {level}
 rootLogger.appenderRef.file.ref = file
@@ -45,15 +50,26 @@ appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
 _starting = threading.Lock()
 _session: SparkSession | None = None
 _lock: MetastoreLock | None = None
+_log: Path | None = None
+_parameters: dict[str, str] = {}  # of the profile in use
+_before: dict[str, str | None] = {}  # what the session said before that, of what can be changed
 
 
 def session(credentials: MvsinkCredentials) -> SparkSession:
     """This process's session, started at the first call. `DbtRuntimeError` if Java is missing or the metastore is taken."""
-    global _session
     with _starting:
-        if _session is None or _stopped(_session):
-            _session = _start(credentials)
-        return _session
+        return _running_or_started(credentials)[0]
+
+
+def profile_session(credentials: MvsinkCredentials) -> SparkSession:
+    """The same for one profile of possibly several in this process: its ``server_side_parameters`` hold, and no other's."""
+    with _starting:
+        found, started = _running_or_started(credentials)
+        if started:
+            _remember(found, credentials)
+        else:
+            _use(found, credentials.server_side_parameters)
+        return found
 
 
 def running() -> SparkSession | None:
@@ -77,9 +93,9 @@ def defaults(credentials: MvsinkCredentials) -> dict[str, str]:
         # A directory of a batch holds exactly its data files.
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         "spark.driver.extraJavaOptions": " ".join(
-            [
-                f"-Dlog4j2.configurationFile=file:{home / 'log4j2.properties'}",
-                f"-Dderby.stream.error.file={home / 'derby.log'}",
+            [  # quoted: a project's directory may have a space in its name
+                f'"-Dlog4j2.configurationFile={(home / "log4j2.properties").as_uri()}"',
+                f'"-Dderby.stream.error.file={home / "derby.log"}"',
                 "-Dspark.logging.silent=true",
             ]
         ),
@@ -101,18 +117,39 @@ def needs_metastore_lock(chosen: dict[str, str]) -> bool:
     return hive and not remote and chosen.get(SHARED_METASTORE[0], "jdbc:derby").startswith("jdbc:derby")
 
 
-def _start(credentials: MvsinkCredentials) -> SparkSession:
+def ended() -> str | None:
+    """A sentence for when Spark's process is no more (killed, out of memory): nothing works after that."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None or process.poll() is None:
+        return None
+    return f"the embedded Spark has ended (exit code {process.returncode}; out of memory?); what it said is in {_log}"
+
+
+def _running_or_started(credentials: MvsinkCredentials) -> tuple[SparkSession, bool]:
+    """The session, and whether it was started just now."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    global _session, _parameters, _before
+    gone = ended()
+    if gone is not None:
+        raise DbtRuntimeError(gone)
+    if _session is not None and not _stopped(_session):
+        return _session, False
     # PySpark prints every analysis error as JSON to stderr, on top of raising it.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
-    if SparkContext._active_spark_context is not None:
-        found = SparkSession.builder.getOrCreate()
-        for key, value in credentials.server_side_parameters.items():
-            if found.conf.isModifiable(key):
-                found.conf.set(key, value)
-        return found
+    _parameters, _before = {}, {}
+    found = SparkContext._active_spark_context is not None
+    _session = SparkSession.builder.getOrCreate() if found else _start(credentials)
+    return _session, not found
+
+
+def _start(credentials: MvsinkCredentials) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
     check_java()
     chosen = settings(credentials)
     home = Path(credentials.home)
@@ -120,26 +157,57 @@ def _start(credentials: MvsinkCredentials) -> SparkSession:
     (home / "log4j2.properties").write_text(
         LOG4J.format(file=home / LOG_FILE, level=os.environ.get("MVSINK_SPARK_LOG_LEVEL", "error").lower())
     )
-    _let_go()  # of a session of this process that was stopped
-    lock = MetastoreLock(home / "metastore.lock") if needs_metastore_lock(chosen) else None
-    if lock is not None:
-        lock.acquire(credentials.metastore_timeout, logger.info)
+    _hold(MetastoreLock(home / "metastore.lock") if needs_metastore_lock(chosen) else None, credentials.metastore_timeout)
     try:
+        if SparkContext._gateway is None:
+            _launch(SparkConf(loadDefaults=False).setAll(list(chosen.items())), home / LOG_FILE)
+        if _lock is not None:
+            _lock.note(_jvm_pid())
         builder = SparkSession.builder
         for key, value in chosen.items():
             builder = builder.config(key, value)
-        with _stderr_to(home / LOG_FILE):
+        with _own_interrupts():
             started = builder.getOrCreate()
     except BaseException:
-        if lock is not None:
-            lock.release()
+        _let_go()
         raise
-    if lock is not None:
-        lock.note(_jvm_pid())
-    global _lock
-    _lock = lock
     atexit.register(_stop, started)
     return started
+
+
+def _launch(conf: SparkConf, log: Path) -> None:
+    """Start the JVM. What it says, from its greeting on, is nobody's output: it goes to the log."""
+    from pyspark import SparkContext, java_gateway
+
+    global _log
+    _log = log
+    with open(log, "ab") as file:
+        launch: Any = java_gateway.launch_gateway
+        SparkContext._ensure_initialized(gateway=launch(conf, {"stdout": file, "stderr": file}))
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """PySpark answers Ctrl-C by calling the JVM from the middle of another call, which ends in neither; ours stays."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _hold(lock: MetastoreLock | None, timeout: float) -> None:
+    """Take the metastore's lock. A session started again keeps the one it has: its JVM still has the metastore open."""
+    global _lock
+    if _lock is not None and lock is not None and lock.path == _lock.path:
+        return
+    _let_go()
+    if lock is not None:
+        lock.acquire(timeout, logger.info)
+    _lock = lock
 
 
 def _let_go() -> None:
@@ -150,22 +218,48 @@ def _let_go() -> None:
         _lock = None
 
 
+def _remember(started: SparkSession, credentials: MvsinkCredentials) -> None:
+    """The session was started with this profile's parameters: without them it would have had our defaults."""
+    global _parameters, _before
+    ours = defaults(credentials)
+    _parameters = dict(credentials.server_side_parameters)
+    _before = {key: ours.get(key) for key in _parameters if started.conf.isModifiable(key)}
+
+
+def _use(found: SparkSession, parameters: Mapping[str, str]) -> None:
+    """Set what this profile says, and undo what another one said."""
+    global _parameters
+    if parameters == _parameters:
+        return
+    for key in [key for key in _before if key not in parameters]:
+        before = _before.pop(key)
+        found.conf.unset(key) if before is None else found.conf.set(key, before)
+    for key, value in parameters.items():
+        if found.conf.isModifiable(key):
+            _before.setdefault(key, found.conf.get(key, None))
+            found.conf.set(key, value)
+    _parameters = dict(parameters)
+
+
 def _stop(started: SparkSession) -> None:
     """At exit: the JVM first, then the lock, so that the next process finds the metastore closed."""
     from pyspark import SparkContext
 
+    process = getattr(SparkContext._gateway, "proc", None)
     try:
         started.stop()
-        gateway = SparkContext._gateway
-        process = getattr(gateway, "proc", None)
-        if gateway is not None and process is not None:
-            gateway.shutdown()
-            process.stdin.close()
-            process.wait(timeout=20)
+        if SparkContext._gateway is not None and process is not None:
+            SparkContext._gateway.shutdown()
     except Exception as error:  # the process is ending; nothing can be done about it but say so
         logger.debug(f"stopping Spark: {error}")
-    finally:
-        _let_go()
+    if process is not None:
+        process.stdin.close()  # which ends it
+        try:
+            process.wait(timeout=STOP_WITHIN)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    _let_go()
 
 
 def _stopped(candidate: SparkSession) -> bool:
@@ -186,17 +280,3 @@ def _driver_memory_mb() -> int:
     except (ValueError, OSError):
         total = 4096
     return max(1024, min(8192, total // 4))
-
-
-@contextmanager
-def _stderr_to(path: Path) -> Iterator[None]:
-    """Processes started in here write their stderr to ``path``: the JVM greets with lines that nobody asked for."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with open(path, "ab") as file:
-        os.dup2(file.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)

@@ -3,63 +3,78 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
+import threading
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.spark.connections import SparkConnectionWrapper
-from dbt_common.utils.encoding import DECIMALS
+from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
-from dbt.adapters.mvsink.session import running, session
+from dbt.adapters.mvsink.session import ended, profile_session, running
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-NUMBERS = (*DECIMALS, int, float)
+DESCRIPTION = "spark.job.description"
+CANCEL_EVERY, CANCEL_FOR = 0.2, 60.0  # seconds
 
 
 class SessionConnection(SparkConnectionWrapper):
-    """One dbt connection: a tag for its Spark jobs, and the last statement's rows. Belongs to one thread."""
+    """One dbt connection: a tag for its Spark jobs, and the last statement's rows. Belongs to one thread; `cancel` to any."""
 
     def __init__(self, credentials: MvsinkCredentials):
-        self.session: SparkSession = session(credentials)
+        self.session: SparkSession = profile_session(credentials)
         self.tag = f"dbt-mvsink-{uuid.uuid4().hex}"
         self._frame: DataFrame | None = None
-        self._rows: list[Any] | None = None
+        self._rows: Iterator[Any] | None = None
+        self._next_job: str | None = None
+        self._job: str | None = None
+        self._busy = threading.Event()
+        self._cancelled = threading.Event()
 
     def cursor(self) -> SessionConnection:
         """Itself, empty."""
+        self._job, self._next_job = self._next_job, None
         self._frame, self._rows = None, None
         return self
 
     def execute(self, sql: str, bindings: Sequence[Any] | None = None) -> None:
-        """Run a statement. A query is only analyzed; `fetchall` runs it."""
+        """Run a statement. A query is only analyzed; fetching runs it."""
         statement = sql.strip().removesuffix(";")
         if bindings:
             statement = statement % tuple(_literal(binding) for binding in bindings)
-        self._tag_this_thread()
-        self._rows = None
-        self._frame = self.session.sql(statement)
+        self._frame, self._rows = None, None
+        with self._statement():
+            self._frame = self.session.sql(statement)
 
     def fetchall(self) -> list[Any]:
-        """All rows of the last statement."""
-        if self._rows is None:
-            self._tag_this_thread()
-            self._rows = [] if self._frame is None else self._frame.collect()
-        return self._rows
+        """The rows of the last statement that were not fetched yet."""
+        if self._frame is None:
+            return []
+        with self._statement():
+            if self._rows is not None:
+                return list(self._rows)
+            self._rows = iter(())
+            return self._frame.collect()
 
     def fetchone(self) -> Any:
         """The next row, or None."""
-        rows = self.fetchall()
-        return rows.pop(0) if rows else None
+        return next(iter(self.fetchmany(1)), None)
 
     def fetchmany(self, size: int) -> list[Any]:
-        """The next ``size`` rows."""
-        if self._rows is None and self._frame is not None:
-            self._tag_this_thread()
-            return list(self._frame.take(size))
-        return self.fetchall()[:size]
+        """The next ``size`` rows; Spark computes no more partitions than they need."""
+        if self._frame is None:
+            return []
+        with self._statement():
+            if self._rows is None:
+                self._rows = self._frame.toLocalIterator()
+            return list(islice(self._rows, size))
 
     @property
     def description(self) -> Sequence[tuple[str, Any, int | None, int | None, int | None, int | None, bool]]:
@@ -70,14 +85,23 @@ class SessionConnection(SparkConnectionWrapper):
         return [(field.name, field.dataType.simpleString(), None, None, None, None, field.nullable) for field in fields]
 
     def describe_job(self, text: str) -> None:
-        """What this thread's next Spark jobs are called."""
-        self.session.sparkContext.setJobDescription(text)
+        """What the next cursor's Spark jobs are called."""
+        self._next_job = text
 
     def cancel(self) -> None:
-        """Stop this connection's Spark jobs, from whichever thread."""
-        found = running()
-        if found is not None:
-            found.sparkContext.cancelJobsWithTag(self.tag)
+        """Stop this connection's statement, from whichever thread; it takes no other one after that."""
+        self._cancelled.set()
+        threading.Thread(target=self._cancel_jobs, name=f"cancel {self.tag}", daemon=True).start()
+
+    def _cancel_jobs(self) -> None:
+        """One statement runs several jobs, and Spark cancels only those that have begun: until the statement has ended."""
+        found, until = running(), time.monotonic() + CANCEL_FOR
+        while found is not None and self._busy.is_set() and time.monotonic() < until:
+            try:
+                found.sparkContext.cancelJobsWithTag(self.tag)
+            except Exception:  # the session has been stopped: its jobs have ended with it
+                return
+            time.sleep(CANCEL_EVERY)
 
     def close(self) -> None:
         self._frame, self._rows = None, None
@@ -85,14 +109,52 @@ class SessionConnection(SparkConnectionWrapper):
     def rollback(self, *_: Any, **__: Any) -> None:
         """Spark has no transactions."""
 
-    def _tag_this_thread(self) -> None:
-        self.session.sparkContext.addJobTag(self.tag)
+    @contextmanager
+    def _statement(self) -> Iterator[None]:
+        """The jobs started in here carry this connection's tag and description; the thread's next ones do not."""
+        context = self.session.sparkContext
+        context.addJobTag(self.tag)
+        if self._job is not None:
+            context.setLocalProperty(DESCRIPTION, self._job)
+        self._busy.set()
+        try:
+            if self._cancelled.is_set():  # after _busy: whoever cancels either sees it or is seen
+                raise DbtRuntimeError("cancelled")
+            yield
+        except KeyboardInterrupt:
+            # This thread's channel to the JVM waits for an answer: cancelling is another thread's work, clearing nobody's.
+            self.cancel()
+            raise
+        except Exception as error:
+            with suppress(Exception):
+                self._leave()
+            gone = ended()
+            if gone is not None:
+                raise DbtRuntimeError(gone) from error
+            raise
+        self._leave()
+
+    def _leave(self) -> None:
+        self._busy.clear()
+        context = self.session.sparkContext
+        context.removeJobTag(self.tag)
+        if self._job is not None:
+            context.setLocalProperty(DESCRIPTION, None)  # type: ignore[arg-type]
 
 
-def _literal(value: Any) -> str | float:
-    if isinstance(value, NUMBERS):
-        return float(value)  # type: ignore[arg-type]
+def _literal(value: Any) -> str:
+    """A SQL literal of the value's own type. Numbers keep every digit, timestamps their microseconds."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, decimal.Decimal)):
+        return f"{value:f}" if isinstance(value, decimal.Decimal) else str(value)
+    if isinstance(value, float):
+        return f"cast('{value!r}' as double)"
     if isinstance(value, dt.datetime):
-        return f"'{value.strftime('%Y-%m-%d %H:%M:%S.%f')[:-3]}'"
+        return f"timestamp '{value.isoformat(sep=' ')}'"
+    if isinstance(value, dt.date):
+        return f"date '{value.isoformat()}'"
     escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

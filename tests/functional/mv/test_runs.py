@@ -3,51 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
-from dbt.tests.util import relation_from_name, run_dbt, run_dbt_and_capture, write_file
+from dbt.tests.util import run_dbt, run_dbt_and_capture
 
-from dbt.adapters.mvsink.shard import ShardClient
-
-SOURCE = "select * from values (1, 'a'), (2, 'b'), (3, 'c') as t(id, name)"
-MV = "{{ config(materialized='self_correcting_mv') }} select id, name from {{ ref('source_rows') }}"
-
-
-class Base:
-    @pytest.fixture(scope="class")
-    def models(self):
-        return {"source_rows.sql": SOURCE, "mv.sql": MV}
-
-    @pytest.fixture(autouse=True)
-    def fresh(self, project):
-        """Each test begins with these files and a rebuilt shard."""
-        write_file(SOURCE, project.project_root, "models", "source_rows.sql")
-        for name, text in type(self).__dict__.get("START", {"mv.sql": MV}).items():
-            write_file(text, project.project_root, "models", name)
-
-    def set_source(self, project, text):
-        write_file(text, project.project_root, "models", "source_rows.sql")
-
-    def set_model(self, project, text):
-        write_file(text, project.project_root, "models", "mv.sql")
-
-    def rows(self, project, name="mv"):
-        return sorted(
-            map(tuple, project.run_sql(f"select * from {relation_from_name(project.adapter, name)}", fetch="all")), key=repr
-        )
-
-    def last(self, project, name="mv"):
-        told = json.loads((Path(project.project_root) / "target" / "run_results.json").read_text())
-        return {r["unique_id"].split(".")[-1]: r["adapter_response"] for r in told["results"]}[name]
-
-    def uri(self, project, name="mv"):
-        found = project.run_sql(f"show tblproperties {project.test_schema}.{name}", fetch="all")
-        return dict(map(tuple, found))["mvsink.shard_uri"]
-
-    def state(self, project):
-        with ShardClient().open_reader(self.uri(project)) as reader:
-            return reader.state()
+from tests.functional.mv.base import MV, SOURCE, Base
 
 
 class TestRuns(Base):
@@ -195,12 +155,8 @@ class TestRuns(Base):
 class TestOwner(Base):
     def test_another_owner_is_refused_unless_it_adopts(self, project):
         run_dbt(["run", "--full-refresh"])
-        with ShardClient().open_reader(self.uri(project)) as reader:
-            from dbt.adapters.mvsink.shard import WriteHandle
-
-            WriteHandle.from_read(reader, "test").set_properties(
-                {"owner": json.dumps({"project": "other", "target": "prod", "unique_id": "model.other.mv"})}
-            )
+        owner = {"project": "other", "target": "prod", "unique_id": "model.other.mv"}
+        self.writer(project).set_properties({"owner": json.dumps(owner, sort_keys=True)})
         results = run_dbt(["run", "--select", "mv"], expect_pass=False)
         assert "model.other.mv of project other, target prod" in results[0].message and "adopt: true" in results[0].message
         self.set_model(project, MV.replace("_mv'", "_mv', adopt=true"))

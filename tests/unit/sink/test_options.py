@@ -6,7 +6,7 @@ import pytest
 
 from dbt.adapters.mvsink.durations import iso, parse_interval, parse_time
 from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
-from dbt.adapters.mvsink.options import ModelOptions
+from dbt.adapters.mvsink.options import ModelOptions, ignored_configs
 from dbt.adapters.mvsink.sink import OnError, OnSchemaChange
 
 
@@ -20,7 +20,6 @@ def test_defaults():
         on_configuration_change="apply",
         read_only=False,
         adopt=False,
-        ignored=(),
     )
 
 
@@ -41,7 +40,19 @@ def test_values():
     assert options.retain_history == 7_200_000
     assert options.assert_not_null == ("id",)
     assert (options.on_error, options.on_schema_change) == (OnError.RECORD, OnSchemaChange.FAIL)
-    assert options.read_only and options.ignored == ("partition_by",)
+    assert options.read_only
+
+
+def test_ignored_configs_are_told_of_maintained_models_only():
+    nodes = [
+        {
+            "name": "a",
+            "config": {"materialized": "self_correcting_mv", "partition_by": ["x"], "unique_key": "x", "file_format": "delta"},
+        },
+        {"name": "b", "config": {"materialized": "table", "partition_by": ["x"]}},
+        {"name": "c", "config": {"materialized": "self_correcting_mv", "buckets": None}},
+    ]
+    assert ignored_configs(nodes) == {"a": ("partition_by", "unique_key")}
 
 
 INVALID = {

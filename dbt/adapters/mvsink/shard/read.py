@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from dbt.adapters.mvsink.shard import machine
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
+from dbt.adapters.mvsink.shard.looking import Looking
 from dbt.adapters.mvsink.shard.state import DataFile, ShardState, check_generation
 from dbt.adapters.mvsink.shard.storage import Storage, StoredFile
 from dbt.adapters.mvsink.shard.updates import (
@@ -34,7 +35,7 @@ LEASE_MS = 15 * 60_000
 POLL = 0.05  # seconds
 
 
-class ReadHandle:
+class ReadHandle(Looking):
     """A reader of one shard. It takes a lease with its first read, and gives it up with `expire`."""
 
     def __init__(self, storage: Storage, opened: ShardState):
@@ -45,11 +46,6 @@ class ReadHandle:
         self.generation = opened.generation
         self._state = opened
         self._renewed = 0
-
-    @property
-    def uri(self) -> str:
-        """Where the shard is."""
-        return self.storage.uri
 
     @property
     def since(self) -> Antichain:

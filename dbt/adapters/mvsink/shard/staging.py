@@ -12,8 +12,9 @@ from typing import Any
 from dbt.adapters.mvsink.shard.batch import Batch, BatchBuilder, BatchState, batch_from, check_files
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain
-from dbt.adapters.mvsink.shard.state import BATCHES, DataFile, ShardState, check_bounds
-from dbt.adapters.mvsink.shard.storage import Storage, fresh_batch_id, is_part, only_parts
+from dbt.adapters.mvsink.shard.looking import Looking
+from dbt.adapters.mvsink.shard.state import BATCHES, ShardState, check_bounds
+from dbt.adapters.mvsink.shard.storage import Storage, fresh_batch_id, only_parts
 from dbt.adapters.mvsink.shard.updates import Updates
 
 
@@ -31,7 +32,7 @@ class StagedDirectory:
         self.storage.delete_directory(self.path)
 
 
-class Staging:
+class Staging(Looking):
     """The half of a write handle that stages."""
 
     def __init__(self, storage: Storage, opened: ShardState):
@@ -42,11 +43,6 @@ class Staging:
         self._batches: weakref.WeakSet[Batch] = weakref.WeakSet()
         self._builders: list[BatchBuilder] = []
         self._expired = False
-
-    @property
-    def uri(self) -> str:
-        """Where the shard is."""
-        return self.storage.uri
 
     def batch(self, updates: Updates, lower: Antichain, upper: Antichain) -> Batch:
         """Stage ``updates`` as a batch ``[lower, upper)``."""
@@ -105,14 +101,6 @@ class Staging:
         """Have `expire` delete ``batch`` if nobody consumed it."""
         self._batches.add(batch)
         return batch
-
-    def files_in(self, batch_id: str) -> int:
-        """How many data files the batch's directory holds, live or not."""
-        return sum(is_part(file.path) for file in self.storage.list_files(f"{BATCHES}/{batch_id}"))
-
-    def column_names(self, file: DataFile) -> Sequence[str]:
-        """The columns that a live file physically has."""
-        return self.storage.column_names(file)
 
     def expire(self) -> None:
         """Give up the handle, and delete what it staged and nobody consumed. Harmless the second time."""

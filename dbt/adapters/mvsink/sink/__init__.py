@@ -36,7 +36,7 @@ from dbt.adapters.mvsink.sink.errors import (
     UnknownColumn,
     UnsupportedType,
 )
-from dbt.adapters.mvsink.sink.layout import Layout, layout
+from dbt.adapters.mvsink.sink.layout import Layout, layout, row_count
 from dbt.adapters.mvsink.sink.mint import Description, Mint
 from dbt.adapters.mvsink.sink.request import Kind, OnError, OnSchemaChange, Outcome, SinkRequest
 from dbt.adapters.mvsink.sink.types import Column, arrow_schema, parse_type, shard_columns
@@ -70,6 +70,7 @@ __all__ = [
     "layout",
     "not_null",
     "parse_type",
+    "row_count",
     "shard_columns",
     "view_query",
 ]

@@ -28,7 +28,7 @@ from dbt.adapters.mvsink.sink.layout import Layout, layout
 from dbt.adapters.mvsink.sink.mint import Description, Mint
 from dbt.adapters.mvsink.sink.request import Kind, OnError, OnSchemaChange, Outcome, SinkRequest
 from dbt.adapters.mvsink.sink.rewrite import compact, fold_foreign_files
-from dbt.adapters.mvsink.sink.timing import Stopwatch
+from dbt.adapters.mvsink.sink.timing import Stopwatch, span
 from dbt.adapters.mvsink.sink.types import Column, arrow_schema, shard_columns
 from dbt.adapters.mvsink.sink.write import Counts, Write, Written
 
@@ -54,6 +54,10 @@ class Driver:
 
     def run(self) -> Outcome:
         """Bring the shard to ``time + 1``, or in read-only mode tell what that would write."""
+        with span("run", model=self.request.model):
+            return self._run()
+
+    def _run(self) -> Outcome:
         frontier = Antichain.of(self.request.time).step_forward()
         mint = Mint(self.request.model, as_of=self.request.time, read_only=self.request.read_only)
         mint.observe_desired(frontier)
@@ -153,10 +157,17 @@ class Driver:
         upper = state.upper.as_option() or 0
         if upper > self.request.clock + AHEAD_OF_CLOCK:
             self.warnings.append(
-                f"the shard's upper {upper} is ahead of the clock ({self.request.clock}): a run had a wrong clock or a "
-                "mistyped run_time; nothing is written until then. The way out: --full-refresh"
+                f"the shard's upper {upper} is ahead of the clock ({self.request.clock}): {self._who_wrote(state.upper)} had a wrong "
+                "clock or a mistyped run_time; nothing is written until then. The way out: --full-refresh"
             )
         return replace(self._idle(state), up_to_date=True)
+
+    def _who_wrote(self, upper: Antichain) -> str:
+        """The run that moved the upper there, in words, as far as the log still tells."""
+        for commit in reversed(self.handle.history()):
+            if commit.upper == upper:
+                return f"run {commit.note.invocation_id or commit.writer_id} on {commit.host} (version {commit.version})"
+        return "a run that the log no longer tells"
 
     def since(self, state: ShardState) -> Antichain:
         """Where since goes with this run: it trails by ``retain_history``, never passes the write time, never goes back."""

@@ -179,6 +179,13 @@ def layout(state: ShardState, root: str, files_in: Callable[[str], int], columns
     )
 
 
+def row_count(shard: Layout) -> str:
+    """A query for how many rows the collection has at the newest time: one narrow column is read."""
+    if shard.empty:
+        return "select 0L"
+    return f"select coalesce(sum({DIFF}), 0L) from (\n{shard.updates(DIFF, f'{ERROR} is null')}\n)"
+
+
 def escape_glob(path: str) -> str:
     """A path that Hadoop's glob reads as itself."""
     return "".join("\\" + character if character in "{}[]*?\\" else character for character in path)

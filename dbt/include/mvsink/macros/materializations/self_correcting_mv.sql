@@ -10,6 +10,7 @@
   {%- set invocation = mvsink_invocation() -%}
   {%- set run = adapter.mv_prepare(model, target_relation, existing, query, invocation) -%}
   {%- set writes = not run.read_only -%}
+  {%- do adapter.mv_warn_of_ignored(invocation_id, graph.nodes, selected_resources) -%}
 
   {%- if writes -%}
     {{ mvsink_run_hooks(pre_hooks) }}
@@ -67,7 +68,24 @@
     'read_only': var('mvsink_read_only', false) or target.get('read_only', false) or false,
     'full_refresh': should_full_refresh(),
     'empty': flags.EMPTY,
+    'references': mvsink_references(),
   }) }}
+{% endmacro %}
+
+
+{# How this model's query names the relations it reads, and what they are: also where a reference is deferred. #}
+{% macro mvsink_references() %}
+  {%- set found = {} -%}
+  {%- for unique_id in model.depends_on.nodes -%}
+    {%- set node = graph.nodes.get(unique_id) or graph.sources.get(unique_id) -%}
+    {%- if node is not none and node.relation_name -%}
+      {%- do found.update({node.relation_name: unique_id}) -%}
+    {%- endif -%}
+    {%- if node is not none and node.defer_relation and node.defer_relation.relation_name -%}
+      {%- do found.update({node.defer_relation.relation_name: unique_id}) -%}
+    {%- endif -%}
+  {%- endfor -%}
+  {{ return(found) }}
 {% endmacro %}
 
 

@@ -9,11 +9,7 @@
 
 {# A schema goes with its shards: each is marked dropped, as if its view had been dropped by itself. #}
 {% macro mvsink__drop_schema(relation) -%}
-  {%- if adapter.check_schema_exists(relation.database, relation.schema) -%}
-    {%- for found in adapter.list_relations(relation.database, relation.schema) if found.is_view -%}
-      {%- do adapter.mv_mark_dropped(found) -%}
-    {%- endfor -%}
-  {%- endif -%}
+  {%- do adapter.mv_mark_schema_dropped(relation) -%}
   {%- call statement('drop_schema') -%}
     drop schema if exists {{ relation.without_identifier() }} cascade
   {%- endcall -%}

@@ -1,0 +1,80 @@
+"""What `dbt docs` shows of a published shard beyond its columns: rows, bytes, since, upper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, cast
+
+from dbt.adapters.base.meta import AdapterMeta
+from dbt.adapters.base.relation import BaseRelation
+from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.spark.impl import SparkAdapter
+
+from dbt.adapters.mvsink.durations import iso
+from dbt.adapters.mvsink.engine import AdapterEngine
+from dbt.adapters.mvsink.maintained import LOWER_ERRORS
+from dbt.adapters.mvsink.publish import read_published
+from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardState
+from dbt.adapters.mvsink.sink import layout, row_count
+
+if TYPE_CHECKING:
+    from dbt.adapters.mvsink.impl import MvsinkAdapter
+
+logger = AdapterLogger("mvsink")
+DESCRIPTIONS = {
+    "rows": "Rows at the newest time",
+    "bytes": "Size of the live files",
+    "since": "Earliest time that can be read",
+    "upper": "Contents are final before this time",
+}
+
+
+class CatalogAdapter(SparkAdapter, metaclass=AdapterMeta):
+    """Mixed into the adapter."""
+
+    def _get_columns_for_catalog(self, relation: BaseRelation) -> Iterable[dict[str, Any]]:
+        statistics = self._shard_statistics(relation)
+        for column in super()._get_columns_for_catalog(relation):
+            column.update(statistics)
+            yield column
+
+    def _shard_statistics(self, relation: BaseRelation) -> dict[str, Any]:
+        """As dbt's catalog wants them; none for what is no shard. Docs never fail because of a shard."""
+        if not relation.is_view:
+            return {}
+        engine = AdapterEngine(cast("MvsinkAdapter", self), f"{relation.schema}.{relation.identifier}")
+        published = read_published(engine, str(relation))
+        if published is None:
+            return {}
+        options = self.config.credentials.storage_options
+        try:
+            with ShardClient(dict(options) if options else None).open_reader(published.uri) as reader:
+                state = reader.state()
+                parts = layout(state, published.uri, reader.files_in, reader.column_names)
+            [[rows]] = engine.query(row_count(parts), "count")
+        except LOWER_ERRORS as error:
+            logger.warning(f"{relation}: no statistics of its shard {published.uri}: {error}")
+            return {}
+        return statistics(state, int(str(rows)))
+
+
+def statistics(state: ShardState, rows: int) -> dict[str, Any]:
+    """dbt's flat names for the statistics of one version."""
+    values = {
+        "rows": rows,
+        "bytes": sum(file.size for file in state.files),
+        "since": _time(state.since),
+        "upper": _time(state.upper),
+    }
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        found[f"stats:{name}:label"] = name
+        found[f"stats:{name}:value"] = value
+        found[f"stats:{name}:description"] = DESCRIPTIONS[name]
+        found[f"stats:{name}:include"] = True
+    return found
+
+
+def _time(frontier: Antichain) -> str:
+    time = frontier.as_option()
+    return "final" if time is None else iso(time)

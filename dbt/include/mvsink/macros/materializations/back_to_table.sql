@@ -1,0 +1,36 @@
+{#
+  A model that was a shard and becomes a table: the table is built beside the view, which stays readable until it is complete.
+  Everything else is dbt-spark's.
+#}
+{% materialization table, adapter='mvsink', supported_languages=['sql', 'python'] %}
+  {{ return(mvsink_beside_or('materialization_table_spark')) }}
+{% endmaterialization %}
+
+
+{% materialization incremental, adapter='mvsink', supported_languages=['sql', 'python'] %}
+  {{ return(mvsink_beside_or('materialization_incremental_spark')) }}
+{% endmaterialization %}
+
+
+{% macro mvsink_beside_or(spark_materialization) %}
+  {%- set existing = load_cached_relation(this) -%}
+  {%- if existing is none or model['language'] != 'sql' or not adapter.mv_is_shard(existing) -%}
+    {{ return(context[spark_materialization]()) }}
+  {%- endif -%}
+  {%- set target_relation = this.incorporate(type='table') -%}
+  {%- set beside = make_intermediate_relation(target_relation) -%}
+
+  {{ run_hooks(pre_hooks) }}
+  {%- do drop_relation_if_exists(load_cached_relation(beside)) -%}
+  {%- call statement('main') -%}
+    {{ create_table_as(False, beside, compiled_code) }}
+  {%- endcall -%}
+  {%- do adapter.drop_relation(existing) -%}
+  {%- do adapter.rename_relation(beside, target_relation) -%}
+
+  {%- do apply_grants(target_relation, config.get('grants'), should_revoke(existing, full_refresh_mode=True)) -%}
+  {%- do persist_docs(target_relation, model) -%}
+  {%- do persist_constraints(target_relation, model) -%}
+  {{ run_hooks(post_hooks) }}
+  {{ return({'relations': [target_relation]}) }}
+{% endmacro %}
