@@ -189,10 +189,10 @@ def _launch(conf: SparkConf, log: Path) -> None:
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
     """PySpark answers Ctrl-C by calling the JVM from the middle of another call, which ends in neither; ours stays."""
-    if threading.current_thread() is not threading.main_thread():
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is None:
         yield
         return
-    before = signal.getsignal(signal.SIGINT)
     try:
         yield
     finally:

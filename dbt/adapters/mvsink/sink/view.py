@@ -77,24 +77,23 @@ def _net(layout: Layout, having: str) -> str:
 
 
 def _mixed(layout: Layout) -> str:
-    """Rows without a hash are there: consolidate by whole rows whatever shares a hash with the tail."""
+    """Rows without a hash are there: consolidate by whole rows whatever shares a hash with the tail.
+
+    Each list of columns is written as few times as can be: the text of a view is limited.
+    """
     items = sql.columns(layout.names)
-    tail_items = f"{items}, {DIFF}, coalesce({HASH}, {layout.hash_of()}) _mv_h"
+    tail_items = f"{items}, coalesce({HASH}, {layout.hash_of()}) _mv_h, {DIFF}"
     tail = sql.union_all(layout.parts((*layout.recent, *layout.unhashed), tail_items, f"{ERROR} is null"))
     if layout.base is None:
-        return _repeat(layout, net(layout.columns, [], f"select {items}, {DIFF} from (\n{tail}\n)", "> 0"), DIFF)
-    hashes = f"(select distinct _mv_h from (\n{tail}\n)) t"
-    scan = layout.select([layout.base], "*", f"{ERROR} is null" if layout.base.may_hold_errors else "")
-    untouched = (
-        f"select /*+ BROADCAST(t) */ {sql.columns(layout.names, 'b')}, b.{DIFF} from (\n{scan}\n) b "
-        f"left anti join {hashes} on b.{HASH} = t._mv_h"
+        return _repeat(layout, net(layout.columns, ["_mv_h"], tail, "> 0"), DIFF)
+    base = layout.select(
+        [layout.base], f"{items}, {HASH} _mv_h, {DIFF}", f"{ERROR} is null" if layout.base.may_hold_errors else ""
     )
-    touched = (
-        f"select /*+ BROADCAST(t) */ {sql.columns(layout.names, 'b')}, b.{DIFF} from (\n{scan}\n) b "
-        f"left semi join {hashes} on b.{HASH} = t._mv_h"
-    )
-    together = sql.union_all([touched, f"select {items}, {DIFF} from (\n{tail}\n)"])
-    return sql.union_all([_repeat(layout, untouched, DIFF), _repeat(layout, net(layout.columns, [], together, "> 0"), DIFF)])
+    hashes = "select /*+ BROADCAST(h) */ b.* from b left {} join h on b._mv_h = h._mv_h"
+    touched = sql.union_all([hashes.format("semi"), "select * from t"])
+    rows = sql.union_all([hashes.format("anti"), f"select * from (\n{net(layout.columns, ['_mv_h'], touched, '> 0')}\n)"])
+    parts = f"with b as (\n{base}\n), t as (\n{tail}\n), h as (select distinct _mv_h from t)"
+    return f"{parts}\n{_repeat(layout, rows, DIFF)}"
 
 
 def _repeat(layout: Layout, query: str, count: str) -> str:

@@ -1,0 +1,157 @@
+"""What a profile may say, what it means, and what is shown of it. No Spark, no disk."""
+
+from __future__ import annotations
+
+import os
+from multiprocessing import get_context
+from types import SimpleNamespace
+
+import pytest
+from dbt_common.dataclass_schema import ValidationError
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.mvsink.connections import MvsinkConnectionManager
+from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.session import defaults, needs_metastore_lock, settings
+
+ANSI = "spark.sql.ansi.enabled"
+CATALOG = "spark.sql.catalogImplementation"
+URIS = "spark.hadoop.hive.metastore.uris"
+JDBC = "spark.hadoop.javax.jdo.option.ConnectionURL"
+
+
+def profile(**given):
+    """As dbt reads a profile: checked, then made."""
+    data = MvsinkCredentials.translate_aliases({"schema": "s", **given})
+    MvsinkCredentials.validate(data)
+    return MvsinkCredentials.from_dict(data)
+
+
+def test_type_and_schema_are_enough():
+    made = profile()
+    assert (made.type, made.method, made.schema, made.host, made.read_only) == ("mvsink", "session", "s", None, False)
+    assert made.server_side_parameters == {}
+    assert made.metastore_timeout == 300
+
+
+@pytest.mark.parametrize(
+    ("given", "got", "expected"),
+    [
+        ({"read_only": "yes"}, "read_only\n  Got: 'yes'", "true or false"),
+        ({"read_only": 1}, "read_only\n  Got: 1", "true or false"),
+        ({"read_only": None}, "read_only\n  Got: None", "true or false"),
+        ({"metastore_timeout": -1}, "metastore_timeout\n  Got: -1", "seconds, 0 or more"),
+        ({"metastore_timeout": "soon"}, "metastore_timeout\n  Got: 'soon'", "seconds, 0 or more"),
+        ({"metastore_timeout": True}, "metastore_timeout\n  Got: True", "seconds, 0 or more"),
+        ({"metastore_timeout": float("nan")}, "metastore_timeout\n  Got: nan", "seconds, 0 or more"),
+        ({"method": "embedded"}, "method\n  Got: 'embedded'", "one of thrift, http, odbc, session"),
+        ({"shard_root": 5}, "shard_root\n  Got: 5", "a path or a URI"),
+        ({"method": "http", "host": "h"}, "method http needs `shard_root`", "both reach"),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_was_given_and_what_is_expected(monkeypatch, given, got, expected):
+    monkeypatch.setattr("dbt.adapters.spark.connections.ThriftState", object())  # as if PyHive were installed
+    monkeypatch.setattr("dbt.adapters.spark.connections.THttpClient", object())
+    monkeypatch.setattr("dbt.adapters.spark.connections.hive", object())
+    with pytest.raises(DbtRuntimeError) as raised:
+        profile(**given)
+    assert got in raised.value.msg and expected in raised.value.msg
+
+
+def test_what_is_no_scalar_is_no_server_side_parameter():
+    with pytest.raises(ValidationError, match="is not of type 'string'"):
+        profile(server_side_parameters={"x": ["a", "b"]})
+
+
+@pytest.mark.parametrize("timeout", [0, 0.5, 3600])
+def test_a_timeout_is_any_number_of_seconds(timeout):
+    assert profile(metastore_timeout=timeout).metastore_timeout == timeout
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [({}, {}), ({ANSI: False}, {ANSI: "false"}), ({ANSI: "TRUE", "x": 1}, {ANSI: "true", "x": "1"})],
+)
+def test_ansi_is_spark_s_default_unless_the_profile_says(given, kept):
+    assert profile(server_side_parameters=given).server_side_parameters == kept
+
+
+@pytest.mark.parametrize(
+    ("shard_root", "shards"),
+    [
+        (None, "/project/.mvsink/shards"),
+        ("shards", "/project/shards"),
+        ("./a/../b", "/project/b"),
+        ("~/shards", "/home/me/shards"),
+        ("/data/shards", "/data/shards"),
+        ("s3://bucket/shards", "s3://bucket/shards"),
+        ("file:///data/shards", "file:///data/shards"),
+        ("abfss://c@a.dfs.core.windows.net/x", "abfss://c@a.dfs.core.windows.net/x"),
+    ],
+)
+def test_shard_root_is_taken_from_the_project(monkeypatch, shard_root, shards):
+    monkeypatch.setenv("HOME", "/home/me")
+    made = profile(shard_root=shard_root)
+    made.belong_to("/project")
+    assert made.shards == shards
+    assert made.home == "/project/.mvsink"
+
+
+def manager(made, **config):
+    MvsinkConnectionManager(SimpleNamespace(credentials=made, **config), get_context("spawn"))
+    return made
+
+
+def test_the_project_is_what_dbt_s_configuration_says_then_its_flags_then_the_working_directory(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    flags = SimpleNamespace(PROJECT_DIR=None)
+    monkeypatch.setattr("dbt.flags.get_flags", lambda: flags)
+    here = os.getcwd()
+    assert profile().home == f"{here}/.mvsink"
+    assert manager(profile()).home == f"{here}/.mvsink"
+    flags.PROJECT_DIR = "below"  # `dbt debug`: a profile and no project
+    assert manager(profile()).home == f"{here}/below/.mvsink"
+    assert manager(profile(), project_root="/project").home == "/project/.mvsink"
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({}, {"method": "session", "schema": "s", "shard_root": None, "read_only": False}),
+        (
+            {"host": "h", "shard_root": "/r", "read_only": True},
+            {"method": "session", "host": "h", "schema": "s", "shard_root": "/r", "read_only": True},
+        ),
+    ],
+)
+def test_what_is_shown_holds_no_secret(given, shown):
+    made = profile(storage_options={"AWS_SECRET_ACCESS_KEY": "hunter2"}, token="hunter2", password="hunter2", **given)
+    assert dict(made.connection_info()) == shown
+    assert made._connection_keys() == tuple(shown)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "locked"),
+    [
+        ({}, True),
+        ({CATALOG: "in-memory"}, False),
+        ({URIS: "thrift://h:9083"}, False),
+        ({"spark.hive.metastore.uris": "thrift://h:9083"}, False),
+        ({JDBC: "jdbc:postgresql://h/metastore"}, False),
+        ({JDBC: "jdbc:derby:;databaseName=/elsewhere;create=true"}, True),
+    ],
+)
+def test_only_a_derby_metastore_is_locked_and_only_ours_is_placed(parameters, locked):
+    made = profile(server_side_parameters=parameters)
+    made.belong_to("/my project")
+    chosen = settings(made)
+    assert needs_metastore_lock(chosen) == locked
+    assert (chosen.get(JDBC) == "jdbc:derby:;databaseName=/my project/.mvsink/metastore;create=true") == (
+        not {URIS, JDBC, "spark.hive.metastore.uris"} & set(parameters)
+    )
+
+
+def test_the_profile_s_parameters_are_over_our_defaults():
+    made = profile(server_side_parameters={"spark.master": "local[3]", "spark.x": 1})
+    assert settings(made) == {**defaults(made), "spark.master": "local[3]", "spark.x": "1"}
+    assert defaults(made)["spark.master"] == "local[*]" and defaults(made)["spark.ui.enabled"] == "false"

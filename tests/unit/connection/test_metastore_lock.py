@@ -1,0 +1,176 @@
+"""Who holds the embedded metastore, who waits, and when it is free. `flock` tells two holders in one process apart as well."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.mvsink import metastore_lock
+from dbt.adapters.mvsink.metastore_lock import MetastoreLock, notice_interrupts
+
+HERE = socket.gethostname()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "home" / "metastore.lock"
+
+
+@pytest.fixture
+def held(path):
+    lock = MetastoreLock(path)
+    lock.acquire(0, pytest.fail)
+    yield lock
+    lock.release()
+
+
+@pytest.fixture(autouse=True)
+def interrupts():
+    """Each test begins without one and leaves Ctrl-C as it found it."""
+    before = signal.getsignal(signal.SIGINT)
+    metastore_lock._interrupted.clear()
+    yield
+    metastore_lock._interrupted.clear()
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_free_lock_is_taken_without_a_word_and_says_who_has_it(held, path):
+    assert held.holder().startswith(f"process {os.getpid()} on {HERE} (")
+    assert json.loads(path.read_text())["jvm"] is None
+
+
+def test_a_second_one_gives_up_naming_the_holder_and_the_alternatives(held, path):
+    said = []
+    with pytest.raises(DbtRuntimeError) as raised:
+        MetastoreLock(path).acquire(0.3, said.append)
+    assert said == [f"waiting for the embedded metastore, in use by {held.holder()}"]
+    for part in (held.holder(), str(path.parent), "`metastore_timeout`", URIS, JDBC):
+        assert part in str(raised.value)
+    assert held.holder().startswith(f"process {os.getpid()}")  # the file is the holder's still
+
+
+URIS, JDBC = "spark.hadoop.hive.metastore.uris", "spark.hadoop.javax.jdo.option.ConnectionURL"
+
+
+def test_a_timeout_of_zero_does_not_wait(held, path):
+    said = []
+    with pytest.raises(DbtRuntimeError, match="after 0 s"):
+        MetastoreLock(path).acquire(0, said.append)
+    assert said == []
+
+
+def test_a_second_one_gets_it_when_the_first_lets_go(held, path):
+    waiting, second = threading.Event(), MetastoreLock(path)
+    worker = threading.Thread(target=second.acquire, args=(60, lambda _: waiting.set()))
+    worker.start()
+    assert waiting.wait(60)
+    held.release()
+    worker.join(60)
+    assert second._file is not None
+    second.release()
+
+
+def test_releasing_what_is_not_held_is_harmless(path):
+    lock = MetastoreLock(path)
+    lock.release()
+    lock.acquire(0, pytest.fail)
+    lock.release()
+    lock.release()
+    MetastoreLock(path).acquire(0, pytest.fail)
+
+
+def other_java(seconds=60):
+    """A living process whose command line is a Java's."""
+    return subprocess.Popen(["java", str(seconds)], executable="/bin/sleep")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "",
+        "not json",
+        "[1]",
+        json.dumps({"pid": 1, "host": HERE, "command": "dbt run", "jvm": None}),
+        json.dumps({"pid": 1, "host": HERE, "command": "dbt run", "jvm": 2**22 - 1}),  # no such process
+        json.dumps({"pid": 1, "host": HERE, "command": "dbt run", "jvm": os.getpid()}),  # its number is somebody else's now
+    ],
+    ids=["empty", "not json", "no mapping", "no jvm", "a dead jvm", "a reused number"],
+)
+def test_what_a_dead_holder_left_does_not_block(path, told):
+    path.parent.mkdir()
+    path.write_text(told)
+    lock = MetastoreLock(path)
+    lock.acquire(0, pytest.fail)
+    assert lock.holder().startswith(f"process {os.getpid()}")
+    lock.release()
+
+
+def test_another_machine_s_java_is_not_looked_for_here(path):
+    java = other_java()
+    try:
+        path.parent.mkdir()
+        path.write_text(json.dumps({"pid": 1, "host": "elsewhere", "command": "dbt run", "jvm": java.pid}))
+        MetastoreLock(path).acquire(0, pytest.fail)
+    finally:
+        java.kill()
+        java.wait()
+
+
+def test_a_killed_holder_s_java_keeps_it_until_it_is_gone(path):
+    java = other_java()
+    try:
+        holder = f"""
+import os, signal, pathlib
+from dbt.adapters.mvsink.metastore_lock import MetastoreLock
+lock = MetastoreLock(pathlib.Path({str(path)!r}))
+lock.acquire(0, print)
+lock.note({java.pid})
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+        killed = subprocess.run([sys.executable, "-c", holder], timeout=60, check=False)
+        assert killed.returncode == -signal.SIGKILL
+        with pytest.raises(DbtRuntimeError, match="in use by process"):
+            MetastoreLock(path).acquire(0, pytest.fail)
+    finally:
+        java.kill()
+        java.wait()
+    MetastoreLock(path).acquire(0, pytest.fail)
+
+
+def test_ctrl_c_ends_a_wait_in_another_thread(held, path):
+    """Python interrupts the main thread only, and dbt's main thread then waits for the one that waits for the lock."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    notice_interrupts()
+    notice_interrupts()  # once is enough
+    waiting, told = threading.Event(), []
+
+    def wait_for_it():
+        try:
+            MetastoreLock(path).acquire(300, lambda _: waiting.set())
+        except DbtRuntimeError as error:
+            told.append(str(error))
+
+    worker = threading.Thread(target=wait_for_it)
+    worker.start()
+    assert waiting.wait(60)
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)
+    worker.join(60)
+    assert not worker.is_alive()
+    assert len(told) == 1 and "interrupted while waiting" in told[0] and held.holder() in told[0]
+
+
+def test_an_interrupt_of_an_earlier_invocation_is_forgotten(path):
+    metastore_lock._interrupted.set()
+    notice_interrupts()
+    assert not metastore_lock._interrupted.is_set()

@@ -1,0 +1,34 @@
+"""Another reader sees the same contents: DuckDB over deltalake's dataset, by the statement that README.md gives."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import duckdb
+from deltalake import DeltaTable
+
+from dbt.adapters.mvsink.shard import ShardClient, compact_with_pyarrow
+from dbt.adapters.mvsink.shard.state import CompactionPlan
+from tests.support.shards import SCHEMA, at, updates
+
+README = Path(__file__).resolve().parents[3] / "README.md"
+
+
+def contents(uri):
+    """By row, how often it comes."""
+    statement = re.search(r"```sql\n(select .*?)\n```", README.read_text(), re.DOTALL)[1]
+    shard = DeltaTable(uri).to_pyarrow_dataset()
+    assert shard is not None  # DuckDB finds it by its name
+    return dict(duckdb.sql(statement.replace("carrier, origin, dest", "x")).fetchall())
+
+
+def test_duckdb_sees_the_collection(tmp_path):
+    uri = str(tmp_path / "s")
+    with ShardClient().open_writer(uri, SCHEMA) as handle:
+        handle.compare_and_append(updates(("a", 1, 3), ("b", 1, 1)), at(0), at(2))
+        handle.compare_and_append(updates(("a", 2, -1), ("b", 2, -1), ("c", 2, 1)), at(2), at(3))
+        assert contents(uri) == {"a": 2, "c": 1}
+        handle.downgrade_since(at(2))
+        compact_with_pyarrow(handle, CompactionPlan(handle.state().files, at(2)))
+        assert contents(uri) == {"a": 2, "c": 1}

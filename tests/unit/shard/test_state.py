@@ -1,0 +1,142 @@
+"""Decisions about a shard's state: pure, so a table each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from dbt.adapters.mvsink.shard import DataFile, FilesChanged, InvalidUsage, ShardState, UpperMismatch, compaction_due
+from dbt.adapters.mvsink.shard.state import (
+    Change,
+    advance_since,
+    apply,
+    compaction,
+    compare_and_append,
+    hold,
+    release,
+    replace_generation,
+)
+from tests.support.shards import SCHEMA, at
+
+
+def file(batch, rows=100, time=1, latest=None):
+    return DataFile(f"batches/{batch}/part-0.parquet", 1, rows, time, time if latest is None else latest, 1, 1, 0, rows)
+
+
+def state(*files, upper=10, since=0, **more):
+    return ShardState(3, UUID(int=1), SCHEMA, 0, since=at(since), upper=at(upper), files=tuple(files), **more)
+
+
+def many(n, rows=100, time=1):
+    return [file(f"r{i:02}", rows, time) for i in range(n)]
+
+
+BASE = file("base", rows=100_000)
+COMPACTION = {
+    "nothing": ([], 9, None),
+    "one batch": ([BASE], 9, None),
+    "little settled": ([BASE, *many(3)], 9, None),
+    "a tenth, settled, and no more": ([BASE, file("r", 10_000)], 9, None),
+    "over a tenth, settled": ([BASE, file("r", 10_001)], 9, "all"),
+    "over a tenth, but newer than since": ([BASE, file("r", 10_001, time=5)], 4, None),
+    "15 recent batches": ([BASE, *many(15)], 9, None),
+    "16 recent batches": ([BASE, *many(16)], 9, "all"),
+    "16 recent batches, all newer than since": ([BASE, *many(16, time=5)], 4, "recent"),
+    "a foreign file": ([BASE, file("r", 99_999), DataFile("part-foreign.parquet", 1, 5)], 9, None),
+    "a batch that straddles since is not settled": ([BASE, file("r", 50_000, time=1, latest=8)], 4, None),
+}
+
+
+@pytest.mark.parametrize(("files", "since", "expected"), COMPACTION.values(), ids=COMPACTION)
+def test_when_compaction_is_due(files, since, expected):
+    plan = compaction_due(state(*files, since=since))
+    wanted = {None: None, "all": {f.path for f in files}, "recent": {f.path for f in files if f is not BASE}}[expected]
+    assert (None if plan is None else {f.path for f in plan.files}) == wanted
+    assert plan is None or plan.since == at(since)
+
+
+def test_write_amplification_is_constant():
+    """A shard that grows by 1 % a run: every row is rewritten a bounded number of times."""
+    rows, rewritten = 100_000, 0
+    files = [file("b", rows)]
+    for run in range(400):
+        added = max(1, rows // 100)
+        rows += added
+        files.append(file(f"r{run}", added))
+        if compaction_due(state(*files, since=9)):
+            rewritten += rows
+            files = [file(f"c{run}", rows)]
+    assert rewritten < 12 * rows
+
+
+SINCE = {
+    "forward": (2, 9, {}, 5, 5),
+    "never back": (4, 9, {}, 2, 4),
+    "never past the upper": (4, 9, {}, 20, 9),
+    "never past a hold": (1, 9, {"a": 3, "b": 6}, 8, 3),
+    "a hold behind since changes nothing": (5, 9, {"a": 3}, 8, 5),
+}
+
+
+@pytest.mark.parametrize(("since", "upper", "holds", "wanted", "expected"), SINCE.values(), ids=SINCE)
+def test_where_since_may_go(since, upper, holds, wanted, expected):
+    assert advance_since(state(upper=upper, since=since, holds=holds), at(wanted)) == at(expected)
+
+
+def test_compare_and_append():
+    before = state(BASE)
+    change = compare_and_append(before, at(10), at(12), [file("new")], since=at(11), inputs={"i": 4})
+    after = apply(before, change)
+    assert (after.upper, after.since, len(after.files), after.version) == (at(12), at(11), 2, 4)
+    assert compare_and_append(before, at(10), at(12), []).kind == "advance"
+    with pytest.raises(UpperMismatch):
+        compare_and_append(before, at(9), at(12), [])
+    with pytest.raises(InvalidUsage, match="appended before"):
+        compare_and_append(before, at(10), at(12), [BASE])
+    with pytest.raises(FilesChanged):
+        compare_and_append(before, at(10), at(12), [], removes=[file("gone")])
+
+
+def test_compaction_wants_its_files_live_and_changes_no_data():
+    before = state(BASE, file("r"))
+    change = compaction(before, [file("c")], before.files)
+    assert not change.data_change and [f.batch_id for f in apply(before, change).files] == ["c"]
+    with pytest.raises(FilesChanged, match="batches/x"):
+        compaction(before, [], [file("x")])
+
+
+def test_a_new_generation_is_of_one_version():
+    before = state(BASE, upper=10, generation=2, dropped=5)
+    after = apply(before, replace_generation(before, [file("n")], SCHEMA, at(4), at(3), 3))
+    assert (after.upper, after.since, after.generation, after.dropped, len(after.files)) == (at(4), at(3), 3, None, 1)
+    with pytest.raises(FilesChanged, match="version 3, expected 2"):
+        replace_generation(before, [], SCHEMA, at(4), at(3), 2)
+
+
+def test_holds():
+    before = state(since=4)
+    held = apply(before, hold(before, "t", 6))
+    assert dict(held.holds) == {"t": 6} and dict(apply(held, release("t")).holds) == {}
+    with pytest.raises(InvalidUsage, match="cannot hold history from 3 for t"):
+        hold(before, "t", 3)
+
+
+TRUSTED = {
+    "ours": (file("b"), True),
+    "a foreign place": (replace(file("b"), path="part.parquet"), False),
+    "a deletion vector": (replace(file("b"), deletion_vector=True), False),
+    "a row without a hash": (replace(file("b"), hashes=99), False),
+    "nobody knows": (replace(file("b"), hashes=None), False),
+}
+
+
+@pytest.mark.parametrize(("given", "expected"), TRUSTED.values(), ids=TRUSTED)
+def test_which_hashes_are_believed(given, expected):
+    assert given.trusted is expected
+
+
+def test_a_change_says_nothing_of_what_it_leaves():
+    before = state(BASE)
+    assert replace(apply(before, Change(kind="advance")), version=3) == before

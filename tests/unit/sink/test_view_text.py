@@ -1,0 +1,93 @@
+"""The published view's text: short, whatever the number of files, and naming directories only."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from uuid import UUID
+
+import pyarrow as pa
+import pytest
+
+from dbt.adapters.mvsink import grants
+from dbt.adapters.mvsink.publish import Docs, view_statement
+from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
+from dbt.adapters.mvsink.sink import EngineError
+
+COLUMNS = 40
+SCHEMA = pa.schema([(f"a_column_with_quite_a_long_name_{i}", pa.string()) for i in range(COLUMNS)])
+LIMIT = 16_000  # characters; the embedded metastore refuses 32,700
+
+
+def shard(batches, files, *, hashed=True, diff=-1, errors=0):
+    def part(batch, n):
+        base = batch == 0
+        path = f"batches/{batch:032x}/part-{n:05}.parquet"
+        least = 1 if base else diff
+        return DataFile(path, 1, 1000 if base else 10, 5, 5, least, 1, errors, (1000 if base else 10) if hashed or base else 3)
+
+    listed = [part(b, n) for b in range(batches) for n in range(files // batches + 1)]
+    return ShardState(7, UUID(int=1), SCHEMA, 2**61, since=Antichain.of(5), upper=Antichain.of(10**13), files=tuple(listed))
+
+
+CASES = {
+    "compacted": {"batches": 1, "files": 5000},
+    "16 batches": {"batches": 16, "files": 5000},
+    "16 batches, rows without hashes": {"batches": 16, "files": 5000, "hashed": False},
+    "16 batches, errors": {"batches": 16, "files": 5000, "errors": 1},
+}
+
+
+@pytest.mark.parametrize("given", CASES.values(), ids=CASES)
+def test_five_thousand_part_files(given):
+    state = shard(**given)
+    counted = {batch: sum(f.batch_id == batch for f in state.files) for batch in {f.batch_id for f in state.files}}
+    handle = SimpleNamespace(uri="/a/rather/long/place/for/shards/analytics/orders", files_in=counted.get, column_names=None)
+    text = view_statement("`analytics`.`orders`", handle, state, None, Docs(), ())
+    assert len(text) < LIMIT
+    assert "part-" not in text and all(batch in text for batch in counted)
+
+
+class Engine:
+    """Answers `show grants` with ``rows``, or refuses it."""
+
+    def __init__(self, rows=None, sqlstate="42601"):
+        self.rows, self.sqlstate, self.ran = rows, sqlstate, []
+
+    def query(self, query, what):
+        self.ran.append(query)
+        if self.rows is None:
+            raise EngineError("no", self.sqlstate)
+        return self.rows
+
+    def execute(self, statement, what):
+        self.ran.append(statement)
+
+
+@pytest.fixture(autouse=True)
+def nobody_asked_yet(monkeypatch):
+    monkeypatch.setattr(grants, "_offered", True)
+
+
+def test_grants_on_the_view_are_given_again():
+    engine = Engine(
+        [
+            ("ann", "SELECT", "TABLE", "s.v"),
+            ("ann", "OWN", "TABLE", "s.v"),
+            ("bob", "USAGE", "DATABASE", "s"),
+            ("`b", "SELECT", "VIEW", ""),
+        ]
+    )
+    held = grants.held(engine, "`s`.`v`")
+    grants.give(engine, "`s`.`v`", held)
+    assert engine.ran[1:] == ["grant SELECT on `s`.`v` to `ann`", "grant SELECT on `s`.`v` to ```b`"]
+
+
+def test_an_engine_without_grants_is_asked_once():
+    engine = Engine()
+    assert grants.held(engine, "v") == () == grants.held(engine, "v")
+    assert len(engine.ran) == 1
+
+
+def test_a_refusal_of_another_kind_is_no_absence():
+    with pytest.raises(EngineError):
+        grants.held(Engine(sqlstate="42501"), "v")
