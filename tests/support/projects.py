@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,8 @@ class Project:
         )
 
     def set_source(self, rows: list[tuple[int, str]]) -> None:
-        """Replace the source's contents at once: readers see the old file or the new one."""
-        self.source.mkdir(exist_ok=True)
-        table = pa.table({"id": pa.array([r[0] for r in rows], pa.int32()), "name": [r[1] for r in rows]})
-        pq.write_table(table, self.source / ".new")
-        (self.source / ".new").rename(self.source / "part.parquet")
+        """Replace the source's contents."""
+        replace_source(self.source, rows)
 
     def start(self, kill_at: str = "") -> subprocess.Popen[str]:
         """`dbt run` in a process of its own, killed at a point of `sink.faults` if one is named."""
@@ -82,3 +80,11 @@ class Project:
             table = reader.snapshot((state.upper.as_option() or 1) - 1).to_pylist()
         counted = Counter({(row["id"], row["name"]): row["_mv_diff"] for row in table})
         return sorted(counted.elements())
+
+
+def replace_source(source: Path, rows: Sequence[Sequence[Any]]) -> None:
+    """Replace the contents at once: readers see the old file or the new one."""
+    source.mkdir(exist_ok=True)
+    table = pa.table({"id": pa.array([r[0] for r in rows], pa.int32()), "name": [r[1] for r in rows]})
+    pq.write_table(table, source / ".new")
+    (source / ".new").rename(source / "part.parquet")
