@@ -40,9 +40,10 @@ class Workload:
 GENERATED = Workload(
     "10 M rows x 8 columns",
     lambda n: (
-        f"select id, id % 1000 as customer, concat('item ', id % 5000) as item, cast(id % 97 as int) as quantity, "
-        f"cast(id % 10007 as decimal(12, 2)) / 7 as price, timestamp_seconds(1600000000 + id) as ordered, id % 3 = 0 as paid, "
-        f"if(id % 1000 = {n}, 'changed {n}', 'same') as note from range({{rows}})"
+        f"select id, pmod(xxhash64(id), 1000000) as customer, concat('item ', pmod(xxhash64(id, 1), 50000)) as item, "
+        f"cast(pmod(xxhash64(id, 2), 97) as int) as quantity, cast(pmod(xxhash64(id, 3), 10000000) / 100 as decimal(12, 2)) as price, "
+        f"timestamp_millis(1600000000000 + pmod(xxhash64(id, 4), 100000000000)) as ordered, id % 3 = 0 as paid, "
+        f"concat(hex(xxhash64(id, 5)), if(id % 1000 = {n}, ' changed {n}', ' as ordered')) as note from range({{rows}})"
     ),
     "select sum(quantity), count(distinct customer), max(note), min(ordered) from {}",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dbt.adapters.base.relation import BaseRelation
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.catalog import CatalogAdapter
@@ -25,6 +26,10 @@ class MvsinkAdapter(MaintainedAdapter, SeedAdapter, CatalogAdapter):
     @classmethod
     def type(cls) -> str:
         return "mvsink"
+
+    def list_relations_without_caching(self, schema_relation: BaseRelation) -> list[BaseRelation]:
+        """Spark lists a session's temporary views in every schema; they are in none."""
+        return [found for found in super().list_relations_without_caching(schema_relation) if found.schema]
 
     def debug_query(self) -> None:
         """`dbt debug`: Java, PySpark, a query, and a compare-and-append in `shard_root`."""

@@ -26,6 +26,7 @@ from dbt.adapters.mvsink.options import ModelOptions, ignored_configs
 from dbt.adapters.mvsink.publish import Docs, PublishedView, read_published
 from dbt.adapters.mvsink.response import MvsinkResponse
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
+from dbt.adapters.mvsink.sink import EngineError
 
 if TYPE_CHECKING:
     from dbt.adapters.mvsink.impl import MvsinkAdapter
@@ -36,6 +37,7 @@ RUN_TIME_VARIABLE = "MVSINK_RUN_TIME"
 AHEAD = 60_000  # ms
 _warning = threading.Lock()
 _warned: dict[str, str] = {}  # the invocation that was last warned, by what of
+NOT_FOUND = "42P01"
 REBUILT = ("table", "incremental", "snapshot", "seed", "clone")
 
 
@@ -123,7 +125,14 @@ class MaintainedAdapter(metaclass=AdapterMeta):
     @available.parse_none
     def mv_mark_dropped(self, relation: MvsinkRelation) -> None:
         """If ``relation`` is a published shard, mark the shard dropped; its files live on for the grace period."""
-        published = self._published(relation, relation)
+        if not relation.schema:  # a temporary view
+            return
+        try:
+            published = self._published(relation, relation)
+        except EngineError as error:
+            if error.sqlstate == NOT_FOUND:
+                return
+            raise translate(str(relation), error) from error
         if published is None:
             return
         try:

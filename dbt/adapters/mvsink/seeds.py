@@ -24,7 +24,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.spark.connections import SparkConnectionMethod
-from dbt_common.exceptions import DbtRuntimeError
+from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 from dbt.adapters.mvsink.sink import sql
 
@@ -58,9 +58,9 @@ class StagedSeed:
 
 def read_csv(path: str, delimiter: str = ",") -> pa.Table:
     """A CSV file as text columns. `DbtRuntimeError` names the file and what is wrong with it."""
-    parse = pacsv.ParseOptions(delimiter=delimiter or ",", newlines_in_values=True)
+    parse = pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
     try:
-        names, has_rows = _header(path, delimiter or ",")
+        names, has_rows = _header(path, delimiter)
         if not has_rows:
             return pa.table({name: pa.array([], pa.string()) for name in names})
         return pacsv.read_csv(
@@ -121,6 +121,15 @@ def _fits(values: pa.ChunkedArray, kind: str) -> bool:
     return True
 
 
+def _delimiter(model: Mapping[str, Any]) -> str:
+    given = model["config"].get("delimiter", ",")
+    if given is None:
+        return ","
+    if not isinstance(given, str) or len(given) != 1:
+        raise CompilationError(f"seed {model['name']}: invalid config `delimiter`\n  Got: {given!r}\n  Expected: one character")
+    return given
+
+
 class SeedAdapter(metaclass=AdapterMeta):
     """The methods that the seed materialization calls."""
 
@@ -129,7 +138,7 @@ class SeedAdapter(metaclass=AdapterMeta):
         """Read the seed's file and stage it where Spark can read it."""
         config = model["config"]
         adapter = cast("MvsinkAdapter", self)
-        table = read_csv(self._seed_path(model), config.get("delimiter") or ",")
+        table = read_csv(self._seed_path(model), _delimiter(model))
         given = {name.lower(): kind for name, kind in (config.get("column_types") or {}).items()}
         columns = tuple((name, given.get(name.lower()) or infer(table.column(name))) for name in table.column_names)
         if empty:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from dbt.tests.adapter.basic.test_adapter_methods import BaseAdapterMethod
 from dbt.tests.adapter.basic.test_base import BaseSimpleMaterializations
 from dbt.tests.adapter.basic.test_empty import BaseEmpty
@@ -21,13 +20,7 @@ from dbt.tests.adapter.basic.test_table_materialization import BaseTableMaterial
 from dbt.tests.adapter.basic.test_validate_connection import BaseValidateConnection
 from dbt.tests.util import run_dbt
 
-
-class Delta:
-    """Snapshots and merges need a table format that can update."""
-
-    @pytest.fixture(scope="class")
-    def project_config_update(self):
-        return {"seeds": {"+file_format": "delta"}, "snapshots": {"+file_format": "delta"}}
+from tests.functional.adapter.spelling import Delta
 
 
 class TestAdapterMethod(BaseAdapterMethod):

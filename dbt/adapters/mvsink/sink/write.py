@@ -190,7 +190,7 @@ class Write:
         """Do the staged updates add up, bucket by bucket, to the differences that detection found?"""
         hashed = f"coalesce({HASH}, {shard.hash_of()}) {HASH}"
         rows = f"select {hashed}, {DIFF} from {sql.parquet(staged.uri)}"
-        left = differing_buckets([f"select b, n, lo, hi from {sql.parquet(found.uri)}", digest(rows, -1)])
+        left = differing_buckets([f"select b, lo, hi from {sql.parquet(found.uri)}", digest(rows, -1)])
         with self.watch("agree"):
             return self.engine.query(f"select 1 from (\n{left}\n) limit 1", "agree") == []
 

@@ -1,0 +1,211 @@
+"""dbt's cross-database macros."""
+
+from __future__ import annotations
+
+import pytest
+from dbt.tests.adapter.utils import fixture_get_intervals_between, fixture_listagg
+from dbt.tests.adapter.utils.test_any_value import BaseAnyValue
+from dbt.tests.adapter.utils.test_array_append import BaseArrayAppend
+from dbt.tests.adapter.utils.test_array_concat import BaseArrayConcat
+from dbt.tests.adapter.utils.test_array_construct import BaseArrayConstruct
+from dbt.tests.adapter.utils.test_bool_or import BaseBoolOr
+from dbt.tests.adapter.utils.test_cast import BaseCast
+from dbt.tests.adapter.utils.test_cast_bool_to_text import BaseCastBoolToText
+from dbt.tests.adapter.utils.test_concat import BaseConcat
+from dbt.tests.adapter.utils.test_current_timestamp import BaseCurrentTimestampNaive
+from dbt.tests.adapter.utils.test_date import BaseDate
+from dbt.tests.adapter.utils.test_date_spine import BaseDateSpine
+from dbt.tests.adapter.utils.test_date_trunc import BaseDateTrunc
+from dbt.tests.adapter.utils.test_dateadd import BaseDateAdd
+from dbt.tests.adapter.utils.test_datediff import BaseDateDiff
+from dbt.tests.adapter.utils.test_equals import BaseEquals
+from dbt.tests.adapter.utils.test_escape_single_quotes import BaseEscapeSingleQuotesBackslash
+from dbt.tests.adapter.utils.test_except import BaseExcept
+from dbt.tests.adapter.utils.test_generate_series import BaseGenerateSeries
+from dbt.tests.adapter.utils.test_get_intervals_between import BaseGetIntervalsBetween
+from dbt.tests.adapter.utils.test_get_powers_of_two import BaseGetPowersOfTwo
+from dbt.tests.adapter.utils.test_hash import BaseHash
+from dbt.tests.adapter.utils.test_intersect import BaseIntersect
+from dbt.tests.adapter.utils.test_last_day import BaseLastDay
+from dbt.tests.adapter.utils.test_length import BaseLength
+from dbt.tests.adapter.utils.test_listagg import BaseListagg
+from dbt.tests.adapter.utils.test_null_compare import BaseMixedNullCompare, BaseNullCompare
+from dbt.tests.adapter.utils.test_position import BasePosition
+from dbt.tests.adapter.utils.test_replace import BaseReplace
+from dbt.tests.adapter.utils.test_right import BaseRight
+from dbt.tests.adapter.utils.test_safe_cast import BaseSafeCast
+from dbt.tests.adapter.utils.test_source_freshness_custom_info import BaseCalculateFreshnessMethod
+from dbt.tests.adapter.utils.test_split_part import BaseSplitPart
+from dbt.tests.adapter.utils.test_string_literal import BaseStringLiteral
+from dbt.tests.adapter.utils.test_validate_sql import BaseValidateSqlMethod
+
+
+class TestAnyValue(BaseAnyValue):
+    pass
+
+
+class TestArrayAppend(BaseArrayAppend):
+    pass
+
+
+class TestArrayConcat(BaseArrayConcat):
+    pass
+
+
+class TestArrayConstruct(BaseArrayConstruct):
+    pass
+
+
+class TestBoolOr(BaseBoolOr):
+    pass
+
+
+class TestCast(BaseCast):
+    pass
+
+
+class TestCastBoolToText(BaseCastBoolToText):
+    pass
+
+
+class TestConcat(BaseConcat):
+    pass
+
+
+class TestCurrentTimestampNaive(BaseCurrentTimestampNaive):
+    pass
+
+
+class TestDate(BaseDate):
+    pass
+
+
+class TestDateSpine(BaseDateSpine):
+    pass
+
+
+class TestDateTrunc(BaseDateTrunc):
+    pass
+
+
+class TestDateAdd(BaseDateAdd):
+    pass
+
+
+class TestDateDiff(BaseDateDiff):
+    @pytest.fixture(scope="class")
+    def project_config_update(self):
+        """Not as a view: the embedded metastore (Derby) keeps view texts of up to 32,700 characters, and this one is longer."""
+        return {"models": {"+materialized": "table"}}
+
+
+class TestEquals(BaseEquals):
+    pass
+
+
+class TestEscapeSingleQuotesBackslash(BaseEscapeSingleQuotesBackslash):
+    pass
+
+
+class TestExcept(BaseExcept):
+    pass
+
+
+class TestGenerateSeries(BaseGenerateSeries):
+    pass
+
+
+class TestGetIntervalsBetween(BaseGetIntervalsBetween):
+    @pytest.fixture(scope="class")
+    def models(self):
+        """The same days as Spark reads them: ISO dates."""
+        model = fixture_get_intervals_between.models__test_get_intervals_between_sql
+        return {
+            "test_get_intervals_between.yml": fixture_get_intervals_between.models__test_get_intervals_between_yml,
+            "test_get_intervals_between.sql": model.replace("09/01/2023", "2023-09-01").replace("09/12/2023", "2023-09-12"),
+        }
+
+
+class TestGetPowersOfTwo(BaseGetPowersOfTwo):
+    pass
+
+
+class TestHash(BaseHash):
+    pass
+
+
+class TestIntersect(BaseIntersect):
+    pass
+
+
+class TestLastDay(BaseLastDay):
+    pass
+
+
+class TestLength(BaseLength):
+    pass
+
+
+class TestListagg(BaseListagg):
+    @pytest.fixture(scope="class")
+    def seeds(self):
+        """Without the ordered cases: dbt-spark's `listagg` says that it cannot order, and does not."""
+        expected = fixture_listagg.seeds__data_listagg_output_csv.splitlines(keepends=True)
+        return {
+            "data_listagg.csv": fixture_listagg.seeds__data_listagg_csv,
+            "data_listagg_output.csv": "".join(line for line in expected if "ordered" not in line or "unordered" in line),
+        }
+
+    @pytest.fixture(scope="class")
+    def models(self):
+        """Without the ordered cases."""
+        model = fixture_listagg.models__test_listagg_sql
+        ordered = model[
+            model.index("calculate as (") + len("calculate as (") : model.index(
+                "select\n        group_col,\n        {{ listagg('string_text', \"', '\")"
+            )
+        ]
+        return {
+            "test_listagg.yml": fixture_listagg.models__test_listagg_yml,
+            "test_listagg.sql": model.replace(ordered, ""),
+        }
+
+
+class TestMixedNullCompare(BaseMixedNullCompare):
+    pass
+
+
+class TestNullCompare(BaseNullCompare):
+    pass
+
+
+class TestPosition(BasePosition):
+    pass
+
+
+class TestReplace(BaseReplace):
+    pass
+
+
+class TestRight(BaseRight):
+    pass
+
+
+class TestSafeCast(BaseSafeCast):
+    pass
+
+
+class TestCalculateFreshnessMethod(BaseCalculateFreshnessMethod):
+    pass
+
+
+class TestSplitPart(BaseSplitPart):
+    pass
+
+
+class TestStringLiteral(BaseStringLiteral):
+    pass
+
+
+class TestValidateSqlMethod(BaseValidateSqlMethod):
+    pass

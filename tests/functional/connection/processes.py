@@ -1,0 +1,83 @@
+"""dbt in processes of its own: what it prints, how it ends, and what is left beside the project."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+DEFAULT = "{type: mvsink, schema: s}"
+
+
+def make_project(root: Path, models: Mapping[str, str], profile: str = DEFAULT) -> Path:
+    """A project directory with its profile in it."""
+    (root / "models").mkdir(parents=True)
+    for name, text in models.items():
+        (root / "models" / f"{name}.sql").write_text(text)
+    (root / "dbt_project.yml").write_text("name: p\nversion: '1.0'\nprofile: p\nflags: {send_anonymous_usage_stats: false}\n")
+    set_profile(root, profile)
+    return root
+
+
+def set_profile(root: Path, profile: str) -> None:
+    (root / "profiles.yml").write_text(f"p: {{target: dev, outputs: {{dev: {profile}}}}}\n")
+
+
+class Process:
+    """A Python process whose outputs are files, read while it runs. Its Ctrl-C works even where its parent's is off."""
+
+    def __init__(self, place: Path, name: str, *arguments: str, cwd: Path | None = None, **environment: str):
+        place.mkdir(parents=True, exist_ok=True)
+        self._out, self._err = place / f"{name}.out", place / f"{name}.err"
+        with open(self._out, "w") as out, open(self._err, "w") as err:
+            self.popen = subprocess.Popen(
+                [sys.executable, *arguments],
+                cwd=cwd or place,
+                stdout=out,
+                stderr=err,
+                env={**os.environ, "DBT_USE_COLORS": "false", **environment},
+                preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+            )
+
+    @property
+    def out(self) -> str:
+        return self._out.read_text()
+
+    @property
+    def err(self) -> str:
+        return self._err.read_text()
+
+    @property
+    def told(self) -> str:
+        return f"{self.out}\n--- stderr\n{self.err}"
+
+    def until(self, text: str, seconds: float = 120) -> None:
+        """Wait for a text on stdout."""
+        wait_for(lambda: text in self.out or self.popen.poll() is not None, seconds, f"{text!r} in\n{self.told}")
+        assert text in self.out, self.told
+
+    def end(self, seconds: float = 180) -> int:
+        """Its exit code; killed if it takes longer."""
+        try:
+            return self.popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            raise AssertionError(f"still running after {seconds} s:\n{self.told}") from None
+
+
+def dbt(project: Path, name: str, *arguments: str, cwd: Path | None = None, **environment: str) -> Process:
+    """The `dbt` command on this project, as from a terminal."""
+    place = ["--project-dir", str(project), "--profiles-dir", str(project)]
+    return Process(project.parent, name, "-c", "from dbt.cli.main import cli; cli()", *arguments, *place, cwd=cwd, **environment)
+
+
+def wait_for(done: Callable[[], bool], seconds: float, what: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.05)

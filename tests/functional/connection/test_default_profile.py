@@ -1,0 +1,147 @@
+"""A profile of a type and a schema: quiet, everything beside the project, and two terminals at once."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+
+from dbt.adapters.mvsink.metastore_lock import MetastoreLock, _is_java
+from dbt.adapters.mvsink.shard import ShardClient
+from tests.functional.connection.processes import Process, dbt, make_project, set_profile
+
+MV = "{{ config(materialized='self_correcting_mv') }} "
+SETTINGS = (
+    MV + "select '${spark.master}' as master, '${spark.ui.enabled}' as ui, typeof(1 + '1') as sum, "
+    "'${spark.sql.catalogImplementation}' as catalog, '${spark.sql.warehouse.dir}' as warehouse"
+)
+DBT_LINE = re.compile(r"\d\d:\d\d:\d\d  .*|\s*")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("default")
+
+
+@pytest.fixture(scope="module")
+def project(place):
+    return make_project(place / "my project", {"settings": SETTINGS})  # with a space, as many have
+
+
+@pytest.fixture(scope="module")
+def runs(place, project):
+    """Two `dbt run`s at once, from a directory that is not the project's."""
+    elsewhere = place / "elsewhere"
+    elsewhere.mkdir()
+    both = [dbt(project, name, "run", cwd=elsewhere) for name in ("one", "two")]
+    for run in both:
+        run.end()
+    return both
+
+
+def test_two_runs_from_two_terminals_both_succeed(runs):
+    assert [run.popen.returncode for run in runs] == [0, 0], [run.told for run in runs]
+    assert all("PASS=1 " in run.out for run in runs)
+
+
+def test_the_second_says_whom_it_waits_for(runs):
+    waiting = [
+        f"waiting for the embedded metastore, in use by process {run.popen.pid} on" in runs[1 - i].out
+        for i, run in enumerate(runs)
+    ]
+    assert sorted(waiting) == [False, True], [run.out for run in runs]
+
+
+def test_dbt_s_output_is_dbt_s_lines_and_nothing_else(runs):
+    for run in runs:
+        assert run.err == ""
+        assert [line for line in run.out.splitlines() if not DBT_LINE.fullmatch(line)] == []
+        assert "WARN " not in run.out and "Stage" not in run.out
+
+
+def test_everything_is_beside_the_project_wherever_dbt_is_called_from(runs, place, project):
+    assert os.listdir(place / "elsewhere") == []
+    kept = set(os.listdir(project / ".mvsink"))
+    assert {"metastore", "warehouse", "shards", "spark.log"} <= kept
+    assert os.listdir(project / ".mvsink" / "warehouse") == ["s.db"]
+    assert os.listdir(project / ".mvsink" / "shards") == ["s"]
+
+
+def test_the_session_is_local_without_a_ui_and_with_spark_s_ansi_default(runs, project):
+    with ShardClient().open_reader(str(project / ".mvsink" / "shards" / "s" / "settings")) as reader:
+        (row,) = reader.snapshot(reader.state().upper.as_option() - 1).to_pylist()
+    assert (row["master"], row["ui"], row["catalog"]) == ("local[*]", "false", "hive")
+    assert row["sum"] == "bigint"  # without ANSI it is a double
+    assert row["warehouse"].endswith("/my project/.mvsink/warehouse")
+
+
+IN_MEMORY = """
+import os, signal, sys
+from dbt.cli.main import dbtRunner
+from dbt.adapters.mvsink.session import running
+def dbt(*arguments):
+    return dbtRunner().invoke([*arguments, "--quiet", "--profiles-dir", "."])
+assert dbt("run").success
+print("catalog", running().conf.get("spark.sql.catalogImplementation"), flush=True)
+from pyspark import SparkContext
+jvm = SparkContext._gateway.proc
+os.kill(jvm.pid, signal.SIGKILL)
+jvm.wait()
+print("then", dbt("run").exception, dbt("run").result, flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def in_memory(place):
+    root = make_project(place / "in-memory", {"settings": SETTINGS})
+    set_profile(root, "{type: mvsink, schema: s, server_side_parameters: {spark.sql.catalogImplementation: in-memory}}")
+    process = Process(place, "in-memory-run", "-c", IN_MEMORY, cwd=root)
+    process.end()
+    return root, process
+
+
+def test_an_in_memory_catalog_needs_no_hive_and_takes_no_lock(in_memory):
+    root, process = in_memory
+    assert "catalog in-memory" in process.out, process.told
+    assert {"metastore", "metastore.lock"} & set(os.listdir(root / ".mvsink")) == set()
+
+
+def test_a_spark_that_was_killed_is_named_with_the_place_of_its_last_words(in_memory):
+    root, process = in_memory
+    assert (
+        f"the embedded Spark has ended (exit code -9; out of memory?); what it said is in {root}/.mvsink/spark.log" in process.out
+    )
+
+
+RESTARTED = """
+import signal, time
+from pyspark import SparkContext
+from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.session import session
+credentials = MvsinkCredentials(schema="s", metastore_timeout=0)
+first = session(credentials)
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # PySpark's breaks the call that it interrupts
+first.sql("show databases").collect()
+first.stop()
+assert session(credentials) is not first
+session(credentials).sql("show databases").collect()
+print("running on", SparkContext._gateway.proc.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_session_started_again_is_not_in_its_own_way_and_a_killed_holder_frees_the_metastore(place):
+    """`acquire` returns when the killed process's Java has gone, not before."""
+    holder = Process(place / "restarted", "holder", "-c", RESTARTED)
+    holder.until("running on")
+    lock = MetastoreLock(place / "restarted" / ".mvsink" / "metastore.lock")
+    jvm = int(holder.out.split()[-1])
+    assert lock._told()["jvm"] == jvm and _is_java(jvm)
+    holder.popen.kill()
+    holder.end()
+    lock.acquire(60, lambda _: None)
+    try:
+        assert not _is_java(jvm)
+    finally:
+        lock.release()

@@ -1,0 +1,61 @@
+"""Ctrl-C in a long query: nothing of it goes on, and the shard is as before."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+
+from dbt.adapters.mvsink.shard import ShardClient
+from tests.functional.connection.processes import Process, make_project
+
+NUMBERS = "{{ config(materialized='view') }} select id from range({{ var('upto', 1000) }})"
+MODEL = "{{ config(materialized='self_correcting_mv') }} select count(*) as n from {{ ref('numbers') }} where id % 7 = 3"
+# One process runs the model, then runs it again on numbers that take hours, and says when Spark's jobs come and go.
+PROCESS = """
+import threading, time
+from dbt.cli.main import cli, dbtRunner
+from dbt.adapters.mvsink.session import running
+
+def watch():
+    tracker, seen = running().sparkContext.statusTracker(), False
+    while True:
+        try:
+            found = bool(tracker.getActiveJobsIds())
+        except Exception:
+            found = False  # Spark has been stopped
+        if found != seen:
+            seen = found
+            print("JOBS" if seen else "NO JOBS", time.time(), flush=True)
+        time.sleep(0.05)
+
+common = ["--profiles-dir", "."]
+assert dbtRunner().invoke(["run", *common]).success
+print("SECOND RUN", flush=True)
+threading.Thread(target=watch, daemon=True).start()
+cli(["run", "--vars", "{upto: 10000000000000}", *common])
+"""
+
+
+def shard(root):
+    with ShardClient().open_reader(str(root / ".mvsink" / "shards" / "s" / "mv")) as reader:
+        state = reader.state()
+        return state.version, state.upper, state.files, reader.snapshot(state.upper.as_option() - 1).to_pylist()
+
+
+def test_ctrl_c_in_a_long_query(tmp_path):
+    root = make_project(tmp_path / "p", {"numbers": NUMBERS, "mv": MODEL})
+    process = Process(tmp_path, "run", "-c", PROCESS, cwd=root)
+    process.until("SECOND RUN")
+    before = shard(root)
+    assert before[3][0]["n"] == 143
+    process.until("\nJOBS ")
+    time.sleep(1)  # so that it is in the middle of something
+    interrupted, clock = time.time(), time.monotonic()
+    process.popen.send_signal(signal.SIGINT)
+    assert process.end(60) not in (0, -signal.SIGINT), process.told  # dbt ended by itself, with an error
+    ended = time.monotonic() - clock
+    stopped = float(re.findall(r"NO JOBS ([\d.]+)", process.out)[-1]) - interrupted
+    assert "Exited because of keyboard interrupt" in process.out, process.told
+    assert stopped < 5 and ended < 10, (stopped, ended)
+    assert shard(root) == before

@@ -1,0 +1,109 @@
+"""What dbt says where something is missing, and which commands miss nothing: those that need no Spark start none."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from dbt.adapters.mvsink.metastore_lock import MetastoreLock
+from tests.functional.connection.processes import Process, dbt, make_project, set_profile
+
+MODEL = "{{ config(materialized='self_correcting_mv') }} select 1 as one"
+COMMANDS = """
+import os, sys
+import pyspark
+from dbt.cli.main import dbtRunner
+from dbt.adapters.mvsink.session import running
+
+def told(name, *arguments):
+    print("=====", name, flush=True)
+    done = dbtRunner().invoke([*arguments, "--profiles-dir", "."])
+    print("success" if done.success else "failure", done.exception, flush=True)
+
+os.environ["JAVA_HOME"] = "none"
+told("parse", "parse")
+told("ls", "ls")
+told("compile", "compile", "--no-introspect", "--no-populate-cache")
+told("run without java", "run")
+os.environ["JAVA_HOME"] = "old"
+told("debug with java 8", "debug")
+sys.modules["pyspark"], kept = None, sys.modules["pyspark"]
+told("run without pyspark", "run")
+sys.modules["pyspark"] = kept
+pyspark.__version__ = "3.5.1"
+told("run with pyspark 3.5.1", "run")
+assert running() is None
+"""
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    place = tmp_path_factory.mktemp("requirements")
+    root = make_project(place / "p", {"mv": MODEL})
+    (root / "none").mkdir()
+    (root / "old" / "bin").mkdir(parents=True)
+    java = root / "old" / "bin" / "java"
+    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_292\"' >&2\n")
+    java.chmod(0o755)
+    process = Process(place, "commands", "-c", COMMANDS, cwd=root)
+    assert process.end() == 0, process.told
+    assert not (root / ".mvsink").exists()  # no session, no metastore, no log
+    return {part.split("\n", 1)[0]: part for part in process.out.split("===== ")[1:]}
+
+
+@pytest.mark.parametrize("command", ["parse", "ls", "compile"])
+def test_what_needs_no_spark_starts_none(told, command):
+    assert "success None" in told[command], told[command]
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("run without java", "Spark needs Java, and there is none (JAVA_HOME=none has no bin/java): install Java 17 or newer"),
+        ("debug with java 8", "Spark needs Java 17 or newer, old/bin/java is Java 8: install Java 17 or newer"),
+        ("run without pyspark", "method `session` needs PySpark, and it cannot be imported"),
+        ("run without pyspark", "pip install 'dbt-mvsink[session]'"),
+        ("run with pyspark 3.5.1", "dbt-mvsink needs PySpark 4.0 or newer, found 3.5.1: pip install 'dbt-mvsink[session]'"),
+    ],
+)
+def test_what_is_missing_is_one_sentence(told, command, sentence):
+    assert sentence in told[command], told[command]
+    assert "success" not in told[command] and "Traceback" not in told[command]
+
+
+@pytest.fixture
+def held(tmp_path):
+    """A project whose metastore this process holds."""
+    root = make_project(tmp_path / "p", {"mv": MODEL})
+    lock = MetastoreLock(root / ".mvsink" / "metastore.lock")
+    lock.acquire(0, pytest.fail)
+    yield root
+    lock.release()
+
+
+def test_a_metastore_that_stays_in_use_is_an_error_naming_its_holder_and_the_alternatives(held):
+    set_profile(held, "{type: mvsink, schema: s, metastore_timeout: 0.5}")
+    run = dbt(held, "run", "run")
+    assert run.end() == 2, run.told
+    for part in (
+        f"in use by process {os.getpid()} on ",
+        "`metastore_timeout`",
+        "spark.hadoop.hive.metastore.uris",
+        "ConnectionURL",
+    ):
+        assert part in run.out.split("Encountered an error")[1], run.told
+
+
+def test_ctrl_c_while_waiting_for_the_metastore(held):
+    run = dbt(held, "run", "run")
+    run.until(f"waiting for the embedded metastore, in use by process {os.getpid()}")
+    run.popen.send_signal(signal.SIGINT)
+    try:
+        assert run.popen.wait(10) != 0
+    except subprocess.TimeoutExpired:
+        run.popen.kill()
+        pytest.fail(f"still waiting:\n{run.told}")
+    assert "KeyboardInterrupt" in run.out, run.told
