@@ -16,7 +16,7 @@ import pyarrow as pa
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.definition import Definition, without_time
+from dbt.adapters.mvsink.definition import OWNER, Definition, without_time
 from dbt.adapters.mvsink.engine import AdapterEngine
 from dbt.adapters.mvsink.exceptions import MvsinkError, ReadsItself
 from dbt.adapters.mvsink.options import ModelOptions
@@ -76,6 +76,7 @@ class MaintainedRun:
     current: PublishedView | None
     columns: tuple[Column, ...] = ()
     handle: WriteHandle | None = None
+    definition: Definition | None = None
     outcome: Outcome | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -133,6 +134,9 @@ class MaintainedRun:
         )
         driver = Driver(request, self.handle, self.engine)
         self.outcome = driver.run()
+        if self.definition is not None and not self.read_only:
+            # After the data: what an interrupted run leaves behind is still of the old definition.
+            self.handle.set_properties(self.definition.properties())
         for warning in self.outcome.warnings:
             logger.warning(f"{self.model}: {warning}")
 
@@ -197,9 +201,9 @@ class MaintainedRun:
         warning = definition.check_changes(self.model, "apply" if anew else self.options.on_configuration_change, state)
         if warning:
             logger.warning(f"{self.model}: {warning}")
-        changed = {key: value for key, value in definition.properties().items() if state.properties.get(key) != value}
-        if changed and not self.read_only:
-            handle.set_properties(changed)
+        self.definition = definition
+        if not self.read_only:
+            handle.set_properties({OWNER: definition.properties()[OWNER]})
 
     def _ansi(self) -> str:
         [[_, value]] = self.engine.query("set spark.sql.ansi.enabled", "settings")

@@ -19,7 +19,8 @@ Invariants:
 - Only `append` (and `driver`, for a new generation) moves a shard's upper; only `rewrite` replaces files.
 - What is staged but not committed is invisible, and is deleted by whoever staged it, or by garbage collection.
 - What is *written* never rests on a hash: hashes only say where to look (`write`), and what a reader may skip (`view`).
-- In what Spark stages, one hash is one row; a row that would break this is staged without a hash.
+- In what Spark stages as a correction, one hash is one row, and one record of the base at most; a row that would break this
+  is staged without a hash.
 - The shard is read back through a write handle's newest state, never through a cached one.
 
 The layer reaches Spark through `Engine` alone and knows neither dbt nor how a commit is stored.

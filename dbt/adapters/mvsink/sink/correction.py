@@ -7,6 +7,7 @@ A `Correction` holds collections with a sign (desired counts +1 per row, persist
     _mv_error STRING   NULL, or an error update's message (then the model's columns are NULL)
     _mv_hash  BIGINT   the row's hash (hashing.py), never NULL here
     _mv_diff  BIGINT   the multiplicity
+    _mv_base  BIGINT   1 for a record of the shard's base, else 0
 
 An error update is therefore just one more kind of row, and is corrected like one.
 
@@ -28,6 +29,8 @@ from dbt.adapters.mvsink.sink.grouping import net
 from dbt.adapters.mvsink.sink.hashing import bucket, row_hash
 from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Layout
 from dbt.adapters.mvsink.sink.types import Column
+
+BASE = "_mv_base"
 
 
 @dataclass(frozen=True)
@@ -66,16 +69,18 @@ class Correction:
     def consolidate_at_since(self) -> str:
         """The net multiplicity of every row, all times moved up to `since`; zeros dropped.
 
-        Rows that share a hash with another row of the correction get a NULL hash, so that in what is staged one hash means one
-        row. All rows of one hash are in one bucket, hence all of them are seen here.
+        A hash that cannot stand for its row is NULL in what is staged: it stands for another row of the correction too, or the
+        shard's base has it more than once (`layout`). All rows of one hash are in one bucket, hence all of them are seen here.
         """
         items = sql.columns(column.name for column in self.columns)
         terms = sql.union_all(self._term(term, items) for term in self.terms)
-        rows = net(self.columns, [ERROR, HASH], terms)
+        # Equal rows have equal hashes, so one exchange by hash serves both the sums and the owners.
+        gathered = f"select * from (\n{terms}\n) distribute by {HASH}"
+        rows = net(self.columns, [ERROR, HASH], gathered, sums=[BASE])
         owners = f"select *, count(*) over (partition by {HASH}) _mv_owners from (\n{rows}\n)"
         return (
             f"select {items}, {sql.bigint(self.since)} {TIME}, {DIFF}, {ERROR}, "
-            f"if(_mv_owners = 1, {HASH}, cast(null as bigint)) {HASH} from (\n{owners}\n) where {DIFF} <> 0"
+            f"if(_mv_owners = 1 and {BASE} < 2, {HASH}, cast(null as bigint)) {HASH} from (\n{owners}\n) where {DIFF} <> 0"
         )
 
     def updates_before(self, upper: int) -> str:
@@ -86,7 +91,7 @@ class Correction:
 
     def _term(self, term: Term, items: str) -> str:
         diff = DIFF if term.sign > 0 else f"-{DIFF}"
-        query = f"select {items}, {ERROR}, {HASH}, {diff} {DIFF} from (\n{term.query}\n)"
+        query = f"select {items}, {ERROR}, {HASH}, {diff} {DIFF}, {BASE} from (\n{term.query}\n)"
         if self.scope is None:
             return query
         return f"select * from (\n{query}\n) where {bucket(HASH)} in (select /*+ BROADCAST */ b from (\n{self.scope}\n))"
@@ -155,7 +160,7 @@ class Desired:
         """
         items = sql.columns(column.name for column in self.columns)
         opaque = f"({row_hash(self.columns, self.salt, ERROR)} | (spark_partition_id() & 0))"
-        return f"select {items}, {ERROR}, {opaque} {HASH}, 1L {DIFF} from (\n{self.rows()}\n)"
+        return f"select {items}, {ERROR}, {opaque} {HASH}, 1L {DIFF}, 0L {BASE} from (\n{self.rows()}\n)"
 
 
 def persisted(layout: Layout, *, errors_only: bool = False) -> str | None:
@@ -163,9 +168,17 @@ def persisted(layout: Layout, *, errors_only: bool = False) -> str | None:
     if layout.empty:
         return None
     items = sql.columns(layout.names)
-    hashed = f"coalesce({HASH}, {layout.hash_of()})" if layout.unhashed or layout.loose else HASH
     where = f"{ERROR} is not null" if errors_only else ""
-    return layout.updates(f"{items}, {ERROR}, {hashed} {HASH}, {DIFF}", where)
+    tail = f"{items}, {ERROR}, {_hash(layout)} {HASH}, {DIFF}, 0L {BASE}"
+    parts = layout.parts((*layout.recent, *layout.unhashed), tail, where)
+    if layout.base is not None:
+        parts.append(layout.select([layout.base], f"{items}, {ERROR}, {HASH}, {DIFF}, 1L {BASE}", where))
+    return sql.union_all(parts)
+
+
+def _hash(layout: Layout) -> str:
+    """The hash of a row outside the base, computed where none is stored that can be believed."""
+    return f"coalesce({HASH}, {layout.hash_of()})" if layout.unhashed or layout.loose else HASH
 
 
 def digest(hashed_rows: str, sign: int) -> str:
@@ -190,5 +203,4 @@ def differing_buckets(digests: Sequence[str]) -> str:
 
 def narrow(layout: Layout) -> str:
     """`_mv_hash` and `_mv_diff` of all the shard's rows: two narrow columns where the hashes can be believed."""
-    hashed = f"coalesce({HASH}, {layout.hash_of()})" if layout.unhashed or layout.loose else HASH
-    return layout.updates(f"{hashed} {HASH}, {DIFF}")
+    return layout.updates(f"{_hash(layout)} {HASH}, {DIFF}")

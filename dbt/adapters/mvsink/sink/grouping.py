@@ -14,12 +14,13 @@ from dbt.adapters.mvsink.sink.types import Column, SparkType
 DIFF = "_mv_diff"
 
 
-def net(columns: Sequence[Column], keys: Sequence[str], rows: str, having: str = "") -> str:
+def net(columns: Sequence[Column], keys: Sequence[str], rows: str, having: str = "", sums: Sequence[str] = ()) -> str:
     """``columns, keys, sum(_mv_diff)`` of ``rows``, one record for each different row; ``having`` is a condition on the sum.
 
-    ``keys`` are further columns to group by, as SQL.
+    ``keys`` are further columns to group by, as SQL; ``sums`` are further columns to add up, under their own names.
     """
-    items = ", ".join([*(_item(column) for column in columns), *keys, f"sum({DIFF}) {DIFF}"])
+    added = [f"sum({name}) {name}" for name in (DIFF, *sums)]
+    items = ", ".join([*(_item(column) for column in columns), *keys, *added])
     group = ", ".join([*(_group(column) for column in columns), *keys])
     return f"select {items} from (\n{rows}\n) group by {group}" + (f" having sum({DIFF}) {having}" if having else "")
 

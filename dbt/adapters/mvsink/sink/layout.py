@@ -1,7 +1,8 @@
 """How the live files of one log version fall into parts, and each part as SQL.
 
-``base``      the compacted part: the largest complete directory in which one hash is one record, every diff is
-              positive and all times are equal. It is recognized by its files' statistics, not by a mark.
+``base``      the compacted part: the largest complete directory in which every row carries a hash, every diff is positive and
+              all times are equal. It is recognized by its files' statistics, not by a mark. A hash that stands in it
+              more than once (equal rows of a first load, or two rows that collide) stands in no recent part: there it is NULL.
 ``recent``    other complete directories whose rows all carry a hash.
 ``unhashed``  complete directories in which some row has none (the Python handle, or a hash collision).
 ``loose``     files that no commit of ours staged where they are (a foreign UPDATE, MERGE, OPTIMIZE, INSERT), and what such
@@ -58,7 +59,7 @@ class Directory:
 
     @property
     def compacted(self) -> bool:
-        """May this be the compacted part? One time and only positive diffs: consolidated when it was staged."""
+        """May this be the compacted part? One time and only positive diffs."""
         times = {time for file in self.files for time in (file.min_time, file.max_time)}
         return self.trusted and len(times) == 1 and None not in times and (self.min_diff or 0) >= 1
 

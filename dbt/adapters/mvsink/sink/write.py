@@ -9,8 +9,8 @@ A row that did not change is neither shuffled nor written:
 3. *Agree.* What was staged must give exactly the differences that detection found. If not, the query is not
    deterministic or its inputs moved: it is evaluated once into a staging place and corrected against that.
 
-The first load has nothing to compare with: it is written as it comes, then equal hashes are looked for in the staged narrow
-column, and only if there are any is the batch consolidated.
+The first load has nothing to compare with: it is written as it comes, one record a row. Whether some hash stands there more than
+once is not asked until a correction touches it; the fetch sees that for nothing, where the load would pay a shuffle.
 
 Nothing here commits: what is staged is a batch to append, or to delete.
 """
@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from dbt.adapters.mvsink.shard import Batch, StagedDirectory, WriteHandle
 from dbt.adapters.mvsink.sink import faults, sql
 from dbt.adapters.mvsink.sink.correction import (
+    BASE,
     Correction,
     Desired,
     differing_buckets,
@@ -32,12 +33,10 @@ from dbt.adapters.mvsink.sink.correction import (
 )
 from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.errors import NondeterministicQuery
-from dbt.adapters.mvsink.sink.grouping import net
 from dbt.adapters.mvsink.sink.hashing import BUCKET_BITS
 from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Layout
 from dbt.adapters.mvsink.sink.mint import Description
 from dbt.adapters.mvsink.sink.timing import Stopwatch
-from dbt.adapters.mvsink.sink.types import Column
 
 log = logging.getLogger("mvsink.sink.write")
 
@@ -89,19 +88,22 @@ class Write:
         return written
 
     def first_load(self, desired: Desired, time: int, description: Description) -> Written:
-        """Stage all of ``desired``, consolidated, against an empty shard."""
+        """Stage all of ``desired`` against an empty shard, as it comes: equal rows stay records of their own."""
         items = sql.columns(column.name for column in desired.columns)
         meta = f"{sql.bigint(time)} {TIME}, {DIFF}, {ERROR}, {HASH}"
         staged = self._stage_query(f"select {items}, {meta} from (\n{desired.hashed()}\n)", "write")
-        with self.watch("check"):
-            [row] = self.engine.query(
-                f"select count(*), count(distinct {HASH}), count({ERROR}) from {sql.parquet(staged.uri)}", "check"
-            )
-        rows, hashes, errors = (int(str(value)) for value in row)
-        if hashes < rows:
-            staged = self._consolidate(staged, desired.columns)
-        counts = Counts(inserted=rows - errors, errors_inserted=errors)
-        return Written(self._adopt(staged, description), counts)
+        batch = self._adopt(staged, description)
+        counts = Counts() if batch is None else self._loaded(batch, staged)
+        return Written(batch, counts)
+
+    def _loaded(self, batch: Batch, staged: StagedDirectory) -> Counts:
+        """A first load's counts: every row comes once for each record. From the files' statistics, where they tell."""
+        errors = [file.errors for file in batch.files]
+        if None in errors:
+            [[counted]] = self.engine.query(f"select count({ERROR}) from {sql.parquet(staged.uri)}", "count")
+            return Counts(inserted=batch.rows - int(str(counted)), errors_inserted=int(str(counted)))
+        known = sum(count or 0 for count in errors)
+        return Counts(inserted=batch.rows - known, errors_inserted=known)
 
     def stage_error(self, message: str, desired: Desired, shard: Layout, time: int, description: Description) -> Written:
         """Stage ``message`` as the shard's only error update; the rows stay as they are."""
@@ -109,7 +111,7 @@ class Write:
         hashed = shard.hash_of()
         row = f"select {items}, {sql.text(message)} {ERROR}, 1L {DIFF}"
         names = sql.columns(column.name for column in desired.columns)
-        wanted = f"select {names}, {ERROR}, {hashed} {HASH}, {DIFF} from (\n{row}\n)"
+        wanted = f"select {names}, {ERROR}, {hashed} {HASH}, {DIFF}, 0L {BASE} from (\n{row}\n)"
         correction = Correction(desired.columns, time).insert(wanted)
         held = persisted(shard, errors_only=True)
         if held is not None:
@@ -193,26 +195,6 @@ class Write:
         left = differing_buckets([f"select b, lo, hi from {sql.parquet(found.uri)}", digest(rows, -1)])
         with self.watch("agree"):
             return self.engine.query(f"select 1 from (\n{left}\n) limit 1", "agree") == []
-
-    def _consolidate(self, staged: StagedDirectory, columns: tuple[Column, ...]) -> StagedDirectory:
-        """Rewrite a first load in which some hash stands more than once: one hash, one record."""
-        items = sql.columns(column.name for column in columns)
-        source = sql.parquet(staged.uri)
-        repeated = f"(select {HASH} _mv_h from {source} group by {HASH} having count(*) > 1) r"
-        rows = f"select s.* from {source} s left semi join {repeated} on s.{HASH} = r._mv_h"
-        together = net(columns, [TIME, ERROR, HASH], rows)
-        owners = f"select *, count(*) over (partition by {HASH}) _mv_owners from (\n{together}\n)"
-        query = sql.union_all(
-            [
-                f"select {items}, {TIME}, {DIFF}, {ERROR}, {HASH} from {source} s left anti join {repeated} "
-                f"on s.{HASH} = r._mv_h",
-                f"select {items}, {TIME}, {DIFF}, {ERROR}, if(_mv_owners = 1, {HASH}, cast(null as bigint)) {HASH} "
-                f"from (\n{owners}\n)",
-            ]
-        )
-        consolidated = self._stage_query(query, "consolidate")
-        staged.delete()
-        return consolidated
 
     def _stage_query(self, query: str, what: str) -> StagedDirectory:
         staged = self.handle.stage()
