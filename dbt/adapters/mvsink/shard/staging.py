@@ -87,6 +87,10 @@ class Staging(Looking):
             staged.delete()
         return self.track(batch)
 
+    def rows_in(self, staged: StagedDirectory) -> int:
+        """How many rows an engine wrote there, whatever its columns; reads footers."""
+        return sum(self.storage.describe(path).rows or 0 for path in only_parts(self.storage.list_files(staged.path)))
+
     def batch_from_transmittable_batch(self, described: Mapping[str, Any]) -> Batch:
         """A batch that another handle, process or machine handed over; this handle owns it now."""
         batch = batch_from(self.storage, str(self.shard_id), described)

@@ -185,8 +185,7 @@ class Write:
         """The differing buckets, staged, and how many they are."""
         differing = differing_buckets([digest(desired.hashed(), 1), digest(narrow(shard), -1)])
         found = self._stage_query(differing, "detect")
-        [row] = self.engine.query(f"select count(*) from {sql.parquet(found.uri)}", "detect")
-        return found, int(str(row[0]))
+        return found, self.handle.rows_in(found)
 
     def _agrees(self, found: StagedDirectory, staged: StagedDirectory, shard: Layout) -> bool:
         """Do the staged updates add up, bucket by bucket, to the differences that detection found?"""
