@@ -71,6 +71,11 @@ class Definition:
         return f"{changed} changed; takes effect at this run" if changed and policy == "continue" else ""
 
 
+def owner_of(state: ShardState) -> dict[str, str]:
+    """`project`, `unique_id` and `target` of whom the shard belongs to; empty if it tells none."""
+    return dict(json.loads(state.properties.get(OWNER, "{}")))
+
+
 def without_time(query: str) -> str:
     """The query with the run's time taken out."""
     return NOW.sub("mv_now()", query)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.events.logging import AdapterLogger
 
+from dbt.adapters.mvsink.definition import owner_of
 from dbt.adapters.mvsink.durations import parse_time
 from dbt.adapters.mvsink.engine import AdapterEngine
 from dbt.adapters.mvsink.exceptions import InvalidRunTime, ReadOnlyRefused
@@ -154,6 +155,23 @@ class MaintainedAdapter(metaclass=AdapterMeta):
     def mv_is_shard(self, relation: MvsinkRelation) -> bool:
         """Is this relation a published shard?"""
         return self._published(relation, relation) is not None
+
+    @available.parse_none
+    def mv_orphans(self, schemas: Sequence[str], nodes: Mapping[str, Any], project: str, target: str) -> list[str]:
+        """Published shards of this project and target whose model is not among ``nodes``, in words."""
+        found = []
+        client = ShardClient(self._storage_options())
+        for schema in schemas:
+            for relation in cast("MvsinkAdapter", self).list_relations(None, schema):
+                published = self._published(cast("MvsinkRelation", relation), cast("MvsinkRelation", relation))
+                if published is None or not client.exists(published.uri):
+                    continue
+                with client.open_reader(published.uri) as reader:
+                    owner = owner_of(reader.state())
+                mine = owner.get("project") == project and owner.get("target") == target
+                if mine and owner["unique_id"] not in nodes:
+                    found.append(f"{relation} ({owner['unique_id']} is gone; shard {published.uri}): drop the view to give it up")
+        return found
 
     def pre_model_hook(self, config: Any) -> None:
         """Before any node runs: in a read-only invocation whatever would be rebuilt is refused."""

@@ -246,6 +246,16 @@ unit_tests:
         assert [r.status for r in run_dbt(["test", "--select", "test_type:unit"])] == ["pass"]
 
 
+class TestOrphans(Base):
+    def test_a_shard_whose_model_is_gone_is_reported_and_stays(self, project):
+        write_file(MV, project.project_root, "models", "gone.sql")
+        run_dbt(["run"])
+        Path(project.project_root, "models", "gone.sql").unlink()
+        _, out = run_dbt_and_capture(["run-operation", "mvsink_orphans"])
+        assert "gone (model.test.gone is gone; shard " in out and "1 orphaned shards" in out
+        assert len(self.rows(project, "gone")) == 3
+
+
 class TestDefer(Base):
     def test_a_deferred_reference_is_no_change_of_the_definition(self, project):
         run_dbt(["run", "--full-refresh"])
