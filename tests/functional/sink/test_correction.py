@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from dbt.adapters.mvsink.sink import EngineError, Kind, OnError, not_null
+from dbt.adapters.mvsink.sink import EngineError, Kind, OnError, layout, not_null
 from tests.support.session_engine import Model
 
 
@@ -43,6 +43,24 @@ def test_the_staged_batch(model, desired, shard, batch):
     assert sorted((row["x"], row["_mv_diff"]) for row in rows) == batch
     assert {row["_mv_time"] for row in rows} == {outcome.time}
     model.assert_holds(values(*desired))
+
+
+def test_a_hash_that_the_base_repeats_is_null_in_corrections_and_reads_are_right_before_and_after_compaction(model):
+    model.options = {"retain_history": 1000}  # so that compaction may consolidate
+    many = [f"'row {i}'" for i in range(400)]
+    wanted = [A, A, A, B, B, C, *many]
+    model.run(values(*wanted))  # as it comes: one record a row
+    for gone in (A, B, A, C, *many[:14]):
+        wanted.remove(gone)
+        outcome = model.run(values(*wanted))
+        assert (outcome.counts.inserted, outcome.counts.deleted) == (0, 1)
+        model.assert_holds(values(*wanted))
+        with model.open(values()) as handle:
+            parts = layout(handle.state(), handle.uri, handle.files_in, handle.column_names)
+        if gone is A and wanted.count(A) == 2:
+            assert [d.batch_id for d in parts.unhashed] and parts.base is not None
+    assert not parts.unhashed  # compaction came by, and consolidated what was repeated
+    assert sum(row["n"] for row in model.session.sql(parts.select([parts.base], "sum(_mv_diff) n")).collect()) > 0
 
 
 def test_rows_that_break_not_null_become_errors_and_heal(model):
