@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.exceptions import ConfigurationChanged, OwnedByAnother, SampledRun
-from dbt.adapters.mvsink.shard import Antichain, ShardState
+from dbt.adapters.mvsink.shard import ShardState
 
 NOW = re.compile(r"timestamp_millis\(\d+L?\) /\* mv_now \*/")
 OWNER, DEFINITION, SAMPLED = "owner", "definition", "sampled"
@@ -51,8 +51,8 @@ class Definition:
 
     def check_sample(self, model: str, state: ShardState) -> None:
         """Raises `SampledRun` if a sample would replace what is no sample."""
-        new = state.upper == Antichain.of(0) or state.dropped is not None
-        if self.sampled and not new and not json.loads(state.properties.get(SAMPLED, "false")):
+        held = state.readable and state.dropped is None
+        if self.sampled and held and not json.loads(state.properties.get(SAMPLED, "false")):
             raise SampledRun(model)
 
     def changes(self, state: ShardState) -> tuple[str, ...]:

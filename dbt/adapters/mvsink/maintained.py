@@ -23,7 +23,7 @@ from dbt.adapters.mvsink.options import ModelOptions
 from dbt.adapters.mvsink.publish import Docs, PublishedView, is_current, publish
 from dbt.adapters.mvsink.query_checks import listed, nondeterministic_functions, reads, without_end
 from dbt.adapters.mvsink.response import MvsinkResponse, response
-from dbt.adapters.mvsink.shard import SchemaMismatch, ShardClient, ShardError, ShardState, WriteHandle
+from dbt.adapters.mvsink.shard import MemoryStorage, SchemaMismatch, ShardClient, ShardError, ShardState, WriteHandle
 from dbt.adapters.mvsink.sink import (
     Assertion,
     Column,
@@ -99,6 +99,9 @@ class MaintainedRun:
                 f"{self.model} uses {listed(found)}, which differ from run to run: every run will find everything changed. "
                 "Use {{ mv_now() }} for the run's time"
             )
+        kinds = unenforced_constraints(self.node)
+        if kinds:
+            logger.warning(f"{self.model}: constraints of the contract that are not enforced: {', '.join(kinds)}")
         self.columns = tuple(Column(name, parse_type(text, name)) for name, text in self.engine.columns(self.query))
         for column in self.columns:
             if column.name.lower().startswith("_mv_"):
@@ -111,12 +114,28 @@ class MaintainedRun:
     def open(self, uri: str, storage_options: Mapping[str, str] | None) -> WriteHandle:
         """Open the shard, create it if it is not there, and make sure it is this model's."""
         client = ShardClient(dict(storage_options) if storage_options else None)
+        if self.read_only and not client.exists(uri):
+            client = ShardClient(locate=MemoryStorage)  # an empty shard to compare with that leaves nothing behind
         self.handle = open_or_create(client, uri, arrow_schema(self.columns), f"mv_sink({self.model})")
         self._own(self.handle, self.handle.state())
         return self.handle
 
     def run(self) -> None:
         """Bring the shard up to the run's time, or in read-only mode tell what that would write."""
+        assert self.handle is not None
+        driver = self._driver()
+        self.outcome = driver.run()
+        if self.definition is not None and not self.read_only:
+            # After the data: what an interrupted run leaves behind is still of the old definition.
+            self.handle.set_properties(self.definition.properties())
+        for warning in self.outcome.warnings:
+            logger.warning(f"{self.model}: {warning}")
+
+    def check_columns(self) -> None:
+        """`--empty`: the query's columns against the shard's."""
+        self._driver().check_columns()
+
+    def _driver(self) -> Driver:
         assert self.handle is not None
         request = SinkRequest(
             model=self.model,
@@ -132,13 +151,7 @@ class MaintainedRun:
             full_refresh=self.invocation.full_refresh,
             invocation_id=self.invocation.id,
         )
-        driver = Driver(request, self.handle, self.engine)
-        self.outcome = driver.run()
-        if self.definition is not None and not self.read_only:
-            # After the data: what an interrupted run leaves behind is still of the old definition.
-            self.handle.set_properties(self.definition.properties())
-        for warning in self.outcome.warnings:
-            logger.warning(f"{self.model}: {warning}")
+        return Driver(request, self.handle, self.engine)
 
     def publish(self, docs: Docs) -> None:
         """Make the view show the shard, unless it already does."""
@@ -223,8 +236,23 @@ def contract_assertions(node: Mapping[str, Any], *, fails: bool) -> tuple[Assert
     return tuple(assertions)
 
 
+def unenforced_constraints(node: Mapping[str, Any]) -> tuple[str, ...]:
+    """Kinds of constraints of an enforced contract that a shard does not enforce: `unique`, keys."""
+    if not (node.get("config") or {}).get("contract", {}).get("enforced"):
+        return ()
+    declared = [*(node.get("constraints") or [])]
+    for column in (node.get("columns") or {}).values():
+        declared += column.get("constraints") or []
+    kinds = {_kind(constraint) for constraint in declared}
+    return tuple(sorted(kind.replace("_", " ") for kind in kinds - {"not_null", "check"}))
+
+
+def _kind(constraint: Mapping[str, Any]) -> str:
+    return str(getattr(constraint["type"], "value", constraint["type"]))
+
+
 def _assertions_of(constraint: Mapping[str, Any], columns: list[str], fails: bool) -> list[Assertion]:
-    kind = str(getattr(constraint["type"], "value", constraint["type"]))
+    kind = _kind(constraint)
     if kind == "not_null":
         return [not_null(column, fails=fails) for column in columns]
     if kind == "check" and constraint.get("expression"):

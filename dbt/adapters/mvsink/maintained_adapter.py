@@ -99,7 +99,9 @@ class MaintainedAdapter(metaclass=AdapterMeta):
         try:
             run.check()
             run.open(self._shard_uri(run), self._storage_options())
-            if not run.invocation.empty:
+            if run.invocation.empty:
+                run.check_columns()
+            else:
                 run.run()
         except LOWER_ERRORS as error:
             run.close()
@@ -172,6 +174,12 @@ class MaintainedAdapter(metaclass=AdapterMeta):
                 if mine and owner["unique_id"] not in nodes:
                     found.append(f"{relation} ({owner['unique_id']} is gone; shard {published.uri}): drop the view to give it up")
         return found
+
+    @available.parse_none
+    def mv_refuse_in_read_only(self, relation: MvsinkRelation, materialized: str) -> None:
+        """Raises `ReadOnlyRefused` in a read-only invocation."""
+        if self._read_only():
+            raise ReadOnlyRefused(f"{relation.schema}.{relation.identifier}", materialized)
 
     def pre_model_hook(self, config: Any) -> None:
         """Before any node runs: in a read-only invocation whatever would be rebuilt is refused."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink import grants
-from dbt.adapters.mvsink.shard import Antichain, ShardState, WriteHandle
+from dbt.adapters.mvsink.shard import ShardState, WriteHandle
 from dbt.adapters.mvsink.sink import Engine, Layout, layout, sql, view_query
 
 URI, SHARD_ID, VERSION, FILES = "mvsink.shard_uri", "mvsink.shard_id", "mvsink.version", "mvsink.files"
@@ -107,7 +107,7 @@ def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> boo
 
 def fingerprint(state: ShardState) -> str:
     """A short name for what the view shows: files, columns, and whether a run has written at all."""
-    what = [str(state.generation), str(state.schema), str(state.upper == Antichain.of(0))]
+    what = [str(state.generation), str(state.schema), str(state.readable)]
     what += sorted(file.path for file in state.files)
     return hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
 
@@ -137,7 +137,7 @@ def view_statement(
 
 
 def _query(parts: Layout, names: Sequence[str], state: ShardState) -> str:
-    query = view_query(parts, refreshed=state.upper != Antichain.of(0))
+    query = view_query(parts, refreshed=state.readable)
     if list(names) == list(parts.names):
         return query
     return f"select {sql.columns(names)} from (\n{query}\n)"

@@ -171,7 +171,6 @@ models:
         run_dbt(["run", "--full-refresh"])
         assert len(self.rows(project)) == 2
 
-    @pytest.mark.xfail(strict=True, reason="there is no warning of ours that unique and key constraints are not enforced")
     def test_unique_and_keys_are_told_in_a_warning_of_ours(self, project):
         self.contract(project, self.NOT_ENFORCED["unique"])
         _, out = run_dbt_and_capture(["run", "--full-refresh", "--select", "mv", "source_rows"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
 from dbt.adapters.mvsink.shard import Antichain, ShardClient
@@ -136,10 +135,6 @@ class TestGone(Base):
 class TestClone(Base):
     START = {"mv.sql": configured().replace("_mv')", "_mv', schema=var('sub', none))")}
 
-    @pytest.mark.xfail(
-        strict=True,
-        reason="dbt-spark's clone materialization refuses every model whose file_format is not delta: ours is missing",
-    )
     def test_a_clone_shows_the_other_shard_and_its_first_run_makes_its_own(self, project):
         run_dbt(["run", "--full-refresh"])
         shutil.copytree(Path(project.project_root) / "target", Path(project.project_root) / "state")

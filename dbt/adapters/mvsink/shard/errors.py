@@ -59,6 +59,10 @@ class StorageError(ShardError):
     """The storage failed, definitely; nothing happened."""
 
 
+class UnresolvedCommit(StorageError):
+    """A commit was sent, and the log could not be asked in time whether it happened. What was staged is left where it is."""
+
+
 class VersionTaken(Exception):
     """Inside this layer: somebody else committed the version."""
 

@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 
-from dbt.adapters.mvsink.shard.errors import StorageError, TransientError, UnknownOutcome, VersionTaken
+from dbt.adapters.mvsink.shard.errors import StorageError, TransientError, UnknownOutcome, UnresolvedCommit, VersionTaken
 from dbt.adapters.mvsink.shard.state import Change, ShardState, apply
 from dbt.adapters.mvsink.shard.storage import Storage, require
 
@@ -86,6 +86,8 @@ def commit(storage: Storage, decide: Decide, timeout: float = DEFAULT_TIMEOUT) -
                 sent[version] = apply(state, change)
             if isinstance(error, VersionTaken):  # no failure, so no time-out: somebody else got on
                 time.sleep(random.uniform(0, CROWDED_PAUSE))
+            elif sent:
+                _wait_for_answer(backoff, error, version)
             else:
                 backoff.wait(error)
 
@@ -95,5 +97,12 @@ def _happened(storage: Storage, version: int, token: str, backoff: Backoff) -> b
         try:
             return storage.token_at(version) == token
         except (TransientError, StorageError) as error:
-            # Until the log has answered, nobody may say that it did not happen.
-            backoff.wait(error)
+            _wait_for_answer(backoff, error, version)
+
+
+def _wait_for_answer(backoff: Backoff, error: BaseException, version: int) -> None:
+    """Until the log has answered, nobody may say that a commit did not happen."""
+    try:
+        backoff.wait(error)
+    except StorageError as over:
+        raise UnresolvedCommit(f"whether version {version} was committed is not known: {error}") from over

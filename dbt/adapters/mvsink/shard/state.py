@@ -68,6 +68,11 @@ class ShardState:
     holds: Mapping[str, int] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def readable(self) -> bool:
+        """Is there a time to read at? Not before the first contents: a shard without them never reads as an empty collection."""
+        return self.since.less_than(self.upper)
+
 
 @dataclass(frozen=True)
 class CommitNote:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from dbt.adapters.mvsink.shard import machine
 from dbt.adapters.mvsink.shard import state as transitions
 from dbt.adapters.mvsink.shard.batch import Batch, BatchState, Cut, check_files, cut
-from dbt.adapters.mvsink.shard.errors import Conflict, InvalidUsage, ShardReplaced, UpperMismatch
+from dbt.adapters.mvsink.shard.errors import Conflict, InvalidUsage, ShardReplaced, UnresolvedCommit, UpperMismatch
 from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
 from dbt.adapters.mvsink.shard.read import leased_since
 from dbt.adapters.mvsink.shard.staging import Staging
@@ -140,6 +140,9 @@ class WriteHandle(Staging):
         except (Conflict, InvalidUsage):
             self._delete_cuts(cuts.values())
             raise
+        except UnresolvedCommit:
+            _leave(batches)
+            raise
         for b in batches:
             _consume(b, cuts[id(b)])
         return AppendResult(after.version, _maintenance(after))
@@ -199,7 +202,11 @@ class WriteHandle(Staging):
             change = transitions.replace_generation(state, adds, schema, upper, since, expected_version)
             return self._signed(change, note)
 
-        after = self._commit(decide, generations=1)
+        try:
+            after = self._commit(decide, generations=1)
+        except UnresolvedCommit:
+            _leave(batches)
+            raise
         for b in batches:
             _consume(b, None)
         return AppendResult(after.version, Maintenance(collect_garbage=True))
@@ -219,6 +226,9 @@ class WriteHandle(Staging):
             for b in batches:
                 b.delete()
             return CompactionResult(False, machine.load(self.storage).version)
+        except UnresolvedCommit:
+            _leave(batches)
+            raise
         for b in batches:
             _consume(b, None)
         return CompactionResult(True, after.version)
@@ -343,6 +353,12 @@ def _check_described(batches: Sequence[Batch], lower: Antichain, upper: Antichai
 
 def _files(batch: Batch, made: Cut | None) -> tuple[DataFile, ...]:
     return batch.files if made is None else made.files
+
+
+def _leave(batches: Sequence[Batch]) -> None:
+    """The shard may hold the files: garbage collection, which asks the log, is to decide."""
+    for b in batches:
+        b.end(BatchState.SPENT)
 
 
 def _consume(batch: Batch, made: Cut | None) -> None:

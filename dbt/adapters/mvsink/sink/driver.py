@@ -69,7 +69,7 @@ class Driver:
                 if outcome is not None:
                     return outcome
                 continue
-            mint.as_of = Antichain.of(self.request.time) if _is_new(state) else Antichain.of(0)
+            mint.as_of = Antichain.of(self.request.time) if not state.readable else Antichain.of(0)
             mint.persist = mint.as_of.join(state.upper)
             description = mint.peek() if mint.read_only else mint.mint()
             if description is None:
@@ -83,7 +83,7 @@ class Driver:
     def _round(self, state: ShardState, description: Description) -> Outcome | None:
         """One description from mint to append; None if another writer was faster."""
         as_of = Antichain.of(self.request.time)
-        if _is_new(state):
+        if not state.readable and state.upper.less_than(as_of):
             if not self.appender.raise_upper(state.upper, as_of, self._note(Counts())):
                 return None
             state = self.handle.state()
@@ -194,11 +194,15 @@ class Driver:
         lost = tuple(column for column in shard_columns(state.schema) if column.name not in names)
         return (*self.request.columns, *lost)
 
+    def check_columns(self) -> None:
+        """Raises `SchemaChanged` if the query's columns are not the shard's and that is to fail. Writes nothing."""
+        self._new_generation(self.handle.state())
+
     def _new_generation(self, state: ShardState) -> str:
         """Why this run must make a new generation; empty if it need not."""
         if state.dropped is not None:
             return "dropped before"
-        if self.request.full_refresh and not _is_new(state):
+        if self.request.full_refresh and state.readable:
             return "full refresh"
         changes = schema_changes(shard_columns(state.schema), self._wanted(state))
         if not changes:
@@ -273,8 +277,3 @@ def schema_changes(held: tuple[Column, ...], wanted: tuple[Column, ...]) -> list
     changes += [f"`{name}` is gone" for name in before if name not in after]
     changes += [f"`{name}` was {before[name]}, is {kind}" for name, kind in after.items() if before.get(name, kind) != kind]
     return changes
-
-
-def _is_new(state: ShardState) -> bool:
-    """Has no run written this shard yet? Its upper still stands where creation put it."""
-    return state.upper == Antichain.of(0)

@@ -159,7 +159,8 @@ def layout(state: ShardState, root: str, files_in: Callable[[str], int], columns
             by_directory[file.batch_id].append(file)
     directories = []
     for batch_id, files in sorted(by_directory.items()):
-        if files_in(batch_id) == len(files):
+        vectors = any(file.deletion_vector for file in files)  # rows that plain Parquet readers still see
+        if files_in(batch_id) == len(files) and not vectors:
             directories.append(Directory(batch_id, tuple(files)))
         else:
             loose.extend(files)

@@ -1,0 +1,270 @@
+"""overview.md, *What readers see*: the published view over every kind of file set, its guard, and the order of publications."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import pytest
+
+from dbt.adapters.mvsink.publish import Docs, is_current, publish, read_published
+from dbt.adapters.mvsink.shard import collect_garbage
+from dbt.adapters.mvsink.sink import faults, layout, not_null, view_query
+from tests.support.session_engine import Model, SessionEngine
+
+DAY = 86_400_000
+
+
+@pytest.fixture
+def model(spark, tmp_path):
+    return Model(spark, tmp_path)
+
+
+def collection(rows):
+    """The query of a multiset of texts."""
+    listed = [f"('{x}')" for x in sorted(Counter(rows).elements())]
+    if not listed:
+        return "select cast(null as string) x where false"
+    return "select cast(x as string) x from values " + ", ".join(listed) + " as t(x)"
+
+
+def shown(model):
+    return Counter(x for (x,) in model.rows())
+
+
+def compacted(model, rows):
+    """A shard that is nothing but a consolidated base of ``rows``."""
+    short = {"retain_history": 1}
+    model.run(collection({**dict.fromkeys(rows, 1), **{f"going {i}": 1 for i in range(10)}}), **short)
+    model.run(collection(rows), **short)  # touches every row that comes more than once, so compaction adds it up
+    shard = parts(model)
+    assert shard.base is not None and not (shard.recent or shard.unhashed or shard.loose)
+    assert shard.base.rows == len(rows) and shard.base.max_diff == max(rows.values())
+
+
+def parts(model):
+    with model.open(collection({})) as handle:
+        return layout(handle.state(), handle.uri, handle.files_in, handle.column_names)
+
+
+# the formula: greatest(0, diff + least(r, 0)) copies of the compacted row, and greatest(r, 0) of the recent part
+
+BASE = {"a": 3, "b": 2, "c": 1}
+REST = {f"rest {i}": 1 for i in range(40)}  # what never changes, so that no recent batch outgrows the base
+HISTORIES = {
+    "nothing recent": [],
+    "fewer copies": [{"a": 1, "b": 2, "c": 1}],
+    "a row gone": [{"a": 3, "b": 2}],
+    "everything gone": [{}],
+    "more copies": [{"a": 5, "b": 2, "c": 1}],
+    "a new row, twice": [{**BASE, "d": 2}],
+    "gone and back: r is zero": [{"b": 2, "c": 1}, BASE],
+    "fewer, then more than before": [{"a": 1, "b": 2, "c": 1}, {"a": 7, "b": 2, "c": 1}],
+    "more, then fewer than before": [{"a": 7, "b": 2, "c": 1}, {"a": 1, "b": 2, "c": 1}],
+    "a new row that goes again": [{**BASE, "d": 2}, BASE],
+    "all at once, three times": [{"a": 1, "d": 4}, {"b": 5, "d": 1}, {"a": 2, "c": 3}],
+}
+BASES = {"with duplicates": BASE, "of single rows": {"a": 1, "b": 1, "c": 1}}
+
+
+@pytest.mark.parametrize("base", BASES.values(), ids=BASES)
+@pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
+def test_the_view_shows_the_sum_of_diffs(model, base, history):
+    compacted(model, {**base, **REST})
+    kept = parts(model).base
+    for rows in history:
+        model.run(collection({**rows, **REST}))
+        assert shown(model) == Counter({**rows, **REST})
+        assert parts(model).base == kept  # so the formula was what showed it
+    assert shown(model) == Counter({**(history[-1] if history else base), **REST})
+
+
+def test_a_first_load_with_duplicates_shows_them_and_loses_them_one_by_one(model):
+    for rows in ({"a": 3, "b": 1}, {"a": 2, "b": 1}, {"a": 1, "b": 2}, {"b": 3}):
+        model.run(collection(rows))
+        assert shown(model) == Counter(rows)
+
+
+def test_compaction_changes_nothing_that_a_reader_sees(model):
+    """Runs over many rows with a short history: the policy compacts again and again."""
+    generations = set()
+    for n in range(6):
+        rows = {f"r{i}": 1 + (i * n) % 3 for i in range(n, 20 + 2 * n)}
+        model.run(collection(rows), retain_history=1)
+        assert shown(model) == Counter(rows)
+        shard = parts(model)
+        generations.add(shard.base.batch_id if shard.base else "")
+    assert len(generations) > 2
+
+
+# plain scans
+
+
+def plan_of(model):
+    model.session.sql("set spark.sql.maxMetadataStringLength = 10000")
+    try:
+        return model.contents()._jdf.queryExecution().executedPlan().toString().split("\n")
+    finally:
+        model.session.sql("reset spark.sql.maxMetadataStringLength")
+
+
+def depth(line):
+    return next(i for i, character in enumerate(line) if character.isalpha())
+
+
+def above(lines, position):
+    """The operators that the rows of a plan's line go through."""
+    found, least = [], depth(lines[position])
+    for line in reversed(lines[:position]):
+        if line.strip() and depth(line) < least:
+            found.append(line)
+            least = depth(line)
+    return found
+
+
+def test_a_compacted_shard_of_single_rows_reads_as_a_plain_scan(model):
+    compacted(model, BASES["of single rows"])
+    plan = "\n".join(plan_of(model))
+    assert plan.count("FileScan") == 1 and not any(word in plan for word in ("Exchange", "Join", "Aggregate", "Generate"))
+
+
+@pytest.mark.parametrize("base", BASES.values(), ids=BASES)
+def test_with_recent_batches_it_is_one_scan_of_the_base_and_no_shuffle_of_it(model, base):
+    compacted(model, {**base, **REST})
+    model.run(collection({"a": 1, "d": 2, **REST}))
+    model.run(collection({"a": 1, "d": 1, "e": 1, **REST}))
+    lines = plan_of(model)
+    scans = [n for n, line in enumerate(lines) if "FileScan" in line and parts(model).base.batch_id in line]
+    assert len(scans) == 1
+    assert not [line for line in above(lines, scans[0]) if "Exchange" in line]
+
+
+# the guard
+
+GUARDED = {
+    "as it is": "select * from {v}",
+    "projected: no column": "select 1 from {v}",
+    "projected: another column": "select y from {v}",
+    "filtered by a value": "select x from {v} where x = 2",
+    "filtered so that nothing is left": "select x from {v} where x > 1000",
+    "the left side of a join": "select w.y from {v} v join other w on v.x = w.x",
+    "the right side of a join": "select w.y from other w left join {v} v on v.x = w.x",
+    "a semi-join": "select * from other where x in (select x from {v})",
+    "an anti-join": "select * from other w where not exists (select 1 from {v} v where v.x = w.x)",
+    "a count": "select count(*) from {v}",
+    "an aggregate": "select y, max(x) from {v} group by y",
+    "a distinct": "select distinct y from {v}",
+    "a limit": "select x from {v} limit 1",
+    "a union": "select x from other union all select x from {v}",
+    "a scalar subquery": "select (select max(x) from {v}) m",
+}
+
+
+@pytest.fixture(scope="class")
+def failing(spark, tmp_path_factory):
+    """A shard of 3 rows and an error, and a plain relation."""
+    model = Model(spark, tmp_path_factory.mktemp("failing"))
+    rows = "select cast(x as int) x, cast(y as int) y from values (1, 1), (2, 2), (3, null), (null, 4) as t(x, y)"
+    model.run(rows, assertions=(not_null("x"),))
+    model.contents().createOrReplaceTempView("guarded")
+    spark.sql("select * from values (2, 'q'), (5, 'r') as t(x, y)").createOrReplaceTempView("other")
+    yield "guarded"
+    for name in ("guarded", "other"):
+        spark.catalog.dropTempView(name)
+
+
+class TestGuard:
+    @pytest.mark.parametrize("query", GUARDED.values(), ids=GUARDED)
+    def test_a_shard_with_errors_fails_every_reader(self, spark, failing, query):
+        with pytest.raises(Exception, match='column "x" must not be null'):
+            spark.sql(query.format(v=failing)).collect()
+
+
+# publishing
+
+
+@pytest.fixture(scope="module")
+def schema(spark):
+    spark.sql("create schema if not exists published")
+    yield "published"
+    spark.sql("drop schema published cascade")
+
+
+class Overtaken(SessionEngine):
+    """Just before it publishes for the first time, another run commits."""
+
+    def __init__(self, session, act):
+        super().__init__(session)
+        self.act = act
+
+    def execute(self, statement, what):
+        if what == "publish" and self.act is not None:
+            act, self.act = self.act, None
+            act()
+        super().execute(statement, what)
+
+
+def test_whoever_publishes_looks_again_and_publishes_the_newer_version(model, schema, spark):
+    model.run(collection("ab"))
+    relation = f"{schema}.overtaken"
+    engine = Overtaken(spark, lambda: model.run(collection("bc")))
+    with model.open(collection({})) as handle:
+        state = publish(engine, relation, handle, None, Docs())
+        assert state == handle.state()
+        view = read_published(engine, relation)
+        assert (view.version, is_current(view, state, Docs())) == (state.version, True)
+    assert [what for what, _ in engine.ran].count("publish") == 2
+    assert sorted(x for (x,) in spark.table(relation).collect()) == ["b", "c"]
+
+
+def test_a_view_for_an_older_version_is_not_current_and_one_after_an_empty_run_is(model, schema, spark):
+    model.run(collection("ab"))
+    engine, relation = model.engine(), f"{schema}.currency"
+    with model.open(collection({})) as handle:
+        publish(engine, relation, handle, None, Docs())
+        view = read_published(engine, relation)
+        model.run(collection("ab"))
+        assert is_current(view, handle.state(), Docs())  # the same files
+        model.run(collection("abc"))
+        assert not is_current(view, handle.state(), Docs())
+
+
+def text_of(model):
+    """The published view's query, as another metastore would have it."""
+    with model.open(collection({})) as handle:
+        return view_query(layout(handle.state(), handle.uri, handle.files_in, handle.column_names))
+
+
+def test_a_view_that_another_metastore_published_stays_readable_after_compaction(model, spark):
+    short = {"retain_history": 1}
+    model.run(collection("aab"), **short)
+    older = text_of(model)
+    before = parts(model).files
+    for rows in ("aabc", "abcd", "abcdef"):
+        model.run(collection(rows), **short)
+    assert not set(before) & set(parts(model).files)  # compacted away
+    now = int(time.time() * 1000)
+    with model.open(collection({})) as handle:
+        collect_garbage(handle, now_ms=now + 6 * DAY)
+        assert sorted(x for (x,) in spark.sql(older).collect()) == ["a", "a", "b"]
+        collect_garbage(handle, now_ms=now + 8 * DAY)
+    with pytest.raises(Exception, match="PATH_NOT_FOUND|does not exist|FAILED_READ_FILE"):
+        spark.sql(older).collect()
+    assert shown(model) == Counter("abcdef")
+
+
+def test_a_shard_without_contents_is_refused_by_the_view_also_when_its_upper_was_raised(model, schema, spark):
+    def die():
+        raise RuntimeError("killed")
+
+    faults.install(lambda point: die() if point == "upper raised" else None)
+    try:
+        with pytest.raises(RuntimeError, match="killed"):
+            model.run(collection("ab"))
+    finally:
+        faults.install(None)
+    relation = f"{schema}.no_contents"
+    with model.open(collection({})) as handle:
+        publish(model.engine(), relation, handle, None, Docs())  # as `dbt run --empty` would
+    with pytest.raises(Exception, match="not refreshed yet"):
+        spark.table(relation).collect()

@@ -1,0 +1,76 @@
+"""sink.md, *mint*: its three conditions, each needed. *Configuration*: every key is a field. And what `since` trails (overview.md)."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import pytest
+from dbt.artifacts.resources.v1.config import NodeConfig
+
+from dbt.adapters.mvsink.configs import MvsinkConfig
+from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
+from dbt.adapters.mvsink.options import OWN_KEYS, ModelOptions
+from dbt.adapters.mvsink.shard import Antichain
+from dbt.adapters.mvsink.sink.mint import Description, Mint
+
+
+@pytest.mark.parametrize(("writes", "ahead", "advanced"), itertools.product([True, False], repeat=3))
+def test_it_mints_when_all_three_conditions_hold(writes, ahead, advanced):
+    mint = Mint("m", read_only=not writes)
+    mint.last_lower = Antichain.of(2 if advanced else 3)
+    mint.observe_persist(Antichain.of(3))
+    mint.observe_desired(Antichain.of(7 if ahead else 3))
+    expected = Description(Antichain.of(3), Antichain.of(7)) if writes and ahead and advanced else None
+    assert mint.mint() == expected
+
+
+AS_OF = {"nothing is written for times before it": (4, 0, (4, 7)), "a shard past it goes on from there": (4, 5, (5, 7)),
+         "it is at the desired frontier": (7, 0, None)}  # fmt: skip
+
+
+@pytest.mark.parametrize(("as_of", "upper", "minted"), AS_OF.values(), ids=AS_OF)
+def test_the_persist_frontier_starts_at_the_as_of(as_of, upper, minted):
+    mint = Mint("m", as_of=as_of)
+    mint.observe_persist(Antichain.of(upper))
+    mint.observe_desired(Antichain.of(7))
+    expected = None if minted is None else Description(*map(Antichain.of, minted))
+    assert mint.mint() == expected
+
+
+def test_frontiers_never_go_back():
+    mint = Mint("m")
+    mint.observe_persist(Antichain.of(5))
+    mint.observe_desired(Antichain.of(9))
+    mint.observe_persist(Antichain.of(3))
+    mint.observe_desired(Antichain.of(4))
+    assert mint.mint() == Description(Antichain.of(5), Antichain.of(9))
+
+
+@pytest.mark.parametrize("key", [*OWN_KEYS, "audit", "max_change"])
+def test_every_key_is_a_field_of_the_config(key):
+    """`on_schema_change` and `on_configuration_change` are dbt's own."""
+    known = {field.name for kind in (MvsinkConfig, NodeConfig) for field in dataclasses.fields(kind)}
+    assert key in known
+
+
+ROWS = {
+    "refresh": ([None, "on_commit", ["on_commit"]], ["every 1 hour", {"every": "1 hour"}, "never"]),
+    "retain_history": ([None, "1 second", "1 day"], ["999 ms", "1 month", 5, ""]),
+    "assert_not_null": ([None, [], ["a"], "a"], [7, [1], {"a": 1}]),
+    "on_error": ([None, "fail", "record"], ["ignore", True]),
+    "read_only": ([None, True, False], ["true", 1]),
+    "on_schema_change": ([None, "ignore", "sync_all_columns", "append_new_columns", "fail"], ["sync", False]),
+}
+CASES = [(key, value, True) for key, (good, _) in ROWS.items() for value in good]
+CASES += [(key, value, False) for key, (_, bad) in ROWS.items() for value in bad]
+
+
+@pytest.mark.parametrize(("key", "value", "accepted"), CASES, ids=[f"{key}={value!r}" for key, value, _ in CASES])
+def test_the_table_of_configs(key, value, accepted):
+    if accepted:
+        ModelOptions.parse("dev.m", {key: value})
+        return
+    with pytest.raises((InvalidOption, OptionNotOffered)) as error:
+        ModelOptions.parse("dev.m", {key: value})
+    assert "dev.m" in str(error.value) and f"`{key}`" in str(error.value) and repr(value) in str(error.value)
