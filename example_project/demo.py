@@ -109,7 +109,7 @@ def read_with_duckdb() -> int:
     from deltalake import DeltaTable
 
     shard = DeltaTable(str(SHARDS / "fct_flights")).to_pyarrow_dataset()  # noqa: F841 - DuckDB reads it by name
-    row = duckdb.sql("select sum(_mv_diff) from shard where _mv_error is null").fetchone()
+    [row] = duckdb.sql("select sum(_mv_diff) from shard where _mv_error is null").fetchall()
     return int(row[0]) if row else 0
 
 
