@@ -44,7 +44,7 @@ class Definition:
         }
 
     def check_owner(self, model: str, uri: str, state: ShardState) -> None:
-        """Raises `OwnedByAnother` if the shard is somebody else's, `SampledRun` if a sample would replace what is no sample."""
+        """Raises `OwnedByAnother` if the shard is somebody else's."""
         held, mine = state.properties, self.properties()
         if OWNER in held and held[OWNER] != mine[OWNER] and not state.dropped:
             raise OwnedByAnother(model, uri, _words(held[OWNER]), _words(mine[OWNER]))

@@ -174,6 +174,13 @@ def test_append_cuts_away_what_is_there(opened, writer, upper, appended):
     assert staged(writer) == live(writer) and writer.upper == at(6)
 
 
+def test_append_refuses_bounds_out_of_order_whatever_is_there(writer):
+    writer.compare_and_append(updates(), at(0), at(9))
+    batch = writer.batch(updates(("a", 2, 1)), at(0), at(5))
+    with pytest.raises(InvalidUsage, match="new_upper Antichain\\(3\\) is before expected_upper Antichain\\(4\\)"):
+        writer.append_batch(batch, at(4), at(3))
+
+
 def test_append_beyond_the_upper_would_leave_a_hole(writer):
     with pytest.raises(UpperMismatch):
         writer.append(updates(("a", 4, 1)), at(3), at(6))

@@ -19,7 +19,7 @@ from dbt.adapters.mvsink.shard import (
     collect_garbage,
     machine,
 )
-from dbt.adapters.mvsink.shard.errors import ShardError, TransientError, UnknownOutcome
+from dbt.adapters.mvsink.shard.errors import ShardError, TransientError, UnknownOutcome, UnresolvedCommit
 from tests.support.shards import SCHEMA, at, live, read, staged, updates
 from tests.support.storage_faults import FaultyStorage
 
@@ -171,6 +171,29 @@ def test_nothing_staged_is_deleted_when_the_log_never_answers(inner, writer, oth
         writer.compare_and_append_batch([batch], at(0), at(1))
     inner.token_at = answering
     assert live(other) <= staged(other)
+
+
+def test_nothing_staged_is_deleted_when_the_log_cannot_be_loaded_after_a_commit_was_sent(inner, writer, other, plan, impatient):
+    """No reply, no answer for the token, and then no log at all."""
+    kept_load, kept_token = inner.load, inner.token_at
+    batch = writer.batch(updates(("a", 0, 1)), at(0), at(1))
+    kept_commit = inner.commit
+
+    def commit(version, change):
+        kept_commit(version, change)
+
+        def unreachable(*_):
+            raise TransientError("injected: the log is out of reach")
+
+        inner.load = unreachable
+        inner.token_at = lambda version: None  # as a log answers that is not there yet
+        raise UnknownOutcome("injected: no reply")
+
+    inner.commit = commit
+    with writer, pytest.raises(UnresolvedCommit, match="whether version 1 was committed is not known"):
+        writer.compare_and_append_batch([batch], at(0), at(1))
+    inner.load, inner.token_at, inner.commit = kept_load, kept_token, kept_commit
+    assert live(other) <= staged(other) and live(other)
 
 
 def test_rule_8_a_failed_attempt_leaves_staged_files_at_most_and_garbage_collection_removes_them(opened):

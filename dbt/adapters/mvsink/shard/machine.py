@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from dbt.adapters.mvsink.shard.errors import StorageError, TransientError, UnknownOutcome, UnresolvedCommit, VersionTaken
@@ -67,7 +67,7 @@ def commit(storage: Storage, decide: Decide, timeout: float = DEFAULT_TIMEOUT) -
     backoff = Backoff(timeout)
     sent: dict[int, ShardState] = {}  # what was sent with an unknown outcome, by version: the state afterwards
     while True:
-        state = load(storage, timeout)
+        state = _load_after(storage, timeout, sent)
         for version, after in sent.items():
             if version <= state.version and _happened(storage, version, token, backoff):
                 return after
@@ -90,6 +90,16 @@ def commit(storage: Storage, decide: Decide, timeout: float = DEFAULT_TIMEOUT) -
                 _wait_for_answer(backoff, error, version)
             else:
                 backoff.wait(error)
+
+
+def _load_after(storage: Storage, timeout: float, sent: Mapping[int, ShardState]) -> ShardState:
+    """The newest version. While a commit's outcome is unknown, a log that cannot be read leaves it unknown."""
+    try:
+        return load(storage, timeout)
+    except StorageError as error:
+        if sent:
+            raise UnresolvedCommit(f"whether version {max(sent)} was committed is not known: {error}") from error
+        raise
 
 
 def _happened(storage: Storage, version: int, token: str, backoff: Backoff) -> bool:

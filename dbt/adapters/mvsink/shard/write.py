@@ -164,7 +164,7 @@ class WriteHandle(Staging):
                     return
                 if current.less_than(lower):
                     raise UpperMismatch(current, lower)
-                self._check_append([batch], lower, upper)
+                _check_described([batch], lower, upper)
                 self.compare_and_append_batch([batch], current, upper)
                 return
             except UpperMismatch as mismatch:
@@ -329,8 +329,6 @@ class WriteHandle(Staging):
         return f"{self.shard_id}/{self.generation}"
 
     def _check_append(self, batches: Sequence[Batch], lower: Antichain, upper: Antichain) -> None:
-        if upper.less_than(lower):
-            raise InvalidUsage(f"new_upper {upper!r} is before expected_upper {lower!r}")
         self._require_usable(batches)
         _check_described(batches, lower, upper)
 
@@ -341,7 +339,9 @@ class WriteHandle(Staging):
 
 
 def _check_described(batches: Sequence[Batch], lower: Antichain, upper: Antichain) -> None:
-    """Rule 2: an append may be narrower than a batch's description, never wider."""
+    """Rules 2 and 4: the bounds are in order, and an append may be narrower than a batch's description, never wider."""
+    if upper.less_than(lower):
+        raise InvalidUsage(f"new_upper {upper!r} is before expected_upper {lower!r}")
     for b in batches:
         if b.files and upper == lower:
             raise InvalidUsage(f"updates cannot be appended between {lower!r} and itself")
