@@ -13,12 +13,12 @@ from dbt.adapters.spark.impl import SparkAdapter
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import AdapterEngine
 from dbt.adapters.mvsink.maintained import LOWER_ERRORS
-from dbt.adapters.mvsink.publish import read_published
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardState
 from dbt.adapters.mvsink.sink import layout, row_count
 
 if TYPE_CHECKING:
     from dbt.adapters.mvsink.impl import MvsinkAdapter
+    from dbt.adapters.mvsink.relation import MvsinkRelation
 
 logger = AdapterLogger("mvsink")
 DESCRIPTIONS = {
@@ -40,15 +40,13 @@ class CatalogAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     def _shard_statistics(self, relation: BaseRelation) -> dict[str, Any]:
         """As dbt's catalog wants them; none for what is no shard. Docs never fail because of a shard."""
-        if not relation.is_view:
-            return {}
-        engine = AdapterEngine(cast("MvsinkAdapter", self), f"{relation.schema}.{relation.identifier}")
-        published = read_published(engine, str(relation))
+        adapter = cast("MvsinkAdapter", self)
+        published = adapter.published(cast("MvsinkRelation", relation))
         if published is None:
             return {}
-        options = self.config.credentials.storage_options
+        engine = AdapterEngine(adapter, f"{relation.schema}.{relation.identifier}")
         try:
-            with ShardClient(dict(options) if options else None).open_reader(published.uri) as reader:
+            with ShardClient(self.config.credentials.storage_options).open_reader(published.uri) as reader:
                 state = reader.state()
                 parts = layout(state, published.uri, reader.files_in, reader.column_names)
             [[rows]] = engine.query(row_count(parts), "count")

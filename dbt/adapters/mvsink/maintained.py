@@ -16,6 +16,7 @@ import pyarrow as pa
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.contracts import contract_assertions, unenforced_constraints
 from dbt.adapters.mvsink.definition import OWNER, Definition, without_time
 from dbt.adapters.mvsink.engine import AdapterEngine
 from dbt.adapters.mvsink.exceptions import MvsinkError, ReadsItself
@@ -113,7 +114,7 @@ class MaintainedRun:
 
     def open(self, uri: str, storage_options: Mapping[str, str] | None) -> WriteHandle:
         """Open the shard, create it if it is not there, and make sure it is this model's."""
-        client = ShardClient(dict(storage_options) if storage_options else None)
+        client = ShardClient(storage_options)
         if self.read_only and not client.exists(uri):
             client = ShardClient(locate=MemoryStorage)  # an empty shard to compare with that leaves nothing behind
         self.handle = open_or_create(client, uri, arrow_schema(self.columns), f"mv_sink({self.model})")
@@ -221,45 +222,6 @@ class MaintainedRun:
     def _ansi(self) -> str:
         [[_, value]] = self.engine.query("set spark.sql.ansi.enabled", "settings")
         return str(value)
-
-
-def contract_assertions(node: Mapping[str, Any], *, fails: bool) -> tuple[Assertion, ...]:
-    """The enforced constraints of a model with a contract: `not_null` and `check`."""
-    if not (node.get("config") or {}).get("contract", {}).get("enforced"):
-        return ()
-    assertions: list[Assertion] = []
-    for column in (node.get("columns") or {}).values():
-        for constraint in column.get("constraints") or []:
-            assertions += _assertions_of(constraint, [column["name"]], fails)
-    for constraint in node.get("constraints") or []:
-        assertions += _assertions_of(constraint, constraint.get("columns") or [], fails)
-    return tuple(assertions)
-
-
-def unenforced_constraints(node: Mapping[str, Any]) -> tuple[str, ...]:
-    """Kinds of constraints of an enforced contract that a shard does not enforce: `unique`, keys."""
-    if not (node.get("config") or {}).get("contract", {}).get("enforced"):
-        return ()
-    declared = [*(node.get("constraints") or [])]
-    for column in (node.get("columns") or {}).values():
-        declared += column.get("constraints") or []
-    kinds = {_kind(constraint) for constraint in declared}
-    return tuple(sorted(kind.replace("_", " ") for kind in kinds - {"not_null", "check"}))
-
-
-def _kind(constraint: Mapping[str, Any]) -> str:
-    return str(getattr(constraint["type"], "value", constraint["type"]))
-
-
-def _assertions_of(constraint: Mapping[str, Any], columns: list[str], fails: bool) -> list[Assertion]:
-    kind = _kind(constraint)
-    if kind == "not_null":
-        return [not_null(column, fails=fails) for column in columns]
-    if kind == "check" and constraint.get("expression"):
-        expression = str(constraint["expression"])
-        name = constraint.get("name") or expression
-        return [Assertion(f"not ({expression}\n)", f"check constraint {name} is violated: {expression}", fails)]
-    return []
 
 
 def translate(model: str, error: Exception) -> DbtRuntimeError:

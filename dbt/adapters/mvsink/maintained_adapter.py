@@ -76,7 +76,7 @@ class MaintainedAdapter(metaclass=AdapterMeta):
             query=prepared_query(query),
             options=options,
             invocation=Invocation(**invocation, sampled=self._sampled()),
-            current=self._published(relation, existing),
+            current=self.published(existing),
         )
         self._warn_of_the_clock(run)
         return run
@@ -98,7 +98,7 @@ class MaintainedAdapter(metaclass=AdapterMeta):
         """Bring the shard up to date; `--empty` only checks and creates."""
         try:
             run.check()
-            run.open(self._shard_uri(run), self._storage_options())
+            run.open(self._shard_uri(run), self._credentials().storage_options)
             if run.invocation.empty:
                 run.check_columns()
             else:
@@ -131,7 +131,7 @@ class MaintainedAdapter(metaclass=AdapterMeta):
         if not relation.schema:  # a temporary view
             return
         try:
-            published = self._published(relation, relation)
+            published = self.published(relation)
         except EngineError as error:
             if error.sqlstate == NOT_FOUND:
                 return
@@ -139,7 +139,7 @@ class MaintainedAdapter(metaclass=AdapterMeta):
         if published is None:
             return
         try:
-            reader = ShardClient(self._storage_options()).open_reader(published.uri)
+            reader = ShardClient(self._credentials().storage_options).open_reader(published.uri)
             with WriteHandle.from_read(reader, "drop") as handle:
                 handle.mark_dropped(int(time.time() * 1000))
         except LOWER_ERRORS as error:
@@ -156,16 +156,16 @@ class MaintainedAdapter(metaclass=AdapterMeta):
     @available.parse_none
     def mv_is_shard(self, relation: MvsinkRelation) -> bool:
         """Is this relation a published shard?"""
-        return self._published(relation, relation) is not None
+        return self.published(relation) is not None
 
     @available.parse_none
     def mv_orphans(self, schemas: Sequence[str], nodes: Mapping[str, Any], project: str, target: str) -> list[str]:
         """Published shards of this project and target whose model is not among ``nodes``, in words."""
         found = []
-        client = ShardClient(self._storage_options())
+        client = ShardClient(self._credentials().storage_options)
         for schema in schemas:
             for relation in cast("MvsinkAdapter", self).list_relations(None, schema):
-                published = self._published(cast("MvsinkRelation", relation), cast("MvsinkRelation", relation))
+                published = self.published(cast("MvsinkRelation", relation))
                 if published is None or not client.exists(published.uri):
                     continue
                 with client.open_reader(published.uri) as reader:
@@ -192,8 +192,9 @@ class MaintainedAdapter(metaclass=AdapterMeta):
         given = cast("MvsinkAdapter", self).config.cli_vars.get("mvsink_read_only", False)
         return bool(given) or bool(self._credentials().read_only)
 
-    def _published(self, relation: MvsinkRelation, existing: MvsinkRelation | None) -> PublishedView | None:
-        if existing is None or not existing.is_view:
+    def published(self, relation: MvsinkRelation | None) -> PublishedView | None:
+        """What of our shards ``relation`` shows; None if it is not there or is another's."""
+        if relation is None or not relation.is_view:
             return None
         engine = AdapterEngine(cast("MvsinkAdapter", self), f"{relation.schema}.{relation.identifier}")
         return read_published(engine, str(relation))
@@ -208,10 +209,6 @@ class MaintainedAdapter(metaclass=AdapterMeta):
     def _sampled(self) -> bool:
         """`--sample`; dbt's `flags` do not tell."""
         return getattr(cast("MvsinkAdapter", self).config.args, "sample", None) is not None
-
-    def _storage_options(self) -> dict[str, str] | None:
-        options = self._credentials().storage_options
-        return dict(options) if options else None
 
     def _credentials(self) -> Any:
         return cast("MvsinkAdapter", self).config.credentials

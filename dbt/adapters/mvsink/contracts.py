@@ -1,0 +1,44 @@
+"""A model's enforced contract: which of its constraints a shard keeps, as assertions of the sink, and which it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dbt.adapters.mvsink.sink import Assertion, not_null
+
+ENFORCED = ("not_null", "check")
+
+
+def contract_assertions(node: Mapping[str, Any], *, fails: bool) -> tuple[Assertion, ...]:
+    """`not_null` and `check`; ``fails`` says whether a row that breaks one fails the query or becomes an error update."""
+    assertions: list[Assertion] = []
+    for kind, constraint, columns in _declared(node):
+        if kind == "not_null":
+            assertions += [not_null(column, fails=fails) for column in columns]
+        elif kind == "check" and constraint.get("expression"):
+            expression = str(constraint["expression"])
+            name = constraint.get("name") or expression
+            assertions.append(Assertion(f"not ({expression}\n)", f"check constraint {name} is violated: {expression}", fails))
+    return tuple(assertions)
+
+
+def unenforced_constraints(node: Mapping[str, Any]) -> tuple[str, ...]:
+    """The kinds of constraints that a shard does not enforce: `unique`, keys."""
+    kinds = {kind for kind, _, _ in _declared(node)}
+    return tuple(sorted(kind.replace("_", " ") for kind in kinds.difference(ENFORCED)))
+
+
+def _declared(node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], list[str]]]:
+    """Kind, constraint and columns of every constraint, those of columns first; none without an enforced contract."""
+    if not (node.get("config") or {}).get("contract", {}).get("enforced"):
+        return
+    for column in (node.get("columns") or {}).values():
+        for constraint in column.get("constraints") or []:
+            yield _kind(constraint), constraint, [column["name"]]
+    for constraint in node.get("constraints") or []:
+        yield _kind(constraint), constraint, constraint.get("columns") or []
+
+
+def _kind(constraint: Mapping[str, Any]) -> str:
+    return str(getattr(constraint["type"], "value", constraint["type"]))
