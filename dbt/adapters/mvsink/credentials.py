@@ -103,20 +103,30 @@ class MvsinkCredentials(SparkCredentials):
     @property
     def home(self) -> str:
         """Where the embedded session keeps warehouse, metastore and log: beside the project."""
-        return os.path.join(self.project, HOME)
+        return home_of(self.project)
 
     @property
     def shards(self) -> str:
         """``shard_root``, absolute; beside the project by default."""
-        if self.shard_root is None:
-            return os.path.join(self.home, "shards")
-        if _URI.match(self.shard_root):
-            return self.shard_root
-        return os.path.normpath(os.path.join(self.project, os.path.expanduser(self.shard_root)))
+        return shards_of(self.project, self.shard_root)
 
     def _connection_keys(self) -> tuple[str, ...]:
         """What `dbt debug` and `target` show: never what may be secret."""
         return ("method", *(("host",) if self.host else ()), "schema", "shard_root", "read_only")
+
+
+def home_of(project: str) -> str:
+    """See `MvsinkCredentials.home`."""
+    return os.path.join(project, HOME)
+
+
+def shards_of(project: str, shard_root: str | None) -> str:
+    """See `MvsinkCredentials.shards`; for commands that have a profile but need no PySpark, which making credentials checks."""
+    if shard_root is None:
+        return os.path.join(home_of(project), "shards")
+    if _URI.match(shard_root):
+        return shard_root
+    return os.path.normpath(os.path.join(project, os.path.expanduser(shard_root)))
 
 
 def _text(value: Any) -> Any:

@@ -22,14 +22,23 @@ Locate = Callable[[str], Storage]
 
 
 class ShardClient:
-    """Opens shards. ``storage_options`` are the `deltalake` package's; ``locate`` gives another storage (tests)."""
+    """Opens shards. ``storage_options`` are the `deltalake` package's; ``locate`` gives another storage (tests).
 
-    def __init__(self, storage_options: Mapping[str, str] | None = None, locate: Locate | None = None):
+    ``timeout`` (seconds): how long to go on trying to open a shard whose log cannot be read.
+    """
+
+    def __init__(
+        self,
+        storage_options: Mapping[str, str] | None = None,
+        locate: Locate | None = None,
+        timeout: float = machine.DEFAULT_TIMEOUT,
+    ):
         self._locate = locate or (lambda uri: DeltaStorage(uri, storage_options))
+        self._timeout = timeout
 
     def exists(self, uri: str) -> bool:
         """Is there a shard at ``uri``?"""
-        return machine.find(self._locate(uri)) is not None
+        return machine.find(self._locate(uri), self._timeout) is not None
 
     def open_writer(self, uri: str, schema: pa.Schema, purpose: str = "") -> WriteHandle:
         """A writer; the shard is created if it is not there, and two that create it at once get the same one.
@@ -39,17 +48,17 @@ class ShardClient:
         storage = self._locate(uri)
         check_data_schema(schema)
         schema = canonical(schema)
-        state = machine.find(storage)
+        state = machine.find(storage, self._timeout)
         if state is None:
             # A salt of 62 bits: hashes cannot be aimed at, and its literal fits every engine's BIGINT.
             storage.create(schema, uuid.uuid4(), secrets.randbits(62), int(time.time() * 1000))
-            state = machine.load(storage)
+            state = machine.load(storage, self._timeout)
         differences = schema_differences(state.schema, schema)
         if differences:
             raise SchemaMismatch(uri, differences)
         return WriteHandle(storage, state, purpose)
 
     def open_reader(self, uri: str) -> ReadHandle:
-        """A reader; `InvalidUsage` if there is no shard."""
+        """A reader; `NotAShard` if there is none."""
         storage = self._locate(uri)
-        return ReadHandle(storage, machine.load(storage))
+        return ReadHandle(storage, machine.load(storage, self._timeout))

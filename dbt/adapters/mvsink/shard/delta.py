@@ -5,7 +5,7 @@ retry, so that the library never decides a conflict for us.
 
 | state | where |
 |---|---|
-| upper, since, generation, dropped | application transactions `mvsink.upper`, ...; they survive checkpoints and clean-up |
+| upper, since, generation, dropped, creation | application transactions `mvsink.upper`, ...; they survive checkpoints and clean-up |
 | progress on inputs, holds of others | application transactions `mvsink.input:<id>`, `mvsink.hold:<id>` |
 | shard id, format version, salt, creation, owner, definition | table configuration `mvsink.*` |
 | who, when, why, and the append's token | commit metadata `mvsink`: needed by nothing but people, and by a writer that lost its reply |
@@ -29,6 +29,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from dbt.adapters.mvsink.shard.errors import (
     InvalidUsage,
+    NotAShard,
     StorageError,
     TransientError,
     UnknownOutcome,
@@ -100,11 +101,17 @@ class DeltaStorage(FileStore):
             self._state = self._read_state(table)
         return self._state
 
+    def load_at(self, version: int) -> ShardState | None:
+        try:
+            return self._read_state(DeltaTable(self.uri, version=version, storage_options=self.options))
+        except (DeltaError, OSError):
+            return None
+
     def _read_state(self, table: DeltaTable) -> ShardState:
         configuration = table.metadata().configuration
         own = {key[len(PREFIX) :]: value for key, value in configuration.items() if key.startswith(PREFIX)}
         if "shard_id" not in own:
-            raise InvalidUsage(f"the Delta table at {self.uri} is no shard: it has no mvsink.shard_id")
+            raise NotAShard(f"the Delta table at {self.uri} is no shard: it has no mvsink.shard_id")
         version = int(own.get("format_version", "0"))
         if version > FORMAT_VERSION:
             raise InvalidUsage(
@@ -122,6 +129,7 @@ class DeltaStorage(FileStore):
             format_version=version,
             created=int(own.get("created", "0")),
             dropped=table.transaction_version(PREFIX + "dropped") or None,
+            creation=table.transaction_version(PREFIX + "creation"),
             files=tuple(_live_files(table)),
             holds=_holds(table, own),
             properties={key: value for key, value in own.items() if key not in FIXED},
@@ -169,15 +177,19 @@ class DeltaStorage(FileStore):
                 return str(json.loads(action["commitInfo"].get("mvsink") or "{}").get("token", ""))
         return ""
 
-    def history(self) -> list[Commit]:
+    def progress(self, input_id: str) -> int | None:
+        table = self._table()
+        return None if table is None else table.transaction_version(f"{PREFIX}input:{input_id}")
+
+    def history(self, newest: int | None = None) -> list[Commit]:
+        names = (file.path.rsplit("/", 1)[-1] for file in self.list_files("_delta_log"))
+        versions = sorted(int(name[:20]) for name in names if name.endswith(".json") and name[:20].isdigit() and len(name) == 25)
         commits = []
-        for file in self.list_files("_delta_log"):
-            name = file.path.rsplit("/", 1)[-1]
-            if name.endswith(".json") and name[:20].isdigit() and len(name) == 25:
-                text = self.read_text(file.path) or ""
-                infos = [json.loads(line)["commitInfo"] for line in text.splitlines() if '"commitInfo"' in line]
-                commits.append(_commit(int(name[:20]), infos[0] if infos else {}))
-        return sorted(commits, key=lambda commit: commit.version)
+        for version in versions if newest is None else versions[len(versions) - min(newest, len(versions)) :]:
+            text = self.read_text(f"_delta_log/{version:020d}.json") or ""
+            infos = [json.loads(line)["commitInfo"] for line in text.splitlines() if '"commitInfo"' in line]
+            commits.append(_commit(version, infos[0] if infos else {}))
+        return commits
 
     def checkpoint(self) -> None:
         table = self._table()
@@ -218,9 +230,8 @@ class DeltaStorage(FileStore):
     def _properties(self, change: Change) -> CommitProperties:
         settings = {"upper": change.upper, "since": change.since}
         transactions = {key: value.stored() for key, value in settings.items() if value is not None}
-        transactions |= {
-            key: value for key, value in (("generation", change.generation), ("dropped", change.dropped)) if value is not None
-        }
+        numbers = {"generation": change.generation, "dropped": change.dropped, "creation": change.creation}
+        transactions |= {key: value for key, value in numbers.items() if value is not None}
         transactions |= {f"input:{key}": value for key, value in change.inputs.items()}
         transactions |= {f"hold:{key}": value for key, value in change.holds.items()}
         return CommitProperties(
@@ -293,6 +304,8 @@ def _metadata(change: Change) -> dict[str, object]:
         "rows_inserted": note.rows_inserted,
         "rows_deleted": note.rows_deleted,
         "drift": note.drift,
+        "seconds": note.seconds,
+        "references": dict(note.references),
         "writer_id": change.writer_id,
         "host": socket.gethostname(),
         "purpose": note.purpose,
@@ -320,6 +333,8 @@ def _commit(version: int, info: Mapping[str, object]) -> Commit:
             computed_through=told.get("computed_through"),
             purpose=str(told.get("purpose") or ""),
             invocation_id=str(told.get("invocation_id") or ""),
+            seconds=told.get("seconds"),
+            references=told.get("references") or {},
         ),
     )
 

@@ -23,6 +23,10 @@ class InvalidUsage(ShardError):
     """The caller broke the contract. Nothing happened."""
 
 
+class NotAShard(InvalidUsage):
+    """There is nothing there, or a Delta table that is not one of ours."""
+
+
 class SchemaMismatch(InvalidUsage):
     """The shard has other columns."""
 

@@ -47,11 +47,15 @@ class FileStore:
             raise StorageError(f"cannot read {path} of shard {self.uri}: {error}") from error
 
     def column_names(self, file: DataFile) -> Sequence[str]:
+        return list(self.schema_of(file.path).names)
+
+    def schema_of(self, path: str) -> pa.Schema:
+        """The columns that a Parquet file physically has, with their types."""
         try:
-            with self.filesystem.open_input_file(self._at(file.path)) as source:
-                return list(pq.read_schema(source).names)
+            with self.filesystem.open_input_file(self._at(path)) as source:
+                return pq.read_schema(source)
         except OSError as error:
-            raise StorageError(f"cannot read {file.path} of shard {self.uri}: {error}") from error
+            raise StorageError(f"cannot read {path} of shard {self.uri}: {error}") from error
 
     def list_files(self, directory: str) -> list[StoredFile]:
         selector = pafs.FileSelector(self._at(directory), allow_not_found=True, recursive=True)
@@ -65,6 +69,12 @@ class FileStore:
             for info in self.filesystem.get_file_info(selector)
             if info.type == pafs.FileType.File
         ]
+
+    def directories(self, path: str = "") -> list[str]:
+        """The names of the directories just below ``path``, in order; none if it is not there."""
+        selector = pafs.FileSelector(self._at(path), allow_not_found=True)
+        found = self.filesystem.get_file_info(selector)
+        return sorted(info.base_name for info in found if info.type == pafs.FileType.Directory)
 
     def stat(self, path: str) -> StoredFile | None:
         """The file's size and time; None if it is not there."""

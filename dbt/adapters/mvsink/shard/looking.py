@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dbt.adapters.mvsink.shard.state import BATCHES, DataFile
+from dbt.adapters.mvsink.shard.state import BATCHES, DataFile, ShardState
 from dbt.adapters.mvsink.shard.storage import Commit, Storage, is_part
 
 
@@ -18,9 +18,17 @@ class Looking:
         """Where the shard is."""
         return self.storage.uri
 
-    def history(self) -> list[Commit]:
-        """The commits that the log still tells, oldest first."""
-        return self.storage.history()
+    def progress(self, input_id: str) -> int | None:
+        """The newest progress on an input that an append told; None if none did."""
+        return self.storage.progress(input_id)
+
+    def history(self, newest: int | None = None) -> list[Commit]:
+        """The commits that the log still tells, oldest first; only so many of the ``newest`` if that is given."""
+        return self.storage.history(newest)
+
+    def state_at(self, version: int) -> ShardState | None:
+        """An earlier version, of whatever generation; None if the log no longer tells it. Its files may be gone."""
+        return self.storage.load_at(version)
 
     def files_in(self, batch_id: str) -> int:
         """How many data files the batch's directory holds, live or not."""

@@ -52,7 +52,10 @@ class DataFile:
 
 @dataclass(frozen=True)
 class ShardState:
-    """One version of the log. ``schema`` is that of the data columns; ``created`` and ``dropped`` are ms."""
+    """One version of the log. ``schema`` is that of the data columns; ``created``, ``dropped`` and ``creation`` are ms.
+
+    ``created`` is the clock when the table was made, ``creation`` the logical time at which the generation began, if that is known.
+    """
 
     version: int
     shard_id: UUID
@@ -64,6 +67,7 @@ class ShardState:
     format_version: int = FORMAT_VERSION
     created: int = 0
     dropped: int | None = None
+    creation: int | None = None
     files: tuple[DataFile, ...] = ()
     holds: Mapping[str, int] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -76,7 +80,10 @@ class ShardState:
 
 @dataclass(frozen=True)
 class CommitNote:
-    """Who, when and why, for the commit's metadata. Nothing that correctness needs lives here."""
+    """Who, when, how long (``seconds``) and why, for the commit's metadata. Nothing that correctness needs lives here.
+
+    ``references``: the times (ms) at which the contents' query read other shards, by name.
+    """
 
     rows_inserted: int = 0
     rows_deleted: int = 0
@@ -84,6 +91,8 @@ class CommitNote:
     computed_through: int | None = None
     purpose: str = ""
     invocation_id: str = ""
+    seconds: float | None = None
+    references: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -95,6 +104,7 @@ class Change:
     since: Antichain | None = None
     generation: int | None = None
     dropped: int | None = None
+    creation: int | None = None
     adds: tuple[DataFile, ...] = ()
     removes: tuple[DataFile, ...] = ()
     remove_all: bool = False
@@ -137,6 +147,7 @@ def apply(state: ShardState, change: Change) -> ShardState:
         since=state.since if change.since is None else change.since,
         generation=state.generation if change.generation is None else change.generation,
         dropped=(change.dropped or None) if change.dropped is not None else state.dropped,
+        creation=state.creation if change.creation is None else change.creation,
         files=(*kept, *change.adds),
         schema=state.schema if change.schema is None else change.schema,
         holds={h: time for h, time in {**state.holds, **change.holds}.items() if time != STORED_EMPTY},

@@ -15,7 +15,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dbt.adapters.mvsink.shard.errors import InvalidUsage, StorageError, VersionTaken
+from dbt.adapters.mvsink.shard.errors import NotAShard, StorageError, VersionTaken
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.state import BATCHES, Change, CommitNote, DataFile, ShardState, apply
 from dbt.adapters.mvsink.shard.updates import DIFF, ERROR, HASH, TIME
@@ -75,6 +75,10 @@ class Storage(Protocol):
         """The newest version; None if there is no shard."""
         ...
 
+    def load_at(self, version: int) -> ShardState | None:
+        """An earlier version; None if the log no longer tells it."""
+        ...
+
     def commit(self, version: int, change: Change) -> None:
         """Commit ``change`` as exactly ``version``.
 
@@ -86,8 +90,12 @@ class Storage(Protocol):
         """The token of that commit; None if there is no such version."""
         ...
 
-    def history(self) -> list[Commit]:
-        """The commits that the log still tells, oldest first."""
+    def progress(self, input_id: str) -> int | None:
+        """The newest progress on that input that a commit told; None if none did."""
+        ...
+
+    def history(self, newest: int | None = None) -> list[Commit]:
+        """The commits that the log still tells, oldest first; only so many of the ``newest`` if that is given."""
         ...
 
     def checkpoint(self) -> None:
@@ -167,6 +175,7 @@ class MemoryStorage:
     commits: list[Commit] = field(default_factory=list)
     removed: dict[str, int] = field(default_factory=dict)
     blobs: dict[str, pa.Table | str] = field(default_factory=dict)
+    inputs: dict[str, int] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def create(self, schema: pa.Schema, shard_id: uuid.UUID, salt: int, created: int) -> None:
@@ -178,6 +187,10 @@ class MemoryStorage:
     def load(self) -> ShardState | None:
         with self.lock:
             return self.states[-1] if self.states else None
+
+    def load_at(self, version: int) -> ShardState | None:
+        with self.lock:
+            return self.states[version] if 0 <= version < len(self.states) else None
 
     def commit(self, version: int, change: Change) -> None:
         with self.lock:
@@ -191,6 +204,7 @@ class MemoryStorage:
             live = {file.path for file in after.files}
             self.removed.update({file.path: self.now for file in before.files if file.path not in live})
             self.states.append(after)
+            self.inputs.update(change.inputs)
             self.commits.append(
                 Commit(
                     version, self.now, change.kind, change.lower, change.upper, change.token, change.writer_id, "", change.note
@@ -201,8 +215,12 @@ class MemoryStorage:
         with self.lock:
             return self.commits[version].token if version < len(self.commits) else None
 
-    def history(self) -> list[Commit]:
-        return list(self.commits)
+    def progress(self, input_id: str) -> int | None:
+        with self.lock:
+            return self.inputs.get(input_id)
+
+    def history(self, newest: int | None = None) -> list[Commit]:
+        return self.commits[0 if newest is None else max(0, len(self.commits) - newest) :]
 
     def checkpoint(self) -> None:
         return None
@@ -289,9 +307,9 @@ def renumbered(file: DataFile, path: str) -> DataFile:
 
 
 def require(state: ShardState | None, uri: str) -> ShardState:
-    """``state``, or `InvalidUsage` if there is no shard."""
+    """``state``, or `NotAShard` if there is none."""
     if state is None:
-        raise InvalidUsage(f"there is no shard at {uri}")
+        raise NotAShard(f"there is no shard at {uri}")
     return state
 
 

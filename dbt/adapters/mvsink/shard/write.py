@@ -115,11 +115,13 @@ class WriteHandle(Staging):
         inputs: Mapping[str, int] = EMPTY,
         removes: Sequence[DataFile] = (),
         note: CommitNote | None = None,
+        creation: int | None = None,
     ) -> AppendResult:
         """Append staged batches as one. On a mismatch they stay usable: the caller retries or deletes them.
 
         ``since`` is how far history may be released with this commit (holds, leases and the upper may keep it back); ``inputs`` is the
-        progress on each input; ``removes`` are live files that go with it.
+        progress on each input; ``removes`` are live files that go with it; ``creation`` is the logical time (ms) at which the
+        generation began, told by the commit that brings it to its as-of.
         """
         self._check_append(batches, expected_upper, new_upper)
         if since is not None:
@@ -133,7 +135,7 @@ class WriteHandle(Staging):
             change = transitions.compare_and_append(
                 state, expected_upper, new_upper, adds, since=since, inputs=inputs, removes=removes
             )
-            return None if idle else self._signed(change, note)
+            return None if idle else self._signed(replace(change, creation=creation), note)
 
         try:
             after = self._commit(decide)
@@ -185,9 +187,11 @@ class WriteHandle(Staging):
         *,
         note: CommitNote | None = None,
         expected_version: int | None = None,
+        creation: int | None = None,
     ) -> AppendResult:
         """A new generation in one commit. This handle goes on in it; others get `ShardReplaced`.
 
+        It begins at ``creation`` (ms); with None it keeps the old one's.
         Raises `InvalidUsage` if ``since`` is after ``upper`` or an update lies at or beyond ``upper``.
         """
         if upper.less_than(since):
@@ -200,7 +204,7 @@ class WriteHandle(Staging):
         def decide(state: ShardState) -> Change:
             self._saw(state)
             change = transitions.replace_generation(state, adds, schema, upper, since, expected_version)
-            return self._signed(change, note)
+            return self._signed(replace(change, creation=creation), note)
 
         try:
             after = self._commit(decide, generations=1)

@@ -1,0 +1,115 @@
+"""`mvsink history`: the commits of one shard."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from tests.unit.cli.shop import HOUR, NOW, write
+
+
+@pytest.fixture
+def orders(shop):
+    """Created, owned, written twice."""
+    handle = shop.shard("s.orders", "orders")
+    write(
+        handle, NOW - 2 * HOUR, ("a", 1), ("b", 1), rows_inserted=2, purpose="mv_sink(s.orders)", invocation_id="i1", seconds=2.25
+    )
+    write(handle, NOW - HOUR, ("b", -1), rows_deleted=1, drift=3, purpose="mv_sink(s.orders)", invocation_id="i2")
+    return handle
+
+
+def test_the_json_of_a_commit(shop, orders):
+    told = shop.told("history", "orders")
+    commits = told.pop("commits")
+    assert told == {"model": "orders", "relation": "s.orders", "uri": str(shop.at("s.orders"))}
+    assert [(commit["version"], commit["kind"]) for commit in commits] == [
+        (3, "append"),
+        (2, "append"),
+        (1, "schema"),
+        (0, "create"),
+    ]
+    in_log = orders.history()[2]
+    assert commits[1] == {
+        "version": 2,
+        "time": in_log.timestamp,
+        "kind": "append",
+        "lower": 0,
+        "upper": NOW - 2 * HOUR + 1,
+        "final": False,
+        "rows_inserted": 2,
+        "rows_deleted": 0,
+        "drift": 0,
+        "computed_through": NOW - 2 * HOUR,
+        "writer_id": str(orders.writer_id),
+        "host": in_log.host,
+        "purpose": "mv_sink(s.orders)",
+        "invocation_id": "i1",
+        "seconds": 2.25,
+    }
+    assert (commits[0]["seconds"], commits[0]["drift"]) == (None, 3)
+
+
+def test_the_table_tells_people(shop, orders):
+    shown = shop.run("history", "orders").stdout
+    newest = next(line.split() for line in shown.splitlines() if line.split()[:1] == ["3"])
+    host, writer = orders.history()[-1].host, str(orders.writer_id)[:8]
+    assert newest[2:] == [
+        "append",
+        "2025-11-20T13:00:00.001Z",
+        "2025-11-20T14:00:00.001Z",
+        "1",
+        "3",
+        "2025-11-20T14:00:00Z",
+        "mv_sink(s.orders)",
+        host,
+        writer,
+        "i2",
+    ]
+    assert "2.2s" in next(line for line in shown.splitlines() if line.split()[:1] == ["2"])
+
+
+def test_a_limit_gives_the_newest(shop, orders):
+    assert [commit["version"] for commit in shop.told("history", "orders", "--limit", "2")["commits"]] == [3, 2]
+
+
+def test_finishing_is_told(shop, orders):
+    write(orders, NOW, upper=2**63 - 1)
+    newest = shop.told("history", "orders")["commits"][0]
+    assert (newest["kind"], newest["upper"], newest["final"]) == ("advance", None, True)
+    assert "final" in shop.run("history", "orders", "--limit", "1").stdout
+
+
+def test_of_another_engine_s_commit_only_its_operation_is_told(shop, orders):
+    row = {"x": ["z"], "_mv_time": [None], "_mv_diff": [None], "_mv_error": [None], "_mv_hash": [None]}
+    types = [pa.string(), pa.int64(), pa.int64(), pa.string(), pa.int64()]
+    write_deltalake(
+        str(shop.at("s.orders")), pa.table([pa.array(v, t) for v, t in zip(row.values(), types)], names=list(row)), mode="append"
+    )
+    newest = shop.told("history", "orders")["commits"][0]
+    assert (newest["version"], newest["kind"], newest["rows_inserted"], newest["writer_id"]) == (4, "WRITE", None, None)
+
+
+def test_the_shard_of_an_input_is_named_below_its_task(shop, orders):
+    write(shop.shard("s.orders/_inputs/raw"), NOW, ("x", 1))
+    assert shop.told("history", "s.orders/_inputs/raw")["relation"] == "s.orders/_inputs/raw"
+
+
+def test_an_unknown_model_is_wrong_usage_and_the_known_ones_are_listed(shop, orders):
+    result = shop.run("history", "nope")
+    assert (result.exit_code, result.stderr.strip().endswith("Known: orders")) == (2, True)
+
+
+def test_a_name_that_two_shards_have_is_wrong_usage(shop, orders):
+    shop.shard("t.orders", "orders")
+    result = shop.run("history", "orders")
+    assert (result.exit_code, "name one of s.orders, t.orders" in result.stderr) == (2, True)
+    assert shop.told("history", "t.orders")["relation"] == "t.orders"
+
+
+def test_a_shard_that_cannot_be_read_fails_with_its_error(shop, orders, quick):
+    shop.destroy("s.orders")
+    result = shop.run("history", "s.orders")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("Error: s.orders: cannot read the log of shard")

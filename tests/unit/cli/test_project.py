@@ -1,0 +1,114 @@
+"""Where the command looks: dbt's options, dbt's profile, no adapter and no Spark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from dbt.adapters.mvsink.cli.project import load_place
+from tests.unit.cli.shop import NOW, write
+
+RENDERED = """
+p:
+  target: "{{ env_var('SHOP_TARGET', 'dev') }}"
+  outputs:
+    dev: {type: mvsink, schema: s, shard_root: "{{ env_var('SHOP_ROOT') }}", threads: 1}
+    prod:
+      type: mvsink
+      schema: s
+      shard_root: "{{ var('root') }}"
+      storage_options: {AWS_SECRET_ACCESS_KEY: "{{ env_var('DBT_ENV_SECRET_KEY') }}"}
+"""
+
+
+def place(shop, profile=None, target=None, **variables):
+    return load_place(str(shop.root), str(shop.root), profile, target, variables)
+
+
+def test_shards_are_beside_the_project_by_default(shop):
+    found = place(shop)
+    assert (found.project, found.target, found.shards, found.storage_options) == ("shop", "dev", str(shop.shards), None)
+
+
+def test_environment_variables_vars_and_secrets_are_rendered_as_dbt_does(shop, monkeypatch):
+    shop.profiles(RENDERED)
+    monkeypatch.setenv("SHOP_ROOT", "shards/")
+    monkeypatch.setenv("DBT_ENV_SECRET_KEY", "hunter2")
+    assert place(shop).shards == str(shop.root / "shards")
+    monkeypatch.setenv("SHOP_TARGET", "prod")
+    found = place(shop, root="s3://bucket/shards")
+    assert (found.target, found.shards) == ("prod", "s3://bucket/shards")
+    assert found.storage_options == {"AWS_SECRET_ACCESS_KEY": "hunter2"}
+    assert "hunter2" not in repr(found)
+
+
+WRONG = {
+    "no such profile": ({"profile": "q"}, "there is no profile 'q' in"),
+    "no such target": ({"target": "q"}, "does not have a target named 'q'"),
+    "another adapter's target": (
+        {"target": "warehouse"},
+        "target 'warehouse' of profile 'p' is of type 'postgres', not 'mvsink'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "message"), WRONG.values(), ids=WRONG)
+def test_what_does_not_lead_to_shards_is_wrong_usage(shop, given, message):
+    with pytest.raises(click.UsageError) as raised:
+        place(shop, **given)
+    assert message in raised.value.message
+
+
+def test_a_profile_that_the_adapter_refuses_is_refused_with_its_words(shop):
+    shop.profiles("p: {target: dev, outputs: {dev: {type: mvsink, schema: s, read_only: 'yes'}}}")
+    with pytest.raises(click.UsageError, match="read_only"):
+        place(shop)
+
+
+def test_a_variable_that_is_not_set_is_wrong_usage(shop):
+    shop.profiles(RENDERED)
+    with pytest.raises(click.UsageError, match="SHOP_ROOT"):
+        place(shop)
+
+
+def test_a_directory_without_a_project_is_wrong_usage(shop, tmp_path_factory):
+    elsewhere = str(tmp_path_factory.mktemp("elsewhere"))
+    result = shop.run("status", "--project-dir", elsewhere, "--profiles-dir", str(shop.root))
+    assert (result.exit_code, "dbt_project.yml" in result.stderr) == (2, True)
+
+
+def test_the_options_are_dbt_s(shop, monkeypatch, tmp_path_factory):
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    named = ("--project-dir", str(shop.root), "--profiles-dir", str(shop.root))
+    assert shop.told("status", *named, "-t", "prod")["target"] == "prod"
+    monkeypatch.setenv("DBT_PROJECT_DIR", str(shop.root))
+    monkeypatch.setenv("DBT_PROFILES_DIR", str(shop.root))
+    assert shop.told("status")["project"] == "shop"
+
+
+def test_help_names_the_commands(shop):
+    shown = shop.run("--help").stdout
+    assert "status   What each shard holds and how far it is behind." in shown
+    assert "history  Who changed MODEL's shard, when, how and why." in shown
+
+
+CODE = """
+import sys
+from dbt.adapters.mvsink.cli.main import cli
+for arguments in (["status"], ["status", "--output", "json"], ["history", "orders"]):
+    cli(arguments, standalone_mode=False)
+loaded = sorted(name for name in sys.modules if name.split(".")[0] in ("pyspark", "py4j"))
+assert not loaded, loaded
+"""
+
+
+def test_no_command_imports_spark(shop):
+    write(shop.shard("s.orders", "orders"), NOW, ("a", 1))
+    told = subprocess.run([sys.executable, "-c", CODE], cwd=shop.root, capture_output=True, text=True)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert "orders" in told.stdout
+    assert sorted(path.name for path in Path(shop.root).iterdir()) == [".mvsink", "dbt_project.yml", "profiles.yml"]

@@ -1,0 +1,55 @@
+"""What the command asks of the shard layer: the newest commits only, directories, and an error at once."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from dbt.adapters.mvsink.shard import NotAShard, ShardClient, StorageError
+from dbt.adapters.mvsink.shard.delta import DeltaStorage
+from tests.support.shards import SCHEMA, at, client, updates
+from tests.unit.cli.shop import NOW, write
+
+
+@pytest.mark.parametrize("kind", ["delta", "memory"])
+def test_the_newest_commits_oldest_first(kind, tmp_path):
+    handle = client(kind, tmp_path).open_writer("s", SCHEMA)
+    for upper in (1, 2, 3):
+        handle.compare_and_append(updates(), at(upper - 1), at(upper))
+    told = {newest: [commit.version for commit in handle.history(newest)] for newest in (None, 0, 1, 3, 4, 9)}
+    assert told == {None: [0, 1, 2, 3], 0: [], 1: [3], 3: [1, 2, 3], 4: [0, 1, 2, 3], 9: [0, 1, 2, 3]}
+
+
+@pytest.mark.parametrize("prefix", ["", "file://"])
+@pytest.mark.parametrize(
+    ("path", "names"), [("", ["s", "t"]), ("s", ["a", "b"]), ("s/a", ["_delta_log"]), ("s/b", []), ("no", []), ("no/such", [])]
+)
+def test_the_directories_just_below(tmp_path, prefix, path, names):
+    for directory in ("s/a/_delta_log/deeper", "s/b", "t"):
+        (tmp_path / directory).mkdir(parents=True)
+    (tmp_path / "s" / "file").write_text("")
+    assert DeltaStorage(f"{prefix}{tmp_path}").directories(path) == names
+
+
+def test_an_object_store_lists_as_a_disk_does(tmp_path, monkeypatch):
+    for directory in ("s/a/_delta_log", "t/b"):
+        (tmp_path / directory).mkdir(parents=True)
+        (tmp_path / directory / "file").write_text("")
+    store = DeltaStorage(f"file://{tmp_path}")
+    monkeypatch.setattr("dbt.adapters.mvsink.shard.files._local", lambda uri: None)  # as for s3://
+    assert [store.directories(path) for path in ("", "s", "s/a", "no")] == [["s", "t"], ["a"], ["_delta_log"], []]
+
+
+def test_where_nothing_is_there_is_no_shard(tmp_path):
+    with pytest.raises(NotAShard, match="there is no shard at"):
+        ShardClient().open_reader(str(tmp_path / "nowhere"))
+
+
+def test_a_client_gives_up_when_its_time_is_over(shop):
+    write(shop.shard("s.m", "m"), NOW, ("a", 1))
+    shop.destroy("s.m")
+    began = time.monotonic()
+    with pytest.raises(StorageError, match="cannot read the log of shard"):
+        ShardClient(timeout=0.2).open_reader(str(shop.at("s.m")))
+    assert time.monotonic() - began < 5

@@ -1,0 +1,358 @@
+"""`mvsink status`: what is told of a shard, of which shards, and when it fails."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from dbt.adapters.mvsink.cli.status import lag, recent_share, row_count
+from dbt.adapters.mvsink.durations import iso
+from dbt.adapters.mvsink.shard import Antichain, DataFile
+from tests.unit.cli.shop import HOUR, NOW, write
+
+VARYING = ("uri", "shard_id", "created", "last_refresh", "bytes")
+
+
+@pytest.fixture
+def orders(shop):
+    """Three rows written two hours ago, one more an hour ago."""
+    handle = shop.shard("s.orders", "orders")
+    write(handle, NOW - 2 * HOUR, ("a", 1), ("b", 1), ("c", 1))
+    write(handle, NOW - HOUR, ("d", 1))
+    return handle
+
+
+def hourly():
+    """A schedule as a shard keeps it."""
+    return {"every": [[HOUR, 0]], "at": [], "at_creation": False}
+
+
+# what is told
+
+
+def test_the_json_of_a_shard(shop, orders):
+    told = shop.told("status")
+    [shard] = told.pop("shards")
+    assert told == {"project": "shop", "target": "dev", "shard_root": str(shop.shards), "now": NOW}
+    varying = {key: shard.pop(key) for key in VARYING}
+    assert shard == {
+        "model": "orders",
+        "relation": "s.orders",
+        "condition": "readable",
+        "project": "shop",
+        "target": "dev",
+        "unique_id": "model.shop.orders",
+        "version": 3,
+        "generation": 0,
+        "dropped": None,
+        "since": NOW - 2 * HOUR,
+        "upper": NOW - HOUR + 1,
+        "computed_through": NOW - HOUR,
+        "lag": HOUR,
+        "scheduled": False,
+        "next_refresh": None,
+        "pending_inputs": None,
+        "rows": 4,
+        "updates": 4,
+        "error_updates": 0,
+        "files": 2,
+        "recent_share": 1 / 3,
+        "holds": [],
+        "error": None,
+        "inputs": [],
+    }
+    assert (varying["uri"], varying["shard_id"]) == (str(shop.at("s.orders")), str(orders.shard_id))
+    assert varying["bytes"] == sum(file.stat().st_size for file in shop.at("s.orders").glob("batches/*/*.parquet"))
+    assert varying["last_refresh"] == orders.history()[-1].timestamp
+    assert varying["created"] == orders.state().created
+
+
+def test_an_unreadable_shard_has_the_same_keys_as_any_other(shop, orders, quick):
+    shop.shard("s.broken", "broken")
+    shop.destroy("s.broken")
+    result = shop.run("status", "--output", "json")
+    broken, right = json.loads(result.stdout)["shards"]
+    assert broken.keys() == right.keys()
+
+
+def test_the_table_tells_people(shop, orders):
+    line = table(shop.run("status"))["orders"]
+    assert line == (
+        "2025-11-20T13:00:00Z 2025-11-20T14:00:00.001Z 1h "
+        f"{iso_seconds(orders.history()[-1].timestamp)} every run 4 4 2 {size(shop, 's.orders')} 33.3%"
+    )
+
+
+def test_columns_with_nothing_to_tell_are_left_out(shop, orders):
+    assert heading(shop.run("status")) == ("model since upper lag last refresh next refresh rows updates files size recent")
+
+
+CONDITIONS = {
+    "readable": (lambda shard: None, "readable", HOUR, ""),
+    "finished": (lambda shard: write(shard, NOW - HOUR, upper=2**63 - 1), "final", None, "final"),
+    "dropped": (lambda shard: shard.mark_dropped(NOW), "dropped", HOUR, "dropped 2025-11-20T15:00:00Z"),
+}
+
+
+@pytest.mark.parametrize(("happened", "condition", "behind", "shown"), CONDITIONS.values(), ids=CONDITIONS)
+def test_what_can_be_done_with_a_shard(shop, orders, happened, condition, behind, shown):
+    happened(orders)
+    [shard] = shop.told("status")["shards"]
+    assert (shard["condition"], shard["lag"]) == (condition, behind)
+    assert table(shop.run("status"))["orders"].startswith(shown)
+
+
+def test_a_shard_that_no_run_has_written_is_not_refreshed_yet(shop):
+    shop.shard("s.new", "new")
+    [shard] = shop.told("status")["shards"]
+    assert (shard["condition"], shard["since"], shard["upper"], shard["lag"], shard["last_refresh"]) == (
+        "not refreshed yet",
+        0,
+        0,
+        None,
+        None,
+    )
+    assert "1970" not in shop.run("status").stdout
+
+
+SCHEDULES = {  # at 15:00; the newest run was at 14:20
+    "every run": ({}, NOW - 2_400_000, None, "every run"),
+    "hourly, refreshed until 16:00": (hourly(), NOW + HOUR, NOW + HOUR, "2025-11-20T16:00:00Z"),
+    "hourly, due since 15:00": (hourly(), NOW, NOW, "2025-11-20T15:00:00Z"),
+    "hourly, refreshed until 12:00 only: missed refreshes are not made up": (
+        hourly(),
+        NOW - 3 * HOUR,
+        NOW,
+        "2025-11-20T15:00:00Z",
+    ),
+    "at 18:00": ({"every": [], "at": [NOW + 3 * HOUR], "at_creation": False}, NOW - HOUR, NOW + 3 * HOUR, "2025-11-20T18:00:00Z"),
+    "none left": ({"every": [], "at": [NOW - 9 * HOUR], "at_creation": False}, NOW - HOUR, None, "none left"),
+}
+
+
+@pytest.mark.parametrize(("refresh", "upper", "following", "shown"), SCHEDULES.values(), ids=SCHEDULES)
+def test_the_next_refresh_is_that_of_the_schedule_in_the_shard(shop, refresh, upper, following, shown):
+    handle = shop.shard("s.m", "m")
+    handle.set_properties({"definition": json.dumps({"sql": "select 1", "ansi": "true", "refresh": refresh})})
+    write(handle, upper - 2 * HOUR, ("a", 1), upper=upper)
+    [shard] = shop.told("status")["shards"]
+    assert (shard["scheduled"], shard["next_refresh"]) == (bool(refresh), following)
+    assert shown in table(shop.run("status"))["m"]
+
+
+def test_a_hold_names_who_has_it(shop, orders):
+    report = shop.shard("s.report", "report")
+    orders.hold(str(report.shard_id), NOW - 2 * HOUR)
+    orders.hold("somebody", NOW - HOUR)
+    [shard] = shop.told("status", "orders")["shards"]
+    assert sorted(shard["holds"], key=lambda hold: hold["time"]) == [
+        {"holder": str(report.shard_id), "time": NOW - 2 * HOUR, "model": "report"},
+        {"holder": "somebody", "time": NOW - HOUR, "model": None},
+    ]
+    shown = table(shop.run("status", "orders"))["orders"]
+    assert "report from 2025-11-20T13:00:00Z" in shown and "somebody from 2025-11-20T14:00:00Z" in shown
+
+
+def test_the_newest_refresh_is_found_below_many_other_commits(shop, orders):
+    for step in range(25):
+        orders.hold("somebody", NOW - 2 * HOUR + step)
+    [shard] = shop.told("status")["shards"]
+    assert (shard["version"], shard["computed_through"], shard["lag"]) == (28, NOW - HOUR, HOUR)
+
+
+def test_inputs_of_a_task_are_shown_below_it(shop, orders):
+    write(shop.shard("s.orders/_inputs/raw.events"), NOW - HOUR, ("x", 1))
+    [shard] = shop.told("status", "orders")["shards"]
+    assert [(given["relation"], given["rows"]) for given in shard["inputs"]] == [("s.orders/_inputs/raw.events", 1)]
+    assert list(table(shop.run("status"))) == ["orders", "  input raw.events"]
+
+
+# which shards
+
+
+@pytest.fixture
+def several(shop):
+    """Two of our own, one of another target, one of another project, one that tells no owner, and what is no shard."""
+    shop.shard("s.orders", "orders")
+    shop.shard("s.customers_alias", "customers.v2")
+    shop.shard("t.orders_in_prod", "orders", target="prod")
+    shop.shard("s.theirs", "theirs", project="elsewhere")
+    shop.shard("s.nobody_s")
+    foreign_table(shop.at("s.a_delta_table"))
+    (shop.shards / "s" / "no_table").mkdir()
+    (shop.shards / "s" / "a_file").write_text("")
+
+
+CHOICES = {
+    "ours by default": ((), ["s.customers_alias", "s.orders"]),
+    "of another target": (("--target", "prod"), ["t.orders_in_prod"]),
+    "all": (("--all",), ["s.customers_alias", "s.nobody_s", "s.orders", "s.theirs", "t.orders_in_prod"]),
+    "by name": (("orders",), ["s.orders"]),
+    "by the name of a version": (("customers.v2",), ["s.customers_alias"]),
+    "by unique id": (("model.shop.orders",), ["s.orders"]),
+    "by relation": (("s.customers_alias",), ["s.customers_alias"]),
+    "several": (("orders", "customers.v2"), ["s.customers_alias", "s.orders"]),
+    "by name among all": (("--all", "orders"), ["s.orders", "t.orders_in_prod"]),
+    "by identifier where no owner is told": (("--all", "nobody_s"), ["s.nobody_s"]),
+}
+
+
+@pytest.mark.parametrize(("arguments", "relations"), CHOICES.values(), ids=CHOICES)
+def test_which_shards_are_told(shop, several, arguments, relations):
+    assert [shard["relation"] for shard in shop.told("status", *arguments)["shards"]] == relations
+
+
+def test_the_table_names_the_relation_where_the_model_s_name_does_not_tell_it(shop, several):
+    assert list(table(shop.run("status", "--all"))) == [
+        "customers.v2 (s.customers_alias)",
+        "s.nobody_s",
+        "orders (s.orders)",
+        "theirs",
+        "orders (t.orders_in_prod)",
+    ]
+
+
+def test_all_tells_owners(shop, several):
+    assert table(shop.run("status", "--all"))["theirs"].startswith("elsewhere, dev")
+
+
+@pytest.mark.parametrize("unknown", ["nope", "theirs", "s.nobody_s"])
+def test_an_unknown_model_is_wrong_usage_and_the_known_ones_are_listed(shop, several, unknown):
+    result = shop.run("status", "orders", unknown)
+    assert result.exit_code == 2
+    assert f"no shard of a model '{unknown}' below {shop.shards}. Known: customers.v2, orders\n" in result.stderr
+
+
+def test_no_shards_is_no_failure(shop):
+    assert shop.told("status")["shards"] == []
+    assert shop.run("status").stdout == f"no shards of project shop, target dev below {shop.shards}\n"
+
+
+def test_a_root_given_as_a_uri_is_listed_too(shop, orders):
+    shop.profiles(f"p: {{target: dev, outputs: {{dev: {{type: mvsink, schema: s, shard_root: 'file://{shop.shards}'}}}}}}")
+    assert [shard["rows"] for shard in shop.told("status")["shards"]] == [4]
+
+
+def test_a_root_that_cannot_be_listed_is_said(shop):
+    shop.profiles("p: {target: dev, outputs: {dev: {type: mvsink, schema: s, shard_root: 'gopher://hole/shards'}}}")
+    result = shop.run("status")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "cannot list the shards below gopher://hole/shards" in result.stderr
+
+
+# failure
+
+
+def test_a_shard_that_cannot_be_read_is_shown_with_its_error_beside_the_others(shop, orders, quick):
+    shop.shard("s.broken", "broken")
+    shop.destroy("s.broken")
+    result = shop.run("status")
+    lines = table(result)
+    assert result.exit_code == 1
+    assert lines["s.broken"].startswith("unreadable cannot read the log of shard")
+    assert "2025-11-20T14:00:00.001Z" in lines["orders"]
+    assert shop.run("status", "orders").exit_code == 0
+    assert shop.run("status", "broken").exit_code == 1
+
+
+def test_an_input_that_cannot_be_read_fails_the_command_too(shop, orders, quick):
+    shop.shard("s.orders/_inputs/raw")
+    shop.destroy("s.orders/_inputs/raw")
+    result = shop.run("status")
+    assert result.exit_code == 1
+    assert table(result)["  input raw"].startswith("unreadable cannot read the log of shard")
+
+
+def test_a_commit_that_cannot_be_read_is_an_error_of_its_shard(shop, orders):
+    orders.storage.checkpoint()
+    newest = orders.state().version
+    (shop.at("s.orders") / "_delta_log" / f"{newest:020d}.json").write_text('{"commitInfo": broken')
+    result = shop.run("status", "--output", "json")
+    [shard] = json.loads(result.stdout)["shards"]
+    assert (result.exit_code, shard["condition"], bool(shard["error"])) == (1, "unreadable", True)
+
+
+# the figures
+
+FILES = {
+    "no files": ((), 0, None),
+    "a load": ((("a", 10, 1, 1, 0),), 10, 0.0),
+    "a load and insertions": ((("a", 10, 1, 1, 0), ("b", 2, 1, 1, 0)), 12, 0.2),
+    "rows that occur twice": ((("a", 10, 2, 2, 0),), 20, 0.0),
+    "a load and deletions": ((("a", 10, 1, 1, 0), ("b", 2, -1, -1, 0)), 8, 0.2),
+    "insertions and deletions in one file": ((("a", 10, 1, 1, 0), ("b", 2, -1, 1, 0)), None, 0.2),
+    "errors are no rows": ((("a", 10, 1, 1, 4),), 6, 0.0),
+    "errors not counted": ((("a", 10, 1, 1, None),), None, 0.0),
+    "diffs not known": ((("a", 10, None, None, 0),), None, 0.0),
+    "two files of one batch": ((("a", 10, 1, 1, 0), ("a", 10, 1, 1, 0), ("b", 5, 1, 1, 0)), 25, 0.25),
+    "rows not counted": ((("a", None, 1, 1, 0),), None, None),
+}
+
+
+@pytest.mark.parametrize(("files", "rows", "share"), FILES.values(), ids=FILES)
+def test_rows_and_recent_share_follow_from_the_statistics_or_are_not_told(files, rows, share):
+    live = [
+        DataFile(f"batches/{batch}/part-{number:05d}.parquet", 1, count, 0, 0, low, high, errors, 0)
+        for number, (batch, count, low, high, errors) in enumerate(files)
+    ]
+    assert (row_count(live), recent_share(live)) == (rows, share)
+
+
+def test_a_file_with_a_deletion_vector_has_no_certain_rows():
+    assert row_count([DataFile("batches/a/part-00000.parquet", 1, 5, 0, 0, 1, 1, 0, 0, deletion_vector=True)]) is None
+
+
+LAGS = {
+    "since the run's own time": (100, 500, 340, 260),
+    "since the upper if no commit tells": (100, 500, None, 101),
+    "an upper that a schedule moved ahead does not count": (100, 9_000, 340, 260),
+    "never negative": (100, 9_000, None, 0),
+    "nothing written": (0, 0, 340, None),
+    "finished": (100, 2**63 - 1, 340, None),
+}
+
+
+@pytest.mark.parametrize(("since", "upper", "through", "expected"), LAGS.values(), ids=LAGS)
+def test_lag_at_600(shop, since, upper, through, expected):
+    state = shop.shard("s.m").state()
+    assert lag(replace(state, since=Antichain.of(since), upper=Antichain.of(upper)), through, now=600) == expected
+
+
+# reading the output
+
+
+def table(result):
+    """The table's lines by the text of their first column, the rest with single spaces."""
+    lines = result.stdout.splitlines()
+    rule = next(number for number, line in enumerate(lines) if "───" in line)
+    first = lines[rule - 1].index("model")
+    width = len(lines[rule - 1][first:]) - len(lines[rule - 1][first:].removeprefix("model").lstrip())
+    cells = {}
+    label = ""
+    for line in lines[rule + 1 :]:
+        if line.strip():
+            label = line[first : first + width].rstrip() or label
+            cells[label] = " ".join((cells.get(label, "") + " " + line[first + width :]).split())
+    return cells
+
+
+def heading(result):
+    lines = result.stdout.splitlines()
+    return " ".join(lines[next(number for number, line in enumerate(lines) if "───" in line) - 1].split())
+
+
+def size(shop, relation):
+    total = sum(file.stat().st_size for file in shop.at(relation).glob("batches/*/*.parquet"))
+    return f"{total / 1000:.1f} kB"
+
+
+def iso_seconds(time):
+    return iso(time // 1000 * 1000)
+
+
+def foreign_table(path):
+    write_deltalake(str(path), pa.table({"x": [1]}))
