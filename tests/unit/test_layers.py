@@ -44,12 +44,27 @@ def test_the_shard_layer_knows_nothing_above_it(path):
 def test_the_dataflow_layer_knows_neither_dbt_nor_spark(path):
     for name in imports(path):
         assert not within(name, "pyspark", "dbt_common", "deltalake"), name
-        assert not within(name, "dbt") or within(name, f"{OURS}.shard", f"{OURS}.sink"), name
+        assert not within(name, "dbt") or within(name, f"{OURS}.shard", f"{OURS}.sink", f"{OURS}.refresh_schedule"), name
 
 
-def test_only_one_module_knows_delta():
-    knowing = {path.name for path in PACKAGE.rglob("*.py") for name in imports(path) if within(name, "deltalake")}
-    assert knowing == {"delta.py"}
+def test_schedules_know_nothing_but_times():
+    for name in imports(PACKAGE / "refresh_schedule.py"):
+        assert not within(name, "pyspark", "sqlglot", "dbt_common", "deltalake"), name
+        assert not within(name, "dbt") or within(name, f"{OURS}.shard"), name
+
+
+@pytest.mark.parametrize("path", modules("inputs"), ids=lambda p: p.name)
+def test_inputs_know_neither_dbt_nor_spark(path):
+    for name in imports(path):
+        assert not within(name, "pyspark", "sqlglot", "dbt_common"), name
+        assert not within(name, "dbt") or within(name, f"{OURS}.shard", f"{OURS}.sink", f"{OURS}.inputs"), name
+
+
+def test_two_modules_know_delta_one_for_shards_and_one_for_inputs():
+    knowing = {
+        str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") for name in imports(path) if within(name, "deltalake")
+    }
+    assert knowing == {"shard/delta.py", "inputs/delta.py"}
 
 
 def test_decisions_about_state_do_no_input_or_output():

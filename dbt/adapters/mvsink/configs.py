@@ -20,3 +20,7 @@ class MvsinkConfig(SparkConfig):
     adopt: Any | None = None
     audit: Any | None = None
     max_change: Any | None = None
+    initial_snapshot: Any | None = None
+    snapshot: Any | None = None
+    on_late_reference: Any | None = None
+    input_files: Any | None = None

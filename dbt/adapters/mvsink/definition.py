@@ -1,8 +1,11 @@
 """What a shard remembers of its model: owner, definition, and whether it holds a sample. Kept as the shard's properties.
 
 Two owners of one shard would correct each other for ever, so a run of another model, project or target is refused. The definition
-is the query with `mv_now()` as a placeholder and references by unique id (so that a deferred reference is no change), and
-whether the engine was in ANSI mode, which decides what casts and overflow give.
+is the query with `mv_now()` as a placeholder and references by unique id (so that a deferred reference is no change), whether
+the engine was in ANSI mode, which decides what casts and overflow give, and the refresh schedule.
+
+What changes takes effect with the next write. Where a schedule would have a changed query wait for that, `apply` makes a new
+generation at once; a changed schedule alone counts from the shard's upper.
 """
 
 from __future__ import annotations
@@ -12,11 +15,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.exceptions import ConfigurationChanged, OwnedByAnother, SampledRun
+from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, RefreshSpec
 from dbt.adapters.mvsink.shard import ShardState
+from dbt.adapters.mvsink.sink import NOW, Plan, creation_of
 
-NOW = re.compile(r"timestamp_millis\(\d+L?\) /\* mv_now \*/")
 OWNER, DEFINITION, SAMPLED = "owner", "definition", "sampled"
+PAST = re.compile(r"/\* (mv_(?:as_of|updates) .*?) \*/.*?/\* mv_end \*/", re.DOTALL)  # what the macros of these names render
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,7 @@ class Definition:
     ansi: str
     references: Mapping[str, str]  # a relation as the query names it, and its unique id
     sampled: bool = False
+    refresh: RefreshSpec = RefreshSpec()
 
     def properties(self) -> dict[str, str]:
         """As the shard keeps them."""
@@ -39,9 +46,17 @@ class Definition:
         owner = {"project": self.project, "unique_id": self.unique_id, "target": self.target}
         return {
             OWNER: json.dumps(owner, sort_keys=True),
-            DEFINITION: json.dumps({"sql": query, "ansi": self.ansi}, sort_keys=True),
+            DEFINITION: json.dumps({"sql": query, "ansi": self.ansi, "refresh": self.refresh.stored()}, sort_keys=True),
             SAMPLED: json.dumps(self.sampled),
         }
+
+    def properties_before_effect(self, state: ShardState) -> dict[str, str]:
+        """As the shard keeps them while its contents are still those of the old definition: of the new one only the schedule."""
+        mine = self.properties()
+        if not state.readable or DEFINITION not in state.properties:
+            return mine
+        kept = {**json.loads(state.properties[DEFINITION]), "refresh": self.refresh.stored()}
+        return {OWNER: mine[OWNER], DEFINITION: json.dumps(kept, sort_keys=True)}
 
     def check_owner(self, model: str, uri: str, state: ShardState) -> None:
         """Raises `OwnedByAnother` if the shard is somebody else's."""
@@ -56,19 +71,25 @@ class Definition:
             raise SampledRun(model)
 
     def changes(self, state: ShardState) -> tuple[str, ...]:
-        """What of the definition differs from what the shard remembers: `query`, `ANSI mode`."""
+        """What of the definition differs from what the shard remembers: `query`, `ANSI mode`, `refresh`."""
         if DEFINITION not in state.properties:
             return ()
         before, after = json.loads(state.properties[DEFINITION]), json.loads(self.properties()[DEFINITION])
-        named = (("sql", "query"), ("ansi", "ANSI mode"))
+        named = (("sql", "query"), ("ansi", "ANSI mode"), ("refresh", "refresh"))
         return tuple(name for key, name in named if key in before and before[key] != after[key])
 
-    def check_changes(self, model: str, policy: str, state: ShardState) -> str:
-        """What to warn of; raises `ConfigurationChanged` where the policy is ``fail``."""
+    def check_changes(self, model: str, policy: str, state: ShardState, plan: Plan) -> str:
+        """What to warn of; raises `ConfigurationChanged` where the policy is ``fail``. ``plan`` is the run's, without the change."""
         changed = " and ".join(self.changes(state))
         if changed and policy == "fail":
             raise ConfigurationChanged(model, changed)
-        return f"{changed} changed; takes effect at this run" if changed and policy == "continue" else ""
+        return f"{changed} changed; takes effect {_when(plan)}" if changed and policy == "continue" else ""
+
+    def replaces(self, policy: str, state: ShardState) -> bool:
+        """Is a new generation to be made, since the query has changed and a schedule, the shard's or ours, would have it wait?"""
+        changed = {"query", "ANSI mode"} & set(self.changes(state))
+        waits = not self.refresh.on_commit or not _stored_spec(state).on_commit or state.upper.is_empty()
+        return bool(changed) and waits and policy == "apply"
 
 
 def owner_of(state: ShardState) -> dict[str, str]:
@@ -76,9 +97,35 @@ def owner_of(state: ShardState) -> dict[str, str]:
     return dict(json.loads(state.properties.get(OWNER, "{}")))
 
 
+def stored_schedule(state: ShardState) -> RefreshSchedule | None:
+    """The schedule that the shard keeps, counted from its creation; None for `on_commit`.
+
+    With `refresh_schedule.decide` and `sink.creation_of` it tells what a run would do, without the model.
+    """
+    spec = _stored_spec(state)
+    return None if spec.on_commit else spec.schedule(creation_of(state))
+
+
+def _stored_spec(state: ShardState) -> RefreshSpec:
+    return RefreshSpec.from_stored(json.loads(state.properties.get(DEFINITION, "{}")).get("refresh", {}))
+
+
+def first_refresh(state: ShardState) -> str:
+    """When a shard without contents will have some, as text; empty if no schedule tells, or if it has."""
+    upper = state.upper.as_option()
+    return "" if state.readable or not upper or stored_schedule(state) is None else iso(upper)
+
+
+def _when(plan: Plan) -> str:
+    upper = plan.upper.as_option()
+    if plan.time is not None:
+        return "at this run"
+    return "with --full-refresh" if upper is None else f"at {iso(upper)}"
+
+
 def without_time(query: str) -> str:
-    """The query with the run's time taken out."""
-    return NOW.sub("mv_now()", query)
+    """The query with the run's time taken out, and the files that stand for a shard's past."""
+    return PAST.sub(r"\1", NOW.sub("mv_now()", query))
 
 
 def _words(owner: str) -> str:

@@ -21,6 +21,16 @@ class InvalidOption(MvsinkError):
         super().__init__(f"{model}: invalid config `{option}`\n  Got: {given!r}\n  Expected: {allowed}")
 
 
+class RefreshesNeverHappen(MvsinkError):
+    """All of a schedule's refreshes are past, and the shard would be created only now. Times are text."""
+
+    def __init__(self, model: str, given: Any, last: str, now: str):
+        super().__init__(
+            f"{model}: the specified refreshes would never happen: the last refresh is at {last}, now is {now}\n  Got: {given!r}\n"
+            "  Expected: `refresh` with a time that is not past, with `every`, or with `at_creation: true`"
+        )
+
+
 class OptionNotOffered(MvsinkError):
     """A config that this release refuses by name."""
 
@@ -80,3 +90,28 @@ class ConfigurationChanged(MvsinkError):
             f"{model}: its {changes} differs from what the shard keeps, and on_configuration_change is 'fail'. Allowed: "
             "'apply', 'continue'"
         )
+
+
+class NoShard(MvsinkError):
+    """A relation whose past was asked for has none."""
+
+    def __init__(self, macro: str, relation: str):
+        super().__init__(
+            f"{macro}: only a shard has a past, and {relation} is none\n"
+            "  Expected: a self_correcting_mv or a continual_task that has run in this target"
+        )
+
+
+class InputRefused(MvsinkError):
+    """A relation that cannot be a task's input."""
+
+    def __init__(self, model: str, relation: str, reason: str):
+        super().__init__(f"{model}: {relation}: {reason}")
+
+
+class UnknownAudit(MvsinkError):
+    """`audit` names a test that does not read the model."""
+
+    def __init__(self, model: str, given: str, known: list[str]):
+        expected = f"names as in `dbt ls`, of tests that read the model: {', '.join(known) or 'there are none'}"
+        super().__init__(f"{model}: invalid config `audit`\n  Got: {given!r}\n  Expected: true, or {expected}")

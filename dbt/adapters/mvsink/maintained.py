@@ -16,20 +16,28 @@ import pyarrow as pa
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.audits import CompiledTest
 from dbt.adapters.mvsink.contracts import contract_assertions, unenforced_constraints
 from dbt.adapters.mvsink.definition import OWNER, Definition, without_time
+from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import AdapterEngine
-from dbt.adapters.mvsink.exceptions import MvsinkError, ReadsItself
+from dbt.adapters.mvsink.exceptions import MvsinkError, ReadsItself, RefreshesNeverHappen
+from dbt.adapters.mvsink.gate_options import accepts
+from dbt.adapters.mvsink.holds import Holds, held
 from dbt.adapters.mvsink.options import ModelOptions
 from dbt.adapters.mvsink.publish import Docs, PublishedView, is_current, publish
 from dbt.adapters.mvsink.query_checks import listed, nondeterministic_functions, reads, without_end
+from dbt.adapters.mvsink.references import References
+from dbt.adapters.mvsink.referring import find_references
 from dbt.adapters.mvsink.response import MvsinkResponse, response
-from dbt.adapters.mvsink.shard import MemoryStorage, SchemaMismatch, ShardClient, ShardError, ShardState, WriteHandle
+from dbt.adapters.mvsink.shard import Antichain, MemoryStorage, SchemaMismatch, ShardClient, ShardError, ShardState, WriteHandle
 from dbt.adapters.mvsink.sink import (
     Assertion,
     Column,
     Driver,
     EngineError,
+    Gate,
+    NeverRefreshed,
     OnError,
     Outcome,
     ReservedColumn,
@@ -40,6 +48,8 @@ from dbt.adapters.mvsink.sink import (
     faults,
     not_null,
     parse_type,
+    query_at,
+    timing,
 )
 
 if TYPE_CHECKING:
@@ -62,6 +72,8 @@ class Invocation:
     empty: bool = False
     sampled: bool = False
     references: Mapping[str, str] = field(default_factory=dict)  # of this model: a relation's text, its unique id
+    accept: Any = ()  # the models whose change may be of any size
+    sample: int = 0  # rows that a read-only run shows
 
 
 @dataclass
@@ -80,6 +92,8 @@ class MaintainedRun:
     definition: Definition | None = None
     outcome: Outcome | None = None
     notes: list[str] = field(default_factory=list)
+    redefined: bool = False  # the definition has changed, and takes effect at once whatever the schedule
+    found: References = References()  # what the query reads at a time of its own
 
     def __post_init__(self) -> None:
         self.model = f"{self.relation.schema}.{self.relation.identifier}"
@@ -89,6 +103,31 @@ class MaintainedRun:
     def read_only(self) -> bool:
         """Of the model's config, the profile, or the invocation."""
         return self.options.read_only or self.invocation.read_only
+
+    def audit(self, test: CompiledTest, verdict: str) -> None:
+        """Have the would-be contents pass ``test``; ``verdict`` is the query that dbt's macro makes of it."""
+        self.audits = (*self.audits, test.audit(str(self.relation), verdict))
+
+    def check_refresh(self, client: ShardClient, uri: str) -> None:
+        """Raises `RefreshesNeverHappen` if the shard would be created now and its schedule has no refresh left. Runs no SQL."""
+        if self.options.refresh.on_commit:
+            return
+        state = None
+        if client.exists(uri):
+            with client.open_reader(uri) as reader:
+                state = reader.state()
+        try:
+            timing(self.options.refresh, self.invocation.time, state, full_refresh=self.invocation.full_refresh)
+        except NeverRefreshed as error:
+            given = self.node["config"].get("refresh")
+            raise RefreshesNeverHappen(self.model, given, iso(error.last or 0), iso(error.now)) from error
+
+    def as_ran(self, query: str) -> str:
+        """``query`` as it ran: with the write time as `mv_now()`, and its references as of it."""
+        if self.outcome is None:
+            return query
+        text = query_at(query, self.outcome.time)
+        return text if self.outcome.references is None else self.found.read_at(text, self.outcome.time)
 
     def check(self) -> None:
         """Everything that needs no shard: columns, types, self-reference, configs' columns."""
@@ -103,7 +142,11 @@ class MaintainedRun:
         kinds = unenforced_constraints(self.node)
         if kinds:
             logger.warning(f"{self.model}: constraints of the contract that are not enforced: {', '.join(kinds)}")
-        self.columns = tuple(Column(name, parse_type(text, name)) for name, text in self.engine.columns(self.query))
+        if not self.invocation.empty:  # then nothing is read
+            client = ShardClient(self.adapter.config.credentials.storage_options)
+            self.found = find_references(self.engine, client, self.query, self.invocation.references, self.invocation.id)
+        analysed = self.engine.columns(self.found.described(self.query))
+        self.columns = tuple(Column(name, parse_type(text, name)) for name, text in analysed)
         for column in self.columns:
             if column.name.lower().startswith("_mv_"):
                 raise ReservedColumn(column.name)
@@ -125,12 +168,41 @@ class MaintainedRun:
         """Bring the shard up to the run's time, or in read-only mode tell what that would write."""
         assert self.handle is not None
         driver = self._driver()
+        self._take_holds()
         self.outcome = driver.run()
+        self._move_holds(self.outcome.state)
         if self.definition is not None and not self.read_only:
             # After the data: what an interrupted run leaves behind is still of the old definition.
-            self.handle.set_properties(self.definition.properties())
+            waits = self.outcome.up_to_date
+            definition = self.definition
+            self.handle.set_properties(
+                definition.properties_before_effect(self.outcome.state) if waits else definition.properties()
+            )
         for warning in self.outcome.warnings:
             logger.warning(f"{self.model}: {warning}")
+
+    def _take_holds(self) -> None:
+        """A scheduled view keeps what it reads from being forgotten until it has read it."""
+        assert self.handle is not None
+        refresh, state = self.options.refresh, self.handle.state()
+        if not self.read_only and not refresh.on_commit:
+            given = {"full_refresh": self.invocation.full_refresh, "redefined": self.redefined}
+            plan = timing(refresh, self.invocation.time, state, **given)
+            self._holds().take(plan.upper if plan.time is None else Antichain.of(plan.time))
+
+    def _move_holds(self, state: ShardState) -> None:
+        """What was committed as ``state`` needs no hold any more. Failing to move one keeps too much, and fails nothing."""
+        scheduled = not self.options.refresh.on_commit
+        if self.read_only or not (scheduled or held(state)):
+            return
+        try:
+            self._holds().move(state.upper if scheduled else Antichain.empty())
+        except LOWER_ERRORS as error:
+            logger.warning(f"{self.model}: the holds on what it reads stay as they were: {error}")
+
+    def _holds(self) -> Holds:
+        assert self.handle is not None
+        return Holds(ShardClient(self.adapter.config.credentials.storage_options), self.handle, self.found.shards)
 
     def check_columns(self) -> None:
         """`--empty`: the query's columns against the shard's."""
@@ -151,8 +223,16 @@ class MaintainedRun:
             read_only=self.read_only,
             full_refresh=self.invocation.full_refresh,
             invocation_id=self.invocation.id,
+            refresh=self.options.refresh,
+            redefined=self.redefined,
+            sample=self.invocation.sample,
+            gate=Gate(self.options.max_change, self.audits, self._accepted()),
+            references=self.found,
         )
         return Driver(request, self.handle, self.engine)
+
+    def _accepted(self) -> bool:
+        return accepts(self.invocation.accept, str(self.node["unique_id"]), str(self.node["name"]), self.model)
 
     def publish(self, docs: Docs) -> None:
         """Make the view show the shard, unless it already does."""
@@ -163,7 +243,7 @@ class MaintainedRun:
         order = [column.name for column in self.columns]
         publish(self.engine, str(self.relation), self.handle, self.current, docs, order)
         faults.reach("view published")
-        if self.outcome is not None and self.outcome.counts.nothing:
+        if self.outcome is not None and self.outcome.counts.nothing and self.outcome.state.readable:
             self.notes.append("view republished")
 
     def _of_columns(self, docs: Docs) -> Docs:
@@ -205,6 +285,7 @@ class MaintainedRun:
             ansi=self._ansi(),
             references=self.invocation.references,
             sampled=self.invocation.sampled,
+            refresh=self.options.refresh,
         )
         if not self.options.adopt:
             definition.check_owner(self.model, handle.uri, state)
@@ -212,11 +293,14 @@ class MaintainedRun:
         if self.invocation.empty:
             return
         anew = self.invocation.full_refresh or state.dropped is not None
-        warning = definition.check_changes(self.model, "apply" if anew else self.options.on_configuration_change, state)
+        policy = "apply" if anew else self.options.on_configuration_change
+        plan = timing(self.options.refresh, self.invocation.time, state, full_refresh=self.invocation.full_refresh)
+        warning = definition.check_changes(self.model, policy, state, plan)
         if warning:
             logger.warning(f"{self.model}: {warning}")
         self.definition = definition
-        if not self.read_only:
+        self.redefined = definition.replaces(policy, state)
+        if not self.read_only and OWNER not in state.properties:  # one to take over stays as it is until it is written
             handle.set_properties({OWNER: definition.properties()[OWNER]})
 
     def _ansi(self) -> str:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, cast
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.events.logging import AdapterLogger
 
+from dbt.adapters.mvsink.audits import CompiledTest, chosen, compiled
 from dbt.adapters.mvsink.definition import owner_of
 from dbt.adapters.mvsink.durations import parse_time
 from dbt.adapters.mvsink.engine import AdapterEngine
 from dbt.adapters.mvsink.exceptions import InvalidRunTime, ReadOnlyRefused
+from dbt.adapters.mvsink.holds import held, release
 from dbt.adapters.mvsink.maintained import (
     LOWER_ERRORS,
     Invocation,
@@ -78,6 +80,10 @@ class MaintainedAdapter(metaclass=AdapterMeta):
             invocation=Invocation(**invocation, sampled=self._sampled()),
             current=self.published(existing),
         )
+        try:
+            run.check_refresh(ShardClient(self._credentials().storage_options), self._shard_uri(run))
+        except LOWER_ERRORS as error:
+            raise translate(model, error) from error
         self._warn_of_the_clock(run)
         return run
 
@@ -92,6 +98,16 @@ class MaintainedAdapter(metaclass=AdapterMeta):
         if found:
             listed = "; ".join(f"{model} ({', '.join(keys)})" for model, keys in found.items())
             logger.warning(f"configs that a self_correcting_mv does not use are ignored: {listed}")
+
+    @available.parse_list
+    def mv_audits(self, run: MaintainedRun) -> list[CompiledTest]:
+        """The tests of the model's `audit`, compiled."""
+        if not run.options.audit or run.invocation.empty:
+            return []
+        adapter = cast("MvsinkAdapter", self)
+        manifest = adapter.get_macro_resolver()
+        nodes = chosen(manifest, run.model, str(run.node["unique_id"]), run.options.audit)
+        return [compiled(adapter, manifest, node) for node in nodes]
 
     @available.parse_none
     def mv_run(self, run: MaintainedRun) -> None:
@@ -139,9 +155,10 @@ class MaintainedAdapter(metaclass=AdapterMeta):
         if published is None:
             return
         try:
-            reader = ShardClient(self._credentials().storage_options).open_reader(published.uri)
-            with WriteHandle.from_read(reader, "drop") as handle:
+            client = ShardClient(self._credentials().storage_options)
+            with WriteHandle.from_read(client.open_reader(published.uri), "drop") as handle:
                 handle.mark_dropped(int(time.time() * 1000))
+                release(client, str(handle.shard_id), held(handle.state()))
         except LOWER_ERRORS as error:
             logger.warning(f"{relation}: its shard {published.uri} could not be marked dropped: {error}")
 

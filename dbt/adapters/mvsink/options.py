@@ -11,9 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dbt.adapters.mvsink import gate_options
 from dbt.adapters.mvsink.durations import INTERVAL_UNITS, parse_interval
 from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
-from dbt.adapters.mvsink.sink import OnError, OnSchemaChange
+from dbt.adapters.mvsink.refresh_config import parse_refresh
+from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
+from dbt.adapters.mvsink.sink import MaxChange, OnError, OnSchemaChange
 
 OWN_KEYS = (
     "refresh",
@@ -24,10 +27,11 @@ OWN_KEYS = (
     "on_schema_change",
     "on_configuration_change",
     "adopt",
+    "audit",
+    "max_change",
 )
+TASK_KEYS = ("initial_snapshot", "snapshot", "column_types", "on_late_reference", "input_files")
 LATER = {
-    "audit": "a publish gate comes in a later release",
-    "max_change": "a publish gate comes in a later release",
     "up_to": "stopping a sink at a frontier is not offered",
 }
 RENAMED = ("refresh_interval", "schedule", "target_lag")
@@ -46,24 +50,30 @@ class ModelOptions:
     on_configuration_change: str
     read_only: bool
     adopt: bool
+    refresh: RefreshSpec = RefreshSpec()
+    max_change: MaxChange | None = None
+    audit: bool | tuple[str, ...] = False
 
     @classmethod
     def parse(cls, model: str, config: Mapping[str, Any]) -> ModelOptions:
         """Raises `InvalidOption` or `OptionNotOffered` for the first config that cannot be."""
         _refuse(model, config)
         return cls(
-            retain_history=_interval(model, "retain_history", config.get("retain_history"), DAY),
+            retain_history=interval(model, "retain_history", config.get("retain_history"), DAY),
             assert_not_null=_columns(model, "assert_not_null", config.get("assert_not_null")),
-            on_error=_on_error(model, config.get("on_error")),
-            on_schema_change=_on_schema_change(model, config.get("on_schema_change")),
-            on_configuration_change=_choice(
+            on_error=on_error(model, config.get("on_error")),
+            on_schema_change=on_schema_change(model, config.get("on_schema_change")),
+            on_configuration_change=choice(
                 model,
                 "on_configuration_change",
                 config.get("on_configuration_change") or "apply",
                 ("apply", "continue", "fail"),
             ),
-            read_only=_boolean(model, "read_only", config.get("read_only")),
-            adopt=_boolean(model, "adopt", config.get("adopt")),
+            read_only=boolean(model, "read_only", config.get("read_only")),
+            adopt=boolean(model, "adopt", config.get("adopt")),
+            refresh=parse_refresh(model, config.get("refresh")),
+            max_change=gate_options.max_change(model, config.get("max_change")),
+            audit=gate_options.audit(model, config.get("audit")),
         )
 
 
@@ -86,27 +96,20 @@ def _refuse(model: str, config: Mapping[str, Any]) -> None:
     for key, reason in LATER.items():
         if config.get(key) is not None:
             raise OptionNotOffered(model, key, config[key], reason)
-    known = (*OWN_KEYS, *LATER)
+    refuse_misspelled(model, config)
+
+
+def refuse_misspelled(model: str, config: Mapping[str, Any]) -> None:
+    """Raises `InvalidOption` for a key that is nearly one of ours."""
+    known = (*OWN_KEYS, *TASK_KEYS, *LATER)
     for key in config:
         if key not in known and (near := _misspelled(key)):
             raise InvalidOption(model, key, config[key], f"did you mean `{near}`? There is no such config")
-    refresh = _bare(config.get("refresh"))
-    if refresh not in (None, "on_commit"):
-        raise OptionNotOffered(
-            model, "refresh", config["refresh"], "schedules come in a later release; only 'on_commit' is accepted for now"
-        )
-
-
-def _bare(refresh: Any) -> Any:
-    """`refresh` as one text, where it is a list of one text."""
-    if isinstance(refresh, (list, tuple)) and len(refresh) == 1:
-        return refresh[0]
-    return refresh
 
 
 def _misspelled(key: str) -> str:
     """Our key that ``key`` is within two letters of; empty if none. Short keys that only look alike are left alone."""
-    for own in OWN_KEYS:
+    for own in (*OWN_KEYS, *TASK_KEYS):
         if key != own and len(key) > 4 and abs(len(key) - len(own)) <= 2 and _distance(key, own) <= 2:
             return own
     return ""
@@ -118,7 +121,8 @@ def _distance(a: str, b: str) -> int:
     return max(len(a), len(b)) - matched
 
 
-def _interval(model: str, option: str, given: Any, default: int) -> int:
+def interval(model: str, option: str, given: Any, default: int) -> int:
+    """``given`` in ms, of at least a second; ``default`` if nothing is given."""
     if given is None:
         return default
     parsed = parse_interval(given)
@@ -136,24 +140,28 @@ def _columns(model: str, option: str, given: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _choice(model: str, option: str, given: Any, allowed: Sequence[str]) -> str:
+def choice(model: str, option: str, given: Any, allowed: Sequence[str]) -> str:
+    """One of ``allowed``."""
     if given not in allowed:
         raise InvalidOption(model, option, given, ", ".join(repr(value) for value in allowed))
     return str(given)
 
 
-def _on_error(model: str, given: Any) -> OnError | None:
-    return None if given is None else OnError(_choice(model, "on_error", given, [value.value for value in OnError]))
+def on_error(model: str, given: Any) -> OnError | None:
+    """None if nothing is given."""
+    return None if given is None else OnError(choice(model, "on_error", given, [value.value for value in OnError]))
 
 
-def _on_schema_change(model: str, given: Any) -> OnSchemaChange:
-    if given in (None, "ignore"):  # dbt fills in `ignore` where nothing was given
+def on_schema_change(model: str, given: Any) -> OnSchemaChange:
+    """dbt fills in `ignore` where nothing was given: then the shard follows the model."""
+    if given in (None, "ignore"):
         return OnSchemaChange.SYNC_ALL_COLUMNS
     allowed = [value.value for value in OnSchemaChange]
-    return OnSchemaChange(_choice(model, "on_schema_change", given, allowed))
+    return OnSchemaChange(choice(model, "on_schema_change", given, allowed))
 
 
-def _boolean(model: str, option: str, given: Any) -> bool:
+def boolean(model: str, option: str, given: Any) -> bool:
+    """False if nothing is given."""
     if given is None:
         return False
     if isinstance(given, bool):

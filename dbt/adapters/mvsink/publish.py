@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink import grants
+from dbt.adapters.mvsink.definition import first_refresh
 from dbt.adapters.mvsink.shard import ShardState, WriteHandle
 from dbt.adapters.mvsink.sink import Engine, Layout, layout, sql, view_query
 
@@ -106,8 +107,8 @@ def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> boo
 
 
 def fingerprint(state: ShardState) -> str:
-    """A short name for what the view shows: files, columns, and whether a run has written at all."""
-    what = [str(state.generation), str(state.schema), str(state.readable)]
+    """A short name for what the view shows: files, columns, and whether a run has written at all, or when one will."""
+    what = [str(state.generation), str(state.schema), str(state.readable) + first_refresh(state)]
     what += sorted(file.path for file in state.files)
     return hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
 
@@ -137,7 +138,7 @@ def view_statement(
 
 
 def _query(parts: Layout, names: Sequence[str], state: ShardState) -> str:
-    query = view_query(parts, refreshed=state.readable)
+    query = view_query(parts, refreshed=state.readable, first_refresh=first_refresh(state))
     if list(names) == list(parts.names):
         return query
     return f"select {sql.columns(names)} from (\n{query}\n)"

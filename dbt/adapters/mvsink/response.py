@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from dbt.adapters.contracts.connection import AdapterResponse
 
+from dbt.adapters.mvsink.continual_task.request import TaskOutcome
 from dbt.adapters.mvsink.durations import iso
+from dbt.adapters.mvsink.foretold import foretold
 from dbt.adapters.mvsink.shard import Antichain
-from dbt.adapters.mvsink.sink import Kind, Outcome
+from dbt.adapters.mvsink.sink import Counts, Kind, Outcome
+from dbt.adapters.mvsink.splice import last_part
 
 
 @dataclass
@@ -27,7 +31,10 @@ class MvsinkResponse(AdapterResponse):
     candidate_buckets: int | None = None
     mismatches: int = 0
     generation: str = ""
+    references: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    preview: dict[str, Any] | None = None  # of a read-only run: see `foretold`
+    next_refresh: int | None = None  # with a schedule
 
 
 def response(outcome: Outcome, notes: tuple[str, ...] = ()) -> MvsinkResponse:
@@ -49,30 +56,96 @@ def response(outcome: Outcome, notes: tuple[str, ...] = ()) -> MvsinkResponse:
         candidate_buckets=outcome.candidate_buckets,
         mismatches=outcome.mismatches,
         generation=outcome.generation,
+        references=dict(outcome.references or {}),
         seconds={step: round(seconds, 3) for step, seconds in outcome.seconds.items()},
+        preview=foretold(outcome),
+        next_refresh=outcome.upper.as_option() if outcome.scheduled else None,
     )
 
 
 def log_line(outcome: Outcome) -> str:
     """``+412 -400 at 2026-11-20T15:00:00Z``, or why nothing was written. dbt appends the duration itself."""
-    counts = outcome.counts
-    changed = f"+{counts.inserted} -{counts.deleted}"
-    if counts.errors_inserted or counts.errors_deleted:
-        changed += f" (errors +{counts.errors_inserted} -{counts.errors_deleted})"
     if outcome.kind is Kind.READ_ONLY:
-        return f"read-only: would write {changed}"
+        return f"read-only: would write {_changed(outcome.counts)}{_late_references(outcome)}"
     if outcome.kind is Kind.FINAL:
         return "final; --full-refresh starts anew"
-    if outcome.up_to_date:
-        return f"+0 -0, up to date until {_bound(outcome.upper)}: a later run has written it"
-    line = f"{changed} at {iso(outcome.time)}"
+    if not outcome.state.readable:
+        line = "not refreshed yet" + (f"; first refresh at {_bound(outcome.upper)}" if outcome.scheduled else "")
+    elif outcome.up_to_date:
+        line = f"up to date until {_bound(outcome.upper)}"
+        line = line if outcome.scheduled else f"+0 -0, {line}: a later run has written it"
+    else:
+        line = f"{_changed(outcome.counts)} at {iso(outcome.time)}" + ("; final" if outcome.upper.is_empty() else "")
     if outcome.drift:
         line += f", {outcome.drift} foreign rows dropped"
     if outcome.generation:
         line += f"; new generation: {outcome.generation}"
+    return line + _late_references(outcome)
+
+
+def _late_references(outcome: Outcome) -> str:
+    """``; orders as of 2026-11-20T14:00:00Z`` for each shard that was not read as of the write time."""
+    late = {name: time for name, time in (outcome.references or {}).items() if time != outcome.time}
+    return "".join(f"; {last_part(name)} as of {iso(time)}" for name, time in late.items())
+
+
+def _foretold(outcome: Outcome) -> str:
+    """What else a run would do."""
+    line = f"; new generation: {outcome.generation}" if outcome.generation else ""
+    if outcome.preview is not None and outcome.preview.gate:
+        line += f"; gate: would fail: {outcome.preview.gate}"
     return line
+
+
+def _changed(counts: Counts) -> str:
+    changed = f"+{counts.inserted} -{counts.deleted}"
+    if counts.errors_inserted or counts.errors_deleted:
+        changed += f" (errors +{counts.errors_inserted} -{counts.errors_deleted})"
+    return changed
 
 
 def _bound(frontier: Antichain) -> str:
     time = frontier.as_option()
     return "the end" if time is None else iso(time)
+
+
+def task_response(outcome: TaskOutcome, notes: tuple[str, ...] = ()) -> MvsinkResponse:
+    """The response for what a task's run did."""
+    counts = outcome.counts
+    return MvsinkResponse(
+        _message="; ".join((task_line(outcome), *notes)),
+        code=outcome.kind.value,
+        rows_affected=counts.inserted + counts.deleted,
+        rows_inserted=counts.inserted,
+        rows_deleted=counts.deleted,
+        lower=outcome.lower.as_option(),
+        upper=outcome.upper.as_option(),
+        version=outcome.state.version,
+        kind=outcome.kind.value,
+        drift=outcome.drift,
+        mismatches=outcome.mismatches,
+        seconds={step: round(seconds, 3) for step, seconds in outcome.seconds.items()},
+    )
+
+
+def task_line(outcome: TaskOutcome) -> str:
+    """``+412 -400 at 2026-11-20T15:00:00Z (3 times)``, or why nothing was written, and which references were late."""
+    counts = outcome.counts
+    if outcome.kind is Kind.READ_ONLY:
+        pending = "" if outcome.pending is None else f" {outcome.pending} pending times of"
+        return f"read-only: would process{pending} its input"
+    line = f"+{counts.inserted} -{counts.deleted} at {iso(outcome.time)}"
+    if counts.errors_inserted or counts.errors_deleted:
+        line += f" (errors +{counts.errors_inserted} -{counts.errors_deleted})"
+    if len(outcome.times) > 1:
+        line += f" ({len(outcome.times)} times)"
+    if outcome.upper.is_empty():
+        line += "; final: the input has finished"
+    for late in outcome.late:
+        upper = _bound(Antichain.of(late.upper))
+        line += (
+            f"; waiting for {late.name} (upper {upper}) to pass {iso(late.time)}"
+            if late.waits
+            else f"; {late.name} as of {iso(late.time)}"
+        )
+    return line

@@ -123,11 +123,6 @@ class TestConfigs(Base):
         assert out.count("are ignored:") == 1
         assert "mv (partition_by)" in out and "other (unique_key)" in out
 
-    def test_a_schedule_is_refused_for_now(self, project):
-        self.set_model(project, configured(refresh="every 1 hour"))
-        results = run_dbt(["run", "--select", "mv"], expect_pass=False)
-        assert "`refresh`" in results[0].message and "only 'on_commit' is accepted" in results[0].message
-
     def test_is_incremental_is_false_and_sql_header_runs_first(self, project):
         self.set_model(
             project,

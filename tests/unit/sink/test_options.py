@@ -79,8 +79,7 @@ def test_invalid_values_name_model_option_given_and_allowed(config, allowed):
     assert "dev.orders" in message and f"`{option}`" in message and repr(given) in message and allowed in message
 
 
-@pytest.mark.parametrize("config", [{"refresh": "every 1 hour"}, {"refresh": [{"every": "1 hour"}]}, {"up_to": 3},
-                                    {"audit": True}, {"max_change": {"rows": 3}}])  # fmt: skip
+@pytest.mark.parametrize("config", [{"up_to": 3}, {"audit": True}, {"max_change": {"rows": 3}}])
 def test_what_is_not_offered_is_refused_by_name(config):
     with pytest.raises(OptionNotOffered, match="dev.orders"):
         ModelOptions.parse("dev.orders", config)

@@ -55,7 +55,7 @@ def test_every_key_is_a_field_of_the_config(key):
 
 
 ROWS = {
-    "refresh": ([None, "on_commit", ["on_commit"]], ["every 1 hour", {"every": "1 hour"}, "never"]),
+    "refresh": ([None, "on_commit", ["on_commit"], "every 1 hour", {"every": "1 hour"}], ["never", {"each": "1 hour"}, 5]),
     "retain_history": ([None, "1 second", "1 day"], ["999 ms", "1 month", 5, ""]),
     "assert_not_null": ([None, [], ["a"], "a"], [7, [1], {"a": 1}]),
     "on_error": ([None, "fail", "record"], ["ignore", True]),

@@ -11,8 +11,8 @@
       [lower,upper) staged by Spark in parallel
 ```
 
-Frontiers: the *desired* frontier is the run's time + 1 (all times before it can be computed); the *persist* frontier is the
-shard's upper. A run moves the second to the first.
+Frontiers: the *desired* frontier is the run's time + 1 (all times before it can be computed), with a schedule the next refresh after
+the run's time; the *persist* frontier is the shard's upper. A run moves the second to the first (`plan`).
 
 Invariants:
 
@@ -31,21 +31,27 @@ from dbt.adapters.mvsink.sink.driver import Driver
 from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.errors import (
     EngineError,
+    GateFailed,
+    NeverRefreshed,
     ReservedColumn,
     SchemaChanged,
     SinkError,
     UnknownColumn,
     UnsupportedType,
 )
+from dbt.adapters.mvsink.sink.gate import Audit, Gate, MaxChange
 from dbt.adapters.mvsink.sink.layout import Layout, layout, row_count
 from dbt.adapters.mvsink.sink.mint import Description, Mint
-from dbt.adapters.mvsink.sink.request import Kind, OnError, OnSchemaChange, Outcome, SinkRequest
+from dbt.adapters.mvsink.sink.plan import Plan, creation_of, timing
+from dbt.adapters.mvsink.sink.request import NOW, Kind, OnError, OnSchemaChange, Outcome, Preview, SinkRequest, query_at
 from dbt.adapters.mvsink.sink.types import Column, arrow_schema, parse_type, shard_columns
 from dbt.adapters.mvsink.sink.view import view_query
 from dbt.adapters.mvsink.sink.write import Counts, Write
 
 __all__ = [
+    "NOW",
     "Assertion",
+    "Audit",
     "Column",
     "Correction",
     "Counts",
@@ -54,12 +60,18 @@ __all__ = [
     "Driver",
     "Engine",
     "EngineError",
+    "Gate",
+    "GateFailed",
     "Kind",
     "Layout",
+    "MaxChange",
     "Mint",
+    "NeverRefreshed",
     "OnError",
     "OnSchemaChange",
     "Outcome",
+    "Plan",
+    "Preview",
     "ReservedColumn",
     "SchemaChanged",
     "SinkError",
@@ -68,10 +80,13 @@ __all__ = [
     "UnsupportedType",
     "Write",
     "arrow_schema",
+    "creation_of",
     "layout",
     "not_null",
     "parse_type",
+    "query_at",
     "row_count",
     "shard_columns",
+    "timing",
     "view_query",
 ]

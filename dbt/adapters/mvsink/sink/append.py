@@ -36,13 +36,13 @@ class Append:
     retries: int = 0
     mismatches: int = 0
 
-    def raise_upper(self, upper: Antichain, as_of: Antichain, note: CommitNote) -> bool:
-        """Bring a shard whose upper is ``upper`` up to ``as_of``, without data; its since comes along.
+    def raise_upper(self, upper: Antichain, as_of: Antichain, note: CommitNote, creation: int | None = None) -> bool:
+        """Bring a shard whose upper is ``upper`` up to ``as_of``, without data; its since comes along, and it learns its ``creation``.
 
         False if another writer moved the upper first.
         """
         try:
-            self.handle.compare_and_append_batch([], upper, as_of, since=as_of, note=note)
+            self.handle.compare_and_append_batch([], upper, as_of, since=as_of, note=note, creation=creation)
         except UpperMismatch as mismatch:
             self._lost(mismatch, Description(upper, as_of))
             return False

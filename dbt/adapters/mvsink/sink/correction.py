@@ -144,6 +144,11 @@ class Desired:
         kept = ", ".join(f"if({ERROR} is null, {sql.identifier(c.name)}, null) {sql.identifier(c.name)}" for c in self.columns)
         return f"select {kept}, {ERROR} from (\n{checked}\n)"
 
+    def plain_rows(self) -> str:
+        """The model's columns of every row that is no error: what readers would get."""
+        items = sql.columns(column.name for column in self.columns)
+        return f"select {items} from (\n{self.rows()}\n) where {ERROR} is null"
+
     def _typed(self, column: Column) -> str:
         name = sql.identifier(column.name)
         if column.name in self.missing:

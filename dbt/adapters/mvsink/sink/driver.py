@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink.shard import (
     Antichain,
+    Commit,
     CommitNote,
     FilesChanged,
     Maintenance,
@@ -23,10 +24,21 @@ from dbt.adapters.mvsink.shard import (
 from dbt.adapters.mvsink.sink.append import Append
 from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.engine import Engine
-from dbt.adapters.mvsink.sink.errors import EngineError, SchemaChanged
+from dbt.adapters.mvsink.sink.errors import EngineError, GateFailed
+from dbt.adapters.mvsink.sink.gate import check, emptied, would_be
 from dbt.adapters.mvsink.sink.layout import Layout, layout
 from dbt.adapters.mvsink.sink.mint import Description, Mint
-from dbt.adapters.mvsink.sink.request import Kind, OnError, OnSchemaChange, Outcome, SinkRequest
+from dbt.adapters.mvsink.sink.plan import (
+    DROPPED,
+    FULL_REFRESH,
+    Plan,
+    column_changes,
+    compacted_after,
+    next_since,
+    planned,
+    wanted_columns,
+)
+from dbt.adapters.mvsink.sink.request import Kind, OnError, Outcome, Preview, SinkRequest
 from dbt.adapters.mvsink.sink.rewrite import compact, fold_foreign_files
 from dbt.adapters.mvsink.sink.timing import Stopwatch, span
 from dbt.adapters.mvsink.sink.types import Column, arrow_schema, shard_columns
@@ -47,47 +59,73 @@ class Driver:
     watch: Stopwatch = field(default_factory=Stopwatch)
     drift: int = 0
     warnings: list[str] = field(default_factory=list)
+    ahead: tuple[Description, Written] | None = None  # a gated first load, staged before the shard is raised
 
     def __post_init__(self) -> None:
         self.write = Write(self.engine, self.handle, self.request.model, self.watch)
         self.appender = Append(self.handle, self.request.model)
 
     def run(self) -> Outcome:
-        """Bring the shard to ``time + 1``, or in read-only mode tell what that would write."""
+        """Bring the shard to the next refresh after the run's time, or in read-only mode tell what that would write."""
         with span("run", model=self.request.model):
             return self._run()
 
     def _run(self) -> Outcome:
-        frontier = Antichain.of(self.request.time).step_forward()
-        mint = Mint(self.request.model, as_of=self.request.time, read_only=self.request.read_only)
-        mint.observe_desired(frontier)
+        mint = Mint(self.request.model, read_only=self.request.read_only)
         while True:
             state = self.handle.state()
-            reason = self._new_generation(state)
-            if reason and not self.request.read_only:
-                outcome = self._replace(state, reason)
-                if outcome is not None:
-                    return outcome
-                continue
-            mint.as_of = Antichain.of(self.request.time) if not state.readable else Antichain.of(0)
-            mint.persist = mint.as_of.join(state.upper)
-            description = mint.peek() if mint.read_only else mint.mint()
-            if description is None:
-                return self._nothing_to_mint(state)
-            if mint.read_only:
-                return self._preview(state, description)
-            outcome = self._round(state, description)
+            plan = planned(self.request, state)
+            outcome = self._once(mint, state, plan)
             if outcome is not None:
                 return outcome
 
-    def _round(self, state: ShardState, description: Description) -> Outcome | None:
-        """One description from mint to append; None if another writer was faster."""
-        as_of = Antichain.of(self.request.time)
-        if not state.readable and state.upper.less_than(as_of):
-            if not self.appender.raise_upper(state.upper, as_of, self._note(Counts())):
+    def _once(self, mint: Mint, state: ShardState, plan: Plan) -> Outcome | None:
+        """One attempt on one version; None if there is more to do, or a commit came between."""
+        if plan.generation:
+            return self._preview(state, plan) if mint.read_only else self._replace(state, plan)
+        if plan.time is None:
+            return self._pass(state, plan)
+        as_of = Antichain.of(0 if state.readable else plan.time)
+        if not mint.read_only and not state.readable and (plan.begins or state.upper.less_than(as_of)):
+            if self.request.gate.there and self.ahead is None:  # before a commit of ours
+                ahead = Description(as_of, plan.upper)
+                self.ahead = (ahead, self._written(state, plan, self.layout(state), plan.time, ahead))
+            self.appender.raise_upper(state.upper, as_of, self._note(Counts()), plan.creation)
+            return None
+        mint.as_of = as_of
+        mint.persist = as_of.join(state.upper)
+        mint.observe_desired(plan.upper)
+        description = mint.peek() if mint.read_only else mint.mint()
+        if description is None:
+            return self._nothing_to_mint(state, plan)
+        return self._preview(state, plan) if mint.read_only else self._round(state, plan, plan.time, description)
+
+    def _pass(self, state: ShardState, plan: Plan) -> Outcome | None:
+        """No refresh is due: at most the upper moves, to the next one. None if another writer was faster."""
+        if plan.upper == state.upper:
+            return self._nothing_to_mint(state, plan)
+        if self.request.read_only:
+            return replace(self._idle(state), kind=Kind.READ_ONLY, upper=plan.upper)
+        note = self._note(Counts())
+        if state.readable:
+            description = Description(state.upper, plan.upper)
+            result = self.appender.append(None, description, next_since(self.request, state, plan), note)
+            if result is None:
                 return None
-            state = self.handle.state()
+            self._maintain(result.maintenance)
+        elif not self.appender.raise_upper(state.upper, plan.upper, note, plan.creation):
+            return None
+        idle = self._idle(self.handle.state())
+        kind = Kind.FINAL if plan.upper.is_empty() else Kind.NONE
+        return replace(idle, kind=kind, lower=state.upper, upper=plan.upper, up_to_date=True, scheduled=True)
+
+    def _round(self, state: ShardState, plan: Plan, time: int, description: Description) -> Outcome | None:
+        """One description from mint to append, written at ``time``; None if another writer was faster."""
         shard = self.layout(state)
+        if shard.loose and self.request.gate.there:  # a fold is a commit: a gate that fails comes before it
+            rehearsed = self._written(state, plan, shard, time, description).batch
+            if rehearsed is not None:
+                rehearsed.delete()
         while shard.loose:
             with self.watch("fold"):
                 folded = fold_foreign_files(self.engine, self.handle, state, shard)
@@ -96,120 +134,170 @@ class Driver:
             if state.upper != description.lower:
                 return None
             shard = self.layout(state)
-        written = self._written(state, shard, description)
-        note = self._note(written.counts)
+        if self.ahead is not None and self.ahead[0] == description and shard.empty:
+            written = self.ahead[1]
+        else:
+            written = self._written(state, plan, shard, time, description)
+        note = self._note(written.counts, time)
         with self.watch("append"):
-            result = self.appender.append(written.batch, description, self.since(state), note)
+            result = self.appender.append(written.batch, description, next_since(self.request, state, plan), note)
         if result is None:
             return None
         self._maintain(result.maintenance)
-        return self._outcome(Kind.APPEND, written, description)
+        return self._outcome(Kind.APPEND, written, time, description)
 
-    def _written(self, state: ShardState, shard: Layout, description: Description) -> Written:
-        desired = self._desired(state)
+    def _written(self, state: ShardState, plan: Plan, shard: Layout, time: int, description: Description) -> Written:
+        """The correction, staged, and through the gate."""
+        written = self._staged(state, shard, time, description)
+        if not written.counts.nothing:
+            self._pass_gate(state, plan, shard, written)
+        return written
+
+    def _pass_gate(self, state: ShardState, plan: Plan, shard: Layout, written: Written) -> None:
+        """Raises `GateFailed` if ``shard`` with what was ``written`` may not be published; then that is deleted."""
+        if not self.request.gate.there:
+            return
         try:
-            return self.write.stage(desired, shard, self.request.time, description)
+            with self.watch("gate"):
+                self._check_gate(state, plan, written.counts, would_be(shard, written.batch))
+        except BaseException:
+            if written.batch is not None:
+                written.batch.delete()
+            raise
+
+    def _check_gate(self, state: ShardState, plan: Plan, counts: Counts, contents: str) -> None:
+        held = self.layout(state) if state.readable and plan.generation not in (FULL_REFRESH, DROPPED) else None
+        found = check(self.request.gate, self.engine, self.request.model, counts, held, bool(plan.generation), contents)
+        self.warnings.extend(warning for warning in found if warning not in self.warnings)
+
+    def _staged(self, state: ShardState, shard: Layout, time: int, description: Description) -> Written:
+        desired = self._desired(state, time)
+        try:
+            return self.write.stage(desired, shard, time, description)
         except EngineError as error:
             if self.request.on_query_error is not OnError.RECORD or not error.caused_by_data:
                 raise
             message = error.message[:LONGEST_MESSAGE]
             self.warnings.append(f"the query failed and its error is recorded; readers get it: {message}")
-            return self.write.stage_error(message, desired, shard, self.request.time, description)
+            return self.write.stage_error(message, desired, shard, time, description)
 
-    def _replace(self, state: ShardState, reason: str) -> Outcome | None:
-        """A new generation: everything staged anew and swapped in by one commit. None if a commit came between."""
-        time = self.request.time
-        description = Description(Antichain.of(time), Antichain.of(time).step_forward())
-        columns = self._wanted(state)
-        names = {column.name for column in self.request.columns}
-        missing = tuple(column.name for column in columns if column.name not in names)
-        desired = Desired(self.request.query, columns, state.salt, self.request.assertions, missing)
-        written = self.write.first_load(desired, time, description)
+    def _replace(self, state: ShardState, plan: Plan) -> Outcome | None:
+        """A new generation: everything staged anew and swapped in by one commit. None if a commit came between.
+
+        Where no refresh is due it has no contents and waits for the first one, as a new shard does.
+        """
+        columns = wanted_columns(self.request, state)
+        since = plan.upper if plan.time is None else Antichain.of(plan.time)
+        description = Description(since, plan.upper)
+        written = self._first_load(state, columns, plan.time, description)
+        if plan.time is not None:
+            self._pass_gate(state, plan, emptied(self.layout(state), columns), written)
         batches = [] if written.batch is None else [written.batch]
         try:
             with self.watch("append"):
                 result = self.handle.replace(
                     batches,
                     arrow_schema(columns),
-                    description.upper,
-                    description.lower,
-                    note=self._note(written.counts),
+                    plan.upper,
+                    since,
+                    note=self._note(written.counts, plan.time),
                     expected_version=state.version,
+                    creation=plan.creation if plan.begins else None,
                 )
         except (FilesChanged, UpperMismatch):
             for batch in batches:
                 batch.delete()
             return None
         self._maintain(result.maintenance)
-        return replace(self._outcome(Kind.APPEND, written, description), generation=reason)
+        outcome = self._outcome(Kind.APPEND, written, plan.time, description)
+        return replace(outcome, generation=plan.generation)
 
-    def _preview(self, state: ShardState, description: Description) -> Outcome:
+    def _first_load(self, state: ShardState, columns: tuple[Column, ...], time: int | None, description: Description) -> Written:
+        if time is None:
+            return Written(None, Counts())
+        return self.write.first_load(self._query(state, columns, time), time, description)
+
+    def _preview(self, state: ShardState, plan: Plan) -> Outcome:
         """Read-only: the correction counted, nothing staged and nothing moved."""
-        shard = self.layout(state)
-        desired = self._desired(state)
-        counts, sample = self.write.preview(desired, shard, self.request.time, self.request.sample)
-        written = Written(None, counts)
-        return replace(self._outcome(Kind.READ_ONLY, written, description), sample=tuple(sample))
+        description = Description(state.upper, plan.upper)
+        if plan.time is None:
+            outcome = self._outcome(Kind.READ_ONLY, Written(None, Counts()), None, description)
+            return replace(outcome, generation=plan.generation)
+        desired, shard = self._desired(state, plan.time), self.layout(state)
+        if plan.generation:
+            columns = wanted_columns(self.request, state)
+            desired, shard = self._query(state, columns, plan.time), emptied(shard, columns)
+        counts, sample = self.write.preview(desired, shard, plan.time, self.request.sample)
+        gate = None
+        if self.request.gate.there and (plan.generation or not counts.nothing):
+            gate = self._previewed_gate(state, plan, counts, desired)
+        updates = counts.inserted + counts.deleted + counts.errors_inserted + counts.errors_deleted
+        compacted = compacted_after(self.request, state, plan, updates)
+        outcome = self._outcome(Kind.READ_ONLY, Written(None, counts), plan.time, description)
+        return replace(outcome, generation=plan.generation, preview=Preview(shard.names, tuple(sample), gate, compacted))
 
-    def _nothing_to_mint(self, state: ShardState) -> Outcome:
-        if state.upper.is_empty():
-            return replace(self._idle(state), kind=Kind.FINAL)
-        upper = state.upper.as_option() or 0
-        if upper > self.request.clock + AHEAD_OF_CLOCK:
+    def _previewed_gate(self, state: ShardState, plan: Plan, counts: Counts, desired: Desired) -> str:
+        """What keeps the contents back, empty if nothing does. Nothing is staged: the audits read the query itself."""
+        try:
+            self._check_gate(state, plan, counts, desired.plain_rows())
+        except GateFailed as error:
+            return str(error)
+        return ""
+
+    def _nothing_to_mint(self, state: ShardState, plan: Plan) -> Outcome:
+        upper = state.upper.as_option()
+        if upper is None:
+            return replace(self._idle(state), kind=Kind.FINAL, up_to_date=True, scheduled=True)
+        scheduled = self._explained_by_schedule(state, plan)
+        if upper > self.request.clock + AHEAD_OF_CLOCK and not scheduled:
             self.warnings.append(
                 f"the shard's upper {upper} is ahead of the clock ({self.request.clock}): {self._who_wrote(state.upper)} had a wrong "
                 "clock or a mistyped run_time; nothing is written until then. The way out: --full-refresh"
             )
-        return replace(self._idle(state), up_to_date=True)
+        return replace(self._idle(state), up_to_date=True, scheduled=scheduled)
+
+    def _explained_by_schedule(self, state: ShardState, plan: Plan) -> bool:
+        """Is the upper the next refresh of a run whose own time was not ahead of the clock?
+
+        Of this schedule; or of another that the model had then, which the commit's ``computed_through`` tells.
+        """
+        now = self.request.clock + AHEAD_OF_CLOCK
+        schedule = self.request.refresh.schedule(plan.creation)
+        if not schedule.on_commit and state.upper.less_equal(schedule.frontier_after(now)):
+            return True
+        if not Antichain.of(now).less_than(state.upper):
+            return False
+        commit = self._who_moved(state.upper)
+        return commit is not None and commit.note.computed_through is not None and commit.note.computed_through <= now
+
+    def _who_moved(self, upper: Antichain) -> Commit | None:
+        """The newest commit that moved the upper there, if the log still tells."""
+        return next((commit for commit in reversed(self.handle.history()) if commit.upper == upper), None)
 
     def _who_wrote(self, upper: Antichain) -> str:
-        """The run that moved the upper there, in words, as far as the log still tells."""
-        for commit in reversed(self.handle.history()):
-            if commit.upper == upper:
-                return f"run {commit.note.invocation_id or commit.writer_id} on {commit.host} (version {commit.version})"
-        return "a run that the log no longer tells"
-
-    def since(self, state: ShardState) -> Antichain:
-        """Where since goes with this run: it trails by ``retain_history``, never passes the write time, never goes back."""
-        time = self.request.time
-        trailing = max(0, time + 1 - self.request.retain_history)
-        return state.since.join(Antichain.of(min(trailing, time)))
+        """The run that moved the upper there, in words."""
+        commit = self._who_moved(upper)
+        if commit is None:
+            return "a run that the log no longer tells"
+        return f"run {commit.note.invocation_id or commit.writer_id} on {commit.host} (version {commit.version})"
 
     def layout(self, state: ShardState) -> Layout:
         """The parts of ``state``'s live files."""
         return layout(state, self.handle.uri, self.handle.files_in, self.handle.column_names)
 
-    def _desired(self, state: ShardState) -> Desired:
-        """The query in the shard's columns and their order; columns that the query has lost are NULL."""
-        wanted = {column.name for column in self.request.columns}
-        held = shard_columns(state.schema)
-        missing = tuple(column.name for column in held if column.name not in wanted)
-        return Desired(self.request.query, held, state.salt, self.request.assertions, missing)
+    def _desired(self, state: ShardState, time: int) -> Desired:
+        """The query as of ``time``, in the shard's columns and their order."""
+        return self._query(state, shard_columns(state.schema), time)
 
-    def _wanted(self, state: ShardState) -> tuple[Column, ...]:
-        """The columns that the shard should have: the query's, and with `append_new_columns` those it has lost too."""
-        if self.request.on_schema_change is not OnSchemaChange.APPEND_NEW_COLUMNS:
-            return self.request.columns
-        names = {column.name for column in self.request.columns}
-        lost = tuple(column for column in shard_columns(state.schema) if column.name not in names)
-        return (*self.request.columns, *lost)
+    def _query(self, state: ShardState, columns: tuple[Column, ...], time: int) -> Desired:
+        """The same in these ``columns``; those that the query has lost are NULL."""
+        given = {column.name for column in self.request.columns}
+        missing = tuple(column.name for column in columns if column.name not in given)
+        return Desired(self.request.query_at(time), columns, state.salt, self.request.assertions, missing)
 
     def check_columns(self) -> None:
         """Raises `SchemaChanged` if the query's columns are not the shard's and that is to fail. Writes nothing."""
-        self._new_generation(self.handle.state())
-
-    def _new_generation(self, state: ShardState) -> str:
-        """Why this run must make a new generation; empty if it need not."""
-        if state.dropped is not None:
-            return "dropped before"
-        if self.request.full_refresh and state.readable:
-            return "full refresh"
-        changes = schema_changes(shard_columns(state.schema), self._wanted(state))
-        if not changes:
-            return ""
-        if self.request.on_schema_change is OnSchemaChange.FAIL:
-            raise SchemaChanged(changes)
-        return f"columns changed ({'; '.join(changes)})"
+        column_changes(self.request, self.handle.state())
 
     def _maintain(self, maintenance: Maintenance) -> None:
         """Perform what the append left to do. It never fails a run: the next one finds the same work."""
@@ -224,7 +312,8 @@ class Driver:
         except Exception as error:
             self.warnings.append(f"maintenance failed and is left to the next run: {error}")
 
-    def _note(self, counts: Counts) -> CommitNote:
+    def _note(self, counts: Counts, time: int | None = None) -> CommitNote:
+        """For a commit of contents as of ``time`` (ms); None: it has none."""
         return CommitNote(
             rows_inserted=counts.inserted,
             rows_deleted=counts.deleted,
@@ -232,6 +321,7 @@ class Driver:
             computed_through=self.request.time,
             purpose=f"mv_sink({self.request.model})",
             invocation_id=self.request.invocation_id,
+            references={} if time is None else self.request.references.times(time),
         )
 
     def _idle(self, state: ShardState) -> Outcome:
@@ -248,7 +338,8 @@ class Driver:
             mismatches=self.appender.mismatches,
         )
 
-    def _outcome(self, kind: Kind, written: Written, description: Description) -> Outcome:
+    def _outcome(self, kind: Kind, written: Written, time: int | None, description: Description) -> Outcome:
+        """What came of ``written`` at ``time``; None: it was no refresh, and there are no contents."""
         if kind is Kind.APPEND and written.batch is None:
             kind = Kind.NONE
         if written.counts.errors_inserted and self.request.assertions:
@@ -258,6 +349,9 @@ class Driver:
         return replace(
             self._idle(self.handle.state()),
             kind=kind,
+            time=self.request.time if time is None else time,
+            scheduled=not self.request.refresh.on_commit,
+            references=None if time is None else self.request.references.times(time),
             counts=written.counts,
             lower=description.lower,
             upper=description.upper,
@@ -267,13 +361,3 @@ class Driver:
             candidate_buckets=written.candidate_buckets,
             evaluated_once=written.evaluated_once,
         )
-
-
-def schema_changes(held: tuple[Column, ...], wanted: tuple[Column, ...]) -> list[str]:
-    """The differences between a shard's columns and a query's, in words; the order of columns is none."""
-    before = {column.name: column.type.text for column in held}
-    after = {column.name: column.type.text for column in wanted}
-    changes = [f"`{name}` {kind} is new" for name, kind in after.items() if name not in before]
-    changes += [f"`{name}` is gone" for name in before if name not in after]
-    changes += [f"`{name}` was {before[name]}, is {kind}" for name, kind in after.items() if before.get(name, kind) != kind]
-    return changes

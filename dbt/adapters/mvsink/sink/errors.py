@@ -56,6 +56,15 @@ class SchemaChanged(SinkError):
         )
 
 
+class NeverRefreshed(SinkError):
+    """A shard would be created, but all refreshes of its schedule are past. ``last`` and ``now`` are ms."""
+
+    def __init__(self, last: int | None, now: int):
+        super().__init__(f"the specified refreshes would never happen: the last one is at {last}, now is {now}")
+        self.last = last
+        self.now = now
+
+
 class UnknownColumn(SinkError):
     """A config names a column that the query does not have."""
 
@@ -75,3 +84,40 @@ class ForeignDeletionVectors(SinkError):
             f"another engine left deletion vectors on {len(paths)} file(s) of shard {uri} ({paths[0]}, ...); plain "
             "Parquet readers cannot see them. Run REORG TABLE ... APPLY (PURGE) with that engine, or --full-refresh"
         )
+
+
+class GateFailed(SinkError):
+    """Would-be contents that may not be published: nothing was written."""
+
+
+class MaxChangeExceeded(GateFailed):
+    """A correction changes more than `max_change` allows."""
+
+    def __init__(self, model: str, change: str, broken: str):
+        name = model.rsplit(".", 1)[-1]
+        super().__init__(
+            f"{model} would change by {change}: {broken}. Nothing was written; --vars '{{mvsink_accept: [{name}]}}' lets it through"
+        )
+
+
+class AuditFailed(GateFailed):
+    """Audits that the would-be contents fail, each with some of the rows it found."""
+
+    def __init__(self, failures: Sequence[str]):
+        listed = "".join(f"\n  {failure}" for failure in failures)
+        super().__init__(f"the would-be contents fail their audit, and nothing was written{listed}")
+
+
+class NotRefreshed(SinkError):
+    """A shard without contents was read: it never reads as an empty collection. ``first_refresh`` is text."""
+
+    def __init__(self, shard: str = "", first_refresh: str = "") -> None:
+        message = f"not refreshed yet; first refresh at {first_refresh}" if first_refresh else "not refreshed yet"
+        super().__init__(f"{shard}: {message}" if shard else message)
+
+
+class NotReadable(SinkError):
+    """A read outside the history that a shard keeps. ``readable`` is ``[since, upper)``."""
+
+    def __init__(self, asked: str, since: str, upper: str):
+        super().__init__(f"cannot read {asked}: readable is [{since}, {upper})")

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import enum
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from dbt.adapters.mvsink.shard import Antichain, ShardState
+from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
+from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
 from dbt.adapters.mvsink.sink.correction import Assertion
+from dbt.adapters.mvsink.sink.gate import Gate
 from dbt.adapters.mvsink.sink.types import Column
 from dbt.adapters.mvsink.sink.write import Counts
+
+NOW = re.compile(r"timestamp_millis\(\d+L?\) /\* mv_now \*/")  # what the macro `mv_now()` renders
 
 
 class OnError(enum.Enum):
@@ -35,12 +42,35 @@ class Kind(enum.Enum):
     FINAL = "final"
 
 
+class References(Protocol):
+    """The relations that a query reads at a time of its own, fixed for the whole run."""
+
+    def read_at(self, query: str, time: int) -> str:
+        """``query`` with every one of them read as of ``time`` (ms), as far as that can be."""
+        ...
+
+    def times(self, time: int) -> Mapping[str, int]:
+        """The times in ms that they are read at then, by name."""
+        ...
+
+
+class NoReferences:
+    """A query whose relations are all read as they stand."""
+
+    def read_at(self, query: str, time: int) -> str:
+        return query
+
+    def times(self, time: int) -> Mapping[str, int]:
+        return {}
+
+
 @dataclass(frozen=True)
 class SinkRequest:
     """One run of one model.
 
     ``time`` is the run's logical time `T`, ``retain_history`` how far since trails upper; both in ms. ``clock`` is the wall
-    clock in ms, to tell an upper that is ahead of it.
+    clock in ms, to tell an upper that is ahead of it. ``redefined``: a changed definition is to take effect at once, though a
+    schedule would have it wait.
     """
 
     model: str
@@ -56,11 +86,42 @@ class SinkRequest:
     full_refresh: bool = False
     sample: int = 0
     invocation_id: str = ""
+    refresh: RefreshSpec = RefreshSpec()
+    redefined: bool = False
+    references: References = NoReferences()
+    gate: Gate = Gate()
+
+    def query_at(self, time: int) -> str:
+        """The query as it runs for ``time`` (ms): that is its `mv_now()`, and what its references are read as of."""
+        return self.references.read_at(query_at(self.query, time), time)
+
+
+def query_at(query: str, time: int) -> str:
+    """``query`` with ``time`` (ms), the write time, as its `mv_now()`: dbt rendered it before that was known."""
+    return NOW.sub(f"timestamp_millis({time}L) /* mv_now */", query)
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a read-only run tells besides its counts.
+
+    ``sample`` are some of the updates: the model's ``columns``, time, diff, error, hash. ``gate`` is why the publish gate would keep
+    the contents back, empty if they would pass; None without a gate, or if nothing would change. ``compacted`` are the live files
+    that the run would rewrite afterwards.
+    """
+
+    columns: tuple[str, ...] = ()
+    sample: tuple[tuple[object, ...], ...] = ()
+    gate: str | None = None
+    compacted: tuple[DataFile, ...] = ()
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run did. ``lower`` and ``upper`` are the bounds it wrote, or the shard's upper twice if it wrote nothing."""
+    """What a run did. ``lower`` and ``upper`` are the bounds it wrote, or the shard's upper twice if it wrote nothing.
+
+    ``time`` is the write time in ms, the run's where nothing was written.
+    """
 
     kind: Kind
     counts: Counts
@@ -71,11 +132,13 @@ class Outcome:
     drift: int = 0
     generation: str = ""  # why a new generation was made, empty if none was
     warnings: tuple[str, ...] = ()
-    sample: tuple[tuple[object, ...], ...] = ()
+    preview: Preview | None = None  # read-only: what else is known of what a run would do
     seconds: dict[str, float] = field(default_factory=dict)
     rows_staged: int = 0
     bytes_staged: int = 0
     candidate_buckets: int | None = None
     mismatches: int = 0
     evaluated_once: bool = False
-    up_to_date: bool = False  # the shard had already passed the run's time
+    up_to_date: bool = False  # there was nothing to write: no refresh was due, or the shard had passed the run's time
+    scheduled: bool = False  # a schedule explains the upper
+    references: Mapping[str, int] | None = None  # the times (ms) that the query read other shards at, by name; None: it was not run

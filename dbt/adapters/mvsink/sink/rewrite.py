@@ -62,7 +62,8 @@ def compact(engine: Engine, handle: WriteHandle, plan: CompactionPlan, shard: La
     if since is None or not directories:
         return False
     items = sql.columns(shard.names)
-    hashed = f"coalesce({HASH}, {shard.hash_of()}) {HASH}"
+    # A hash that is NULL because the base repeats it (`layout`) stays so, unless the base is consolidated with it.
+    hashed = HASH if shard.base is not None and shard.base not in directories else f"coalesce({HASH}, {shard.hash_of()}) {HASH}"
     read = shard.select(directories, f"{items}, {TIME}, {DIFF}, {ERROR}, {hashed}")
     old = f"select * from (\n{read}\n) where {TIME} <= {sql.bigint(since)}"
     settled = _settled(shard, directories, items, old, since)

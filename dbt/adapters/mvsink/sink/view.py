@@ -8,6 +8,8 @@ straight through. A shard that holds errors fails its readers with the smallest 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dbt.adapters.mvsink.sink import sql
 from dbt.adapters.mvsink.sink.grouping import net
 from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, Directory, Layout
@@ -15,22 +17,27 @@ from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, Directory, Layout
 NOT_REFRESHED = "not refreshed yet"
 
 
-def view_query(layout: Layout, *, refreshed: bool = True) -> str:
+def view_query(layout: Layout, *, refreshed: bool = True, first_refresh: str = "") -> str:
     """The SELECT of the view over ``layout``.
 
-    ``refreshed`` is False for a shard that no run has written: it never reads as an empty collection.
+    ``refreshed`` is False for a shard that no run has written: it never reads as an empty collection. ``first_refresh`` says when one
+    will, if a schedule tells.
     """
     if not refreshed:
-        # One row that is never given out: where the optimizer can prove that there is none, it drops the guard with it.
-        items = ", ".join(f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in layout.columns)
-        guard = f"(select raise_error(m) from (select {sql.text(NOT_REFRESHED)} m)) is null"
-        return f"select {items} from range(1) where {guard}"
-    body = _rows(layout)
+        # One row that is never given out, of NULLs that the optimizer cannot tell: where it can prove that no row passes a reader's
+        # condition, it drops the guard with it.
+        nothing = "get(cast(array() as array<{}>), cast(r.id as int)) {}"
+        items = ", ".join(nothing.format(c.type.text, sql.identifier(c.name)) for c in layout.columns)
+        message = f"{NOT_REFRESHED}; first refresh at {first_refresh}" if first_refresh else NOT_REFRESHED
+        guard = f"(select raise_error(m) from (select {sql.text(message)} m)) is null"
+        return f"select {items} from range(1) r where {guard}"
+    body = plain_rows(layout)
     errors = _errors(layout)
     return f"select * from (\n{body}\n) where {errors}" if errors else body
 
 
-def _rows(layout: Layout) -> str:
+def plain_rows(layout: Layout) -> str:
+    """The collection without the guard: errors are left out."""
     if layout.empty:
         items = ", ".join(f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in layout.columns)
         return f"select {items} where false"
@@ -53,8 +60,7 @@ def _base(layout: Layout, base: Directory) -> str:
         if single:
             return layout.select([base], items, where)
         return _repeat(layout, layout.select([base], f"{items}, {DIFF}", where), DIFF)
-    sums = layout.select(layout.recent, f"{HASH} h, sum({DIFF}) n", f"{ERROR} is null")
-    retracted = f"(\n{sums} group by {HASH} having sum({DIFF}) < 0\n) r"
+    retracted = f"(\n{_retracted(layout)}\n) r"
     scan = layout.select([base], "*", where)
     if single:
         return (
@@ -69,9 +75,25 @@ def _base(layout: Layout, base: Directory) -> str:
     return _repeat(layout, left, DIFF)
 
 
+def _retracted(layout: Layout) -> str:
+    """Hashes `h` that the recent part retracts on balance, with how often, `n` < 0."""
+    if _consolidated(layout.recent):
+        return layout.select(layout.recent, f"{HASH} h, {DIFF} n", f"{ERROR} is null and {DIFF} < 0")
+    sums = layout.select(layout.recent, f"{HASH} h, sum({DIFF}) n", f"{ERROR} is null")
+    return f"{sums} group by {HASH} having sum({DIFF}) < 0"
+
+
+def _consolidated(recent: Sequence[Directory]) -> bool:
+    """Is the recent part one batch at one time? Then no row is there both added and retracted, and nothing needs adding up."""
+    times = {time for directory in recent for file in directory.files for time in (file.min_time, file.max_time)}
+    return len(recent) == 1 and len(times) == 1 and None not in times
+
+
 def _net(layout: Layout, having: str) -> str:
     """The recent part, consolidated: one hash is one row there, so the columns only follow their hash."""
     items = sql.columns(layout.names)
+    if _consolidated(layout.recent):
+        return layout.select(layout.recent, f"{items}, {DIFF}", f"{ERROR} is null and {DIFF} {having}")
     rows = layout.select(layout.recent, f"{items}, {HASH}, {DIFF}", f"{ERROR} is null")
     return f"select {items}, {DIFF} from (\n{net(layout.columns, [HASH], rows, having)}\n)"
 

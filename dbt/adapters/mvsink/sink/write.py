@@ -57,6 +57,15 @@ class Counts:
     def nothing(self) -> bool:
         return self == Counts()
 
+    def plus(self, other: Counts) -> Counts:
+        """Both together."""
+        return Counts(
+            self.inserted + other.inserted,
+            self.deleted + other.deleted,
+            self.errors_inserted + other.errors_inserted,
+            self.errors_deleted + other.errors_deleted,
+        )
+
 
 @dataclass(frozen=True)
 class Written:
@@ -91,8 +100,8 @@ class Write:
         """Stage all of ``desired`` against an empty shard, as it comes: equal rows stay records of their own."""
         items = sql.columns(column.name for column in desired.columns)
         meta = f"{sql.bigint(time)} {TIME}, {DIFF}, {ERROR}, {HASH}"
-        staged = self._stage_query(f"select {items}, {meta} from (\n{desired.hashed()}\n)", "write")
-        batch = self._adopt(staged, description)
+        staged = self.stage_query(f"select {items}, {meta} from (\n{desired.hashed()}\n)", "write")
+        batch = self.adopt(staged, description)
         counts = Counts() if batch is None else self._loaded(batch, staged)
         return Written(batch, counts)
 
@@ -116,9 +125,9 @@ class Write:
         held = persisted(shard, errors_only=True)
         if held is not None:
             correction = correction.insert_negated(held)
-        staged = self._stage_query(self._updates(correction, description), "write")
-        counts = self._counts(staged)
-        return Written(self._adopt(staged, description), counts)
+        staged = self.stage_query(self._updates(correction, description), "write")
+        counts = self.counts(staged)
+        return Written(self.adopt(staged, description), counts)
 
     def preview(self, desired: Desired, shard: Layout, time: int, sample: int = 0) -> tuple[Counts, list[tuple[object, ...]]]:
         """What `stage` would stage, counted, with up to ``sample`` of its updates; nothing is written anywhere."""
@@ -129,13 +138,13 @@ class Write:
             correction = correction.restricted_to(f"select b from (\n{found}\n)")
         updates = correction.consolidate_at_since()
         with self.watch("preview"):
-            counts = self._count(updates)
+            counts = self.counted(updates)
             rows = self.engine.query(f"select * from (\n{updates}\n) limit {sample}", "sample") if sample else []
         return counts, rows
 
     def _correct(self, desired: Desired, shard: Layout, time: int, description: Description) -> Written:
         if not shard.detectable:
-            staged = self._stage_query(self._updates(self._correction(desired, shard, time), description), "write")
+            staged = self.stage_query(self._updates(self._correction(desired, shard, time), description), "write")
             return self._written(staged, description, None)
         found, candidates = self._detect(desired, shard)
         try:
@@ -145,7 +154,7 @@ class Write:
             correction = self._correction(desired, shard, time)
             if candidates < NEARLY_EVERYTHING:
                 correction = correction.restricted_to(f"select b from {sql.parquet(found.uri)}")
-            staged = self._stage_query(self._updates(correction, description), "write")
+            staged = self.stage_query(self._updates(correction, description), "write")
             if self._agrees(found, staged, shard):
                 return self._written(staged, description, candidates)
             log.info("%s: two evaluations of the query differ; evaluating it once", self.model)
@@ -157,12 +166,12 @@ class Write:
     def _correct_once(self, desired: Desired, shard: Layout, time: int, description: Description) -> Written:
         """Evaluate the query into a staging place, then correct against what stands there."""
         items = sql.columns(column.name for column in desired.columns)
-        copy = self._stage_query(f"select {items} from {sql.subquery(desired.query, '_mv_query')}", "evaluate")
+        copy = self.stage_query(f"select {items} from {sql.subquery(desired.query, '_mv_query')}", "evaluate")
         try:
             frozen = replace(desired, query=f"select * from {sql.parquet(copy.uri)}")
             found, candidates = self._detect(frozen, shard)
             try:
-                staged = self._stage_query(self._updates(self._correction(frozen, shard, time), description), "write")
+                staged = self.stage_query(self._updates(self._correction(frozen, shard, time), description), "write")
                 if not self._agrees(found, staged, shard):
                     raise NondeterministicQuery(f"{copy.uri} was read twice and gave different rows")
             finally:
@@ -184,7 +193,7 @@ class Write:
     def _detect(self, desired: Desired, shard: Layout) -> tuple[StagedDirectory, int]:
         """The differing buckets, staged, and how many they are."""
         differing = differing_buckets([digest(desired.hashed(), 1), digest(narrow(shard), -1)])
-        found = self._stage_query(differing, "detect")
+        found = self.stage_query(differing, "detect")
         return found, self.handle.rows_in(found)
 
     def _agrees(self, found: StagedDirectory, staged: StagedDirectory, shard: Layout) -> bool:
@@ -195,7 +204,8 @@ class Write:
         with self.watch("agree"):
             return self.engine.query(f"select 1 from (\n{left}\n) limit 1", "agree") == []
 
-    def _stage_query(self, query: str, what: str) -> StagedDirectory:
+    def stage_query(self, query: str, what: str) -> StagedDirectory:
+        """``query``'s rows as files in a directory of their own; nothing is left of them if it fails."""
         staged = self.handle.stage()
         try:
             with self.watch(what):
@@ -206,14 +216,16 @@ class Write:
         return staged
 
     def _written(self, staged: StagedDirectory, description: Description, candidates: int | None) -> Written:
-        counts = self._counts(staged)
-        return Written(self._adopt(staged, description), counts, candidates)
+        counts = self.counts(staged)
+        return Written(self.adopt(staged, description), counts, candidates)
 
-    def _counts(self, staged: StagedDirectory) -> Counts:
+    def counts(self, staged: StagedDirectory) -> Counts:
+        """What the staged updates insert and delete."""
         with self.watch("count"):
-            return self._count(f"select * from {sql.parquet(staged.uri)}")
+            return self.counted(f"select * from {sql.parquet(staged.uri)}")
 
-    def _count(self, updates: str) -> Counts:
+    def counted(self, updates: str) -> Counts:
+        """What ``updates``, a query, insert and delete."""
         sums = [
             f"coalesce(sum(if({DIFF} {sign} 0 and {ERROR} {kind} null, abs({DIFF}), 0L)), 0L)"
             for kind in ("is", "is not")
@@ -222,7 +234,8 @@ class Write:
         [row] = self.engine.query(f"select {', '.join(sums)} from (\n{updates}\n)", "count")
         return Counts(*(int(str(value)) for value in row))
 
-    def _adopt(self, staged: StagedDirectory, description: Description) -> Batch | None:
+    def adopt(self, staged: StagedDirectory, description: Description) -> Batch | None:
+        """What was staged, as the batch of ``description``; None if it is no row."""
         batch = self.handle.adopt(staged, description.lower, description.upper)
         if batch.rows == 0:
             batch.delete()

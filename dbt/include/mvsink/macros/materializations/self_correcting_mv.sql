@@ -19,8 +19,11 @@
     {%- call statement('sql_header') -%}{{ config.get('sql_header') }}{%- endcall -%}
   {%- endif -%}
 
+  {%- for test in adapter.mv_audits(run) -%}
+    {%- do run.audit(test, get_test_sql(test.sql, test.fail_calc, test.warn_if, test.error_if, test.limit)) -%}
+  {%- endfor -%}
   {%- do adapter.mv_run(run) -%}
-  {{ write(query) }}
+  {{ write(run.as_ran(query)) }}
 
   {%- if writes -%}
     {%- set stepped_aside = mvsink_step_aside(existing) -%}
@@ -69,15 +72,20 @@
     'full_refresh': should_full_refresh(),
     'empty': flags.EMPTY,
     'references': mvsink_references(),
+    'accept': var('mvsink_accept', []),
+    'sample': var('mvsink_sample', 0),
   }) }}
 {% endmacro %}
 
 
-{# How this model's query names the relations it reads, and what they are: also where a reference is deferred. #}
-{% macro mvsink_references() %}
+{# How this model's query names the relations it reads, and what they are: also where a reference is deferred, or in an ephemeral model. #}
+{% macro mvsink_references(unique_ids=none) %}
   {%- set found = {} -%}
-  {%- for unique_id in model.depends_on.nodes -%}
+  {%- for unique_id in (model.depends_on.nodes if unique_ids is none else unique_ids) -%}
     {%- set node = graph.nodes.get(unique_id) or graph.sources.get(unique_id) -%}
+    {%- if node is not none and node.config.materialized == 'ephemeral' -%}
+      {%- do found.update(mvsink_references(node.depends_on.nodes)) -%}
+    {%- endif -%}
     {%- if node is not none and node.relation_name -%}
       {%- do found.update({node.relation_name: unique_id}) -%}
     {%- endif -%}

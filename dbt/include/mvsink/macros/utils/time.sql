@@ -4,7 +4,7 @@
   {{ return(adapter.mv_time(given, run_started_at)) }}
 {% endmacro %}
 
-{# The run's logical time as a TIMESTAMP, the same in every model of a run. #}
+{# The run's logical time as a TIMESTAMP. In a model with a refresh schedule the run puts its write time there, once that is known. #}
 {% macro mv_now() -%}
   timestamp_millis({{ mvsink_time() if execute else 0 }}L) /* mv_now */
 {%- endmacro %}

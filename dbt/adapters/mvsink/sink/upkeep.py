@@ -1,0 +1,51 @@
+"""What a run does for a shard besides its own append: fold in what others wrote, before; maintenance, after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dbt.adapters.mvsink.shard import Maintenance, ShardState, WriteHandle, checkpoint, collect_garbage
+from dbt.adapters.mvsink.sink.engine import Engine
+from dbt.adapters.mvsink.sink.layout import Layout, layout
+from dbt.adapters.mvsink.sink.rewrite import compact, fold_foreign_files
+from dbt.adapters.mvsink.sink.timing import Stopwatch
+
+
+@dataclass
+class Upkeep:
+    """Of one run on one shard. ``drift``: rows that nobody can have appended, dropped so far. ``clock`` is the wall clock in ms."""
+
+    engine: Engine
+    handle: WriteHandle
+    clock: int
+    watch: Stopwatch
+    drift: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+    def layout(self, state: ShardState) -> Layout:
+        """The parts of ``state``'s live files."""
+        return layout(state, self.handle.uri, self.handle.files_in, self.handle.column_names)
+
+    def folded(self, state: ShardState) -> tuple[ShardState, Layout]:
+        """The newest version without loose files. It may have another upper than ``state``."""
+        shard = self.layout(state)
+        while shard.loose:
+            with self.watch("fold"):
+                done = fold_foreign_files(self.engine, self.handle, state, shard)
+            self.drift += done.drift if done.applied else 0
+            state = self.handle.state()
+            shard = self.layout(state)
+        return state, shard
+
+    def maintain(self, maintenance: Maintenance) -> None:
+        """Perform what an append left to do. It never fails a run: the next one finds the same work."""
+        try:
+            with self.watch("maintain"):
+                if maintenance.compact is not None:
+                    compact(self.engine, self.handle, maintenance.compact, self.layout(self.handle.state()))
+                if maintenance.checkpoint:
+                    checkpoint(self.handle)
+                if maintenance.collect_garbage:
+                    collect_garbage(self.handle, now_ms=self.clock)
+        except Exception as error:
+            self.warnings.append(f"maintenance failed and is left to the next run: {error}")

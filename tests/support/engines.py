@@ -1,0 +1,30 @@
+"""Engines for tests that are free of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class NoEngine:
+    """Fails whatever it is asked: for answers that logs, file lists and statistics alone must give."""
+
+    def execute(self, statement: str, what: str) -> None:
+        raise AssertionError(f"{what}: {statement}")
+
+    def query(self, query: str, what: str) -> list[tuple[object, ...]]:
+        raise AssertionError(f"{what}: {query}")
+
+    def columns(self, query: str) -> list[tuple[str, str]]:
+        raise AssertionError(query)
+
+
+class ScriptedEngine(NoEngine):
+    """Answers each query by its ``what``; remembers what it was asked."""
+
+    def __init__(self, **answers: Callable[[str], list[tuple[object, ...]]]):
+        self.answers = answers
+        self.asked: list[tuple[str, str]] = []
+
+    def query(self, query: str, what: str) -> list[tuple[object, ...]]:
+        self.asked.append((what, query))
+        return self.answers[what](query)

@@ -1,0 +1,116 @@
+"""The plan of a run against every kind of shard: when it writes, where the upper goes, whether a new generation begins."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import pyarrow as pa
+import pytest
+
+from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
+from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
+from dbt.adapters.mvsink.sink import Column, NeverRefreshed, OnSchemaChange, SchemaChanged, SinkRequest, parse_type
+from dbt.adapters.mvsink.sink.plan import Plan, creation_of, next_since, planned, timing
+
+HOURLY, ONCE, COMMIT = RefreshSpec(((60, 0),)), RefreshSpec(ats=(660,)), RefreshSpec()
+UNALIGNED = RefreshSpec(((60, None),))
+FINAL = Antichain.empty()
+
+
+def of(time):
+    return Antichain.of(time)
+
+
+FRESH = ShardState(0, UUID(int=1), pa.schema([("a", pa.int32())]), 7, created=999_999)
+WAITING = replace(FRESH, since=of(660), upper=of(660), creation=620)
+WRITTEN = replace(FRESH, since=of(540), upper=of(600), creation=500)
+FINISHED = replace(WRITTEN, upper=FINAL)
+DROPPED = replace(WRITTEN, dropped=1)
+
+TIMING = {  # spec, T, state, flags: the plan
+    "no shard": (HOURLY, 620, None, {}, Plan(620, None, of(660), begins=True)),
+    "a shard that `--empty` made": (HOURLY, 620, FRESH, {}, Plan(620, None, of(660), begins=True)),
+    "creation is a refresh": (UNALIGNED, 620, None, {}, Plan(620, 620, of(680), begins=True)),
+    "waiting": (HOURLY, 630, WAITING, {}, Plan(620, None, of(660))),
+    "waiting, due": (HOURLY, 670, WAITING, {}, Plan(620, 660, of(720))),
+    "waiting, overdue": (HOURLY, 800, WAITING, {}, Plan(620, 780, of(840))),
+    "waiting, the only refresh is late": (ONCE, 800, WAITING, {}, Plan(620, 660, FINAL)),
+    "written": (UNALIGNED, 630, WRITTEN, {}, Plan(500, 620, of(680))),
+    "finished": (ONCE, 800, FINISHED, {}, Plan(500, None, FINAL)),
+    "a dropped one begins anew, and waits": (HOURLY, 620, DROPPED, {}, Plan(620, None, of(660), "dropped before", True)),
+    "a full refresh writes at T": (HOURLY, 620, WRITTEN, {"full_refresh": True}, Plan(620, 620, of(660), "full refresh", True)),
+    "also of a finished one": (ONCE, 800, FINISHED, {"full_refresh": True}, Plan(800, 800, FINAL, "full refresh", True)),
+    "also on commit": (COMMIT, 620, WRITTEN, {"full_refresh": True}, Plan(620, 620, of(621), "full refresh", True)),
+    "a full refresh without contents waits": (
+        HOURLY, 630, WAITING, {"full_refresh": True}, Plan(630, None, of(660), "full refresh", True)),
+    "a full refresh of nothing is none": (COMMIT, 620, FRESH, {"full_refresh": True}, Plan(620, 620, of(621), begins=True)),
+    "another definition": (HOURLY, 620, WRITTEN, {"redefined": True}, Plan(620, 620, of(660), "definition changed", True)),
+    "another definition without contents": (HOURLY, 630, WAITING, {"redefined": True}, Plan(620, None, of(660))),
+    "an older shard does not tell its creation": (
+        HOURLY, 620, replace(WRITTEN, creation=None), {}, Plan(999_999, None, of(660))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("spec", "time", "state", "flags", "plan"), TIMING.values(), ids=TIMING)
+def test_timing(spec, time, state, flags, plan):
+    assert timing(spec, time, state, **flags) == plan
+
+
+NEVER = {
+    "no shard": (None, {}),
+    "a dropped one": (DROPPED, {}),
+    "without contents, past the refresh": (replace(WAITING, upper=of(700), since=of(700)), {}),
+}
+
+
+@pytest.mark.parametrize(("state", "flags"), NEVER.values(), ids=NEVER)
+def test_a_shard_that_would_never_have_contents_is_refused(state, flags):
+    with pytest.raises(NeverRefreshed, match="the specified refreshes would never happen") as error:
+        timing(ONCE, 800, state, **flags)
+    assert (error.value.last, error.value.now) == (660, 800)
+
+
+def test_the_creation_is_the_runs_and_is_not_recomputed():
+    assert creation_of(WRITTEN) == 500 and creation_of(replace(WRITTEN, creation=None)) == 999_999
+
+
+def request(time=620, columns=("a",), **more):
+    typed = tuple(Column(name, parse_type("int", name)) for name in columns)
+    return SinkRequest("m", "select 1 as a", typed, time, time, 1000, refresh=HOURLY, **more)
+
+
+def test_changed_columns_wait_for_a_refresh_and_keep_the_creation():
+    changed = request(columns=("a", "b"))
+    assert planned(changed, replace(WRITTEN, upper=of(660))) == Plan(500, None, of(660))
+    assert planned(changed, WRITTEN) == Plan(500, 600, of(660), "columns changed (`b` int is new)")
+    assert planned(replace(changed, redefined=True), replace(WRITTEN, upper=of(660))).generation == "definition changed"
+
+
+@pytest.mark.parametrize("upper", [600, 660])
+@pytest.mark.parametrize("redefined", [True, False])
+def test_changed_columns_fail_at_once_where_they_are_to_fail(upper, redefined):
+    failing = request(columns=("b",), on_schema_change=OnSchemaChange.FAIL, redefined=redefined)
+    with pytest.raises(SchemaChanged):
+        planned(failing, replace(WRITTEN, upper=of(upper)))
+
+
+def file(time, path="batches/x/part-0.parquet"):
+    return DataFile(path, 1, 1, time, time)
+
+
+SINCE = {  # write time, since before, newest update, retain_history: since after
+    "it trails T": (600, 0, 540, 100, 521),
+    "it does not pass the write time": (600, 0, 540, 5, 600),
+    "it does not go back": (600, 590, 540, 100, 590),
+    "without a write it does not pass the newest update": (None, 0, 540, 5, 540),
+    "of a write that is not known": (None, 530, None, 5, 530),
+    "what nobody can have appended does not count": (None, 530, 700, 5, 530),
+}
+
+
+@pytest.mark.parametrize(("write", "since", "newest", "retain", "after"), SINCE.values(), ids=SINCE)
+def test_since(write, since, newest, retain, after):
+    state = replace(WRITTEN, since=of(since), files=() if newest is None else (file(newest), file(599, "loose.parquet")))
+    wanted = replace(request(), retain_history=retain)
+    assert next_since(wanted, state, Plan(500, write, of(660))) == of(after)
