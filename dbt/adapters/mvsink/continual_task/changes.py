@@ -1,0 +1,106 @@
+"""The deltas of UPDATE and MERGE: the old rows negated, and the new ones.
+
+Each changed row first gets its new values as a struct `_mv_new`, in the scope that the user's expressions expect; then it is split into
+its two sides. A MERGE is up to three such queries, one for each kind of WHEN. The first clause of a kind whose condition is true
+decides; a condition that is NULL is not true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dbt.adapters.mvsink.continual_task.statements import Action, Assignment, Merge, MergeClause, Update
+from dbt.adapters.mvsink.sink import Column, sql
+from dbt.adapters.mvsink.sink.layout import DIFF
+
+Columns = Sequence[Column]
+SEVERAL_MATCH = "MERGE: several source rows match one row of the target"
+_TARGET = "_mv_target"
+
+
+def target(contents: str, alias: str | None) -> str:
+    """The output as a relation under the alias by which the statement knows it."""
+    return sql.subquery(contents, alias or "_mv_this")
+
+
+def _value(expression: str) -> str:
+    """What an assignment's expression is: the output's columns have no other default than NULL."""
+    return "null" if expression.strip().upper() == "DEFAULT" else f"\n{expression}\n"
+
+
+def update_delta(statement: Update, columns: Columns, contents: str) -> str:
+    """Minus the rows for which the condition is true, plus the same with new values, evaluated over the old row."""
+    where = "" if statement.where is None else f" where (\n{statement.where}\n)"
+    alias = statement.alias or "_mv_this"
+    new = _new(columns, statement.assignments, alias)
+    items = sql.columns((c.name for c in columns), sql.identifier(alias))
+    return _sides(f"select {items}, {DIFF}, {new} _mv_new from {target(contents, alias)}{where}", columns)
+
+
+def merge_delta(statement: Merge, columns: Columns, contents: str) -> str:
+    """All clauses' changes. Fails where two source rows both change one row; a lone `WHEN MATCHED THEN DELETE` cannot conflict."""
+    alias, source_alias = statement.alias or "_mv_this", statement.source_alias or "_mv_source"
+    ours, theirs = target(contents, alias), f"{statement.source} {sql.identifier(source_alias)}"
+    on = f" on (\n{statement.on}\n)"
+    items = sql.columns((c.name for c in columns), sql.identifier(alias)) + f", {sql.identifier(alias)}.{DIFF}"
+    branches = []
+    if statement.matched == (MergeClause(Action.DELETE),):
+        negated = f"{sql.columns(c.name for c in columns)}, -{DIFF} {DIFF}"
+        branches.append(f"select {negated} from {ours} left semi join {theirs}{on}")
+    elif statement.matched:
+        numbered = target(
+            f"select *, monotonically_increasing_id() {_TARGET} from {sql.subquery(contents, '_mv_contents')}", alias
+        )
+        new = _first(statement.matched, columns, alias, source_alias)
+        pairs = f"select {items}, {_TARGET}, {new} _mv_new from {numbered} join {theirs}{on}"
+        counted = f"select *, count(*) over (partition by {_TARGET}) _mv_matches from (\n{pairs}\n) where _mv_new is not null"
+        branches.append(_sides(counted, columns, checked=True))
+    if statement.not_matched:
+        new = _first(statement.not_matched, columns, None, source_alias)
+        rows = f"select {new} _mv_new from {theirs} left anti join {ours}{on}"
+        values = ", ".join(f"_mv_new.{sql.identifier(c.name)}" for c in columns)
+        branches.append(f"select {values}, 1L {DIFF} from (\n{rows}\n) where _mv_new is not null")
+    if statement.not_matched_by_source:
+        new = _first(statement.not_matched_by_source, columns, alias, source_alias)
+        rows = f"select {items}, {new} _mv_new from {ours} left anti join {theirs}{on}"
+        branches.append(_sides(f"select * from (\n{rows}\n) where _mv_new is not null", columns))
+    return sql.union_all(branches)
+
+
+def _first(clauses: Sequence[MergeClause], columns: Columns, alias: str | None, source_alias: str) -> str:
+    """`_mv_new` by the first clause that applies, NULL if none does."""
+    branches = []
+    for clause in clauses:
+        given = clause.assignments
+        if clause.action in (Action.UPDATE_ALL, Action.INSERT_ALL):
+            source = sql.identifier(source_alias)
+            given = tuple(Assignment(c.name, f"{source}.{sql.identifier(c.name)}") for c in columns)
+        kept = clause.action is not Action.DELETE
+        branches.append(f"when {_condition(clause)} then {_new(columns, given, alias if kept else None, kept=kept)}")
+    return f"case {' '.join(branches)} end"
+
+
+def _condition(clause: MergeClause) -> str:
+    return "true" if clause.condition is None else f"(\n{clause.condition}\n)"
+
+
+def _new(columns: Columns, given: Sequence[Assignment], alias: str | None, *, kept: bool = True) -> str:
+    """The row with the values given; the other ones are those of ``alias``, or NULL. ``kept`` is False if there is no new row."""
+    values: Mapping[str, str] = {a.column.lower(): _value(a.expression) for a in given}
+    fields = [f"'_mv_kept', {'true' if kept else 'false'}"]
+    for column in columns:
+        old = "null" if alias is None else f"{sql.identifier(alias)}.{sql.identifier(column.name)}"
+        value = values.get(column.name.lower(), old)
+        fields.append(f"{sql.text(column.name)}, cast({value} as {column.type.text})")
+    return f"named_struct({', '.join(fields)})"
+
+
+def _sides(changed: str, columns: Columns, *, checked: bool = False) -> str:
+    """``changed`` gives old rows with `_mv_diff` and `_mv_new`; each becomes its old side and, where kept, its new one."""
+    names = [sql.identifier(column.name) for column in columns]
+    items = ", ".join(f"if(_mv_side, _mv_new.{name}, {name}) {name}" for name in names)
+    diff = f"if(_mv_side, {DIFF}, -{DIFF})"
+    if checked:
+        diff = f"case when _mv_matches > 1 then raise_error({sql.text(SEVERAL_MATCH)}) else {diff} end"
+    sides = "explode(if(_mv_new._mv_kept, array(false, true), array(false)))"
+    return f"select {items}, {diff} {DIFF} from {sql.subquery(changed, '_mv_changed')} lateral view {sides} _mv_sides as _mv_side"

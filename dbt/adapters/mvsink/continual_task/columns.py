@@ -1,0 +1,118 @@
+"""The output's columns, and whether what the statements write fits them: by Spark's rules for storing (ANSI store assignment)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from dbt.adapters.mvsink.continual_task.errors import (
+    NoOutputColumns,
+    RepeatedColumn,
+    TooFewExpressions,
+    TooManyExpressions,
+    TypeMismatch,
+    UnknownTargetColumn,
+)
+from dbt.adapters.mvsink.continual_task.statements import AnyStatement, Delete, Insert, Merge, Program, Update
+from dbt.adapters.mvsink.sink import Column, ReservedColumn, UnsupportedType, parse_type
+from dbt.adapters.mvsink.sink.types import SparkType
+
+_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"})
+_DATETIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
+Analysed = Sequence[tuple[str, str]]
+
+
+def output_columns(program: Program, declared: Sequence[Column] | None, analysed: Mapping[int, Analysed]) -> tuple[Column, ...]:
+    """The output's columns: ``declared`` by contract or `column_types`, else the first INSERT's. Every statement is checked.
+
+    ``analysed`` holds names and type texts of every INSERT's query, by the statement's number, as the engine tells them. Raises
+    a `TaskError`, `UnsupportedType` or `ReservedColumn`.
+    """
+    columns = tuple(declared) if declared else _first(program, analysed)
+    for column in columns:
+        if column.name.lower().startswith("_mv_"):
+            raise ReservedColumn(column.name)
+    for statement in program.statements:
+        if isinstance(statement, Insert):
+            check_insert(statement, columns, analysed[statement.number])
+        else:
+            check_assigned(statement, columns)
+    return columns
+
+
+def _first(program: Program, analysed: Mapping[int, Analysed]) -> tuple[Column, ...]:
+    for statement in program.statements:
+        if isinstance(statement, Insert):
+            given = analysed[statement.number]
+            names = statement.columns or [name for name, _ in given]
+            _count(statement.number, len(given), len(names))
+            _known(statement.number, names, names)
+            return tuple(Column(name, parse_type(kind, name)) for name, (_, kind) in zip(names, given, strict=True))
+    raise NoOutputColumns(program.model)
+
+
+def check_insert(statement: Insert, columns: Sequence[Column], given: Analysed) -> None:
+    """The INSERT's query, whose columns are ``given``, against the output's columns, by position."""
+    known = {column.name.lower(): column for column in columns}
+    if statement.columns is not None:
+        _known(statement.number, statement.columns, [column.name for column in columns])
+    targets = [known[name.lower()] for name in statement.columns] if statement.columns is not None else list(columns)
+    _count(statement.number, len(given), len(targets))
+    for column, (_, kind) in zip(targets, given, strict=True):
+        if not store_assignable(_read(kind), column.type):
+            raise TypeMismatch(statement.number, column.name, column.type.text, kind)
+
+
+def check_assigned(statement: AnyStatement, columns: Sequence[Column]) -> None:
+    """The columns that an UPDATE or a MERGE sets are columns of the output, each once."""
+    names = [column.name for column in columns]
+    if isinstance(statement, Update):
+        _known(statement.number, [given.column for given in statement.assignments], names)
+    elif isinstance(statement, Merge):
+        for clause in (*statement.matched, *statement.not_matched, *statement.not_matched_by_source):
+            _known(statement.number, [given.column for given in clause.assignments], names)
+    else:
+        assert isinstance(statement, (Delete, Insert))
+
+
+def _count(statement: int, given: int, expected: int) -> None:
+    if given > expected:
+        raise TooManyExpressions(statement)
+    if given < expected:
+        raise TooFewExpressions(statement)
+
+
+def _known(statement: int, given: Sequence[str], allowed: Sequence[str]) -> None:
+    known, seen = {name.lower() for name in allowed}, set()
+    for name in given:
+        if name.lower() not in known:
+            raise UnknownTargetColumn(statement, name, allowed)
+        if name.lower() in seen:
+            raise RepeatedColumn(statement, name)
+        seen.add(name.lower())
+
+
+def _read(kind: str) -> SparkType:
+    """A type that the engine tells, also one that a shard cannot keep."""
+    try:
+        return parse_type(kind, "")
+    except UnsupportedType:
+        # NULL can be stored as anything; whether a type with a NULL inside it can, the cast will tell.
+        return SparkType(kind, "void" if re.search(r"\bvoid\b", kind) else kind.partition("<")[0])
+
+
+def store_assignable(given: SparkType, to: SparkType) -> bool:
+    """May a value of type ``given`` be stored in a column of type ``to``? Source: Spark's `Cast.canANSIStoreAssign`."""
+    if given.text == to.text or given.name == "void":
+        return True
+    if given.name in _NUMBERS and to.name in _NUMBERS:
+        return True
+    if given.name in _DATETIMES and to.name in _DATETIMES:
+        return True
+    if to.name == "string":
+        return given.name not in ("array", "map", "struct")
+    if given.name != to.name or not given.nested:
+        return False
+    theirs = given.inner or tuple(field.type for field in given.fields)
+    ours = to.inner or tuple(field.type for field in to.fields)
+    return len(theirs) == len(ours) and all(map(store_assignable, theirs, ours))

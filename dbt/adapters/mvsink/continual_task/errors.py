@@ -1,0 +1,196 @@
+"""What can be wrong with a continual task, one class a kind. Messages name the model, the statement and the place in the text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dbt.adapters.mvsink.sink.errors import EngineError, SinkError
+
+HEADS = (
+    "`on input {{ ref('...') }} as ( statements )`, `from transform {{ ref('...') }} using ( query )` or "
+    "`from retain {{ ref('...') }} while ( predicate )`"
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A position in a model's text. ``statement`` is the number, from 0, of the statement it is in, if it is in one."""
+
+    model: str
+    text: str
+    offset: int
+    statement: int | None = None
+
+    @property
+    def line(self) -> int:
+        """From 1."""
+        return self.text.count("\n", 0, self.offset) + 1
+
+    def shown(self) -> str:
+        """The line with a caret below the position."""
+        start = self.text.rfind("\n", 0, self.offset) + 1
+        end = self.text.find("\n", self.offset)
+        line = self.text[start : end if end >= 0 else len(self.text)].rstrip()
+        blank = "".join(c if c == "\t" else " " for c in self.text[start : self.offset])
+        return f"line {self.line}:\n  {line}\n  {blank}^"
+
+
+class TaskError(SinkError):
+    """Root of what can be wrong with a task."""
+
+
+class TaskSyntax(TaskError):
+    """Root of what is wrong at one place of a task's text."""
+
+    def __init__(self, place: Place, message: str):
+        statement = "" if place.statement is None else f"statement {place.statement}: "
+        super().__init__(f"{place.model}: {statement}{message}\n{place.shown()}")
+        self.place = place
+
+
+class NoHead(TaskSyntax):
+    """The text does not start as a task does."""
+
+    def __init__(self, place: Place):
+        super().__init__(place, f"a continual task is {HEADS}")
+
+
+class SeveralInputs(TaskSyntax):
+    """More than one input."""
+
+    def __init__(self, place: Place, given: Sequence[str]):
+        super().__init__(
+            place,
+            f"several inputs are not supported: got {', '.join(given)}. A continual task has one input, whose changes drive it; "
+            "its statements may read any other relation as a reference",
+        )
+
+
+class OwnOutputAsInput(TaskSyntax):
+    """`{{ this }}` as the input."""
+
+    def __init__(self, place: Place, this: str):
+        super().__init__(place, f"a continual task cannot use its own output {this} as its input")
+
+
+class TextAfterStatements(TaskSyntax):
+    """Something follows the closing parenthesis."""
+
+    def __init__(self, place: Place):
+        super().__init__(place, "nothing may follow the closing parenthesis of a continual task")
+
+
+class UnknownStatement(TaskSyntax):
+    """A statement that a task cannot run."""
+
+    def __init__(self, place: Place, given: str):
+        super().__init__(place, f"got {given}, expected INSERT INTO, DELETE FROM, UPDATE or MERGE INTO {{{{ this }}}}")
+
+
+class WrongTarget(TaskSyntax):
+    """A statement that writes something else than the task's output."""
+
+    def __init__(self, place: Place, given: str, this: str):
+        super().__init__(
+            place,
+            f"writes {given}; several outputs are not supported: a continual task writes its own output only, {{{{ this }}}} ({this})",
+        )
+
+
+class SeveralStatements(TaskSyntax):
+    """`from transform` and `from retain` take one query, one predicate."""
+
+    def __init__(self, place: Place, form: str):
+        super().__init__(place, f"`{form}` takes one, without a `;`. For several statements: on input ... as ( ... )")
+
+
+class Fixpoint(TaskSyntax):
+    """Statements that are to run until nothing changes."""
+
+    def __init__(self, place: Place, given: str):
+        super().__init__(
+            place, f"statements iterated to a fixpoint are not supported: got {given}. Every statement runs once for each time"
+        )
+
+
+class StatementSyntax(TaskSyntax):
+    """A statement that cannot be read."""
+
+
+class DeletesOfAnother(TaskSyntax):
+    """`mv_deletes` of a relation that is not the input."""
+
+    def __init__(self, place: Place, input: str):
+        super().__init__(place, f"mv_deletes gives the rows that the input lost; its argument must be the input, {input}")
+
+
+class NoOutputColumns(TaskError):
+    """Nothing says which columns the output has."""
+
+    def __init__(self, model: str):
+        super().__init__(
+            f"{model}: no INSERT to take the output's columns from; give them as column_types, or in an enforced contract"
+        )
+
+
+class StatementColumns(TaskError):
+    """Root of statements that do not fit the output's columns."""
+
+    def __init__(self, statement: int, message: str):
+        super().__init__(f"statement {statement}: {message}")
+        self.statement = statement
+
+
+class TypeMismatch(StatementColumns):
+    """A value that the engine would not store in the column."""
+
+    def __init__(self, statement: int, column: str, expected: str, given: str):
+        super().__init__(statement, f'column "{column}" is of type {expected} but expression is of type {given}')
+
+
+class TooManyExpressions(StatementColumns):
+    """More values than columns."""
+
+    def __init__(self, statement: int):
+        super().__init__(statement, "INSERT has more expressions than target columns")
+
+
+class TooFewExpressions(StatementColumns):
+    """Fewer values than columns."""
+
+    def __init__(self, statement: int):
+        super().__init__(statement, "INSERT has fewer expressions than target columns")
+
+
+class UnknownTargetColumn(StatementColumns):
+    """A column that the output does not have."""
+
+    def __init__(self, statement: int, column: str, allowed: Sequence[str]):
+        super().__init__(statement, f'column "{column}" is not a column of the output; expected one of: {", ".join(allowed)}')
+
+
+class RepeatedColumn(StatementColumns):
+    """A column that is given twice."""
+
+    def __init__(self, statement: int, column: str):
+        super().__init__(statement, f'column "{column}" is given more than once')
+
+
+class StatementFailed(TaskError):
+    """The engine failed a statement while it ran. What was committed before stays; the next run starts again there."""
+
+    def __init__(self, model: str, statement: int, error: EngineError):
+        super().__init__(f"{model}: statement {statement}: {error.message}")
+        self.statement = statement
+        self.error = error
+
+
+class ColumnsOfOutputChanged(TaskError):
+    """The statements give other columns than the output has; a task's output cannot be computed again."""
+
+    def __init__(self, model: str, changes: Sequence[str]):
+        super().__init__(
+            f"{model}: the output's columns differ from what the task has written: {'; '.join(changes)}. Give the old columns, or reset "
+            f"the task: --full-refresh --vars '{{mvsink_reset: [{model.rsplit('.', 1)[-1]}]}}'"
+        )

@@ -1,0 +1,344 @@
+"""Running a task: every pending time of its input, in order, each one append to the output.
+
+The output's upper is the task's progress: effects at times before it are complete. Hence, for the next pending time `w`:
+
+    no pending time, output upper < input frontier      the upper advances to it, no data
+    `w`, and a reference that is to be waited for        the upper advances to `w`, no data; the run ends there
+    `w` otherwise                                        one append [upper, w + 1) with updates at `w`, and the progress
+    `w` < output upper                                   another replica did it: dropped
+    the append loses the race                            again from the new upper
+
+A new output is first raised to the task's start `I`, which the commit keeps for ever: the newest time at which the input can be
+read, no later than the run's. With a snapshot the whole input as of `I` is the change at `I`. What the task still needs of its input
+is held there before the first read, and given up only after the commit that made it superfluous.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dbt.adapters.mvsink.continual_task import plan
+from dbt.adapters.mvsink.continual_task.effects import Change, Effects, caused_by_data, change_at, first_change, repeated
+from dbt.adapters.mvsink.continual_task.errors import StatementFailed
+from dbt.adapters.mvsink.continual_task.request import Late, TaskOutcome, TaskRequest
+from dbt.adapters.mvsink.continual_task.statements import Insert
+from dbt.adapters.mvsink.inputs import HistoryGone, Input, PendingTime, ShardInput
+from dbt.adapters.mvsink.shard import Antichain, Batch, CommitNote, ShardState, WriteHandle
+from dbt.adapters.mvsink.sink import Counts, Description, Engine, Kind, Layout, OnError, Write, arrow_schema, faults
+from dbt.adapters.mvsink.sink.append import Append
+from dbt.adapters.mvsink.sink.errors import NotRefreshed
+from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, TIME
+from dbt.adapters.mvsink.sink.timing import Stopwatch, span
+from dbt.adapters.mvsink.sink.upkeep import Upkeep
+
+log = logging.getLogger("mvsink.task")
+LONGEST_MESSAGE = 2_000  # characters of a recorded error
+NO_TIME = Antichain.of(0)
+
+
+@dataclass
+class TaskDriver:
+    """One run of one task. ``references`` are the shards that its statements read, by name as dbt renders it."""
+
+    request: TaskRequest
+    handle: WriteHandle
+    engine: Engine
+    source: Input
+    references: Mapping[str, ShardInput] = field(default_factory=dict)
+    watch: Stopwatch = field(default_factory=Stopwatch)
+
+    def __post_init__(self) -> None:
+        self.program = self.request.program
+        self.upkeep = Upkeep(self.engine, self.handle, self.request.clock, self.watch)
+        self.appender = Append(self.handle, self.request.model)
+        self.write = Write(self.engine, self.handle, self.request.model, self.watch)
+        self.counts = Counts()
+        self.done: list[int] = []
+        self.late: dict[str, Late] = {}
+        self.waiting = 0
+
+    def run(self) -> TaskOutcome:
+        """Process the input's pending times up to the run's own."""
+        with span("task", model=self.request.model):
+            before = self._begin()
+            while self._round():
+                pass
+            self._hold(self.handle.state())
+            return self._outcome(before)
+
+    # beginning
+
+    def _begin(self) -> ShardState:
+        """Make sure that the task has a start, and that its input is held; the state then."""
+        while True:
+            state = self.handle.state()
+            if self.request.reset or state.dropped is not None:
+                state = self._reset(state)
+            if state.readable or state.creation is not None:
+                self._hold(state)
+                return state
+            start = self._start()
+            self._hold_at(start)
+            faults.reach("held")
+            self.appender.raise_upper(state.upper, Antichain.of(start), self._note(Counts()), start)
+
+    def _reset(self, state: ShardState) -> ShardState:
+        """A new generation without contents, whose start is the newest time of the input. What was written is given up."""
+        start = Antichain.of(self._start())
+        self._release()
+        self._hold_at(start.stored())
+        note = self._note(Counts())
+        self.handle.replace(
+            [],
+            arrow_schema(self.request.columns),
+            start,
+            start,
+            note=note,
+            expected_version=state.version,
+            creation=start.stored(),
+        )
+        self.request = self.request.begun()
+        return self.handle.state()
+
+    def _start(self) -> int:
+        """The newest time that the input can be read at, and that the run may process."""
+        frontier = self.source.frontier()
+        if frontier == NO_TIME:
+            raise NotRefreshed(self.source.id)
+        return min(self.request.time, frontier.stored() - 1)
+
+    # the loop
+
+    def _round(self) -> bool:
+        """Go on from the newest version. False if there is no more to do now."""
+        state, output = self.upkeep.folded(self.handle.state())
+        if state.upper.is_empty():
+            return False
+        pending = self._pending(state)
+        if not pending:
+            goal = self._goal(state)
+            if not state.upper.less_than(goal):
+                return False
+            self._advance(state, goal)
+            return True
+        if len(pending) > 1 and self._together(state, pending):
+            return True
+        first = pending[0]
+        waits = self._late_references(first.time)
+        if waits:
+            self.waiting = len(pending)
+            if state.upper.less_than(Antichain.of(first.time)):
+                self._advance(state, Antichain.of(first.time))
+            return False
+        self._process(state, output, first)
+        return True
+
+    def _pending(self, state: ShardState) -> list[PendingTime]:
+        """The times that this run has to process, in order."""
+        if not state.readable:
+            start = state.upper.stored()
+            return (
+                [PendingTime(start, inserts=self.request.initial_snapshot, deletes=False)] if start <= self.request.time else []
+            )
+        frontier = self.source.frontier()
+        if self._made_anew():
+            time = min(self.request.time, frontier.stored() - 1)
+            return [PendingTime(time, inserts=True, deletes=True)] if state.upper.less_equal_time(time) else []
+        upper = min(frontier.stored(), self.request.time + 1)
+        return self._counting(state.upper.stored(), upper)
+
+    def _counting(self, lower: int, upper: int) -> list[PendingTime]:
+        """The input's times that are a change for this task."""
+        if lower >= upper:
+            return []
+        with self.watch("pending"):
+            found = self.source.pending(lower, upper)
+        deletes = self.program.deletes_used
+        return [pending for pending in found if pending.inserts or pending.errors or (deletes and pending.deletes)]
+
+    def _goal(self, state: ShardState) -> Antichain:
+        """Where the upper may go when nothing is pending: the input's frontier, or the next change after the run's time."""
+        frontier = self.source.frontier()
+        if not state.readable or self._made_anew():
+            return state.upper
+        later = Antichain.of(self.request.time).step_forward()
+        if not later.less_than(frontier):
+            return frontier
+        after = self._counting(max(later.stored(), state.upper.stored()), frontier.stored())
+        return Antichain.of(after[0].time) if after else frontier
+
+    def _process(self, state: ShardState, output: Layout, pending: PendingTime) -> None:
+        """One pending time: its effects, and their append."""
+        description = Description(state.upper, Antichain.of(pending.time).step_forward())
+        effects = Effects(self.program, self.request.columns, self.write, state.salt)
+        if not state.readable and not self.request.initial_snapshot:
+            batch, counts = None, Counts()
+        else:
+            try:
+                change = self._change(state, pending)
+                references = {
+                    name: source.contents(self._read_at(name, pending.time)) for name, source in self.references.items()
+                }
+                batch, counts = effects.of(change, output, references, pending.time, description)
+            except StatementFailed as failure:
+                if self.request.on_error is not OnError.RECORD or not caused_by_data(failure.error):
+                    raise
+                message = failure.error.message[:LONGEST_MESSAGE]
+                self.upkeep.warnings.append(f"statement {failure.statement} failed and its error is recorded: {message}")
+                batch, counts = effects.failed(message, pending.time, description)
+        self._append(state, description, batch, counts, [pending.time])
+
+    def _change(self, state: ShardState, pending: PendingTime) -> Change:
+        if not state.readable:
+            return self._snapshot(pending.time)
+        if self._made_anew():
+            held = self.handle.progress(self._generation_key)
+            assert held is not None
+            before = self.source.before(held, state.upper.stored() - 1)
+            return first_change(self.source, pending.time, self.source.difference(before, pending.time), errors=True)
+        return change_at(self.source, pending.time, errors=pending.errors)
+
+    def _snapshot(self, time: int) -> Change:
+        """The whole input as of ``time``. Plain rows, where no error is live: they are read as they stand."""
+        updates = self.source.snapshot(time)
+        errors = self.engine.query(f"select 1 from (\n{updates}\n) where {ERROR} is not null limit 1", "errors of the input")
+        if errors:
+            return first_change(self.source, time, updates, errors=True)
+        nothing = repeated(self.source.columns, updates, "false", "1")
+        return Change(self.source.contents(time), nothing)
+
+    def _together(self, state: ShardState, pending: list[PendingTime]) -> bool:
+        """All pending times in one job and one append, where the program allows it. False: they have to go one by one."""
+        plain = state.readable and not self._made_anew() and all(p.inserts and not p.errors for p in pending)
+        carried = plan.stateless(self.program, self.references) if plain else None
+        if carried is None:
+            return False
+        last = pending[-1].time
+        description = Description(state.upper, Antichain.of(last).step_forward())
+        updates = self.source.changes(pending[0].time, last + 1)
+        rows = repeated(self.source.columns, updates, f"{ERROR} is null and {DIFF} > 0", DIFF, TIME)
+        bindings = plan.Bindings(rows, "")
+        inserts = [statement for statement in self.program.statements if isinstance(statement, Insert)]
+        queries = [
+            plan.carried_delta(statement, plan.bind(self.program, query, bindings), self.request.columns)
+            for statement, query in zip(inserts, carried.queries, strict=True)
+        ]
+        effects = Effects(self.program, self.request.columns, self.write, state.salt)
+        try:
+            batch, counts = effects.together(queries, description)
+        except StatementFailed as failure:
+            log.debug("%s: not in one job: %s", self.request.model, failure)
+            return False
+        self._append(state, description, batch, counts, [p.time for p in pending])
+        return True
+
+    def _append(self, state: ShardState, description: Description, batch: Batch | None, counts: Counts, times: list[int]) -> None:
+        """Commit effects and progress at once. Another replica may have been faster: then the loop looks again."""
+        progress = {self.source.id: times[-1], self._generation_key: self.source.generation}
+        since = self._since(state, description.upper)
+        with self.watch("append"):
+            result = self.appender.append(batch, description, since, self._note(counts), progress)
+        if result is None:
+            return
+        self.counts = self.counts.plus(counts)
+        self.done += times
+        self.upkeep.maintain(result.maintenance)
+
+    def _advance(self, state: ShardState, upper: Antichain) -> None:
+        progress = {self._generation_key: self.source.generation}
+        result = self.appender.append(
+            None, Description(state.upper, upper), self._since(state, upper), self._note(Counts()), progress
+        )
+        if result is not None:
+            self.upkeep.maintain(result.maintenance)
+
+    # references
+
+    def _late_references(self, time: int) -> list[str]:
+        """The references to wait for at ``time``; empty if they are read at what they have."""
+        if not self.request.wait:
+            return []
+        late = {n: s.frontier() for n, s in self.references.items() if not Antichain.of(time).less_than(s.frontier())}
+        self.late |= {name: Late(name, time, frontier.stored(), waits=True) for name, frontier in late.items()}
+        return list(late)
+
+    def _read_at(self, name: str, time: int) -> int:
+        """When a reference is read for ``time``: then, or at its newest time before."""
+        frontier = self.references[name].frontier()
+        if Antichain.of(time).less_than(frontier):
+            return time
+        if frontier == NO_TIME:
+            raise NotRefreshed(name)
+        self.late[name] = Late(name, frontier.stored() - 1, frontier.stored(), waits=False)
+        return frontier.stored() - 1
+
+    # the input
+
+    @property
+    def _generation_key(self) -> str:
+        return f"{self.source.id}#generation"
+
+    def _made_anew(self) -> bool:
+        """Has the input another generation than the one that was processed last?"""
+        held = self.handle.progress(self._generation_key)
+        return held is not None and held != self.source.generation
+
+    def _hold(self, state: ShardState) -> None:
+        """Keep of the input what the times from the output's upper on need."""
+        if state.upper.is_empty():
+            self._release()
+        elif not state.readable:
+            self._hold_at(state.upper.stored())
+        elif not self._made_anew():
+            self._hold_at(state.upper.stored() - 1)
+
+    def _hold_at(self, time: int) -> None:
+        holder = str(self.handle.shard_id)
+        self.source.hold(holder, time)
+        for name in self.request.held_references:
+            try:
+                self.references[name].hold(holder, min(time, max(self.references[name].frontier().stored() - 1, 0)))
+            except HistoryGone as gone:  # the reference began after that time, or was not held then: reading it will tell
+                log.debug("%s: %s", self.request.model, gone)
+
+    def _release(self) -> None:
+        holder = str(self.handle.shard_id)
+        for source in (self.source, *(self.references[name] for name in self.request.held_references)):
+            source.release(holder)
+
+    def _since(self, state: ShardState, upper: Antichain) -> Antichain:
+        """Where the output's since goes: it trails the run's time, and stays before the upper."""
+        trailing = max(0, self.request.time + 1 - self.request.retain_history)
+        return state.since.join(Antichain.of(min(trailing, upper.stored() - 1)))
+
+    def _note(self, counts: Counts) -> CommitNote:
+        return CommitNote(
+            rows_inserted=counts.inserted,
+            rows_deleted=counts.deleted,
+            drift=self.upkeep.drift,
+            computed_through=self.request.time,
+            purpose=f"task({self.request.model})",
+            invocation_id=self.request.invocation_id,
+        )
+
+    def _outcome(self, before: ShardState) -> TaskOutcome:
+        state = self.handle.state()
+        wrote = not self.counts.nothing
+        kind = Kind.APPEND if wrote else Kind.FINAL if state.upper.is_empty() else Kind.NONE
+        return TaskOutcome(
+            kind=kind,
+            counts=self.counts,
+            lower=before.upper,
+            upper=state.upper,
+            time=self.done[-1] if self.done else self.request.time,
+            state=state,
+            times=tuple(self.done),
+            waiting=self.waiting,
+            late=tuple(self.late.values()),
+            drift=self.upkeep.drift,
+            mismatches=self.appender.mismatches,
+            warnings=tuple(self.upkeep.warnings),
+            seconds=self.watch.seconds,
+        )

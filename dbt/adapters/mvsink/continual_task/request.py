@@ -1,0 +1,70 @@
+"""What a task's run is asked to do, and what came of it: plain values between the dbt layer and `execute`. All times are ms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from dbt.adapters.mvsink.continual_task.statements import Program
+from dbt.adapters.mvsink.shard import Antichain, ShardState
+from dbt.adapters.mvsink.sink import Column, Counts, Kind, OnError
+
+
+@dataclass(frozen=True)
+class TaskRequest:
+    """One run of one task at the logical time ``time``; ``clock`` is the wall clock. ``columns`` are the output's.
+
+    ``wait``: a reference that has not passed a pending time is waited for. ``held_references`` are those on which this task may
+    keep a hold: shards of its own project and target. ``reset``: what was written is given up, the task starts anew.
+    """
+
+    model: str
+    program: Program
+    columns: tuple[Column, ...]
+    time: int
+    clock: int
+    retain_history: int
+    initial_snapshot: bool = True
+    on_error: OnError = OnError.FAIL
+    wait: bool = False
+    held_references: tuple[str, ...] = ()
+    reset: bool = False
+    invocation_id: str = ""
+
+    def begun(self) -> TaskRequest:
+        """The same after its reset."""
+        return replace(self, reset=False)
+
+
+@dataclass(frozen=True)
+class Late:
+    """A reference that has not passed a pending time: read as of ``time``, or ``time`` waits for it."""
+
+    name: str
+    time: int
+    upper: int
+    waits: bool
+
+
+@dataclass(frozen=True)
+class TaskOutcome:
+    """What a run did. ``times`` were processed, ``waiting`` is how many stay pending because of a reference."""
+
+    kind: Kind
+    counts: Counts
+    lower: Antichain
+    upper: Antichain
+    time: int
+    state: ShardState
+    times: tuple[int, ...] = ()
+    waiting: int = 0
+    pending: int | None = None  # read-only: how many times would be processed, if that can be told
+    late: tuple[Late, ...] = ()
+    drift: int = 0
+    mismatches: int = 0
+    warnings: tuple[str, ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def looked_at(cls, state: ShardState, time: int, pending: int | None) -> TaskOutcome:
+        """Of a read-only run at ``time``."""
+        return cls(Kind.READ_ONLY, Counts(), state.upper, state.upper, time, state, pending=pending)

@@ -1,0 +1,137 @@
+"""A task as values: what `parse` reads and `plan` turns into queries.
+
+Every expression is the user's own text, cut from the source. What dbt's macros render, and this package recognizes:
+
+- ``{{ ref('x') }}``: ``schema.x``, or in dbt's parentheses, ``(select * from schema.x where false limit 0)``
+- ``{{ mv_deletes(ref('x')) }}``: the same, a blank, and `DELETES_MARK`: ``schema.x /* mv_deletes */``
+- ``{{ mv_now() }}``: ``timestamp_millis(1700000000000L) /* mv_now */`` (`sink.NOW`)
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from dbt.adapters.mvsink.splice import with_ctes
+
+DELETES_MARK = "/* mv_deletes */"
+
+
+class Form(enum.Enum):
+    """How a task is written; the value is its head."""
+
+    ON_INPUT = "on input"
+    TRANSFORM = "from transform"
+    RETAIN = "from retain"
+
+
+@dataclass(frozen=True)
+class InputRef:
+    """The relation whose changes drive the task, as dbt rendered it; ``wrapped`` if in dbt's parentheses."""
+
+    name: str
+    wrapped: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """One statement: its number from 0, its first line from 1 and first position in the task's text, its text, and the WITH it
+    starts with.
+    """
+
+    number: int
+    line: int
+    start: int
+    text: str
+    ctes: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Insert(Statement):
+    """INSERT INTO this [(columns)] query."""
+
+    columns: tuple[str, ...] | None
+    query: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delete(Statement):
+    """DELETE FROM this [alias] [WHERE where]."""
+
+    where: str | None
+    alias: str | None = None
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """``column = expression``."""
+
+    column: str
+    expression: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Update(Statement):
+    """UPDATE this [alias] SET assignments [WHERE where]."""
+
+    assignments: tuple[Assignment, ...]
+    where: str | None
+    alias: str | None = None
+
+
+class Action(enum.Enum):
+    """What a clause of a MERGE does; ``ALL`` is the form with a star."""
+
+    UPDATE = "update"
+    UPDATE_ALL = "update *"
+    DELETE = "delete"
+    INSERT = "insert"
+    INSERT_ALL = "insert *"
+
+
+@dataclass(frozen=True)
+class MergeClause:
+    """WHEN ... [AND condition] THEN action. The assignments of an INSERT are its columns with their values."""
+
+    action: Action
+    condition: str | None = None
+    assignments: tuple[Assignment, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Merge(Statement):
+    """MERGE INTO this [alias] USING source [source_alias] ON on, and its clauses in order."""
+
+    alias: str | None
+    source: str
+    source_alias: str | None
+    on: str
+    matched: tuple[MergeClause, ...] = ()
+    not_matched: tuple[MergeClause, ...] = ()
+    not_matched_by_source: tuple[MergeClause, ...] = ()
+
+
+AnyStatement = Insert | Delete | Update | Merge
+
+
+@dataclass(frozen=True)
+class Program:
+    """A task. ``deletes_used``: some statement reads the rows that the input lost.
+
+    ``self_referencing``: some statement reads the output, as all but an INSERT do. ``ctes`` is a text
+    ``with a as (...), ...`` that belongs to every statement, ``text`` the source of everything.
+    """
+
+    model: str
+    this: str
+    text: str
+    form: Form
+    input: InputRef
+    statements: tuple[AnyStatement, ...]
+    deletes_used: bool = False
+    self_referencing: bool = False
+    ctes: str | None = None
+
+    def with_ctes(self, query: str) -> str:
+        """``query``, in which the task's CTEs can be used."""
+        return with_ctes(self.ctes, query)

@@ -1,0 +1,273 @@
+"""A Delta table as a source of changes, by version. Its log is read here, its data by Spark as plain Parquet files.
+
+Rows of the files that version w has and version v has not, less those of the files that v has and w has not, consolidated, are what
+changed from v to w: exactly, whatever made the change (INSERT, UPDATE, DELETE, MERGE, OPTIMIZE, RESTORE), without a change feed and
+without a Delta jar in Spark. A file with a deletion vector is the rows whose positions the vector does not hold.
+
+Refused, naming what and why: column mapping (the files have other column names), deletion vectors of very many rows, versions whose
+log was cleaned up, files that were vacuumed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from dbt.adapters.mvsink.inputs.errors import (
+    DeletionVectors,
+    FilesGone,
+    NoSuchTable,
+    TooManyFiles,
+    UnsupportedTable,
+    VersionsGone,
+)
+from dbt.adapters.mvsink.inputs.reading import Piece, literal, select_pieces
+from dbt.adapters.mvsink.shard.delta import DeltaStorage
+from dbt.adapters.mvsink.sink import sql
+from dbt.adapters.mvsink.sink.as_of import nulls
+from dbt.adapters.mvsink.sink.grouping import net
+from dbt.adapters.mvsink.sink.layout import DIFF
+from dbt.adapters.mvsink.sink.types import Column, shard_columns
+
+LONGEST_QUERY = 250_000  # characters; Spark's parser fails at 300,000
+MOST_POSITIONS = 5_000  # runs of deleted rows in one version; beyond it they are not written into a query
+AT_ONCE = 16  # requests to storage
+MAPPING = "delta.columnMapping.mode"
+_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
+_LOG_FILE = re.compile(r"(\d{20})\.(json|checkpoint.*)")
+
+
+@dataclass(frozen=True)
+class TableVersion:
+    """A version of one table; a table made anew in the same place has another ``table_id``."""
+
+    version: int
+    table_id: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """How one version differs from another: pieces of files that came and that went."""
+
+    came: tuple[Piece, ...]
+    went: tuple[Piece, ...]
+
+    @property
+    def nothing(self) -> bool:
+        return not self.came and not self.went
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    """The live files of a version. ``deleted``: the runs of row positions, both ends included, that a file's deletion vector holds."""
+
+    version: int
+    table_id: str
+    columns: tuple[Column, ...]
+    files: Mapping[str, tuple[tuple[str, str], ...]]  # partition values by path
+    deleted: Mapping[str, tuple[tuple[int, int], ...]]
+
+
+class DeltaInput:
+    """The Delta table at ``location``. ``storage_options`` are the `deltalake` package's."""
+
+    def __init__(self, location: str, id: str = "", storage_options: Mapping[str, str] | None = None):
+        self.location = location.rstrip("/")
+        self.id = id or self.location
+        self.options = dict(storage_options) if storage_options else None
+        self.storage = DeltaStorage(self.location, storage_options)
+        self._snapshots: dict[int, _Snapshot] = {}
+        self._schemas: dict[str, pa.Schema] = {}
+        self._rearranged: dict[int, bool] = {}
+
+    def newest(self) -> TableVersion:
+        """The newest version. Raises `NoSuchTable`, or `UnsupportedTable` for a feature that plain Parquet readers cannot follow."""
+        try:
+            table = DeltaTable(self.location, storage_options=self.options)
+        except TableNotFoundError as error:
+            raise NoSuchTable(self.location, str(error)) from error
+        except DeltaError as error:
+            raise UnsupportedTable(self.location, f"a log that cannot be read ({error})") from error
+        self._check_features(table)
+        return TableVersion(table.version(), str(table.metadata().id))
+
+    def columns(self, version: int) -> tuple[Column, ...]:
+        """The table's columns at ``version``."""
+        return self._snapshot(version).columns
+
+    def check(self, version: int) -> None:
+        """Raises `DeletionVectors` if the rows of ``version`` cannot be told, naming a file."""
+        snapshot = self._snapshot(version)
+        if sum(map(len, snapshot.deleted.values())) > MOST_POSITIONS:
+            raise DeletionVectors(self.location, max(snapshot.deleted, key=lambda path: len(snapshot.deleted[path])), version)
+
+    def contents(self, version: int, columns: Sequence[Column], more: str = "") -> str:
+        """The rows of ``version`` as SQL, with the items ``more`` of each."""
+        change = self._whole(version)
+        self._require_present(change, (version, version))
+        queries = self._select(change.came, columns, more)
+        nothing = ", ".join([nulls(columns), *([more] if more else [])])
+        return self._bounded(sql.union_all(queries) or f"select {nothing} where false", len(change.came))
+
+    def changes(self, before: int | None, after: int, columns: Sequence[Column]) -> str | None:
+        """Columns and `_mv_diff` of what changed from ``before`` (None: nothing was there) to ``after``, consolidated; None: nothing."""
+        change = self.change(before, after)
+        if change.nothing:
+            return None
+        self._require_present(change, (after if before is None else before, after))
+        queries = [*self._select(change.came, columns, f"1L {DIFF}"), *self._select(change.went, columns, f"-1L {DIFF}")]
+        query = net(columns, [], sql.union_all(queries), "<> 0")
+        return self._bounded(query, len(change.came) + len(change.went))
+
+    def change(self, before: int | None, after: int) -> Change:
+        """Which pieces of files came and went. Commits that only rearrange rows (OPTIMIZE) are no change."""
+        if before is None:
+            return self._whole(after)
+        if before == after or self._only_rearranged(before, after):
+            return Change((), ())
+        old, new = self._snapshot(before), self._snapshot(after)
+        came = [self._piece(new, path) for path in sorted(new.files.keys() - old.files.keys())]
+        went = [self._piece(old, path) for path in sorted(old.files.keys() - new.files.keys())]
+        for path in sorted((old.deleted.keys() | new.deleted.keys()) & old.files.keys() & new.files.keys()):
+            held, now = set(_positions(old.deleted.get(path, ()))), set(_positions(new.deleted.get(path, ())))
+            came += self._part(new, path, held - now)
+            went += self._part(new, path, now - held)
+        return Change(tuple(came), tuple(went))
+
+    def _whole(self, version: int) -> Change:
+        snapshot = self._snapshot(version)
+        return Change(tuple(self._piece(snapshot, path) for path in sorted(snapshot.files)), ())
+
+    def _piece(self, snapshot: _Snapshot, path: str) -> Piece:
+        deleted = _condition(snapshot.deleted.get(path, ()))
+        return Piece(self._absolute(path), snapshot.files[path], f"not ({deleted})" if deleted else "")
+
+    def _part(self, snapshot: _Snapshot, path: str, positions: set[int]) -> list[Piece]:
+        if not positions:
+            return []
+        return [Piece(self._absolute(path), snapshot.files[path], _condition(_runs(sorted(positions))))]
+
+    def _select(self, pieces: Sequence[Piece], columns: Sequence[Column], more: str) -> list[str]:
+        missing = [piece.path for piece in pieces if piece.path not in self._schemas]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            self._schemas.update(zip(missing, pool.map(lambda path: self.storage.schema_of(self._relative(path)), missing)))
+        return select_pieces(pieces, columns, more, self._schemas.__getitem__)
+
+    def _bounded(self, query: str, files: int) -> str:
+        if len(query) > LONGEST_QUERY:
+            raise TooManyFiles(self.location, files)
+        return query
+
+    def _require_present(self, change: Change, versions: tuple[int, int]) -> None:
+        """Files that the newest version has are there; the others may have been vacuumed."""
+        live = self._snapshot(self.newest().version).files.keys()
+        doubtful = [path for path in (self._relative(p.path) for p in (*change.came, *change.went)) if path not in live]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            gone = [path for path, found in zip(doubtful, pool.map(self.storage.stat, doubtful)) if found is None]
+        if gone:
+            raise FilesGone(self.location, gone[0], len(gone), versions)
+
+    def _snapshot(self, version: int) -> _Snapshot:
+        if version not in self._snapshots:
+            try:
+                table = DeltaTable(self.location, version=version, storage_options=self.options)
+                self._check_features(table)
+                self._snapshots[version] = _read(table, self.location)
+            except (DeltaError, TableNotFoundError) as error:
+                oldest, newest = self._readable()
+                if oldest <= version <= newest:
+                    raise UnsupportedTable(self.location, f"a version {version} that cannot be read ({error})") from error
+                raise VersionsGone(self.location, version, oldest, newest) from error
+        return self._snapshots[version]
+
+    def _readable(self) -> tuple[int, int]:
+        """The oldest and the newest version that the log still gives."""
+        versions: dict[str, list[int]] = {"json": [], "checkpoint": []}
+        for file in self.storage.list_files("_delta_log"):
+            match = _LOG_FILE.fullmatch(file.path.rsplit("/", 1)[-1])
+            if match:
+                versions["json" if match[2] == "json" else "checkpoint"].append(int(match[1]))
+        oldest = 0 if 0 in versions["json"] else min(versions["checkpoint"], default=0)
+        return oldest, max([*versions["json"], *versions["checkpoint"]], default=0)
+
+    def _only_rearranged(self, before: int, after: int) -> bool:
+        """Do all commits in between say that they changed no data? Not known (the commit was cleaned up) means no."""
+        return before < after and all(self._rearranges(version) for version in range(before + 1, after + 1))
+
+    def _rearranges(self, version: int) -> bool:
+        if version not in self._rearranged:
+            text = self.storage.read_text(f"_delta_log/{version:020d}.json")
+            actions = [json.loads(line) for line in (text or "").splitlines() if line.strip()]
+            files = [action[kind] for action in actions for kind in ("add", "remove") if action.get(kind)]
+            self._rearranged[version] = text is not None and not any(file.get("dataChange", True) for file in files)
+        return self._rearranged[version]
+
+    def _check_features(self, table: DeltaTable) -> None:
+        mode = table.metadata().configuration.get(MAPPING, "none")
+        if mode != "none":
+            raise UnsupportedTable(self.location, f"column mapping ({MAPPING} = {mode!r})")
+
+    def _absolute(self, path: str) -> str:
+        """A path of the log as the engine reads it."""
+        return f"{self.location}/{path}"
+
+    def _relative(self, path: str) -> str:
+        return path[len(self.location) + 1 :]
+
+
+def _read(table: DeltaTable, location: str) -> _Snapshot:
+    partitions = table.metadata().partition_columns
+    actions = pa.table(table.get_add_actions(flatten=True))
+    names = [f"partition.{name}" for name in partitions]
+    files = {
+        unquote(row["path"]): tuple((name, literal(row[key])) for name, key in zip(partitions, names))
+        for row in actions.select(["path", *names]).to_pylist()
+    }
+    outside = [path for path in files if _ABSOLUTE.match(path)]
+    if outside:
+        raise UnsupportedTable(location, f"files outside its own directory, as a shallow clone has ({outside[0]})")
+    schema = pa.schema(table.schema().to_arrow())
+    return _Snapshot(table.version(), str(table.metadata().id), shard_columns(schema), files, dict(_deleted(table, files)))
+
+
+def _deleted(table: DeltaTable, files: Iterable[str]) -> Iterable[tuple[str, tuple[tuple[int, int], ...]]]:
+    """The runs of deleted rows of each file that has a deletion vector."""
+    if "deletionVectors" not in (table.protocol().reader_features or []):
+        return
+    by_name = {path.rsplit("/", 1)[-1]: path for path in files}
+    listed = pa.table(table.deletion_vectors())
+    for given, kept in zip(listed.column("filepath").to_pylist(), listed.column("selection_vector")):
+        positions = pc.indices_nonzero(pc.invert(kept.values))
+        yield by_name[unquote(given).rsplit("/", 1)[-1]], _runs(positions.to_pylist())
+
+
+def _runs(positions: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Ascending positions as runs: ``1, 2, 3, 7`` as ``(1, 3), (7, 7)``."""
+    runs: list[tuple[int, int]] = []
+    for position in positions:
+        if runs and runs[-1][1] == position - 1:
+            runs[-1] = runs[-1][0], position
+        else:
+            runs.append((position, position))
+    return tuple(runs)
+
+
+def _positions(runs: Iterable[tuple[int, int]]) -> Iterable[int]:
+    return (position for first, last in runs for position in range(first, last + 1))
+
+
+def _condition(runs: Sequence[tuple[int, int]]) -> str:
+    """Is a row's position in one of the runs? Empty if there are none."""
+    single = [str(first) for first, last in runs if first == last]
+    spans = [f"_metadata.row_index between {first} and {last}" for first, last in runs if first != last]
+    listed = [f"_metadata.row_index in ({', '.join(single)})"] if single else []
+    return " or ".join([*listed, *spans])

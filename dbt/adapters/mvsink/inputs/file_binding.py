@@ -1,0 +1,214 @@
+"""Binding a table of files to times: which files came and vanished at which time, and the rows they had.
+
+A file's rows must be known when it vanishes, and then it is too late to read them, so the companion holds the rows themselves as
+updates: those of files that came at +1, the negation of what it holds for files that vanished. Two columns before the table's own
+keep the books:
+
+    mv_file BIGINT   the number of the file that the row came from (`files.TableFile.number`)
+    mv_path STRING   NULL for a row; in one further row for each file, the manifest, its path (then the table's columns are NULL)
+
+An append-only table's files do not vanish, so its companion holds the manifest alone, and rows are read where they are.
+
+Only a file that gave rows enters the manifest. So one that Spark did not see (a partition not added to the catalog yet, say) is read by a
+later run, and no row is ever taken as read that was not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from dbt.adapters.mvsink.inputs import companion
+from dbt.adapters.mvsink.inputs.errors import ColumnsChanged, FilesChanging, FileVanished, ModeChanged
+from dbt.adapters.mvsink.inputs.files import FILE_NUMBER, FilesInput, TableFile, which
+from dbt.adapters.mvsink.inputs.shard import ShardInput
+from dbt.adapters.mvsink.shard import Antichain, Batch, CompactionPlan, ShardClient, ShardState, StagedDirectory, WriteHandle
+from dbt.adapters.mvsink.sink import as_of, sql
+from dbt.adapters.mvsink.sink.as_of import Projection
+from dbt.adapters.mvsink.sink.engine import Engine
+from dbt.adapters.mvsink.sink.grouping import net
+from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME
+from dbt.adapters.mvsink.sink.rewrite import compact
+from dbt.adapters.mvsink.sink.types import Column, arrow_schema, parse_type, shard_columns
+
+TRIES = 3
+BOOKS = ("mv_file", "mv_path")
+BOOK_TYPES = ("bigint", "string")
+APPEND_ONLY, COPIED = "append_only", "unset"
+
+
+def bind_files(table: FilesInput, time: int, client: ShardClient, uri: str, engine: Engine) -> ShardInput:
+    """The table's changes at exact times, its files as they are now bound at ``time`` (ms) in the companion at ``uri``.
+
+    Raises `FileVanished`, `ColumnsChanged`, `ModeChanged`, `FilesChanging`; then nothing is bound.
+    """
+    columns = table.columns(engine)
+    binder = _FileBinder(table, _open(table, columns, client, uri), engine, time)
+    companion.advance(binder.handle, time, binder.stage, binder.compact)
+    if table.append_only:
+        return BoundAppends(table, binder.handle, engine, columns)
+    return binder.input
+
+
+class BoundAppends(ShardInput):
+    """See `Input`: an append-only table, read where it is. The shard is the manifest alone."""
+
+    def __init__(self, table: FilesInput, handle: WriteHandle, engine: Engine, columns: tuple[Column, ...]):
+        super().__init__(handle, engine, table.id)
+        self.table = table
+        self._own = columns
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self._own
+
+    def changes(self, lower: int, upper: int) -> str:
+        bound: dict[int, dict[int, str]] = {}
+        for number, path, time, *_ in self.engine.query(super().changes(lower, upper), "bound files"):
+            bound.setdefault(int(str(time)), {})[int(str(number))] = str(path)
+        items = sql.columns(column.name for column in self._own)
+        queries = [self._rows(files, f"{items}, {sql.bigint(time)} {TIME}, 1L {DIFF}") for time, files in sorted(bound.items())]
+        if not queries:
+            return as_of.no_updates(self._own)
+        rows = net(self._own, [TIME], sql.union_all(queries))
+        return f"select {items}, {TIME}, {DIFF}, cast(null as string) {ERROR} from (\n{rows}\n)"
+
+    def contents(self, time: int) -> str:
+        return self._at(time, sql.columns(column.name for column in self._own))
+
+    def snapshot(self, time: int) -> str:
+        items = sql.columns(column.name for column in self._own)
+        return self._at(time, f"{items}, {sql.bigint(time)} {TIME}, 1L {DIFF}, cast(null as string) {ERROR}")
+
+    def _at(self, time: int, items: str) -> str:
+        rows = self.engine.query(super().contents(time), "bound files")
+        return self._rows({int(str(number)): str(path) for number, path in rows}, items)
+
+    def _rows(self, files: dict[int, str], items: str) -> str:
+        vanished = files.keys() - self.table.manifest().keys()
+        if vanished:
+            raise FileVanished(self.table.id, [files[number] for number in vanished])
+        return self.table.rows(items, files)
+
+
+@dataclass
+class _FileBinder:
+    """One binding at ``time``."""
+
+    table: FilesInput
+    handle: WriteHandle
+    engine: Engine
+    time: int
+
+    def __post_init__(self) -> None:
+        (self.file, self.path, *own) = shard_columns(self.handle.schema)
+        self.own = tuple(own)
+        rows = Projection(self.own, f"{sql.identifier(self.path.name)} is null")
+        self.input = ShardInput(self.handle, self.engine, self.table.id, rows)
+
+    def stage(self, state: ShardState) -> Sequence[Batch]:
+        """What came and what vanished since ``state``, staged."""
+        held = self._held(state)
+        for _ in range(TRIES):
+            batches = self._staged(state, held)
+            if batches is not None:
+                return batches
+        raise FilesChanging(self.table.id, TRIES)
+
+    def compact(self, plan: CompactionPlan) -> object:
+        """Perform the maintenance that an append left."""
+        return compact(self.engine, self.handle, plan, self.input.layout(self.handle.state()))
+
+    def _held(self, state: ShardState) -> dict[int, str]:
+        """The manifest: the paths of the files that are bound, by number."""
+        shard = self.input.layout(state)
+        if shard.empty:
+            return {}
+        items = sql.columns([self.file.name, self.path.name])
+        rows = shard.updates(f"{items}, {DIFF}", f"{sql.identifier(self.path.name)} is not null")
+        query = f"select {items} from (\n{rows}\n) group by {items} having sum({DIFF}) > 0"
+        return {int(str(number)): str(path) for number, path in self.engine.query(query, "bound files")}
+
+    def _staged(self, state: ShardState, held: dict[int, str]) -> list[Batch] | None:
+        """Batches of rows and manifest; None if the table's files changed meanwhile."""
+        if self.table.refresh:
+            self.engine.execute(self.table.refresh, "refresh")
+        listed = self.table.manifest()
+        came, vanished, kept = listed.keys() - held.keys(), held.keys() - listed.keys(), held.keys() & listed.keys()
+        if self.table.append_only and vanished:
+            raise FileVanished(self.table.id, [held[number] for number in vanished])
+        if not came and not vanished:
+            return []
+        if self.table.append_only:
+            rows, found = None, self._numbers(self.table.rows(f"{FILE_NUMBER} n", came))
+        else:
+            rows = self._stage_rows(state, came, vanished, kept)
+            number = sql.identifier(self.file.name)
+            found = self._numbers(f"select {number} n from {sql.parquet(rows.uri)} where {DIFF} > 0")
+        after = self.table.manifest()
+        if not came <= after.keys() or not found <= after.keys():
+            if rows is not None:
+                rows.delete()
+            return None
+        return [*self._adopted(rows, state), *self._manifest([after[number] for number in sorted(found)], state)]
+
+    def _stage_rows(self, state: ShardState, came: set[int], vanished: set[int], kept: set[int]) -> StagedDirectory:
+        own = sql.columns(column.name for column in self.own)
+        file, path = sql.identifier(self.file.name), sql.identifier(self.path.name)
+        more = f"{sql.bigint(self.time)} {TIME}, {{}} {DIFF}, cast(null as string) {ERROR}, cast(null as bigint) {HASH}"
+        queries = []
+        if came:
+            typed = ", ".join(f"cast({sql.identifier(c.name)} as {c.type.text}) {sql.identifier(c.name)}" for c in self.own)
+            queries.append(
+                self.table.rows(f"{FILE_NUMBER} {file}, cast(null as string) {path}, {typed}, {more.format('1L')}", came, kept)
+            )
+        if vanished:
+            where = which(file, vanished, kept, self.table.id)
+            held = self.input.layout(state).updates(f"{file}, {path}, {own}, {DIFF}", where)
+            rows = net((self.file, self.path, *self.own), [], held, "<> 0")
+            queries.append(f"select {file}, {path}, {own}, {more.format(f'-{DIFF}')} from (\n{rows}\n)")
+        staged = self.handle.stage()
+        self.engine.execute(sql.overwrite_directory(staged.uri, sql.union_all(queries)), "bind")
+        return staged
+
+    def _numbers(self, query: str) -> set[int]:
+        """The distinct numbers ``n`` of a query."""
+        return {int(str(row[0])) for row in self.engine.query(f"select distinct n from (\n{query}\n)", "bind")}
+
+    def _adopted(self, rows: StagedDirectory | None, state: ShardState) -> list[Batch]:
+        return [] if rows is None else [self.handle.adopt(rows, state.upper, Antichain.of(self.time).step_forward())]
+
+    def _manifest(self, files: Sequence[TableFile], state: ShardState) -> list[Batch]:
+        if not files:
+            return []
+        own = [pa.nulls(len(files), field.type) for field in self.handle.schema][len(BOOKS) :]
+        times, diffs = ([value] * len(files) for value in (self.time, 1))
+        columns = [[file.number for file in files], [file.path for file in files], *own, times, diffs]
+        updates = pa.table([pa.array(column) for column in columns], names=[*self.handle.schema.names, TIME, DIFF])
+        return [self.handle.batch(updates, state.upper, Antichain.of(self.time).step_forward())]
+
+
+def _open(table: FilesInput, columns: tuple[Column, ...], client: ShardClient, uri: str) -> WriteHandle:
+    """The companion. Its columns are those that the table had when it was bound first; later ones are not looked at."""
+    purpose = f"input({table.id})"
+    if not client.exists(uri):
+        books = [Column(name, parse_type(text, name)) for name, text in zip(_free(BOOKS, columns), BOOK_TYPES)]
+        own = () if table.append_only else columns
+        return client.open_writer(uri, arrow_schema((*books, *own)), purpose)
+    handle = WriteHandle.from_read(client.open_reader(uri), purpose)
+    bound = shard_columns(handle.schema)[len(BOOKS) :]
+    if bool(bound) == table.append_only:
+        raise ModeChanged(table.id, *((APPEND_ONLY, COPIED) if table.append_only else (COPIED, APPEND_ONLY)))
+    now = {column.name: column.type.text for column in columns}
+    changed = [f"`{c.name}` was {c.type.text}, is {now.get(c.name, 'gone')}" for c in bound if now.get(c.name) != c.type.text]
+    if changed:
+        raise ColumnsChanged(table.id, changed)
+    return handle
+
+
+def _free(names: Iterable[str], columns: tuple[Column, ...]) -> list[str]:
+    """``names``, with as many underscores behind them as the table's own names ask for."""
+    taken = {column.name.lower() for column in columns}
+    return [next(name for n in range(len(taken) + 1) if (name := wanted + "_" * n) not in taken) for wanted in names]

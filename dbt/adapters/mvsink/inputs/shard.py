@@ -1,0 +1,158 @@
+"""A shard as an input: its times and its changes are exact.
+
+Each answer is about the newest version of the log; what it says about times before the upper is final, so versions never disagree.
+History that is gone is refused with both bounds, never skipped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dbt.adapters.mvsink.inputs.errors import HistoryGone
+from dbt.adapters.mvsink.inputs.protocol import PendingTime, difference
+from dbt.adapters.mvsink.shard import Antichain, InvalidUsage, ReadHandle, ShardReplaced, ShardState, WriteHandle
+from dbt.adapters.mvsink.sink import as_of, sql
+from dbt.adapters.mvsink.sink.as_of import Projection
+from dbt.adapters.mvsink.sink.engine import Engine
+from dbt.adapters.mvsink.sink.errors import NotReadable, NotRefreshed
+from dbt.adapters.mvsink.sink.layout import Layout, layout
+from dbt.adapters.mvsink.sink.types import Column, shard_columns
+
+
+class ShardInput:
+    """See `Input`. With a ``projection`` it is that part of the shard.
+
+    Raises `HistoryGone` outside the readable history, `NotRefreshed` for a shard without contents, `ShardReplaced` if the shard got
+    another generation since the handle was opened.
+    """
+
+    def __init__(self, handle: WriteHandle | ReadHandle, engine: Engine, id: str = "", projection: Projection | None = None):
+        self.handle = handle
+        self.engine = engine
+        self._id = id or str(handle.shard_id)
+        self._projection = projection
+        self._kept: tuple[int, Layout] | None = None
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self._projection.columns if self._projection else shard_columns(self.handle.schema)
+
+    @property
+    def generation(self) -> int:
+        return self.handle.generation
+
+    def frontier(self) -> Antichain:
+        return self.handle.state().upper
+
+    def pending(self, lower: int, upper: int) -> list[PendingTime]:
+        parts = self.layout(self.require_changes(lower, upper))
+        known = as_of.insert_times(parts, lower, upper) if lower < upper else ()
+        if known == () or (known is not None and self._projection is None):
+            return [PendingTime(time, inserts=True, deletes=False) for time in known]
+        rows = self.engine.query(as_of.times_between(parts, lower, upper, self._projection), "pending")
+        return sorted(
+            (PendingTime(int(str(time)), bool(inserts), bool(deletes), bool(errors)) for time, inserts, deletes, errors in rows),
+            key=lambda pending: pending.time,
+        )
+
+    def changes(self, lower: int, upper: int) -> str:
+        return as_of.updates_between(self.layout(self.require_changes(lower, upper)), lower, upper, self._projection)
+
+    def contents(self, time: int) -> str:
+        return self._projected(as_of.collection_as_of(self.layout(self.require_readable(time)), time))
+
+    def snapshot(self, time: int) -> str:
+        return self._projected(as_of.snapshot_as_of(self.layout(self.require_readable(time)), time), as_of.UPDATE)
+
+    def difference(self, before: str, time: int) -> str:
+        return difference(self.columns, self.snapshot(time), before, time)
+
+    def before(self, generation: int, time: int) -> str:
+        """The rows as of ``time`` of an older ``generation``, for `difference`; they are there until garbage collection.
+
+        Raises `HistoryGone` if its log or its files are gone.
+        """
+        state = self._last_of(generation)
+        if state is None:
+            raise HistoryGone(self.id, f"generation {generation} is no longer in the log; the shard is of {self.generation}")
+        with self._refusing():
+            as_of.check_readable(state, time)
+        there = Counter({batch: self.handle.files_in(batch) for batch in {f.batch_id for f in state.files if f.batch_id}})
+        lacking = Counter(f.batch_id for f in state.files if f.batch_id) - there
+        if lacking:
+            raise HistoryGone(self.id, f"files of generation {generation} were removed; the shard is of {self.generation}")
+        return self._projected(as_of.collection_as_of(self.layout(state), time))
+
+    def _last_of(self, generation: int) -> ShardState | None:
+        """The newest version of a generation. Generations only grow, so it is searched for by halves."""
+        versions = [commit.version for commit in self.handle.history()]
+        found: ShardState | None = None
+        low, high = 0, len(versions)
+        while low < high:
+            middle = (low + high) // 2
+            state = self.handle.state_at(versions[middle])
+            if state is None or state.generation <= generation:
+                found, low = state or found, middle + 1
+            else:
+                high = middle
+        return found if found is not None and found.generation == generation else None
+
+    def hold(self, holder: str, time: int) -> None:
+        with self._refusing():
+            try:
+                self._writer().hold(holder, time)
+            except ShardReplaced:
+                raise
+            except InvalidUsage as error:
+                raise HistoryGone(self.id, f"{error}; its upper is {self.handle.upper!r}") from error
+
+    def release(self, holder: str) -> None:
+        self._writer().release_hold(holder)
+
+    def require_readable(self, time: int) -> ShardState:
+        """The newest version, if it can be read as of ``time``."""
+        state = self.handle.state()
+        with self._refusing():
+            as_of.check_readable(state, time)
+        return state
+
+    def require_changes(self, lower: int, upper: int) -> ShardState:
+        """The newest version, if it can tell the changes with ``lower <= time < upper``."""
+        state = self.handle.state()
+        with self._refusing():
+            as_of.check_changes(state, lower, upper)
+        return state
+
+    def layout(self, state: ShardState) -> Layout:
+        """The parts of ``state``'s live files; the newest asked for is kept."""
+        if self._kept is None or self._kept[0] != state.version:
+            parts = layout(state, self.handle.uri, self.handle.files_in, self.handle.column_names)
+            self._kept = state.version, parts
+        return self._kept[1]
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        try:
+            yield
+        except NotReadable as error:
+            raise HistoryGone(self.id, str(error)) from error
+        except NotRefreshed as error:
+            raise NotRefreshed(self.id) from error
+
+    def _projected(self, query: str, more: tuple[str, ...] = ()) -> str:
+        if self._projection is None:
+            return query
+        items = sql.columns([*(column.name for column in self._projection.columns), *more])
+        where = f" where {self._projection.where}" if self._projection.where else ""
+        return f"select {items} from (\n{query}\n){where}"
+
+    def _writer(self) -> WriteHandle:
+        if isinstance(self.handle, WriteHandle):
+            return self.handle
+        return WriteHandle.from_read(self.handle, "hold")

@@ -1,0 +1,124 @@
+"""A shard's past on Spark, against a model in plain Python: random histories with duplicates, errors, compaction and kept history."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from dbt.adapters.mvsink.inputs import PendingTime, ShardInput
+from dbt.adapters.mvsink.sink import not_null
+from tests.support.session_engine import T0, Model
+
+NULL = "null"
+ERROR = 'column "x" must not be null'
+WIDE = [f"'w{n}'" for n in range(150)]
+
+
+def query(rows):
+    return "select cast(x as string) x from values " + ", ".join(f"({row})" for row in rows) + " as t(x)"
+
+
+def history(seed, steps):
+    """Contents run by run: some rows come, go, and come again; duplicates; now and then a NULL, which is an error."""
+    chance = random.Random(seed)
+    held = ["'a'", "'a'", "'b'", *WIDE]
+    for step in range(steps):
+        yield [*held, *([NULL] * chance.choice([0, 0, 0, 1, 2]))]
+        if step == 0:
+            held.remove("'a'")  # of two in the first load: no hash can tell which
+        for _ in range(chance.randrange(4)):
+            if chance.random() < 0.5:
+                held.remove(chance.choice(held))
+            else:
+                held.append(chance.choice(["'a'", "'b'", "'c'", chance.choice(WIDE)]))
+
+
+def counted(rows):
+    """The rows and the errors of one run's contents, as updates count them."""
+    return Counter((row.strip("'"), None) if row != NULL else (None, ERROR) for row in rows)
+
+
+def signed(new, old):
+    return {key: new[key] - old[key] for key in new.keys() | old.keys() if new[key] != old[key]}
+
+
+@pytest.fixture(scope="module", params=[(1, 3_000, 12), (2, 86_400_000, 22)], ids=["compacted to 3 s", "all history kept"])
+def past(request, spark, tmp_path_factory):
+    """A shard, and its contents by time as they must be."""
+    seed, retain, steps = request.param
+    model = Model(spark, tmp_path_factory.mktemp("past"), options={"retain_history": retain})
+    contents = {}
+    for rows in history(seed, steps):
+        outcome = model.run(query(rows), assertions=(not_null("x"),))
+        contents[outcome.time] = counted(rows)
+    with model.open(query(["'a'"])) as handle:
+        yield ShardInput(handle, model.engine(), "m"), contents, handle
+
+
+def test_the_history_has_the_parts_that_matter(past):
+    shard, contents, handle = past
+    parts = shard.layout(handle.state())
+    assert parts.base is not None and (parts.recent or parts.unhashed)
+    assert any(error for held in contents.values() for _, error in held)
+
+
+def test_as_of_every_readable_time(past, spark):
+    shard, contents, handle = past
+    since = handle.state().since.as_option()
+    readable = [time for time in contents if time >= since]
+    assert len(readable) >= 3
+    tagged = [f"select {time}L t, x, _mv_diff, _mv_error from (\n{shard.snapshot(time)}\n)" for time in readable]
+    found = {time: Counter() for time in readable}
+    for row in spark.sql("\nunion all\n".join(tagged)).collect():
+        found[row["t"]][row["x"], row["_mv_error"]] += row["_mv_diff"]
+    assert found == {time: contents[time] for time in readable}
+
+
+def test_plain_rows_or_the_error_of_that_time(past, spark):
+    shard, contents, handle = past
+    since = handle.state().since.as_option()
+    failing = [time for time in contents if time >= since and (None, ERROR) in contents[time]]
+    plain = [time for time in contents if time >= since and time not in failing]
+    for time in plain[:2] + plain[-2:]:
+        assert Counter((row["x"], None) for row in spark.sql(shard.contents(time)).collect()) == contents[time]
+    for time in failing[:1]:
+        with pytest.raises(Exception, match="must not be null"):
+            spark.sql(f"select count(*) from (\n{shard.contents(time)}\n) where x = 'q'").collect()
+
+
+def test_changes_and_pending_times_are_the_differences(past, spark):
+    shard, contents, handle = past
+    state = handle.state()
+    since, upper = state.since.as_option(), state.upper.as_option()
+    times = [time for time in contents if time > since]
+    wanted, before = {}, None
+    for time, held in contents.items():
+        if time in times and before is not None and (change := signed(held, before)):
+            wanted[time] = change
+        before = held
+    for lower, end in [(since + 1, upper), (times[0] + 1, times[-1])]:
+        found: dict[int, dict] = {}
+        for row in spark.sql(shard.changes(lower, end)).collect():
+            found.setdefault(row["_mv_time"], {})[row["x"], row["_mv_error"]] = row["_mv_diff"]
+        inside = {time: change for time, change in wanted.items() if lower <= time < end}
+        assert found == inside
+        assert shard.pending(lower, end) == [
+            PendingTime(
+                time,
+                any(d > 0 and error is None for (_, error), d in change.items()),
+                any(d < 0 and error is None for (_, error), d in change.items()),
+                any(error is not None for _, error in change),
+            )
+            for time, change in inside.items()
+        ]
+
+
+def test_a_difference_to_other_rows(past, spark):
+    shard, contents, _ = past
+    time = max(contents)
+    rows = spark.sql(shard.difference("select * from values ('a'), ('zz'), ('zz') as t(x)", time)).collect()
+    wanted = signed(contents[time], Counter({("a", None): 1, ("zz", None): 2}))
+    assert {(row["x"], row["_mv_error"]): row["_mv_diff"] for row in rows} == wanted
+    assert {row["_mv_time"] for row in rows} == {time} and time >= T0

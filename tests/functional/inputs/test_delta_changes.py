@@ -1,0 +1,149 @@
+"""Changes between versions of Delta tables that Spark wrote: each is exactly the difference of the versions as multisets."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from dbt.adapters.mvsink.inputs import DeltaInput, FilesGone, PendingTime, UnsupportedTable, bind, reading
+from dbt.adapters.mvsink.shard import ShardClient
+from tests.support.session_engine import SessionEngine
+
+PLAIN, VECTORS = "'delta.enableDeletionVectors' = 'false'", "'delta.enableDeletionVectors' = 'true'"
+HISTORY = [  # one version each
+    "insert into {t} select id, concat('n', id % 7), cast(id % 3 as int) from range(50)",
+    "insert into {t} values (1, 'n1', 1), (1, 'n1', 1), (100, null, null)",
+    "update {t} set n = 'updated' where id in (3, 4, 100)",
+    "delete from {t} where id % 10 = 1",
+    "merge into {t} using (select id, 'merged' n, cast(id % 3 as int) p from range(45, 55)) s on {t}.id = s.id "
+    "when matched and s.id = 46 then delete when matched then update set * when not matched then insert *",
+    "optimize {t}",
+    "delete from {t} where id between 20 and 25",
+    "insert overwrite {t} values (7, 'over', 1), (8, 'over', 2)",
+    "restore table {t} to version as of 2",
+]
+TABLES = {
+    "plain": (PLAIN, ""),
+    "deletion vectors, partitioned": (VECTORS, "partitioned by (p)"),
+}
+
+
+@pytest.fixture(scope="module", params=TABLES.values(), ids=TABLES)
+def table(request, spark, tmp_path_factory):
+    properties, partitioned = request.param
+    location = tmp_path_factory.mktemp("delta") / "t"
+    name = f"delta.`{location}`"
+    spark.sql(f"create table {name} (id bigint, n string, p int) using delta {partitioned} tblproperties ({properties})")
+    for statement in HISTORY:
+        spark.sql(statement.format(t=name))
+    return DeltaInput(str(location)), name
+
+
+def at_versions(spark, name, versions):
+    """The rows of each version, as Spark with its Delta jar reads them."""
+    queries = [f"select {v} v, id, n, p from {name} version as of {v}" for v in versions]
+    held = {v: Counter() for v in versions}
+    for row in spark.sql(" union all ".join(queries)).collect():
+        held[row["v"]][row["id"], row["n"], row["p"]] += 1
+    return held
+
+
+def test_every_change_is_the_difference_of_its_versions(table, spark):
+    delta, name = table
+    newest = delta.newest().version
+    assert newest == len(HISTORY)
+    held = at_versions(spark, name, range(newest + 1))
+    columns = delta.columns(newest)
+    ranges = [*((v, v + 1) for v in range(newest)), (0, newest), (2, newest - 1), (None, 5)]
+    wanted, queries = {}, []
+    for number, (before, after) in enumerate(ranges):
+        old = held[before] if before is not None else Counter()
+        wanted[number] = {row: n for row in held[after] | old if (n := held[after][row] - old[row])}
+        query = delta.changes(before, after, columns)
+        assert (query is None) == (before == 5 and after == 6)  # OPTIMIZE alone
+        if query:
+            queries.append(f"select {number} r, id, n, p, _mv_diff from (\n{query}\n)")
+    found = {number: {} for number in wanted}
+    for row in spark.sql("\nunion all\n".join(queries)).collect():
+        assert (row["id"], row["n"], row["p"]) not in found[row["r"]]
+        found[row["r"]][row["id"], row["n"], row["p"]] = row["_mv_diff"]
+    assert found == wanted
+    contents = [f"select {v} v, * from (\n{delta.contents(v, columns)}\n)" for v in (1, 4, newest)]
+    read = {v: Counter() for v in (1, 4, newest)}
+    for row in spark.sql("\nunion all\n".join(contents)).collect():
+        read[row["v"]][row["id"], row["n"], row["p"]] += 1
+    assert read == {v: held[v] for v in read}
+
+
+def test_partition_values_of_every_kind_and_evolved_columns(spark, tmp_path, monkeypatch):
+    location = tmp_path / "odd one"
+    name = f"delta.`{location}`"
+    spark.sql(
+        f"create table {name} (id int, s string, d date, m decimal(6,2), b boolean, ts timestamp, nest struct<a:int>) "
+        "using delta partitioned by (s, d, m, b, ts)"
+    )
+    spark.sql(
+        f"insert into {name} values (1, 'a b/c=%d', date'2020-02-03', 1.50, true, timestamp'2020-01-01 10:00:00', named_struct('a', 1)),"
+        f"(2, null, null, null, null, null, null), (3, '\\'{{x}}', date'0001-01-01', -1, false, timestamp'2020-07-01 10:00:00.5', null)"
+    )
+    spark.sql(f"alter table {name} add columns (nest.z string, extra map<string,int>)")
+    spark.sql(f"insert into {name} (id, s, nest, extra) select 4, 'later', named_struct('a', 5, 'z', 'new'), map('k', 1)")
+    delta = DeltaInput(str(location))
+    newest = delta.newest().version
+    wanted = spark.sql(f"select * from {name}")
+    for few in (8, 1):  # a relation for each directory, and one for all
+        monkeypatch.setattr(reading, "FEW_DIRECTORIES", few)
+        found = spark.sql(delta.contents(newest, delta.columns(newest)))
+        assert sorted(map(repr, found.collect())) == sorted(map(repr, wanted.collect()))
+        assert [(f.name, f.dataType) for f in found.schema] == [(f.name, f.dataType) for f in wanted.schema]
+
+
+def test_column_mapping_is_refused_and_a_vacuum_noticed(spark, tmp_path):
+    mapped = tmp_path / "mapped"
+    spark.sql(f"create table delta.`{mapped}` (id int) using delta tblproperties ('delta.columnMapping.mode' = 'name')")
+    with pytest.raises(UnsupportedTable, match=f"table {mapped}: it has column mapping"):
+        DeltaInput(str(mapped)).newest()
+    location = tmp_path / "t"
+    spark.sql(f"create table delta.`{location}` (id int) using delta tblproperties ({PLAIN})")
+    spark.sql(f"insert into delta.`{location}` values (1), (2)")
+    spark.sql(f"delete from delta.`{location}` where id = 1")
+    settings = {
+        "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # tasks of the vacuum
+    }
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        spark.sql(f"vacuum delta.`{location}` retain 0 hours")
+    finally:
+        for key in settings:
+            spark.conf.unset(key)
+    delta = DeltaInput(str(location))
+    with pytest.raises(FilesGone, match=r"versions \[1, 2\] need are gone"):
+        delta.changes(1, 2, delta.columns(2))
+
+
+def test_bound_to_times(spark, tmp_path):
+    location = tmp_path / "t"
+    name, engine, client, uri = f"delta.`{location}`", SessionEngine(spark), ShardClient(), str(tmp_path / "task/_inputs/t")
+    spark.sql(f"create table {name} (id int) using delta")
+    spark.sql(f"insert into {name} values (1), (2)")
+    source = DeltaInput(str(location), "raw.t")
+    first = bind(source, 1000, client, uri, engine)
+    assert spark.sql(first.snapshot(1000)).count() == 2
+    spark.sql(f"insert into {name} values (3)")
+    spark.sql(f"update {name} set id = 20 where id = 2")
+    spark.sql(f"optimize {name}")
+    bound = bind(source, 2000, client, uri, engine)
+    times = bound.pending(1001, 2001)
+    assert [(p.inserts, p.deletes) for p in times] == [(True, False), (True, True)]
+    rows = spark.sql(bound.changes(1001, 2001)).collect()
+    assert sorted((row["_mv_time"], row["id"], row["_mv_diff"]) for row in rows) == [
+        (times[0].time, 3, 1),
+        (times[1].time, 2, -1),
+        (times[1].time, 20, 1),
+    ]
+    assert sorted(row["id"] for row in spark.sql(bound.contents(times[0].time)).collect()) == [1, 2, 3]
+    assert bind(source, 3000, client, uri, engine).pending(2001, 3001) == []
+    assert PendingTime(times[0].time, True, False) in times

@@ -1,0 +1,181 @@
+"""Tables of files bound to times: each change is exactly the difference of what the table held at its runs."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from dbt.adapters.mvsink.inputs import ColumnsChanged, FilesInput, FileVanished, ModeChanged, PendingTime, bind, file_binding
+from dbt.adapters.mvsink.shard import Antichain, ShardClient
+from tests.support.session_engine import SessionEngine
+
+TABLES = [("parquet", "partitioned by (p)"), ("orc", ""), ("csv", ""), ("json", "")]
+
+
+class Table:
+    """A catalog table below ``root``, bound as a task would."""
+
+    def __init__(self, spark, root, using, partitioned="", append_only=False):
+        self.spark, self.root, self.client = spark, root, ShardClient()
+        self.name = f"default.files_{using}_{root.name.replace('-', '_')}"
+        self.location = root / "a b+ü, c#" / "t"
+        options = "options (header 'true', sep ';')" if using == "csv" else ""
+        spark.sql(f"drop table if exists {self.name}")
+        spark.sql(
+            f"create table {self.name} (id int, n string, p string) using {using} {options} {partitioned} location '{self.location}'"
+        )
+        self.append_only = append_only
+
+    def source(self, **changes):
+        given = {"append_only": self.append_only, "refresh": f"refresh table {self.name}", **changes}
+        return FilesInput("raw.t", self.name, str(self.location), **given)
+
+    def bind(self, time, **changes):
+        return bind(self.source(**changes), time, self.client, str(self.root / "companion"), SessionEngine(self.spark))
+
+    def sql(self, text):
+        self.spark.sql(text.format(t=self.name))
+
+    def held(self):
+        return counted(self.spark.sql(f"select *, 1L _mv_diff from {self.name}"))
+
+
+def counted(frame):
+    found = Counter()
+    for row in frame.collect():
+        found[row["id"], row["n"], row["p"]] += row["_mv_diff"]
+    return found
+
+
+@pytest.fixture
+def root(tmp_path_factory):
+    return tmp_path_factory.mktemp("files")
+
+
+STEPS = [
+    "insert into {t} select id, concat('n;', id % 3), if(id % 4 = 0, null, concat('p/', id % 2)) from range(20)",
+    "insert into {t} values (1, 'n;1', 'p/1'), (1, 'n;1', 'p/1'), (99, null, 'ü %')",
+    None,
+    "insert overwrite {t} select id, concat('n;', id % 3), 'p/0' from range(2, 24)",
+    "insert into {t} values (5, 'five', 'p/0')",
+]
+
+
+@pytest.mark.parametrize(("using", "partitioned"), TABLES)
+def test_changes_are_the_differences(spark, root, using, partitioned):
+    table = Table(spark, root, using, partitioned)
+    held = {0: Counter()}
+    for step, statement in enumerate(STEPS, 1):
+        if statement:
+            table.sql(statement)
+        bound = table.bind(step * 100)
+        assert bound.frontier() == Antichain.of(step * 100 + 1)
+        held[step] = table.held()
+    assert counted(spark.sql(bound.snapshot(100))) == held[1]
+    found = {}
+    for row in spark.sql(bound.changes(101, 501)).collect():
+        found.setdefault(row["_mv_time"], {})[row["id"], row["n"], row["p"]] = row["_mv_diff"]
+    wanted = {}
+    for step in range(2, len(STEPS) + 1):
+        change = {row: n for row in held[step] | held[step - 1] if (n := held[step][row] - held[step - 1][row])}
+        if change:
+            wanted[step * 100] = change
+    assert found == wanted
+    assert bound.pending(101, 501) == [
+        PendingTime(200, True, False),
+        PendingTime(400, True, True),
+        PendingTime(500, True, False),
+    ]
+    assert [column.name for column in bound.columns] == ["id", "n", "p"]
+    assert counted(spark.sql(f"select *, 1L _mv_diff from (\n{bound.contents(350)}\n)")) == held[3]
+
+
+def test_files_written_again_with_the_same_rows_are_no_change(spark, root):
+    table = Table(spark, root, "parquet")
+    table.sql("insert into {t} values (1, 'a', 'x'), (2, 'b', 'y')")
+    table.bind(100)
+    table.sql("insert overwrite {t} select * from values (2, 'b', 'y'), (1, 'a', 'x')")
+    assert table.bind(200).pending(101, 201) == []
+
+
+def test_files_that_are_not_new_are_not_opened(spark, root):
+    table = Table(spark, root, "parquet")
+    table.sql("insert into {t} values (1, 'a', 'x')")
+    table.bind(100)
+    [old] = [path for path in Path(table.location).iterdir() if path.suffix == ".parquet"]
+    table.sql("insert into {t} values (2, 'b', 'y')")
+    kept = old.stat()
+    old.write_bytes(b"x" * kept.st_size)  # opened, it would fail
+    os.utime(old, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+    bound = table.bind(200)
+    assert counted(spark.sql(bound.changes(101, 201))) == {(2, "b", "y"): 1}
+
+
+def test_append_only_keeps_no_copy_and_refuses_a_vanished_file_by_name(spark, root):
+    table = Table(spark, root, "parquet", append_only=True)
+    table.sql("insert into {t} values (1, 'a', 'x'), (1, 'a', 'x')")
+    table.bind(100)
+    table.sql("insert into {t} values (2, 'b', 'y'), (2, 'b', 'y')")
+    table.sql("insert into {t} values (3, 'b', 'y')")
+    bound = table.bind(200)
+    assert bound.pending(101, 201) == [PendingTime(200, True, False)]
+    assert counted(spark.sql(bound.changes(101, 201))) == {(2, "b", "y"): 2, (3, "b", "y"): 1}
+    assert counted(spark.sql(bound.snapshot(100))) == {(1, "a", "x"): 2}
+    assert spark.sql(bound.contents(200)).count() == 5
+    files = [path for path in Path(table.location).iterdir() if path.suffix == ".parquet"]
+    assert sum(file.rows for file in bound.handle.state().files) == len(files)  # the manifest
+    with pytest.raises(ModeChanged, match="input raw.t: input_files is 'unset', but it was 'append_only'"):
+        table.bind(300, append_only=False)
+    gone = files[0]
+    gone.unlink()
+    with pytest.raises(FileVanished, match=f"input raw.t is append-only.*1 of its data files vanished.*{gone.name}"):
+        table.bind(300)
+    with pytest.raises(FileVanished, match=gone.name):
+        bound.contents(200)
+
+
+def test_two_runs_bind_once_and_a_lost_column_is_refused(spark, root, monkeypatch):
+    table = Table(spark, root, "parquet")
+    table.sql("insert into {t} values (1, 'a', 'x')")
+    table.bind(100)
+    table.sql("insert into {t} values (2, 'b', 'y')")
+    stage, raced = file_binding._FileBinder.stage, []
+
+    def staged_while_another_binds(binder, state):
+        batches = stage(binder, state)
+        if not raced:
+            raced.append(True)
+            table.bind(200)
+        return batches
+
+    monkeypatch.setattr(file_binding._FileBinder, "stage", staged_while_another_binds)
+    bound = table.bind(300)
+    assert bound.pending(101, 301) == [PendingTime(200, True, False)]
+    assert counted(spark.sql(bound.changes(101, 301))) == {(2, "b", "y"): 1}
+    storage = bound.handle.storage
+    staged = {file.path for file in storage.list_files("batches") if file.path.endswith(".parquet")}
+    assert staged == {file.path for file in bound.handle.state().files} | set(storage.removed_files(2**63 - 1))
+    table.sql("drop table {t}")
+    table.sql(f"create table {{t}} (id string, p string) using parquet location '{table.location}'")
+    with pytest.raises(ColumnsChanged, match="`id` was int, is string; `n` was string, is gone"):
+        table.bind(400)
+
+
+def test_a_tables_own_columns_may_have_any_names_and_its_companion_is_compacted(spark, root):
+    table = Table(spark, root, "parquet")
+    table.sql("alter table {t} add columns (mv_file string, MV_PATH int)")
+    for step in range(1, 5):
+        table.sql(f"insert into {{t}} values ({step}, 'a', 'x', 'own', {step})")
+        bound = table.bind(step * 100)
+        bound.hold("task", step * 100)
+    assert [column.name for column in bound.columns] == ["id", "n", "p", "mv_file", "MV_PATH"]
+    assert [field.name for field in bound.handle.schema][:2] == ["mv_file_", "mv_path_"]
+    assert len({file.batch_id for file in bound.handle.state().files}) < 8
+    rows = spark.sql(bound.contents(400)).collect()
+    assert sorted((row["id"], row["mv_file"], row["MV_PATH"]) for row in rows) == [(n, "own", n) for n in range(1, 5)]
+    table.sql("insert overwrite {t} values (1, 'a', 'x', 'own', 1)")
+    bound = table.bind(900)
+    assert [row["id"] for row in spark.sql(bound.contents(900)).collect()] == [1]

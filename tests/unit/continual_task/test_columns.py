@@ -1,0 +1,116 @@
+"""The output's columns, and what may be stored in them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from dbt.adapters.mvsink.continual_task import errors
+from dbt.adapters.mvsink.continual_task.columns import output_columns, store_assignable
+from dbt.adapters.mvsink.continual_task.parse import parse
+from dbt.adapters.mvsink.sink import Column, ReservedColumn, UnsupportedType, parse_type
+
+
+def columns(**types: str) -> tuple[Column, ...]:
+    return tuple(Column(name, parse_type(kind, name)) for name, kind in types.items())
+
+
+def checked(statements: str, declared: tuple[Column, ...] | None, *analysed: list[tuple[str, str]]) -> tuple[Column, ...]:
+    """``analysed``: the columns of each INSERT's query, in order."""
+    program = parse(f"on input db.x as ({statements})", "db.t", "my_task")
+    inserts = [s.number for s in program.statements if type(s).__name__ == "Insert"]
+    return output_columns(program, declared, dict(zip(inserts, analysed, strict=True)))
+
+
+INSERT = "insert into db.t select *"
+DECLARED = columns(key="int", val="string")
+GIVEN = [("a", "int"), ("b", "string")]
+
+
+@pytest.mark.parametrize(
+    "statements, declared, analysed, expected",
+    [
+        (INSERT, None, [GIVEN], columns(a="int", b="string")),
+        (INSERT, DECLARED, [GIVEN], DECLARED),
+        ("insert into db.t (x, y) select *", None, [GIVEN], columns(x="int", y="string")),
+        (f"delete from db.t; {INSERT}; {INSERT}", None, [GIVEN, [("z", "int"), ("z", "int")]], columns(a="int", b="string")),
+        ("delete from db.t", DECLARED, [], DECLARED),
+    ],
+)
+def test_columns_are_the_declared_ones_else_the_first_inserts(statements, declared, analysed, expected):
+    assert checked(statements, declared, *analysed) == expected
+
+
+MERGE = "merge into db.t using db.x s on t.key = s.key"
+BAD = [
+    (INSERT, columns(key="boolean"), [[("a", "int")]], errors.TypeMismatch,
+     'statement 0: column "key" is of type boolean but expression is of type int'),
+    (f"{INSERT}; {INSERT}", None, [GIVEN, [*GIVEN, ("c", "int")]], errors.TooManyExpressions,
+     "statement 1: INSERT has more expressions than target columns"),
+    (INSERT, DECLARED, [GIVEN[:1]], errors.TooFewExpressions, "statement 0: INSERT has fewer expressions than target columns"),
+    ("insert into db.t (val) select *", DECLARED, [GIVEN], errors.TooManyExpressions,
+     "statement 0: INSERT has more expressions than target columns"),
+    ("insert into db.t (key, val) select *", DECLARED, [GIVEN[:1]], errors.TooFewExpressions,
+     "statement 0: INSERT has fewer expressions than target columns"),
+    ("insert into db.t (a, b, c) select *", None, [GIVEN], errors.TooFewExpressions,
+     "statement 0: INSERT has fewer expressions than target columns"),
+    ("insert into db.t (val, key) select *", DECLARED, [[("a", "int"), ("b", "string")]], errors.TypeMismatch,
+     'statement 0: column "key" is of type int but expression is of type string'),
+    ("insert into db.t (key, other) select *", DECLARED, [GIVEN], errors.UnknownTargetColumn,
+     'statement 0: column "other" is not a column of the output; expected one of: key, val'),
+    ("insert into db.t (key, KEY) select *", DECLARED, [GIVEN], errors.RepeatedColumn,
+     'statement 0: column "KEY" is given more than once'),
+    (INSERT, None, [[("a", "int"), ("A", "int")]], errors.RepeatedColumn, 'statement 0: column "A" is given more than once'),
+    ("update db.t set other = 1", DECLARED, [], errors.UnknownTargetColumn,
+     'statement 0: column "other" is not a column of the output; expected one of: key, val'),
+    ("update db.t set key = 1, Key = 2", DECLARED, [], errors.RepeatedColumn, 'statement 0: column "Key" is given more than once'),
+    (f"{MERGE} when matched then update set other = 1", DECLARED, [], errors.UnknownTargetColumn,
+     'statement 0: column "other" is not a column of the output; expected one of: key, val'),
+    (f"{MERGE} when not matched then insert (key, other) values (1, 2)", DECLARED, [], errors.UnknownTargetColumn,
+     'statement 0: column "other" is not a column of the output; expected one of: key, val'),
+    (f"{MERGE} when matched then delete", None, [], errors.NoOutputColumns,
+     "my_task: no INSERT to take the output's columns from; give them as column_types, or in an enforced contract"),
+    (INSERT, None, [[("_mv_a", "int")]], ReservedColumn,
+     "column `_mv_a`: names that start with `_mv_` are reserved; rename the column"),
+    (INSERT, None, [[("a", "void")]], UnsupportedType, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("statements, declared, analysed, kind, message", BAD)
+def test_statements_that_do_not_fit_are_refused_by_number(statements, declared, analysed, kind, message):
+    with pytest.raises(kind, match=None if message is None else f"^{re.escape(message)}$"):
+        checked(statements, declared, *analysed)
+
+
+ASSIGNABLE = [
+    ("int", "int"), ("bigint", "tinyint"), ("double", "int"), ("int", "decimal(10,2)"), ("decimal(38,0)", "float"),
+    ("int", "string"), ("boolean", "string"), ("binary", "string"), ("timestamp", "string"), ("interval day", "string"),
+    ("date", "timestamp"), ("timestamp", "date"), ("timestamp_ntz", "timestamp"),
+    ("void", "int"), ("void", "array<int>"), ("array<void>", "array<int>"),
+    ("array<int>", "array<string>"), ("map<int,date>", "map<string,timestamp>"),
+    ("struct<a:int,b:int>", "struct<x:bigint,y:string>"), ("array<struct<a:array<int>>>", "array<struct<a:array<bigint>>>"),
+]  # fmt: skip
+REFUSED = [
+    ("string", "int"), ("string", "date"), ("string", "boolean"), ("string", "binary"), ("boolean", "int"), ("int", "boolean"),
+    ("int", "date"), ("date", "int"), ("timestamp", "bigint"), ("int", "binary"), ("int", "array<int>"), ("array<int>", "string"),
+    ("array<string>", "array<int>"), ("map<string,int>", "map<int,int>"), ("map<int,string>", "map<int,int>"),
+    ("struct<a:int>", "struct<a:int,b:int>"), ("struct<a:string>", "struct<a:int>"), ("array<int>", "map<int,int>"),
+    ("interval day", "bigint"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given, to", ASSIGNABLE)
+def test_what_may_be_stored(given, to):
+    assert checked("insert into db.t select *", columns(c=to), [("a", given)]) == columns(c=to)
+
+
+@pytest.mark.parametrize("given, to", REFUSED)
+def test_what_may_not_be_stored(given, to):
+    with pytest.raises(errors.TypeMismatch, match=re.escape(f'column "c" is of type {to} but expression is of type {given}')):
+        checked("insert into db.t select *", columns(c=to), [("a", given)])
+
+
+def test_the_rules_hold_for_types_of_a_shard():
+    assert store_assignable(parse_type("int", ""), parse_type("bigint", ""))
+    assert not store_assignable(parse_type("string", ""), parse_type("bigint", ""))

@@ -1,0 +1,160 @@
+"""What runs for a statement: the user's text with its relations bound, inside the query that makes a delta of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt.adapters.mvsink.continual_task.parse import parse
+from dbt.adapters.mvsink.continual_task.plan import Bindings, analysed, bind, bound, delta
+from dbt.adapters.mvsink.continual_task.statements import Delete, Insert, Merge, Update
+from dbt.adapters.mvsink.sink import Column, parse_type
+
+COLUMNS = (Column("key", parse_type("int", "")), Column("a b", parse_type("array<string>", "")))
+BINDINGS = Bindings("IN", "THIS", "DEL", {"db.shard": "SHARD", "DB.X": "not this", "`db`.t": "nor this"}, now=7)
+
+
+def line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def made(statement: str, ctes: str = "") -> str:
+    program = parse(f"{ctes} on input db.x as (\n{statement}\n)", "db.t", "my_task")
+    return line(delta(program, program.statements[0], COLUMNS, "CONTENTS", BINDINGS))
+
+
+BOUND = [
+    ("select * from db.x", "select * from ( IN ) as `x`"),
+    ("select * from `DB`.X d", "select * from ( IN ) d"),
+    ("select * from db.x /* mv_deletes */", "select * from ( DEL ) as `x` /* mv_deletes */"),
+    ("select * from db.x i join db.x /* mv_deletes */ d", "select * from ( IN ) i join ( DEL ) /* mv_deletes */ d"),
+    ("select * from (select * from db.x where false limit 0) /* mv_deletes */ d",
+     "select * from (select * from ( DEL ) as `x` where false limit 0) /* mv_deletes */ d"),
+    ("select * from db.t, db.shard", "select * from ( THIS ) as `t`, ( SHARD ) as `shard`"),
+    ("select * from db.plain", "select * from db.plain"),
+    ("select timestamp_millis(1700000000000L) /* mv_now */", "select timestamp_millis(7L) /* mv_now */"),
+    ("select 'db.x' -- db.x", "select 'db.x' -- db.x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text, expected", BOUND)
+def test_what_relations_mean_in_a_statement(text, expected):
+    program = parse("on input db.x as (delete from db.t)", "db.t", "my_task")
+    assert line(bind(program, text, BINDINGS)) == expected
+
+
+def test_deletes_that_were_not_given_are_no_empty_relation():
+    program = parse("on input db.x as (delete from db.t)", "db.t", "my_task")
+    with pytest.raises(ValueError, match="my_task reads the rows that its input lost, and was given none"):
+        bind(program, "select * from db.x /* mv_deletes */", Bindings("IN", "THIS"))
+
+
+NEW_KEY = "'key', cast( {} as int), 'a b', cast(`{}`.`a b` as array<string>)"
+SIDES = (
+    "select if(_mv_side, _mv_new.`key`, `key`) `key`, if(_mv_side, _mv_new.`a b`, `a b`) `a b`, {} _mv_diff from ( {} ) `_mv_changed` "
+    "lateral view explode(if(_mv_new._mv_kept, array(false, true), array(false))) _mv_sides as _mv_side"
+)
+SIGN = "if(_mv_side, _mv_diff, -_mv_diff)"
+CHECKED = f"case when _mv_matches > 1 then raise_error('MERGE: several source rows match one row of the target') else {SIGN} end"
+OLD = "`{0}`.`key`, `{0}`.`a b`, `{0}`._mv_diff"
+NO_NEW = "named_struct('_mv_kept', false, 'key', cast(null as int), 'a b', cast(null as array<string>))"
+NUMBERED = "( select *, monotonically_increasing_id() _mv_target from ( CONTENTS ) `_mv_contents` ) `t`"
+COUNTED = "select *, count(*) over (partition by _mv_target) _mv_matches from ( {} ) where _mv_new is not null"
+MERGE = "merge into db.t using db.x on t.key = db.x.key"
+
+DELTAS = [
+    ("insert into db.t select * from db.x",
+     "select cast(_mv_0 as int) `key`, cast(_mv_1 as array<string>) `a b`, 1L _mv_diff from "
+     "( select * from ( IN ) as `x` ) `_mv_insert`(_mv_0, _mv_1)"),
+    ("insert into db.t (`A b`) values (array('x'))",
+     "select cast(null as int) `key`, cast(_mv_0 as array<string>) `a b`, 1L _mv_diff from ( values (array('x')) ) `_mv_insert`(_mv_0)"),
+    ("delete from db.t", "select `key`, `a b`, -_mv_diff _mv_diff from ( CONTENTS ) `t`"),
+    ("delete from db.t where db.t.key in (select key from db.x where x.key = t.key)",
+     "select `key`, `a b`, -_mv_diff _mv_diff from ( CONTENTS ) `t` where ( "
+     "`t`.key in (select key from ( IN ) as `x` where x.key = t.key) )"),
+    ("delete from db.t as o where o.key = 1 -- one", "select `key`, `a b`, -_mv_diff _mv_diff from ( CONTENTS ) `o` where ( o.key = 1 )"),
+    ("delete from db.t where key < (select max(key) from db.t)",
+     "select `key`, `a b`, -_mv_diff _mv_diff from ( CONTENTS ) `t` where ( key < (select max(key) from ( THIS ) as `t`) )"),
+    ("update db.t set key = db.t.key + 1 where key > 0",
+     SIDES.format(SIGN, "select `t`.`key`, `t`.`a b`, _mv_diff, named_struct('_mv_kept', true, "
+                  + NEW_KEY.format("`t`.key + 1", "t") + ") _mv_new from ( CONTENTS ) `t` where ( key > 0 )")),
+    ("update db.t o set o.KEY = default",
+     SIDES.format(SIGN, "select `o`.`key`, `o`.`a b`, _mv_diff, named_struct('_mv_kept', true, 'key', cast(null as int), 'a b', "
+                  "cast(`o`.`a b` as array<string>)) _mv_new from ( CONTENTS ) `o`")),
+    (f"{MERGE} when matched then delete",
+     "select `key`, `a b`, -_mv_diff _mv_diff from ( CONTENTS ) `t` left semi join ( IN ) `x` on ( t.key = `x`.key )"),
+    (f"{MERGE} when matched and db.x.v > 1 then update set key = db.x.v when matched then delete",
+     SIDES.format(CHECKED, COUNTED.format(
+         f"select {OLD.format('t')}, _mv_target, case when ( `x`.v > 1 ) then named_struct('_mv_kept', true, "
+         f"{NEW_KEY.format('`x`.v', 't')}) when true then {NO_NEW} end _mv_new from {NUMBERED} join ( IN ) `x` on ( t.key = `x`.key )"))),
+    (f"{MERGE} when matched and x.v then delete",
+     SIDES.format(CHECKED, COUNTED.format(
+         f"select {OLD.format('t')}, _mv_target, case when ( x.v ) then {NO_NEW} end _mv_new from {NUMBERED} "
+         "join ( IN ) `x` on ( t.key = `x`.key )"))),
+    (f"{MERGE} when not matched and v then insert (key) values (x.v)",
+     "select _mv_new.`key`, _mv_new.`a b`, 1L _mv_diff from ( select case when ( v ) then named_struct('_mv_kept', true, 'key', "
+     "cast( x.v as int), 'a b', cast(null as array<string>)) end _mv_new from ( IN ) `x` left anti join ( CONTENTS ) `t` "
+     "on ( t.key = `x`.key ) ) where _mv_new is not null"),
+    ("merge into db.t o using (select * from db.x) s on o.key = s.key when not matched then insert *",
+     "select _mv_new.`key`, _mv_new.`a b`, 1L _mv_diff from ( select case when true then named_struct('_mv_kept', true, 'key', "
+     "cast( `s`.`key` as int), 'a b', cast( `s`.`a b` as array<string>)) end _mv_new from (select * from ( IN ) as `x`) `s` "
+     "left anti join ( CONTENTS ) `o` on ( o.key = s.key ) ) where _mv_new is not null"),
+    (f"{MERGE} when not matched by source and db.t.key > 1 then update set key = 0",
+     SIDES.format(SIGN, f"select * from ( select {OLD.format('t')}, case when ( `t`.key > 1 ) then named_struct('_mv_kept', true, "
+                  f"{NEW_KEY.format('0', 't')}) end _mv_new from ( CONTENTS ) `t` left anti join ( IN ) `x` on ( t.key = `x`.key ) ) "
+                  "where _mv_new is not null")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("statement, expected", DELTAS)
+def test_the_delta_of_a_statement(statement, expected):
+    assert made(statement) == expected
+
+
+def test_the_kinds_of_a_merges_clauses_are_added_up():
+    query = made(f"{MERGE} when matched then update set * when not matched then insert * when not matched by source then delete")
+    assert query.count("union all") == 2 and query.count("raise_error") == 1
+
+
+@pytest.mark.parametrize(
+    "source, expected",
+    [
+        ("db.x", "join ( IN ) `x` on"),
+        ("db.x /* mv_deletes */ d", "join ( DEL ) /* mv_deletes */ `d` on"),
+        ("db.x as D", "join ( IN ) `D` on"),
+        ("db.plain", "join db.plain `plain` on"),
+        ("(select 1 key) s", "join (select 1 key) `s` on"),
+        ("(select 1 k)", "join (select 1 k) `_mv_source` on"),
+    ],
+)
+def test_a_merges_source_is_known_by_its_alias_or_its_own_name(source, expected):
+    assert expected in made(f"merge into db.t using {source} on a when matched then update set key = 1")
+
+
+def test_ephemeral_models_are_bound_and_in_front_of_everything():
+    ctes = "with __dbt__cte__e as (select * from db.x where b)"
+    front = "with __dbt__cte__e as (select * from ( IN ) as `x` where b)"
+    assert made("delete from db.t where key in (select key from __dbt__cte__e)", ctes).startswith(f"{front} select `key`")
+    own = made("with c as (select * from db.t) insert into db.t select * from c", ctes)
+    assert own.startswith(f"{front}, c as (select * from ( THIS ) as `t`) select cast(_mv_0")
+
+
+def test_an_inserts_query_alone_tells_its_columns():
+    program = parse("with e as (q) on input db.x as (with c as (r) insert into db.t select * from db.x)", "db.t", "my_task")
+    assert line(analysed(program, program.statements[0], BINDINGS)) == "with e as (q), c as (r) select * from ( IN ) as `x`"
+
+
+def test_a_bound_statement_has_every_alias():
+    text = "insert into db.t select 1; delete from db.t; update db.t set a = 1; merge into db.t using db.x on a when matched then delete"
+    program = parse(f"on input db.x as ({text})", "db.t", "my_task")
+    insert, delete, update, merge = (bound(program, statement, BINDINGS) for statement in program.statements)
+    assert isinstance(insert, Insert) and insert.query == "select 1"
+    assert isinstance(delete, Delete) and delete.alias == "t"
+    assert isinstance(update, Update) and update.alias == "t"
+    assert isinstance(merge, Merge) and (merge.alias, merge.source_alias) == ("t", "x")
+
+
+def test_what_is_bound_is_not_bound_again():
+    """A reference's query may name what stands for something else in the user's text."""
+    program = parse("on input db.x as (insert into db.t select * from db.r)", "db.t", "my_task")
+    bindings = Bindings("IN", "THIS", references={"db.r": "select * from db.x"})
+    assert "from ( select * from db.x ) as `r`" in line(delta(program, program.statements[0], COLUMNS, "CONTENTS", bindings))

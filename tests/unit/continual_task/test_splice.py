@@ -1,0 +1,143 @@
+"""Where SQL names a relation, and what stands there afterwards."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt.adapters.mvsink.splice import TemporalReference, Unreadable, parts, relations, replace_relations, with_ctes, words
+
+# The user's SQL, and the same with `db.m` replaced by the query Q. Line ends are blanks here.
+REPLACED = [
+    ("select * from db.m", "select * from ( Q ) as `m`"),
+    ("select * from `db`.`m`", "select * from ( Q ) as `m`"),
+    ("select * from DB.`M`", "select * from ( Q ) as `m`"),
+    ("select * from db . m", "select * from ( Q ) as `m`"),
+    ("select m.a from db.m where m.a > 1", "select m.a from ( Q ) as `m` where m.a > 1"),
+    ("select db.m.a, db.m.* from db.m", "select `m`.a, `m`.* from ( Q ) as `m`"),
+    ("select x.a from db.m x", "select x.a from ( Q ) x"),
+    ("select x.a from db.m as x(a)", "select x.a from ( Q ) as x(a)"),
+    ("from db.m `where`", "from ( Q ) `where`"),
+    ("select * from a join db.m on a.k = db.m.k", "select * from a join ( Q ) as `m` on a.k = `m`.k"),
+    ("select * from a left join db.m using (k)", "select * from a left join ( Q ) as `m` using (k)"),
+    ("select * from a, db.m, b", "select * from a, ( Q ) as `m`, b"),
+    ("select * from a join b on f(a.x, 1) = b.x, db.m", "select * from a join b on f(a.x, 1) = b.x, ( Q ) as `m`"),
+    ("select * from a join b on case when 1 then 2 end, db.m", "select * from a join b on case when 1 then 2 end, ( Q ) as `m`"),
+    ("select * from (db.m join b)", "select * from (( Q ) as `m` join b)"),
+    ("select * from (values (1), (2)) v(a), db.m", "select * from (values (1), (2)) v(a), ( Q ) as `m`"),
+    ("select * from f(1, 2), db.m", "select * from f(1, 2), ( Q ) as `m`"),
+    ("select a from db.m union all select b from db.m", "select a from ( Q ) as `m` union all select b from ( Q ) as `m`"),
+    ("a in (select b from db.m)", "a in (select b from ( Q ) as `m`)"),
+    ("with c as (select 1 from db.m) select 1", "with c as (select 1 from ( Q ) as `m`) select 1"),
+    ("table db.m", "select * from ( Q ) as `m`"),
+    ("select * from f(table(db.m))", "select * from f(table(select * from ( Q ) as `m`))"),
+    ("select * from db.m tablesample (5 rows) where a", "select * from ( Q ) tablesample (5 rows) as `m` where a"),
+    ("select * from db.m tablesample (5 rows) repeatable (1) x", "select * from ( Q ) tablesample (5 rows) repeatable (1) x"),
+    ("select * from db.m pivot (sum(a) for b in (1, 2))", "select * from ( Q ) as `m` pivot (sum(a) for b in (1, 2))"),
+    ("select * from db.m lateral view explode(a) t as k, v", "select * from ( Q ) as `m` lateral view explode(a) t as k, v"),
+    ("select trim(both 'x' from a) from db.m", "select trim(both 'x' from a) from ( Q ) as `m`"),
+    ("(select * from db.m where false limit 0)", "(select * from ( Q ) as `m` where false limit 0)"),
+    ("select '😀' from db.m -- db.m", "select '😀' from ( Q ) as `m` -- db.m"),
+]  # fmt: skip
+
+UNTOUCHED = [
+    "select 'from db.m', \"from db.m\" from a",
+    "select 1 -- from db.m",
+    "select 1 /* from db.m /* from db.m */ from db.m */",
+    "select r'from db.m\\' from a",
+    "select db.m from a db",  # a column of an alias
+    "select db.m.a from a db",  # a field of it
+    "select * from other.db.m",
+    "select * from db.m.n",
+    "select * from db.m(1)",
+    "select * from `db.m`",
+    "select * from m",
+    "select extract(day from db.m), trim(db.m) from a db",
+    "select a is distinct from db.m, a is not distinct from db.m from a db",
+    "select * from a db where db.m = 1 order by db.m",
+    "select * from db.m2, db2.m",
+]
+
+
+@pytest.mark.parametrize("sql, expected", REPLACED)
+def test_a_relation_becomes_a_query_under_the_same_name(sql, expected):
+    assert replace_relations(sql, {"db.m": "Q"}).replace("\n", " ") == expected
+
+
+@pytest.mark.parametrize("sql", UNTOUCHED)
+def test_nothing_else_is_replaced(sql):
+    assert relations(sql, "db.m") == ()
+    assert replace_relations(sql, {"db.m": "Q"}) == sql
+
+
+@pytest.mark.parametrize(
+    "sql, named",
+    [
+        ("insert into db.m select 1", 1),
+        ("insert into table db.m values (1)", 1),
+        ("update db.m set a = 1", 1),
+        ("delete from db.m where a", 1),
+        ("merge into db.m using db.m s on a", 2),
+    ],
+)
+def test_written_relations_are_found_too(sql, named):
+    assert len(relations(sql, "db.m")) == named
+
+
+@pytest.mark.parametrize("suffix", ["version as of 3", "timestamp as of '2026-01-01'", "for system_time as of 'x'", "@v1"])
+def test_time_travel_is_refused(suffix):
+    with pytest.raises(TemporalReference, match="db.m has a time travel clause"):
+        relations(f"select * from db.m {suffix}", "db.m")
+
+
+def test_several_names_are_replaced_at_once():
+    """What is put in is not looked at again."""
+    replaced = replace_relations("select * from db.a, db.b", {"db.a": "select * from db.b", "db.b": "Q"})
+    assert replaced.replace("\n", " ") == "select * from ( select * from db.b ) as `a`, ( Q ) as `b`"
+
+
+def test_a_query_may_depend_on_the_place_and_its_note():
+    sql = "select * from db.m /* old */ x, db.m y, (select * from db.m where false limit 0) /* old */ z"
+    replaced = replace_relations(sql, {"db.m": lambda span: "OLD" if span.note(sql).startswith("/* old */") else "NEW"})
+    assert replaced.replace("\n", " ") == (
+        "select * from ( OLD ) /* old */ x, ( NEW ) y, (select * from ( OLD ) as `m` where false limit 0) /* old */ z"
+    )
+
+
+def test_columns_qualified_by_a_name_that_is_not_in_the_text_take_the_alias_given():
+    assert replace_relations("db.t.k = x.k and db.t = 1", {}, aliases={"db.t": "u"}) == "`u`.k = x.k and db.t = 1"
+
+
+def test_an_open_quote_is_an_error_not_a_text_without_relations():
+    with pytest.raises(Unreadable):
+        replace_relations("select 'a from db.m", {"db.m": "Q"})
+
+
+@pytest.mark.parametrize(
+    "ctes, query, expected",
+    [
+        (None, "select 1", "select 1"),
+        ("with a as (q)", "select 1", "with a as (q)\nselect 1"),
+        ("with a as (q)", "with b as (r) select 1", "with a as (q),\nb as (r) select 1"),
+        ("with recursive a as (q)", "with b as (r) select 1", "with recursive a as (q),\nb as (r) select 1"),
+        ("with a as (q)", "WITH RECURSIVE b as (r) select 1", "with recursive a as (q),\nb as (r) select 1"),
+    ],
+)
+def test_common_table_expressions_are_joined(ctes, query, expected):
+    assert with_ctes(ctes, query) == expected
+
+
+@pytest.mark.parametrize("name", ["db.`My Model`", "`DB`.`my model`"])
+def test_names_are_compared_without_quotes_and_case(name):
+    assert parts(name) == ("db", "my model")
+
+
+def test_words_say_where_they_are_in_the_text():
+    sql = "select /*+ h */ group  by `a``b`.c, 1L, '😀;' ;"
+    found = [(sql[word.start : word.end], word.upper) for word in words(sql)]
+    assert [text for text, _ in found] == ["select", "/*+ h */", "group", "by", "`a``b`", ".", "c", ",", "1L", ",", "'😀;'", ";"]
+    assert [upper for _, upper in found] == ["SELECT", "", "GROUP", "BY", "", ".", "C", ",", "1L", ",", "", ";"]
+
+
+def test_show_is_a_word_like_any_other():
+    """A tokenizer of commands would take all that follows for one text."""
+    assert [word.text for word in words("select 1; show tables (x)")] == ["select", "1", ";", "show", "tables", "(", "x", ")"]

@@ -1,0 +1,82 @@
+"""Globs that name exactly the given files, and columns read as other types."""
+
+from __future__ import annotations
+
+import fnmatch
+
+import pyarrow as pa
+import pytest
+
+from dbt.adapters.mvsink.inputs import reading
+from dbt.adapters.mvsink.inputs.reading import Piece, converted, globs, select_pieces
+from dbt.adapters.mvsink.sink.types import Column, parse_type
+
+GLOBS = {
+    "one file": (["part-1.parquet"], ["/t/part-1.parquet"]),
+    "what they share is written once": (["part-1-c0.parquet", "part-2-c0.parquet"], ["/t/part-{1,2}-c0.parquet"]),
+    "no alternative is empty": (["part-1.parquet", "part-11.parquet"], ["/t/{part-1.parquet,part-11.parquet}"]),
+    "what a glob reads otherwise is escaped": (["a{1}.parquet", "a,2.parquet"], ["/t/a{\\{1\\},\\,2}.parquet"]),
+}
+
+
+@pytest.mark.parametrize(("names", "wanted"), GLOBS.values(), ids=GLOBS)
+def test_globs(names, wanted):
+    assert globs("/t", names) == wanted
+
+
+def test_a_long_list_of_names_becomes_several_globs(monkeypatch):
+    monkeypatch.setattr(reading, "LONGEST_GLOB", 100)
+    names = [f"part-{n:05}-abc.parquet" for n in range(20)]
+    found = globs("/t", names)
+    assert len(found) == 5
+    for name in names:
+        assert sum(any(fnmatch.fnmatch(f"/t/{name}", glob) for glob in expanded(g)) for g in found) == 1
+
+
+def expanded(glob):
+    head, _, rest = glob.partition("{")
+    middles, _, tail = rest.partition("}")
+    return [head + middle + tail for middle in middles.split(",")] if rest else [glob]
+
+
+CONVERSIONS = {
+    "same": ("int", "int", "c"),
+    "wider": ("int", "bigint", "cast(c as bigint)"),
+    "struct fields by name": (
+        "struct<a:int,b:int>",
+        "struct<b:int,c:string,a:int>",
+        "if(c is null, null, named_struct('b', c.`b`, 'c', cast(null as string), 'a', c.`a`))",
+    ),
+    "inside an array": (
+        "array<struct<a:int>>",
+        "array<struct<a:bigint>>",
+        "transform(c, v0 -> if(v0 is null, null, named_struct('a', cast(v0.`a` as bigint))))",
+    ),
+    "a map's values": ("map<string,int>", "map<string,bigint>", "transform_values(c, (k0, v0) -> cast(v0 as bigint))"),
+}
+
+
+@pytest.mark.parametrize(("held", "wanted", "text"), CONVERSIONS.values(), ids=CONVERSIONS)
+def test_conversions(held, wanted, text):
+    assert converted("c", parse_type(held, "c"), parse_type(wanted, "c")) == text
+
+
+def test_pieces_with_conditions_on_their_rows_are_relations_of_their_own():
+    columns = [Column("a", parse_type("int", "a"))]
+    schema = pa.schema([("A", pa.int32())])
+    pieces = [Piece("/t/1"), Piece("/t/2"), Piece("/t/3", rows="_metadata.row_index in (1)"), Piece("/t/p/4")]
+    assert select_pieces(pieces, columns, "1L n", lambda path: schema) == [
+        "select `A` `a`, 1L n from parquet.`/t/{1,2}`",
+        "select `A` `a`, 1L n from parquet.`/t/p/4`",
+        "select `A` `a`, 1L n from parquet.`/t/3` where _metadata.row_index in (1)",
+    ]
+
+
+def test_very_many_directories_are_one_relation_joined_with_their_partition_values(monkeypatch):
+    monkeypatch.setattr(reading, "FEW_DIRECTORIES", 1)
+    columns = [Column("a", parse_type("int", "a")), Column("p", parse_type("date", "p"))]
+    pieces = [Piece("/t/p=1/x", (("p", "'1'"),)), Piece("/t/p=1/y", (("p", "'1'"),)), Piece("/t/p=a b/z", (("p", "null"),))]
+    [query] = select_pieces(pieces, columns, "", lambda path: pa.schema([("a", pa.int32())]))
+    assert "parquet.`/t/{p=1/{x,y},p=a b/z}`" in query
+    assert "values ('/t/p=1', string('1')), ('/t/p=a%20b', string(null)) as d(_mv_place, _mv_0)" in query
+    assert "`a` `a`, cast(d._mv_0 as date) `p` from" in query and "raise_error" in query
