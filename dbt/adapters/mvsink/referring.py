@@ -1,0 +1,96 @@
+"""Finding in the catalog what a query reads at a time of its own: published shards, and tables with versions.
+
+A shard is found through its view's properties, wherever it is and whosever; a Delta table by its own, where Spark has Delta's jar.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+
+from dbt.adapters.mvsink.definition import first_refresh
+from dbt.adapters.mvsink.publish import SHARD_ID, URI
+from dbt.adapters.mvsink.references import Reference, References
+from dbt.adapters.mvsink.shard import ShardClient, ShardError
+from dbt.adapters.mvsink.sink import Engine, EngineError, SinkError, layout
+from dbt.adapters.mvsink.splice import TemporalReference, relations
+
+DELTA = "delta."  # what the properties of a Delta table begin with
+MOST_INVOCATIONS = 16
+_lock = threading.Lock()
+_versions: OrderedDict[str, dict[str, int]] = OrderedDict()  # of the tables that an invocation has read, by their names
+
+
+class UnreachableShard(SinkError):
+    """A view says that it shows a shard, and the shard cannot be opened."""
+
+    def __init__(self, name: str, uri: str, problem: str):
+        super().__init__(f"reference {name}: its shard {uri} cannot be opened: {problem}")
+
+
+def find_references(engine: Engine, client: ShardClient, query: str, names: Iterable[str], invocation_id: str) -> References:
+    """Of the relations ``names``, those that ``query`` reads and that can be read at a time or a version.
+
+    Raises `UnreachableShard`, `splice.TemporalReference` for a shard with a time travel clause of its own, `splice.Unreadable`.
+    """
+    shards, pinned = {}, {}
+    for name in names:
+        try:
+            if not relations(query, name):
+                continue
+            temporal = None
+        except TemporalReference as error:  # fine for a table
+            temporal = error
+        properties = table_properties(engine, name)
+        reference = open_reference(engine, client, name, properties)
+        if reference is not None:
+            if temporal is not None:
+                raise temporal
+            shards[name] = reference
+        elif temporal is None:
+            version = _version(engine, name, properties, invocation_id)
+            if version is not None:
+                pinned[name] = f"select * from {name} version as of {version}"
+    return References(shards, pinned)
+
+
+def table_properties(engine: Engine, name: str) -> dict[str, str]:
+    """The properties of the relation ``name`` (quoted already); none if it is not there, as the query itself will tell."""
+    try:
+        return {str(row[0]): str(row[1]) for row in engine.query(f"show tblproperties {name}", "catalog")}
+    except EngineError:
+        return {}
+
+
+def open_reference(engine: Engine, client: ShardClient, name: str, properties: Mapping[str, str]) -> Reference | None:
+    """The shard that the relation ``name`` shows, at its newest version; None if it shows none."""
+    if URI not in properties or SHARD_ID not in properties:
+        return None
+    uri = properties[URI]
+    try:
+        reader = client.open_reader(uri)
+        state = reader.state()
+        parts = layout(state, reader.uri, reader.files_in, reader.column_names)
+    except ShardError as error:
+        raise UnreachableShard(name, uri, str(error)) from error
+    order = tuple(str(row[0]) for row in engine.query(f"show columns in {name}", "catalog"))
+    return Reference(name, uri, state, parts, order, first_refresh(state))
+
+
+def _version(engine: Engine, name: str, properties: Mapping[str, str], invocation_id: str) -> int | None:
+    """The version of a Delta table that the whole invocation reads: that of its first reader. None if there is none to be had."""
+    if not any(key.startswith(DELTA) for key in properties):
+        return None
+    with _lock:
+        known = _versions.setdefault(invocation_id, {})
+        while len(_versions) > MOST_INVOCATIONS:
+            _versions.popitem(last=False)
+    if name not in known:
+        try:
+            [newest, *_] = engine.query(f"describe history {name} limit 1", "catalog")
+        except (EngineError, ValueError):  # a session that cannot tell versions cannot read them either
+            return None
+        with _lock:
+            known.setdefault(name, int(str(newest[0])))
+    return known[name]
