@@ -23,6 +23,7 @@ from dbt.adapters.mvsink.shard import (
     UpperMismatch,
     collect_garbage,
     compact_with_pyarrow,
+    machine,
 )
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard.state import CompactionPlan
@@ -162,9 +163,16 @@ class DeltaShardMachine(ShardMachine):
             self.place.cleanup()
 
 
-def run(machine, examples, steps):
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch):
+    """Half the time would be spent waiting between one try and the next."""
+    monkeypatch.setattr(machine, "FIRST_PAUSE", 0.0001)
+    monkeypatch.setattr(machine, "CROWDED_PAUSE", 0.0001)
+
+
+def run(kind, examples, steps):
     run_state_machine_as_test(
-        machine,
+        kind,
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,

@@ -72,3 +72,19 @@ def test_the_next_run_repairs(spark, tmp_path, damage):
         assert drifted == 42 and outcome.drift == (1 if damage is insert_bare_columns else 3)
     if damage in (optimize, spark_optimize):
         assert outcome.counts.nothing
+
+
+def test_a_first_load_with_equal_rows_that_becomes_the_base_again_loses_none(spark, tmp_path):
+    """Larger than the first load, the second batch is the base, until somebody deletes it; corrections in between know of both."""
+    few, many = "select 'a' x union all select 'a' union all select 'b'", "select concat('n', id) x from range(100)"
+    model = Model(spark, tmp_path)
+    model.run(few)
+    model.run(f"{few} union all {many}")
+    fewer = f"select 'a' x union all select 'b' union all {many}"
+    model.run(fewer)
+    with model.open(few) as handle:
+        table = DeltaTable(handle.uri)
+    table.delete("x like 'n%'")
+    assert model.rows() == [("a",), ("b",)]
+    model.run(fewer)
+    model.assert_holds(fewer)

@@ -7,7 +7,7 @@ A `Correction` holds collections with a sign (desired counts +1 per row, persist
     _mv_error STRING   NULL, or an error update's message (then the model's columns are NULL)
     _mv_hash  BIGINT   the row's hash (hashing.py), never NULL here
     _mv_diff  BIGINT   the multiplicity
-    _mv_base  BIGINT   1 for a record of the shard's base, else 0
+    _mv_base  BIGINT   1 for a record of the shard's base, or of what would be it if another engine damaged the base, else 0
 
 An error update is therefore just one more kind of row, and is corrected like one.
 
@@ -174,8 +174,12 @@ def persisted(layout: Layout, *, errors_only: bool = False) -> str | None:
         return None
     items = sql.columns(layout.names)
     where = f"{ERROR} is not null" if errors_only else ""
-    tail = f"{items}, {ERROR}, {_hash(layout)} {HASH}, {DIFF}, 0L {BASE}"
-    parts = layout.parts((*layout.recent, *layout.unhashed), tail, where)
+    tail = f"{items}, {ERROR}, {_hash(layout)} {HASH}, {DIFF}"
+    like_a_base = tuple(directory for directory in layout.recent if directory.compacted)
+    others = tuple(directory for directory in layout.recent if not directory.compacted)
+    parts = layout.parts((*others, *layout.unhashed), f"{tail}, 0L {BASE}", where)
+    if like_a_base:
+        parts.append(layout.select(like_a_base, f"{tail}, 1L {BASE}", where))
     if layout.base is not None:
         parts.append(layout.select([layout.base], f"{items}, {ERROR}, {HASH}, {DIFF}, 1L {BASE}", where))
     return sql.union_all(parts)
