@@ -1,7 +1,8 @@
 """The story that the README tells, played: `make demo`.
 
 January arrives and is loaded. February arrives with late and corrected January records: only the difference is written. A
-third run finds nothing to do. Then somebody deletes rows behind our back, and the next run repairs them.
+third run finds nothing to do. Then somebody deletes rows behind our back, and the next run repairs them. Four continual tasks
+watch what arrives and what is corrected.
 """
 
 from __future__ import annotations
@@ -19,20 +20,26 @@ sys.path.insert(0, str(HERE))
 
 from arrivals import Arrivals, read  # noqa: E402
 
+TASKS = ("corrections", "latest_reports", "planes_seen", "last_week")
 MARTS = ("dim_planes", "fct_flights", "delays_by_carrier_and_hour")
 SHARDS = HERE / ".mvsink" / "shards" / "flights"
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What one run did to each mart: rows inserted and deleted."""
+    """What one run did to each mart and to each task's output: rows inserted and deleted."""
 
     changes: dict[str, tuple[int, int]]
+    tasks: dict[str, tuple[int, int]]
     seconds: float
 
     def __str__(self) -> str:
-        told = ", ".join(f"{name} +{plus:,} -{minus:,}" for name, (plus, minus) in self.changes.items())
-        return f"{told}   ({self.seconds:.0f} s)"
+        return f"{signed(self.changes)}   ({self.seconds:.0f} s)\n   tasks: {signed(self.tasks)}"
+
+
+def signed(changes: dict[str, tuple[int, int]]) -> str:
+    """Names and what was inserted and deleted."""
+    return ", ".join(f"{name} +{plus:,} -{minus:,}" for name, (plus, minus) in changes.items())
 
 
 def main() -> None:
@@ -48,6 +55,8 @@ def main() -> None:
     first = run("build")
     say(f"   {january['flights']:,} flights arrived; {first}")
     expect(first.changes["fct_flights"] == (january["flights"], 0), "the first load writes every flight, once")
+    expect(first.tasks["latest_reports"] == (january["flights"], 0), "the upsert has the newest report of every flight")
+    expect(first.tasks["corrections"] == (0, 0), "nothing is corrected yet")
 
     say("2. February arrives, with late and corrected records of January")
     february = arrivals.february()
@@ -56,11 +65,14 @@ def main() -> None:
     say(f"   {february['flights']:,} new, {february['late']:,} late, {changed:,} corrected; {second}")
     expect(second.changes["fct_flights"] == (new + changed, changed), "only the difference is written")
     expect(second.changes["dim_planes"] == (0, 0), "planes did not change, and nothing is written for them")
+    expect(second.tasks["corrections"] == (changed, 0), "the audit log has one row for every correction")
+    expect(second.tasks["latest_reports"] == (new + changed, changed), "the upsert looked at February's file only")
 
     say("3. Nothing new")
     third = run("run")
     say(f"   {third}")
-    expect(all(change == (0, 0) for change in third.changes.values()), "nothing changed, nothing is written")
+    done = (*third.changes.values(), *third.tasks.values())
+    expect(all(change == (0, 0) for change in done), "nothing changed, nothing is written")
 
     say("4. Somebody deletes United's flights from the stored table, behind our back")
     before = read_with_duckdb()
@@ -70,6 +82,7 @@ def main() -> None:
     fourth = run("run")
     say(f"   {fourth}")
     expect(fourth.changes["fct_flights"] == (deleted, 0), "the next run puts back exactly what was missing")
+    expect(fourth.tasks["corrections"] == (0, 0), "a repair is no correction of the data: the audit log has nothing new")
 
     say("5. An independent reader agrees")
     total = january["flights"] + new
@@ -92,8 +105,11 @@ def run(command: str) -> Ran:
         raise SystemExit(f"dbt {command} failed: {result.exception or 'see above'}")
     told = json.loads((HERE / "target" / "run_results.json").read_text())
     responses = {entry["unique_id"].split(".")[-1]: entry["adapter_response"] for entry in told["results"]}
-    changes = {name: (responses[name]["rows_inserted"], responses[name]["rows_deleted"]) for name in MARTS}
-    return Ran(changes, time.monotonic() - started)
+
+    def changes(names: tuple[str, ...]) -> dict[str, tuple[int, int]]:
+        return {name: (responses[name]["rows_inserted"], responses[name]["rows_deleted"]) for name in names}
+
+    return Ran(changes(MARTS), changes(TASKS), time.monotonic() - started)
 
 
 def delete_united() -> None:

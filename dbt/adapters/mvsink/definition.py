@@ -21,7 +21,7 @@ from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, RefreshSpec
 from dbt.adapters.mvsink.shard import ShardState
 from dbt.adapters.mvsink.sink import NOW, Plan, creation_of
 
-OWNER, DEFINITION, SAMPLED = "owner", "definition", "sampled"
+OWNER, DEFINITION, SAMPLED, WATCHED = "owner", "definition", "sampled", "input"
 PAST = re.compile(r"/\* (mv_(?:as_of|updates) .*?) \*/.*?/\* mv_end \*/", re.DOTALL)  # what the macros of these names render
 
 
@@ -95,6 +95,26 @@ class Definition:
 def owner_of(state: ShardState) -> dict[str, str]:
     """`project`, `unique_id` and `target` of whom the shard belongs to; empty if it tells none."""
     return dict(json.loads(state.properties.get(OWNER, "{}")))
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The shard that is a task's input; ``deletes``: times at which it only lost rows are changes too."""
+
+    uri: str
+    deletes: bool
+
+    def properties(self) -> dict[str, str]:
+        """As the task's shard keeps it."""
+        return {WATCHED: json.dumps({"deletes": self.deletes, "shard_uri": self.uri}, sort_keys=True)}
+
+
+def watched_shard(state: ShardState) -> Watched | None:
+    """What the task of this shard watches; None for what is no task, or one whose input is no shard."""
+    if WATCHED not in state.properties:
+        return None
+    told = json.loads(state.properties[WATCHED])
+    return Watched(told["shard_uri"], told["deletes"])
 
 
 def stored_schedule(state: ShardState) -> RefreshSchedule | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
@@ -107,6 +108,15 @@ class InputRefused(MvsinkError):
 
     def __init__(self, model: str, relation: str, reason: str):
         super().__init__(f"{model}: {relation}: {reason}")
+
+
+class UnknownFixtureColumn(MvsinkError):
+    """A unit test's rows for `this` have a column that the task's output does not have."""
+
+    def __init__(self, model: str, given: str, allowed: Sequence[str]):
+        super().__init__(
+            f"{model}: invalid column in the unit test's rows for `this`\n  Got: {given}\n  Expected: {', '.join(allowed)}"
+        )
 
 
 class UnknownAudit(MvsinkError):

@@ -12,7 +12,7 @@ from dbt.adapters.mvsink.sink import Outcome, Preview
 def foretold(outcome: Outcome) -> dict[str, Any] | None:
     """None for a run that was not read-only, or had nothing to compare.
 
-    ``gate``: why it would keep the contents back, empty if it would not, None if there is none or nothing changes. ``compacted``: live
+    ``errors``: error updates added or retracted. ``gate``: why it would keep the contents back, empty if it would not, None if there is none or nothing changes. ``compacted``: live
     files, and updates in them, that would be rewritten. ``sample``: rows with the ``diff`` they would be appended with; an error update has
     an ``error`` and no ``row``.
     """
@@ -21,6 +21,7 @@ def foretold(outcome: Outcome) -> dict[str, Any] | None:
         return None
     return {
         "gate": preview.gate,
+        "errors": outcome.counts.errors_inserted + outcome.counts.errors_deleted,
         "compacted": {"files": len(preview.compacted), "updates": sum(file.rows or 0 for file in preview.compacted)},
         "sample": [_update(preview, row) for row in preview.sample],
     }

@@ -33,6 +33,7 @@ from dbt.adapters.mvsink.response import MvsinkResponse, response
 from dbt.adapters.mvsink.shard import Antichain, MemoryStorage, SchemaMismatch, ShardClient, ShardError, ShardState, WriteHandle
 from dbt.adapters.mvsink.sink import (
     Assertion,
+    Audit,
     Column,
     Driver,
     EngineError,
@@ -94,6 +95,7 @@ class MaintainedRun:
     notes: list[str] = field(default_factory=list)
     redefined: bool = False  # the definition has changed, and takes effect at once whatever the schedule
     found: References = References()  # what the query reads at a time of its own
+    audits: tuple[Audit, ...] = ()
 
     def __post_init__(self) -> None:
         self.model = f"{self.relation.schema}.{self.relation.identifier}"
@@ -312,7 +314,8 @@ def translate(model: str, error: Exception) -> DbtRuntimeError:
     """An error of the lower layers as dbt's, with the model's name in front."""
     if isinstance(error, EngineError) and isinstance(error.__cause__, DbtRuntimeError):
         return error.__cause__
-    return MvsinkError(f"{model}: {error}")
+    message = str(error)
+    return MvsinkError(message if message.startswith(f"{model}: ") else f"{model}: {message}")
 
 
 LOWER_ERRORS = (SinkError, ShardError)

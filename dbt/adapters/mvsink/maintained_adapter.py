@@ -97,7 +97,7 @@ class MaintainedAdapter(metaclass=AdapterMeta):
         found = ignored_configs(nodes[name] for name in selected if name in nodes)
         if found:
             listed = "; ".join(f"{model} ({', '.join(keys)})" for model, keys in found.items())
-            logger.warning(f"configs that a self_correcting_mv does not use are ignored: {listed}")
+            logger.warning(f"configs that a shard does not use are ignored: {listed}")
 
     @available.parse_list
     def mv_audits(self, run: MaintainedRun) -> list[CompiledTest]:

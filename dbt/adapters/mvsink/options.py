@@ -36,6 +36,7 @@ LATER = {
 }
 RENAMED = ("refresh_interval", "schedule", "target_lag")
 IGNORED_WITH_WARNING = ("partition_by", "clustered_by", "buckets", "unique_key", "incremental_strategy")
+MAINTAINED = ("self_correcting_mv", "continual_task")
 DAY = 86_400_000
 
 
@@ -82,7 +83,7 @@ def ignored_configs(nodes: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, 
     found = {}
     for node in nodes:
         config = node.get("config") or {}
-        if config.get("materialized") == "self_correcting_mv":
+        if config.get("materialized") in MAINTAINED:
             keys = tuple(key for key in IGNORED_WITH_WARNING if config.get(key))
             if keys:
                 found[str(node.get("name"))] = keys

@@ -66,7 +66,7 @@ def response(outcome: Outcome, notes: tuple[str, ...] = ()) -> MvsinkResponse:
 def log_line(outcome: Outcome) -> str:
     """``+412 -400 at 2026-11-20T15:00:00Z``, or why nothing was written. dbt appends the duration itself."""
     if outcome.kind is Kind.READ_ONLY:
-        return f"read-only: would write {_changed(outcome.counts)}{_late_references(outcome)}"
+        return f"read-only: would write {_changed(outcome.counts)}{_foretold(outcome)}{_late_references(outcome)}"
     if outcome.kind is Kind.FINAL:
         return "final; --full-refresh starts anew"
     if not outcome.state.readable:

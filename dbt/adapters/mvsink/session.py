@@ -37,6 +37,7 @@ SHARED_METASTORE = (
 )
 LOG_FILE = "spark.log"
 STOP_WITHIN = 20  # seconds
+DERBY_CLOSED = ("08006", "XJ004")  # SQL states: closed just now; it was not open
 LOG4J = """status = off
 rootLogger.level = {level}
 rootLogger.appenderRef.file.ref = file
@@ -50,6 +51,8 @@ appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
 _starting = threading.Lock()
 _session: SparkSession | None = None
 _lock: MetastoreLock | None = None
+_let_go_of: str | None = None  # the embedded metastore (JDBC) that Spark's process has closed for now, while its lock is free
+_metastore: str | None = None  # the one that this process has
 _log: Path | None = None
 _parameters: dict[str, str] = {}  # of the profile in use
 _before: dict[str, str | None] = {}  # what the session said before that, of what can be changed
@@ -70,6 +73,23 @@ def profile_session(credentials: MvsinkCredentials) -> SparkSession:
         else:
             _use(found, credentials.server_side_parameters)
         return found
+
+
+def let_go_of_metastore() -> bool:
+    """Between runs of one process: close the embedded metastore and free its lock, so that another process can have it. Spark goes on.
+
+    The next connection takes it back, and waits for it like any other. False if there is nothing to let go of, or if it did not close.
+    Nothing may use the session in between but through a connection.
+    """
+    global _let_go_of
+    with _starting:
+        if _session is None or _lock is None or _metastore is None or _let_go_of or ended() or _stopped(_session):
+            return False
+        if not _closed(_metastore):
+            return False
+        _let_go_of = _metastore
+        _lock.release()
+        return True
 
 
 def running() -> SparkSession | None:
@@ -139,6 +159,7 @@ def _running_or_started(credentials: MvsinkCredentials) -> tuple[SparkSession, b
     if gone is not None:
         raise DbtRuntimeError(gone)
     if _session is not None and not _stopped(_session):
+        _take_back(credentials.metastore_timeout)
         return _session, False
     # PySpark prints every analysis error as JSON to stderr, on top of raising it.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
@@ -159,6 +180,8 @@ def _start(credentials: MvsinkCredentials) -> SparkSession:
     (home / "log4j2.properties").write_text(
         LOG4J.format(file=home / LOG_FILE, level=os.environ.get("MVSINK_SPARK_LOG_LEVEL", "error").lower())
     )
+    global _metastore
+    _metastore = chosen.get(SHARED_METASTORE[0])
     _hold(MetastoreLock(home / "metastore.lock") if needs_metastore_lock(chosen) else None, credentials.metastore_timeout)
     try:
         if SparkContext._gateway is None:
@@ -205,6 +228,7 @@ def _hold(lock: MetastoreLock | None, timeout: float) -> None:
     """Take the metastore's lock. A session started again keeps the one it has: its JVM still has the metastore open."""
     global _lock
     if _lock is not None and lock is not None and lock.path == _lock.path:
+        _take_back(timeout)
         return
     _let_go()
     if lock is not None:
@@ -218,6 +242,39 @@ def _let_go() -> None:
     if _lock is not None:
         _lock.release()
         _lock = None
+
+
+def _take_back(timeout: float) -> None:
+    """The lock of a metastore that was let go of; Spark opens it again by itself."""
+    global _let_go_of
+    if _let_go_of is not None and _lock is not None:
+        _lock.acquire(timeout, logger.info)
+        _lock.note(_jvm_pid())
+        _let_go_of = None
+
+
+def _closed(metastore: str) -> bool:
+    """Have Derby close the database. It says that it did by an exception."""
+    from pyspark import SparkContext
+
+    assert SparkContext._gateway is not None
+    try:
+        SparkContext._gateway.jvm.java.sql.DriverManager.getConnection(_shutdown(metastore))
+    except Exception as error:
+        java = getattr(error, "java_exception", None)
+        if java is not None and str(java.getSQLState()) in DERBY_CLOSED:
+            return True
+        logger.debug(f"the metastore stays open: {error}")
+    return False
+
+
+def _shutdown(metastore: str) -> str:
+    """
+    >>> _shutdown("jdbc:derby:;databaseName=/a b/metastore;create=true")
+    'jdbc:derby:;databaseName=/a b/metastore;shutdown=true'
+    """
+    kept = [part for part in metastore.split(";") if not part.startswith("create=")]
+    return ";".join([*kept, "shutdown=true"])
 
 
 def _remember(started: SparkSession, credentials: MvsinkCredentials) -> None:

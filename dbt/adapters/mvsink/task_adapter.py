@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.events.logging import AdapterLogger
 
+from dbt.adapters.mvsink.engine import AdapterEngine
 from dbt.adapters.mvsink.maintained import LOWER_ERRORS, Invocation, prepared_query, translate
 from dbt.adapters.mvsink.maintained_adapter import MaintainedAdapter
-from dbt.adapters.mvsink.task_options import TaskOptions
+from dbt.adapters.mvsink.task_options import TaskOptions, reset_words
 from dbt.adapters.mvsink.task_run import TaskRun, contract_columns
+from dbt.adapters.mvsink.task_unit import UnitQuery, unit_query
 
 if TYPE_CHECKING:
     from dbt.adapters.mvsink.impl import MvsinkAdapter
     from dbt.adapters.mvsink.relation import MvsinkRelation
+
+logger = AdapterLogger("mvsink")
+TASK = "continual_task"
 
 
 class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
@@ -32,23 +39,70 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
     ) -> TaskRun:
         """Check a task's configs. Its text is the node's own: dbt's injected one is cut at a `;` after `CASE ... END`."""
         model = f"{relation.schema}.{relation.identifier}"
-        compiled = config.model
-        text = getattr(compiled, "_pre_injected_sql", None) or compiled.compiled_code
         try:
             options = TaskOptions.parse(model, node["config"], contract_columns(node))
         except LOWER_ERRORS as error:
             raise translate(model, error) from error
         given = Invocation(**invocation, sampled=self._sampled())
         wanted = bool({str(node["name"]), str(relation.identifier), model} & set(reset))
-        return TaskRun(
+        anew = given.full_refresh and wanted
+        if given.full_refresh and not wanted:
+            logger.warning(
+                f"{model}: --full-refresh does not reset a task; what it wrote stays. To reset it: {reset_words(model)}"
+            )
+        elif wanted and node["config"].get("full_refresh") is False:
+            logger.warning(f"{model}: it is in mvsink_reset and stays as it is, because its full_refresh is false")
+        run = TaskRun(
             adapter=cast("MvsinkAdapter", self),
             relation=relation,
             node=node,
-            query=prepared_query(text),
+            query=prepared_query(_own_text(config.model)),
             options=options,
-            invocation=given,
+            invocation=replace(given, full_refresh=anew),
             current=self.published(existing),
-            ctes=tuple(str(cte.sql) for cte in compiled.extra_ctes or ()),
-            reset=given.full_refresh and wanted and node["config"].get("full_refresh") is not False,
+            ctes=_ctes(config.model),
+            reset=anew,
             storage_options=self._credentials().storage_options,
         )
+        self._warn_of_the_clock(run)
+        return run
+
+    @available.parse(lambda *_, **__: False)
+    def mv_is_task(self, unique_id: str) -> bool:
+        """Is this model a task?"""
+        node = self._nodes().get(unique_id)
+        return node is not None and node.config.materialized == TASK
+
+    @available.parse_none
+    def mv_unit_output(self, test_id: str) -> Any:
+        """The rows, or the SQL, that a unit test gives for `this`; None if it gives none."""
+        test = self._manifest().unit_tests[test_id]
+        return next((given.rows for given in test.given if given.input.strip() == "this"), None)
+
+    @available.parse_none
+    def mv_unit_query(self, config: Any, tested_id: str, so_far: str) -> UnitQuery:
+        """What the tested task makes of the fixtures. See `task_unit`."""
+        node = self._nodes()[tested_id].to_dict(omit_none=False)
+        model = f"{node['schema']}.{node['alias']}"
+        engine = AdapterEngine(cast("MvsinkAdapter", self), model)
+        text = prepared_query(_own_text(config.model))
+        try:
+            declared = TaskOptions.parse(model, node["config"], contract_columns(node)).declared
+            return unit_query(engine, model, text, _ctes(config.model), declared, so_far)
+        except LOWER_ERRORS as error:
+            raise translate(model, error) from error
+
+    def _manifest(self) -> Any:
+        return cast("MvsinkAdapter", self).get_macro_resolver()
+
+    def _nodes(self) -> Mapping[str, Any]:
+        return cast("Mapping[str, Any]", self._manifest().nodes)
+
+
+def _own_text(node: Any) -> str:
+    """The node's text without the ephemeral models that dbt puts in front of it."""
+    return str(getattr(node, "_pre_injected_sql", None) or node.compiled_code)
+
+
+def _ctes(node: Any) -> tuple[str, ...]:
+    return tuple(str(cte.sql) for cte in node.extra_ctes or ())

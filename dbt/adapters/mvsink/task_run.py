@@ -7,28 +7,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
 
-from dbt.adapters.mvsink.continual_task import plan
 from dbt.adapters.mvsink.continual_task.errors import ColumnsOfOutputChanged
 from dbt.adapters.mvsink.continual_task.execute import TaskDriver
-from dbt.adapters.mvsink.continual_task.parse import parse, refused_by_engine
+from dbt.adapters.mvsink.continual_task.parse import parse
 from dbt.adapters.mvsink.continual_task.request import TaskOutcome, TaskRequest
-from dbt.adapters.mvsink.continual_task.statements import Insert, Program
-from dbt.adapters.mvsink.definition import owner_of, without_time
+from dbt.adapters.mvsink.continual_task.statements import Program
+from dbt.adapters.mvsink.definition import Watched, owner_of, without_time
 from dbt.adapters.mvsink.inputs import Input, ShardInput
 from dbt.adapters.mvsink.maintained import MaintainedRun
 from dbt.adapters.mvsink.query_checks import listed, nondeterministic_functions
 from dbt.adapters.mvsink.response import MvsinkResponse, task_response
 from dbt.adapters.mvsink.shard import ShardClient, ShardState
-from dbt.adapters.mvsink.sink import Column, EngineError, Kind, OnError, shard_columns
-from dbt.adapters.mvsink.sink.as_of import nulls
+from dbt.adapters.mvsink.sink import Kind, OnError, shard_columns
 from dbt.adapters.mvsink.sink.plan import schema_changes
-from dbt.adapters.mvsink.task_inputs import Source, Sources
-from dbt.adapters.mvsink.task_options import TaskOptions, reset_words
+from dbt.adapters.mvsink.task_checks import output_columns
+from dbt.adapters.mvsink.task_inputs import Source, Sources, ephemeral_queries, needed_ctes
+from dbt.adapters.mvsink.task_options import TaskOptions
 
 logger = AdapterLogger("mvsink")
 
@@ -49,18 +48,22 @@ class TaskRun(MaintainedRun):
     def check(self) -> None:
         """Everything that needs no shard of ours: syntax, the input, every statement and the output's columns."""
         options = self._options
-        self.program = parse(self.query, str(self.relation), self.model, self.ctes, sampled=self.invocation.sampled)
+        self.program = self._parsed()
         found = nondeterministic_functions(without_time(self.query))
         if found:
             logger.warning(f"{self.model} uses {listed(found)}: what it writes depends on when it runs. Use {{{{ mv_now() }}}}")
-        if self.invocation.full_refresh and not self.reset:
-            logger.warning(
-                f"{self.model}: --full-refresh does not reset a task; what it wrote stays. To reset it: {reset_words(self.model)}"
-            )
-        sources = Sources(self.adapter, self.engine, self.storage_options)
-        self.source = sources.find(self.model, self.program.input.name, append_only=options.append_only)
+        ephemeral = ephemeral_queries(self.ctes)
+        sources = Sources(self.adapter, self.engine, self.storage_options, ephemeral, append_only=options.append_only)
+        self.source = sources.find(self.model, self.program.input.name)
         self._find_references(sources)
-        self.columns = self._output_columns(self.program, self.source.columns)
+        self.columns = output_columns(self.engine, self.program, self.source.columns, options.declared)
+
+    def _parsed(self) -> Program:
+        """The task, without the CTEs that no statement needs: that of an ephemeral input is not read, its changes are."""
+        name, sampled = str(self.relation), self.invocation.sampled
+        whole = parse(self.query, name, self.model, self.ctes, sampled=sampled)
+        needed = needed_ctes(self.query, self.ctes, whole.input.name)
+        return whole if needed == self.ctes else parse(self.query, name, self.model, needed, sampled=sampled)
 
     def _find_references(self, sources: Sources) -> None:
         """The shards among the relations that the statements read."""
@@ -76,33 +79,6 @@ class TaskRun(MaintainedRun):
                 if (owner.get("project"), owner.get("target")) == (self.invocation.project, self.invocation.target):
                     held.append(name)
         self.held = tuple(held)
-
-    def _output_columns(self, program: Program, given: tuple[Column, ...]) -> tuple[Column, ...]:
-        """The output's columns; the engine has then seen every statement."""
-        declared = self._options.declared or None
-        nothing = f"select {nulls(given)} where false"
-        first = next((s for s in program.statements if isinstance(s, Insert)), None)
-        columns: tuple[Column, ...] = declared or ()
-        if not columns and first is not None:
-            analysed = self._analysed(program, first, plan.Bindings(nothing, "select 1 where false", nothing))
-            columns = plan.output_columns(replace_statements(program, first), None, {first.number: analysed})
-        this = f"select {nulls(columns)} where false" if columns else "select 1 where false"
-        bindings = plan.Bindings(nothing, this, nothing)
-        inserts = [s for s in program.statements if isinstance(s, Insert)]
-        columns = plan.output_columns(program, columns or None, {s.number: self._analysed(program, s, bindings) for s in inserts})
-        contents = f"select {nulls(columns)}, 1L _mv_diff where false"
-        for statement in program.statements:
-            try:
-                self.engine.columns(plan.delta(program, statement, columns, contents, bindings))
-            except EngineError as error:
-                raise refused_by_engine(program, statement.number, error.message, str(error.__cause__)) from error
-        return columns
-
-    def _analysed(self, program: Program, statement: Insert, bindings: plan.Bindings) -> list[tuple[str, str]]:
-        try:
-            return self.engine.columns(plan.analysed(program, statement, bindings))
-        except EngineError as error:
-            raise refused_by_engine(program, statement.number, error.message, str(error.__cause__)) from error
 
     def check_columns(self) -> None:
         """The output's columns against what the task has written."""
@@ -128,7 +104,9 @@ class TaskRun(MaintainedRun):
         source: Input = self.source.bound(self.invocation.time, client, self.handle.uri, generation, self.engine)
         self.done = TaskDriver(self._request(), self.handle, self.engine, source, self.references).run()
         if self.definition is not None:
-            self.handle.set_properties(self.definition.properties())
+            shard = self.source.shard
+            watched = Watched(shard.handle.uri, self.program.deletes_used).properties() if shard else {}
+            self.handle.set_properties({**self.definition.properties(), **watched})
         for warning in self.done.warnings:
             logger.warning(f"{self.model}: {warning}")
         if self.done.waiting:
@@ -155,11 +133,11 @@ class TaskRun(MaintainedRun):
         """Read-only: how many times would be processed. Of an input that is bound at each run only that run can tell."""
         assert self.source is not None
         pending: int | None = None
-        shard = self.source.shard
-        if shard is not None and state.readable:
-            upper = min(shard.frontier().stored(), self.invocation.time + 1)
+        known = self.source.known(self.engine)
+        if known is not None and state.readable:
+            upper = min(known.frontier().stored(), self.invocation.time + 1)
             lower = state.upper.stored()
-            pending = len(shard.pending(lower, upper)) if lower < upper else 0
+            pending = len(known.pending(lower, upper)) if lower < upper else 0
         return TaskOutcome.looked_at(state, self.invocation.time, pending)
 
     def close(self) -> None:
@@ -181,11 +159,6 @@ class TaskRun(MaintainedRun):
     def _options(self) -> TaskOptions:
         assert isinstance(self.options, TaskOptions)
         return self.options
-
-
-def replace_statements(program: Program, only: Insert) -> Program:
-    """The program with that statement alone."""
-    return replace(program, statements=(only,))
 
 
 def contract_columns(node: Mapping[str, Any]) -> dict[str, str]:

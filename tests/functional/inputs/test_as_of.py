@@ -118,7 +118,8 @@ def test_changes_and_pending_times_are_the_differences(past, spark):
 def test_a_difference_to_other_rows(past, spark):
     shard, contents, _ = past
     time = max(contents)
-    rows = spark.sql(shard.difference("select * from values ('a'), ('zz'), ('zz') as t(x)", time)).collect()
+    before = "select x, n _mv_diff, cast(null as string) _mv_error from values ('a', 1L), ('zz', 1L), ('zz', 1L) as t(x, n)"
+    rows = spark.sql(shard.difference(before, time)).collect()
     wanted = signed(contents[time], Counter({("a", None): 1, ("zz", None): 2}))
     assert {(row["x"], row["_mv_error"]): row["_mv_diff"] for row in rows} == wanted
     assert {row["_mv_time"] for row in rows} == {time} and time >= T0

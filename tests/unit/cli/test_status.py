@@ -10,6 +10,7 @@ import pytest
 from deltalake import write_deltalake
 
 from dbt.adapters.mvsink.cli.status import lag, recent_share, row_count
+from dbt.adapters.mvsink.definition import Watched
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.shard import Antichain, DataFile
 from tests.unit.cli.shop import HOUR, NOW, write
@@ -356,3 +357,23 @@ def iso_seconds(time):
 
 def foreign_table(path):
     write_deltalake(str(path), pa.table({"x": [1]}))
+
+
+PENDING = {  # what the input's shard got after the task's upper, NOW - HOUR + 1: the pending times, without and with mv_deletes
+    "nothing": ([], 0, 0),
+    "rows at two times": ([(1, ("x", 1)), (2, ("y", 1))], 2, 2),
+    "a lost row": ([(1, ("d", -1))], 0, 1),
+    "a lost row and a new one at once": ([(1, ("d", -1), ("x", 1))], 1, 1),
+}
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+@pytest.mark.parametrize(("written", "times", "with_deletes"), PENDING.values(), ids=PENDING)
+def test_the_pending_times_of_a_task_over_a_shard(shop, orders, deletes, written, times, with_deletes):
+    task = shop.shard("s.task", "task")
+    write(task, NOW - HOUR, ("d", 1))
+    task.set_properties(Watched(str(shop.at("s.orders")), deletes).properties())
+    for after, *rows in written:
+        write(orders, NOW - HOUR + after, *rows)
+    told = {shard["model"]: shard["pending_inputs"] for shard in shop.told("status")["shards"]}
+    assert told == {"orders": None, "task": with_deletes if deletes else times}

@@ -6,20 +6,26 @@ import click
 
 from dbt.adapters.mvsink.__version__ import version
 from dbt.adapters.mvsink.cli.history import history
+from dbt.adapters.mvsink.cli.plan import plan
 from dbt.adapters.mvsink.cli.status import status
+from dbt.adapters.mvsink.cli.watch import watch
 
-COMMANDS = (status, history)
+COMMANDS = (status, history, plan, watch)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version, prog_name="mvsink")
 def cli() -> None:
-    """Look at the shards of a dbt project.
+    """Look at the shards of a dbt project, and keep them fresh.
 
-    Run it where you run dbt: it takes the same --project-dir, --profiles-dir, --profile and --target. It reads the shards' logs
-    and nothing else: no Spark is started, and a running `dbt run` is not disturbed.
+    Run it where you run dbt: it takes the same --project-dir, --profiles-dir, --profile and --target. status and history read the
+    shards' logs and nothing else: they start no Spark and disturb no running `dbt run`. plan and watch run dbt.
     """
 
 
 for command in COMMANDS:
     cli.add_command(command)
+
+
+if __name__ == "__main__":
+    cli()

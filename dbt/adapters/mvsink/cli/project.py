@@ -21,6 +21,7 @@ from dbt_common.context import set_invocation_context
 from dbt_common.dataclass_schema import ValidationError
 from dbt_common.exceptions import DbtBaseException
 
+from dbt.adapters.mvsink.cli.dbt_runs import Dbt
 from dbt.adapters.mvsink.credentials import MvsinkCredentials, shards_of
 
 TYPE = "mvsink"
@@ -79,8 +80,24 @@ def takes_place(command: Command) -> Command:
     ) -> Any:
         return command(load_place(str(project_dir), str(profiles_dir), profile, target, vars), **others)
 
+    return _with_options(with_place)  # type: ignore[no-any-return]
+
+
+def takes_dbt(command: Command) -> Command:
+    """The same for a command that runs dbt: it gets the `Place`, and a `Dbt` with these options."""
+
+    @wraps(command)
+    def with_dbt(
+        *, project_dir: str, profiles_dir: str, profile: str | None, target: str | None, vars: Any, **others: Any
+    ) -> Any:
+        place = load_place(str(project_dir), str(profiles_dir), profile, target, vars)
+        return command(place, Dbt(str(project_dir), str(profiles_dir), profile, target, dict(vars or {})), **others)
+
+    return _with_options(with_dbt)  # type: ignore[no-any-return]
+
+
+def _with_options(command: Any) -> Any:
     options = (params.project_dir, params.profiles_dir, params.profile, params.target, params.vars)
-    decorated: Any = with_place
     for option in reversed(options):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+        command = option(command)
+    return command

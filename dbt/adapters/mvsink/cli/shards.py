@@ -20,11 +20,11 @@ from rich.console import Console
 
 from dbt.adapters.mvsink.cli.project import Place
 from dbt.adapters.mvsink.definition import owner_of
+from dbt.adapters.mvsink.inputs.companion import INPUTS
 from dbt.adapters.mvsink.shard import NotAShard, ReadHandle, ShardClient, ShardState
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 
 LOG = "_delta_log"
-INPUTS = "_inputs"
 THREADS = 8
 PATIENCE = 2.0  # seconds for a log that cannot be read: a run waits, somebody who asks does not
 T = TypeVar("T")

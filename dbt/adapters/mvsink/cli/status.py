@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from urllib.parse import unquote
@@ -28,7 +28,7 @@ from dbt.adapters.mvsink.cli.output import (
 )
 from dbt.adapters.mvsink.cli.project import Place, takes_place
 from dbt.adapters.mvsink.cli.shards import FoundShard, choose, find_shards, in_parallel, progress, words
-from dbt.adapters.mvsink.definition import stored_schedule
+from dbt.adapters.mvsink.definition import stored_schedule, watched_shard
 from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, decide
 from dbt.adapters.mvsink.shard import Commit, DataFile, ReadHandle, ShardState
 from dbt.adapters.mvsink.sink import creation_of
@@ -91,6 +91,14 @@ class ShardStatus:
     inputs: tuple[ShardStatus, ...] = field(default=())
 
 
+@dataclass(frozen=True)
+class Known:
+    """What is known of all shards: the models' names by shard id, and the newest versions by URI."""
+
+    models: Mapping[str, str]
+    states: Mapping[str, ShardState]
+
+
 def clock() -> int:
     """Now, in ms."""
     return int(time.time() * 1000)
@@ -98,22 +106,23 @@ def clock() -> int:
 
 def statuses(shards: Sequence[FoundShard], everything: Sequence[FoundShard], now: int) -> list[ShardStatus]:
     """The status of ``shards`` and of their inputs at ``now`` (ms). ``everything`` is who may be a holder."""
-    holders = {str(shard.state.shard_id): shard.model for shard in _with_inputs(everything) if shard.state is not None}
+    read = [(shard, shard.state) for shard in _with_inputs(everything) if shard.state is not None]
+    known = Known({str(state.shard_id): shard.model for shard, state in read}, {shard.uri: state for shard, state in read})
 
     def look(shard: FoundShard) -> ShardStatus:
-        return status_of(shard, holders, now)
+        return status_of(shard, known, now)
 
     return in_parallel(look, shards)
 
 
-def status_of(shard: FoundShard, holders: dict[str, str], now: int) -> ShardStatus:
+def status_of(shard: FoundShard, known: Known, now: int) -> ShardStatus:
     """One shard's status; what cannot be read is said in ``error``."""
-    inputs = tuple(status_of(companion, holders, now) for companion in shard.inputs)
+    inputs = tuple(status_of(companion, known, now) for companion in shard.inputs)
     unreadable = ShardStatus(shard.model, shard.relation, shard.uri, Condition.UNREADABLE, error=shard.error, inputs=inputs)
     if shard.reader is None or shard.state is None:
         return unreadable
     try:
-        return _status(shard, shard.state, newest_refresh(shard.reader), holders, inputs, now)
+        return _status(shard, shard.state, newest_refresh(shard.reader), known, inputs, now)
     except Exception as error:  # one shard, whatever is wrong with it, must not hide the others
         return ShardStatus(**{**vars(unreadable), "error": words(error)})
 
@@ -122,7 +131,7 @@ def _status(
     shard: FoundShard,
     state: ShardState,
     newest: Commit | None,
-    holders: dict[str, str],
+    known: Known,
     inputs: tuple[ShardStatus, ...],
     now: int,
 ) -> ShardStatus:
@@ -148,14 +157,14 @@ def _status(
         last_refresh=newest.timestamp if newest else None,
         scheduled=schedule is not None,
         next_refresh=next_refresh(state, schedule, now),
-        pending_inputs=pending_inputs(state),
+        pending_inputs=pending_inputs(state, known.states),
         rows=row_count(state.files),
         updates=_total([file.rows for file in state.files]),
         error_updates=_total([file.errors for file in state.files]),
         files=len(state.files),
         bytes=sum(file.size for file in state.files),
         recent_share=recent_share(state.files),
-        holds=tuple(Hold(holder, time, holders.get(holder)) for holder, time in sorted(state.holds.items())),
+        holds=tuple(Hold(holder, time, known.models.get(holder)) for holder, time in sorted(state.holds.items())),
         inputs=inputs,
     )
 
@@ -200,9 +209,25 @@ def next_refresh(state: ShardState, schedule: RefreshSchedule | None, now: int) 
     return frontier.as_option() if due is None else due
 
 
-def pending_inputs(state: ShardState) -> int | None:
-    """How many times a task's inputs have that it has not processed; None for what is no task."""
-    return None  # tasks will tell
+def pending_inputs(state: ShardState, shards: Mapping[str, ShardState]) -> int | None:
+    """How many times a task's input has that it has not processed. ``shards`` are the newest versions known, by URI.
+
+    None for what is no task, for an input whose times only a run finds out (a table), and where the files' statistics do not tell.
+    """
+    watched = watched_shard(state)
+    source = shards.get(watched.uri) if watched else None
+    if watched is None or source is None or not source.readable:
+        return None
+    times = set()
+    for file in source.files:
+        if file.max_time is None or file.max_diff is None or file.min_diff is None or file.errors is None:
+            return None
+        if state.upper.less_equal_time(file.max_time):
+            if file.min_time != file.max_time:
+                return None
+            if file.max_diff > 0 or file.errors or watched.deletes:
+                times.add(file.max_time)
+    return len(times)
 
 
 def row_count(files: Sequence[DataFile]) -> int | None:

@@ -17,7 +17,8 @@ from dbt.adapters.mvsink.continual_task.errors import StatementFailed
 from dbt.adapters.mvsink.continual_task.statements import AnyStatement, Insert, Program
 from dbt.adapters.mvsink.inputs import Input
 from dbt.adapters.mvsink.shard import Batch
-from dbt.adapters.mvsink.sink import Column, Description, EngineError, Layout, faults, sql
+from dbt.adapters.mvsink.sink import Column, Description, Engine, EngineError, Layout, faults, sql
+from dbt.adapters.mvsink.sink.as_of import times_of
 from dbt.adapters.mvsink.sink.grouping import net
 from dbt.adapters.mvsink.sink.hashing import row_hash
 from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Directory, escape_glob
@@ -27,28 +28,47 @@ from dbt.adapters.mvsink.sink.write import Counts, Write
 
 @dataclass(frozen=True)
 class Change:
-    """What of the input is looked at, as SQL: plain rows inserted and deleted, and error updates (None: there are none)."""
+    """What of the input is looked at, as SQL: plain rows inserted and deleted, and error updates (None: there are none).
+
+    ``runs`` is False where no row came (or went, for a task that looks at those): then only the errors pass.
+    """
 
     inserted: str
     deleted: str
     errors: str | None = None
+    runs: bool = True
 
 
-def change_at(source: Input, time: int, *, errors: bool) -> Change:
-    """The input's change at ``time`` (ms)."""
-    updates = source.changes(time, time + 1)
+def change_of(source: Input, updates: str, *, errors: bool, runs: bool) -> Change:
+    """All of ``updates``, as one change."""
     return Change(
         repeated(source.columns, updates, f"{ERROR} is null and {DIFF} > 0", DIFF),
         repeated(source.columns, updates, f"{ERROR} is null and {DIFF} < 0", f"-{DIFF}"),
         updates if errors else None,
+        runs,
     )
 
 
-def first_change(source: Input, time: int, updates: str, *, errors: bool) -> Change:
-    """Everything that ``updates`` hold at ``time``, as one change: how a task begins, or goes on with an input made anew."""
-    inserted = repeated(source.columns, updates, f"{ERROR} is null and {DIFF} > 0", DIFF)
-    deleted = repeated(source.columns, updates, f"{ERROR} is null and {DIFF} < 0", f"-{DIFF}")
-    return Change(inserted, deleted, updates if errors else None)
+def snapshot_of(source: Input, engine: Engine, time: int, *, rows: bool) -> Change:
+    """The whole input as of ``time``; without ``rows``, only the errors that are live then. An input without rows runs nothing.
+
+    Where no error is live its rows are read as they stand.
+    """
+    updates = source.snapshot(time)
+
+    def there(condition: str) -> bool:
+        return engine.query(f"select 1 from (\n{updates}\n) where {condition} limit 1", "look at the input") != []
+
+    errors = there(f"{ERROR} is not null")
+    change = change_of(source, updates, errors=errors, runs=rows and there(f"{ERROR} is null"))
+    return change if errors else replace(change, inserted=source.contents(time))
+
+
+def remade_of(source: Input, engine: Engine, updates: str, *, deletes: bool) -> Change:
+    """What is different in an input that was made anew. ``deletes``: lost rows alone are a change, too."""
+    flags = engine.query(times_of(updates), "look at the input")
+    inserts, lost, errors = (any(bool(row[n]) for row in flags) for n in (1, 2, 3))
+    return change_of(source, updates, errors=errors, runs=inserts or (deletes and lost))
 
 
 def repeated(columns: Sequence[Column], updates: str, where: str, count: str, *more: str) -> str:
@@ -75,6 +95,8 @@ class Effects:
 
         Raises `StatementFailed` with the engine's error as its cause; then nothing is left staged.
         """
+        if not change.runs:
+            return self._only_errors(change, time, description)
         try:
             return self._of(change, output, references, time, description)
         finally:
@@ -92,6 +114,7 @@ class Effects:
             inserts = isinstance(statement, Insert)
             delta = self._delta(statement, change, output, references, time)
             batch = self._stage(statement, self._updates(delta, time, summed=not inserts), description)
+            faults.reach("statement staged")
             if batch is None:
                 continue
             takes_away = takes_away or not inserts
@@ -101,7 +124,8 @@ class Effects:
             else:
                 output = replace(output, unhashed=(*output.unhashed, directory))
             deltas.append(f"select {self._items}, {DIFF} from {self._read(batch)}")
-        deltas.append(self._delta(last, change, output, references, time))
+        final = self._delta(last, change, output, references, time)  # it may begin with a WITH, which no branch of a union may
+        deltas.append(f"select {self._items}, {DIFF} from (\n{final}\n)")
         summed = takes_away or not isinstance(last, Insert) or change.errors is not None
         query = self._updates(sql.union_all(deltas), time, summed=summed)
         if change.errors is not None:
@@ -114,11 +138,17 @@ class Effects:
         query = f"select {self._items}, {meta} from (\n{sql.union_all(queries)}\n)"
         return self._adopted(self.program.statements[-1], query, description)
 
-    def failed(self, message: str, time: int, description: Description) -> tuple[Batch | None, Counts]:
-        """The batch that has only ``message``, as an error update at ``time``."""
+    def failed(self, message: str, change: Change, time: int, description: Description) -> tuple[Batch | None, Counts]:
+        """The batch that has ``message`` as an error update at ``time``, besides those of the input, and no row."""
         items = ", ".join(f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in self.columns)
         meta = f"{sql.bigint(time)} {TIME}, 1L {DIFF}, {sql.text(message)} {ERROR}, cast(null as bigint) {HASH}"
-        return self._adopted(self.program.statements[-1], f"select {items}, {meta}", description)
+        passed = [] if change.errors is None else [self._errors(change.errors, time)]
+        return self._adopted(self.program.statements[-1], sql.union_all([f"select {items}, {meta}", *passed]), description)
+
+    def _only_errors(self, change: Change, time: int, description: Description) -> tuple[Batch | None, Counts]:
+        if change.errors is None:
+            return None, Counts()
+        return self._adopted(self.program.statements[-1], self._errors(change.errors, time), description)
 
     @property
     def _items(self) -> str:
@@ -158,8 +188,13 @@ class Effects:
         batch = self._stage(statement, query, description)
         if batch is None:
             return None, Counts()
-        counts = self.write.counted(f"select * from {self._read(batch)}")
-        self.staged.remove(batch)
+        try:
+            counts = self.write.counted(f"select * from {self._read(batch)}")
+        except BaseException:
+            batch.delete()
+            raise
+        finally:
+            self.staged.remove(batch)
         faults.reach("staged")
         return batch, counts
 

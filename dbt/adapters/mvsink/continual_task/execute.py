@@ -15,17 +15,26 @@ is held there before the first read, and given up only after the commit that mad
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink.continual_task import plan
-from dbt.adapters.mvsink.continual_task.effects import Change, Effects, caused_by_data, change_at, first_change, repeated
+from dbt.adapters.mvsink.continual_task.effects import (
+    Change,
+    Effects,
+    caused_by_data,
+    change_of,
+    remade_of,
+    repeated,
+    snapshot_of,
+)
 from dbt.adapters.mvsink.continual_task.errors import StatementFailed
 from dbt.adapters.mvsink.continual_task.request import Late, TaskOutcome, TaskRequest
 from dbt.adapters.mvsink.continual_task.statements import Insert
 from dbt.adapters.mvsink.inputs import HistoryGone, Input, PendingTime, ShardInput
-from dbt.adapters.mvsink.shard import Antichain, Batch, CommitNote, ShardState, WriteHandle
+from dbt.adapters.mvsink.shard import Antichain, Batch, CommitNote, FilesChanged, ShardState, WriteHandle
 from dbt.adapters.mvsink.sink import Counts, Description, Engine, Kind, Layout, OnError, Write, arrow_schema, faults
 from dbt.adapters.mvsink.sink.append import Append
 from dbt.adapters.mvsink.sink.errors import NotRefreshed
@@ -50,22 +59,23 @@ class TaskDriver:
     watch: Stopwatch = field(default_factory=Stopwatch)
 
     def __post_init__(self) -> None:
-        self.program = self.request.program
+        self.program, self.model = self.request.program, self.request.model
         self.upkeep = Upkeep(self.engine, self.handle, self.request.clock, self.watch)
-        self.appender = Append(self.handle, self.request.model)
-        self.write = Write(self.engine, self.handle, self.request.model, self.watch)
+        self.appender = Append(self.handle, self.model)
+        self.write = Write(self.engine, self.handle, self.model, self.watch)
         self.counts = Counts()
         self.done: list[int] = []
         self.late: dict[str, Late] = {}
         self.waiting = 0
+        self.one_by_one = False
 
     def run(self) -> TaskOutcome:
         """Process the input's pending times up to the run's own."""
-        with span("task", model=self.request.model):
+        with span("task", model=self.model):
             before = self._begin()
-            while self._round():
+            while self._goes_on():
                 pass
-            self._hold(self.handle.state())
+            self._held()
             return self._outcome(before)
 
     # beginning
@@ -75,48 +85,62 @@ class TaskDriver:
         while True:
             state = self.handle.state()
             if self.request.reset or state.dropped is not None:
-                state = self._reset(state)
-            if state.readable or state.creation is not None:
-                self._hold(state)
-                return state
-            start = self._start()
-            self._hold_at(start)
-            faults.reach("held")
-            self.appender.raise_upper(state.upper, Antichain.of(start), self._note(Counts()), start)
+                self._reset(state)
+            elif state.readable or state.creation is not None:
+                return self._held()
+            else:
+                start = self._start()
+                self._hold_at(start)
+                faults.reach("held")
+                self.appender.raise_upper(state.upper, Antichain.of(start), self._note(Counts()), start)
 
-    def _reset(self, state: ShardState) -> ShardState:
-        """A new generation without contents, whose start is the newest time of the input. What was written is given up."""
-        start = Antichain.of(self._start())
-        self._release()
-        self._hold_at(start.stored())
+    def _reset(self, state: ShardState) -> None:
+        """A new generation without contents, whose start is the newest time of the input. Before its commit nothing is given up."""
+        start = self._start()
+        try:
+            self._hold_at(min(start, max(0, state.upper.stored() - 1)))
+        except HistoryGone:
+            self._hold_at(start)
+        faults.reach("held")
+        upper, schema = Antichain.of(start), arrow_schema(self.request.columns)
         note = self._note(Counts())
-        self.handle.replace(
-            [],
-            arrow_schema(self.request.columns),
-            start,
-            start,
-            note=note,
-            expected_version=state.version,
-            creation=start.stored(),
-        )
+        try:
+            self.handle.replace([], schema, upper, upper, note=note, expected_version=state.version, creation=start)
+        except FilesChanged:  # maintenance, or a foreign writer
+            return
         self.request = self.request.begun()
-        return self.handle.state()
+        faults.reach("upper raised")
 
     def _start(self) -> int:
         """The newest time that the input can be read at, and that the run may process."""
         frontier = self.source.frontier()
         if frontier == NO_TIME:
             raise NotRefreshed(self.source.id)
-        return min(self.request.time, frontier.stored() - 1)
+        start = min(self.request.time, frontier.stored() - 1)
+        self.source.contents(start)  # raises, if it cannot be read then
+        return start
 
     # the loop
 
-    def _round(self) -> bool:
+    def _goes_on(self) -> bool:
         """Go on from the newest version. False if there is no more to do now."""
         state, output = self.upkeep.folded(self.handle.state())
         if state.upper.is_empty():
             return False
+        try:
+            return self._round(state, output)
+        except HistoryGone:
+            if self.handle.state().upper == state.upper:
+                raise
+            return True  # another replica did these times, and gave their history up
+
+    def _round(self, state: ShardState, output: Layout) -> bool:
         pending = self._pending(state)
+        log.debug(
+            "%s: shard %s, upper %s, input %s before %s: %d pending%s",
+            self.model, self.handle.shard_id, state.upper, self.source.id, self.source.frontier(), len(pending),
+            f", from {pending[0].time}" if pending else "",
+        )  # fmt: skip
         if not pending:
             goal = self._goal(state)
             if not state.upper.less_than(goal):
@@ -129,7 +153,9 @@ class TaskDriver:
         waits = self._late_references(first.time)
         if waits:
             self.waiting = len(pending)
-            if state.upper.less_than(Antichain.of(first.time)):
+            for late in (self.late[name] for name in waits):
+                log.debug("%s: waiting for %s (upper %d) to pass %d", self.model, late.name, late.upper, first.time)
+            if state.upper.less_than(Antichain.of(first.time)) and not self._made_anew():
                 self._advance(state, Antichain.of(first.time))
             return False
         self._process(state, output, first)
@@ -172,52 +198,50 @@ class TaskDriver:
     def _process(self, state: ShardState, output: Layout, pending: PendingTime) -> None:
         """One pending time: its effects, and their append."""
         description = Description(state.upper, Antichain.of(pending.time).step_forward())
+        log.debug("%s: minted [%s, %s) for %d", self.model, description.lower, description.upper, pending.time)
         effects = Effects(self.program, self.request.columns, self.write, state.salt)
-        if not state.readable and not self.request.initial_snapshot:
-            batch, counts = None, Counts()
-        else:
-            try:
-                change = self._change(state, pending)
-                references = {
-                    name: source.contents(self._read_at(name, pending.time)) for name, source in self.references.items()
-                }
-                batch, counts = effects.of(change, output, references, pending.time, description)
-            except StatementFailed as failure:
-                if self.request.on_error is not OnError.RECORD or not caused_by_data(failure.error):
-                    raise
-                message = failure.error.message[:LONGEST_MESSAGE]
-                self.upkeep.warnings.append(f"statement {failure.statement} failed and its error is recorded: {message}")
-                batch, counts = effects.failed(message, pending.time, description)
+        change = self._change(state, pending)
+        references = (
+            {name: source.contents(self._read_at(name, pending.time)) for name, source in self.references.items()}
+            if change.runs
+            else {}
+        )
+        try:
+            batch, counts = effects.of(change, output, references, pending.time, description)
+        except StatementFailed as failure:
+            if self.request.on_error is not OnError.RECORD or not caused_by_data(failure.error):
+                raise
+            message = failure.error.message[:LONGEST_MESSAGE]
+            self.upkeep.warnings.append(f"statement {failure.statement} failed and its error is recorded: {message}")
+            batch, counts = effects.failed(message, change, pending.time, description)
         self._append(state, description, batch, counts, [pending.time])
 
     def _change(self, state: ShardState, pending: PendingTime) -> Change:
+        source, deletes = self.source, self.program.deletes_used
         if not state.readable:
-            return self._snapshot(pending.time)
+            return snapshot_of(source, self.engine, pending.time, rows=self.request.initial_snapshot)
         if self._made_anew():
             held = self.handle.progress(self._generation_key)
             assert held is not None
-            before = self.source.before(held, state.upper.stored() - 1)
-            return first_change(self.source, pending.time, self.source.difference(before, pending.time), errors=True)
-        return change_at(self.source, pending.time, errors=pending.errors)
-
-    def _snapshot(self, time: int) -> Change:
-        """The whole input as of ``time``. Plain rows, where no error is live: they are read as they stand."""
-        updates = self.source.snapshot(time)
-        errors = self.engine.query(f"select 1 from (\n{updates}\n) where {ERROR} is not null limit 1", "errors of the input")
-        if errors:
-            return first_change(self.source, time, updates, errors=True)
-        nothing = repeated(self.source.columns, updates, "false", "1")
-        return Change(self.source.contents(time), nothing)
+            before = source.before(held, state.upper.stored() - 1)
+            return remade_of(source, self.engine, source.difference(before, pending.time), deletes=deletes)
+        updates = source.changes(pending.time, pending.time + 1)
+        return change_of(source, updates, errors=pending.errors, runs=pending.inserts or (deletes and pending.deletes))
 
     def _together(self, state: ShardState, pending: list[PendingTime]) -> bool:
-        """All pending times in one job and one append, where the program allows it. False: they have to go one by one."""
-        plain = state.readable and not self._made_anew() and all(p.inserts and not p.errors for p in pending)
-        carried = plan.stateless(self.program, self.references) if plain else None
+        """The pending times in one job and one append, where the program allows it. False: they have to go one by one."""
+        pending = list(itertools.takewhile(lambda p: p.inserts and not p.errors, pending))
+        possible = len(pending) > 1 and state.readable and not self.one_by_one and not self._made_anew()
+        carried = plan.stateless(self.program, self.references) if possible else None
         if carried is None:
             return False
-        last = pending[-1].time
+        first, last = pending[0].time, pending[-1].time
         description = Description(state.upper, Antichain.of(last).step_forward())
-        updates = self.source.changes(pending[0].time, last + 1)
+        log.debug(
+            "%s: minted [%s, %s) for %d times from %d to %d, in one job",
+            self.model, description.lower, description.upper, len(pending), first, last,
+        )  # fmt: skip
+        updates = self.source.changes(first, last + 1)
         rows = repeated(self.source.columns, updates, f"{ERROR} is null and {DIFF} > 0", DIFF, TIME)
         bindings = plan.Bindings(rows, "")
         inserts = [statement for statement in self.program.statements if isinstance(statement, Insert)]
@@ -229,7 +253,8 @@ class TaskDriver:
         try:
             batch, counts = effects.together(queries, description)
         except StatementFailed as failure:
-            log.debug("%s: not in one job: %s", self.request.model, failure)
+            log.debug("%s: not in one job: %s", self.model, failure)
+            self.one_by_one = True  # so that what was right before the failure is committed, and nothing is tried in vain
             return False
         self._append(state, description, batch, counts, [p.time for p in pending])
         return True
@@ -241,7 +266,7 @@ class TaskDriver:
         with self.watch("append"):
             result = self.appender.append(batch, description, since, self._note(counts), progress)
         if result is None:
-            return
+            return  # another replica was faster
         self.counts = self.counts.plus(counts)
         self.done += times
         self.upkeep.maintain(result.maintenance)
@@ -252,6 +277,7 @@ class TaskDriver:
             None, Description(state.upper, upper), self._since(state, upper), self._note(Counts()), progress
         )
         if result is not None:
+            log.debug("%s: advanced [%s, %s), no data", self.model, state.upper, upper)
             self.upkeep.maintain(result.maintenance)
 
     # references
@@ -285,8 +311,18 @@ class TaskDriver:
         held = self.handle.progress(self._generation_key)
         return held is not None and held != self.source.generation
 
+    def _held(self) -> ShardState:
+        """Keep of the input what the times from the output's upper on need; the output's newest version."""
+        while True:
+            state = self.handle.state()
+            try:
+                self._hold(state)
+                return state
+            except HistoryGone:
+                if self.handle.state().upper == state.upper:
+                    raise
+
     def _hold(self, state: ShardState) -> None:
-        """Keep of the input what the times from the output's upper on need."""
         if state.upper.is_empty():
             self._release()
         elif not state.readable:
@@ -301,7 +337,7 @@ class TaskDriver:
             try:
                 self.references[name].hold(holder, min(time, max(self.references[name].frontier().stored() - 1, 0)))
             except HistoryGone as gone:  # the reference began after that time, or was not held then: reading it will tell
-                log.debug("%s: %s", self.request.model, gone)
+                log.debug("%s: %s", self.model, gone)
 
     def _release(self) -> None:
         holder = str(self.handle.shard_id)
@@ -319,7 +355,7 @@ class TaskDriver:
             rows_deleted=counts.deleted,
             drift=self.upkeep.drift,
             computed_through=self.request.time,
-            purpose=f"task({self.request.model})",
+            purpose=f"task({self.model})",
             invocation_id=self.request.invocation_id,
         )
 

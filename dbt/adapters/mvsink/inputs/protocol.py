@@ -64,11 +64,11 @@ class Input(Protocol):
         ...
 
     def difference(self, before: str, time: int) -> str:
-        """Its contents as of ``time`` less the rows of the query ``before`` (its columns), as consolidated updates at ``time``."""
+        """Its contents as of ``time`` less what `before` gave, errors included, as consolidated updates at ``time``."""
         ...
 
     def before(self, generation: int, time: int) -> str:
-        """The rows as of ``time`` of an older ``generation``, as SQL, for `difference`."""
+        """The `snapshot` at ``time`` of an older ``generation``, as SQL, for `difference`."""
         ...
 
     def hold(self, holder: str, time: int) -> None:
@@ -84,9 +84,9 @@ class Input(Protocol):
 
 
 def difference(columns: tuple[Column, ...], snapshot: str, before: str, time: int) -> str:
-    """The updates of ``snapshot`` less the rows of ``before``, consolidated at ``time``."""
+    """The updates of ``snapshot`` less those of ``before``, consolidated at ``time``."""
     items = sql.columns(column.name for column in columns)
     now = f"select {items}, {DIFF}, {ERROR} from (\n{snapshot}\n)"
-    then = f"select {items}, -1L {DIFF}, cast(null as string) {ERROR} from {sql.subquery(before, '_mv_before')}"
+    then = f"select {items}, -{DIFF} {DIFF}, {ERROR} from {sql.subquery(before, '_mv_before')}"
     rows = net(columns, [ERROR], sql.union_all([now, then]), "<> 0")
     return f"select {items}, {sql.bigint(time)} {TIME}, {DIFF}, {ERROR} from (\n{rows}\n)"

@@ -74,7 +74,7 @@ class ShardInput:
         return difference(self.columns, self.snapshot(time), before, time)
 
     def before(self, generation: int, time: int) -> str:
-        """The rows as of ``time`` of an older ``generation``, for `difference`; they are there until garbage collection.
+        """The `snapshot` at ``time`` of an older ``generation``, for `difference`; its files are there until garbage collection.
 
         Raises `HistoryGone` if its log or its files are gone.
         """
@@ -87,7 +87,7 @@ class ShardInput:
         lacking = Counter(f.batch_id for f in state.files if f.batch_id) - there
         if lacking:
             raise HistoryGone(self.id, f"files of generation {generation} were removed; the shard is of {self.generation}")
-        return self._projected(as_of.collection_as_of(self.layout(state), time))
+        return self._projected(as_of.snapshot_as_of(self.layout(state), time), as_of.UPDATE)
 
     def _last_of(self, generation: int) -> ShardState | None:
         """The newest version of a generation. Generations only grow, so it is searched for by halves."""

@@ -4,7 +4,7 @@
 #}
 {% materialization clone, adapter='mvsink' %}
   {%- do adapter.mv_refuse_in_read_only(this, 'clone') -%}
-  {%- if config.get('materialized') != 'self_correcting_mv' -%}
+  {%- if config.get('materialized') not in ['self_correcting_mv', 'continual_task'] -%}
     {{ return(context['materialization_clone_spark']()) }}
   {%- endif -%}
   {%- set existing = load_cached_relation(this) -%}

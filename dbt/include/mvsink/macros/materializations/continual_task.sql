@@ -9,6 +9,7 @@
   {%- set reset = [reset] if reset is string else reset -%}
   {%- set run = adapter.mv_prepare_task(config, model, target_relation, existing, mvsink_invocation(), reset) -%}
   {%- set writes = not run.read_only -%}
+  {%- do adapter.mv_warn_of_ignored(invocation_id, graph.nodes, selected_resources) -%}
 
   {%- if writes -%}
     {{ mvsink_run_hooks(pre_hooks) }}

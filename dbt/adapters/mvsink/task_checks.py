@@ -1,0 +1,60 @@
+"""A task's statements before the engine: the output's columns, and whether every statement can run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import sqlglot
+from sqlglot.errors import SqlglotError
+
+from dbt.adapters.mvsink.continual_task import plan
+from dbt.adapters.mvsink.continual_task.parse import refused_by_engine
+from dbt.adapters.mvsink.continual_task.statements import Insert, Program
+from dbt.adapters.mvsink.sink import Column, Engine, EngineError, sql
+from dbt.adapters.mvsink.sink.as_of import nulls
+from dbt.adapters.mvsink.sink.layout import DIFF
+
+
+def output_columns(
+    engine: Engine, program: Program, given: Sequence[Column], declared: Sequence[Column] = ()
+) -> tuple[Column, ...]:
+    """The output's columns; the engine has then seen every statement. ``given`` are the input's columns.
+
+    Raises what `plan.output_columns` does, and `StatementSyntax` with the engine's complaint about a statement.
+    """
+    nothing = f"select {nulls(given)} where false"
+    inserts = [statement for statement in program.statements if isinstance(statement, Insert)]
+    columns = tuple(declared)
+    if not columns and inserts:  # the others may read the output's columns, which are not known yet
+        first = inserts[0]
+        told = _analysed(engine, program, first, plan.Bindings(nothing, _guessed(program, first, given), nothing))
+        columns = plan.output_columns(replace(program, statements=(first,)), None, {first.number: told})
+    this = f"select {nulls(columns)} where false" if columns else "select 1 where false"
+    bindings = plan.Bindings(nothing, this, nothing)
+    analysed = {statement.number: _analysed(engine, program, statement, bindings) for statement in inserts}
+    columns = plan.output_columns(program, columns or None, analysed)
+    contents = f"select {nulls(columns)}, 1L {DIFF} where false"
+    for statement in program.statements:
+        try:
+            engine.columns(plan.delta(program, statement, columns, contents, bindings))
+        except EngineError as error:
+            raise refused_by_engine(program, statement.number, error.message, str(error.__cause__)) from error
+    return columns
+
+
+def _guessed(program: Program, first: Insert, given: Sequence[Column]) -> str:
+    """The output as the INSERT that defines it may read it: it has the columns that are inserted, their types are not known yet."""
+    try:
+        names = list(first.columns or getattr(sqlglot.parse_one(first.query, read="spark"), "named_selects", ()))
+    except SqlglotError:
+        names = []
+    spread = [name for item in names for name in ([c.name for c in given] if item == "*" else [item]) if name]
+    return f"select {', '.join(f'null {sql.identifier(name)}' for name in dict.fromkeys(spread)) or '1'} where false"
+
+
+def _analysed(engine: Engine, program: Program, statement: Insert, bindings: plan.Bindings) -> list[tuple[str, str]]:
+    try:
+        return engine.columns(plan.analysed(program, statement, bindings))
+    except EngineError as error:
+        raise refused_by_engine(program, statement.number, error.message, str(error.__cause__)) from error

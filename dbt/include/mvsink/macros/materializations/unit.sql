@@ -1,0 +1,84 @@
+{#
+  A unit test of a continual task: the fixtures are the change at one time, `expect` is the output after all statements. dbt's own runs the
+  model's text as a query; that is what it still does for every other model.
+#}
+{% materialization unit, adapter='mvsink' %}
+  {%- if not adapter.mv_is_task(model.tested_node_unique_id) -%}
+    {{ return(context['materialization_unit_default']()) }}
+  {%- endif -%}
+  {%- set so_far = adapter.mv_unit_output(model.unique_id) -%}
+  {%- set so_far_sql = '' if so_far is none else (so_far if so_far is string else mvsink_untyped_fixture(so_far)) -%}
+  {%- set actual = adapter.mv_unit_query(config, model.tested_node_unique_id, so_far_sql) -%}
+
+  {%- set expected_rows = config.get('expected_rows') -%}
+  {%- set names = expected_rows[0].keys() if expected_rows | length > 0 else actual.types.keys() -%}
+  {%- set expected_sql = config.get('expected_sql') or get_expected_sql(expected_rows, actual.types, actual.quoted) -%}
+  {%- set quoted = [] -%}
+  {%- for name in names -%}
+    {%- do quoted.append(actual.quoted[name | lower]) -%}
+  {%- endfor -%}
+  {% call statement('main', fetch_result=True) -%}
+    {{ get_unit_test_sql(actual.sql, expected_sql, quoted) }}
+  {%- endcall %}
+  {{ return({'relations': []}) }}
+{% endmaterialization %}
+
+
+{# dbt's, in which rows may have a `_mv_diff`: how often a row came, or, below 0, how often it went. #}
+{% macro get_fixture_sql(rows, column_name_to_data_types) %}
+  {%- set like = defer_relation if (defer_relation and not load_relation(this)) else this -%}
+  {{ mvsink_fixture(rows, like, column_name_to_data_types) }}
+{%- endmacro %}
+
+
+{# Rows as they are written; who reads them casts them. #}
+{% macro mvsink_untyped_fixture(rows) %}
+  {%- set names = [] -%}
+  {%- for row in rows -%}
+    {%- for name in row if name not in names -%}{%- do names.append(name) -%}{%- endfor -%}
+  {%- endfor -%}
+  {%- for row in rows %}
+select {% for name in names -%}
+    {%- set value = row.get(name) -%}
+    {%- set plain = value is number or value is boolean -%}
+    {{ 'null' if value is none else value if plain else dbt.string_literal(dbt.escape_single_quotes(value | string)) }} as {{ adapter.quote(name) }}
+    {{- ', ' if not loop.last }}
+  {%- endfor %}
+    {{- '\nunion all' if not loop.last }}
+  {%- else %}
+select 1 as _mv_nothing limit 0
+  {%- endfor %}
+{%- endmacro %}
+
+
+{# A task's own output may not be there yet; its rows are then read from `mvsink_untyped_fixture`, and this is never run. #}
+{% macro mvsink_fixture(rows, relation, types=none) %}
+  {%- set types, quoted, nothing = dict(types or {}), {}, {} -%}
+  {%- for column in adapter.get_columns_in_relation(relation) -%}
+    {%- do types.setdefault(column.name | lower, column.data_type) -%}
+    {%- do quoted.update({column.name | lower: column.quoted}) -%}
+  {%- endfor -%}
+  {%- if not types and adapter.mv_is_task(model.unique_id) -%}
+    {{ return("select raise_error('" ~ relation ~ " does not exist yet, so the types of its rows are not known') as _mv_nothing") }}
+  {%- endif -%}
+  {%- if not types -%}
+    {{ exceptions.raise_compiler_error("Not able to get columns for unit test '" ~ model.name ~ "' from relation " ~ relation ~ " because the relation doesn't exist") }}
+  {%- endif -%}
+  {%- for name, type in types.items() -%}
+    {%- do nothing.update({name: safe_cast('null', type) | trim}) -%}
+  {%- endfor -%}
+  {%- for row in rows if '_mv_diff' in row -%}
+    {%- do types.update({'_mv_diff': 'bigint'}) -%}
+    {%- do nothing.update({'_mv_diff': '1L'}) -%}
+  {%- endfor -%}
+-- Fixture for {{ model.name }}
+  {%- do validate_fixture_rows(rows, none) -%}
+  {%- for row in rows %}
+    {%- set values = dict(nothing) -%}
+    {%- do values.update(format_row(row, types)) %}
+select {% for name, value in values.items() %}{{ value }} as {{ quoted.get(name, adapter.quote(name)) }}{{ ', ' if not loop.last }}{% endfor %}
+    {{- '\nunion all' if not loop.last }}
+  {%- else %}
+select {% for name, value in nothing.items() %}{{ value }} as {{ quoted.get(name, adapter.quote(name)) }}{{ ', ' if not loop.last }}{% endfor %} limit 0
+  {%- endfor %}
+{%- endmacro %}

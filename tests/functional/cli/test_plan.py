@@ -1,0 +1,98 @@
+"""`mvsink plan` on a project: its numbers are the run's, and it writes nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from dbt.tests.util import run_dbt
+
+from dbt.adapters.mvsink.cli.main import cli
+from tests.functional.mv.base import MV, SOURCE, Base, configured
+
+CHANGED = "select * from values (1, 'a'), (2, 'z'), (4, cast(null as string)) as t(id, name)"
+TABLE = "{{ config(materialized='table') }} select 1 as x"
+SCHEMA = "models: [{name: mv, columns: [{name: id, data_tests: [unique]}]}]"
+
+
+class TestPlan(Base):
+    START = {"mv.sql": MV, "some_table.sql": TABLE, "schema.yml": SCHEMA}
+
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {
+            "source_rows.sql": SOURCE,
+            "some_table.sql": TABLE,
+            "mv.sql": MV,
+            "scheduled.sql": configured(refresh="every 1 hour"),
+        }
+
+    def plan(self, project, *arguments):
+        place = ["--project-dir", str(project.project_root), "--profiles-dir", str(project.profiles_dir)]
+        return CliRunner().invoke(cli, ["plan", *place, *arguments])
+
+    def planned(self, project, *arguments, code=0):
+        """By model, with the exit code that is expected; and the shards' tree is as it was."""
+        before = self.tree(project)
+        result = self.plan(project, "--output", "json", *arguments)
+        assert result.exit_code == code, result.output
+        assert self.tree(project) == before
+        return {model["model"]: model for model in json.loads(result.stdout)["models"]}
+
+    def tree(self, project):
+        root = Path(project.adapter.config.credentials.shards)
+        return sorted((str(path), path.stat().st_size) for path in root.rglob("*"))
+
+    def test_from_the_first_load_on(self, project):
+        run_dbt(["run", "--select", "source_rows"])
+        first = self.planned(project, "--detailed-exitcode", code=2)
+        assert set(first) == {"mv", "scheduled"}  # views and tables would be built: they are not planned
+        assert {(each["inserted"], each["deleted"]) for each in first.values()} == {(3, 0)}
+        run_dbt(["run"])
+        assert self.last(project)["rows_inserted"] == 3
+        nothing = self.planned(project, "--detailed-exitcode")
+        assert not nothing["mv"]["sample"] and nothing["mv"]["gate"] is None
+        assert nothing["scheduled"]["next_refresh"] == self.state_of(project, "scheduled").upper.as_option()
+        assert nothing["mv"]["next_refresh"] is None
+
+    def test_what_it_says_is_what_the_run_does(self, project):
+        run_dbt(["run", "--full-refresh"])
+        self.set_source(project, CHANGED)
+        run_dbt(["run", "--select", "source_rows"])
+        told = self.planned(project, "--select", "mv", "--detailed-exitcode", "--sample", "10", code=2)["mv"]
+        assert sorted((update["diff"], update["row"]["id"], update["row"]["name"]) for update in told["sample"]) == [
+            (-1, 2, "b"),
+            (-1, 3, "c"),
+            (1, 2, "z"),
+            (1, 4, None),
+        ]
+        assert self.planned(project, "--exclude", "scheduled", "--sample", "0")["mv"]["sample"] == []
+        shown = self.plan(project, "--select", "mv", "--sample", "1").stdout
+        assert "+2 -2" in shown and "every run" in shown and ("+1  id=" in shown or "-1  id=" in shown)
+        run_dbt(["run", "--select", "mv"])
+        done = self.last(project)
+        assert (told["inserted"], told["deleted"]) == (done["rows_inserted"], done["rows_deleted"]) == (2, 2)
+
+    def test_the_gate_and_a_model_that_fails(self, project):
+        self.set_source(project, SOURCE)
+        run_dbt(["run", "--full-refresh"])
+        self.set_source(project, SOURCE.replace("(2, 'b')", "(1, 'b')"))
+        run_dbt(["run", "--select", "source_rows"])
+        self.set_model(project, configured(audit=True))
+        told = self.planned(project, "--select", "mv", code=1)["mv"]
+        assert told["gate"] is False and "unique_mv_id: 1 failure" in told["gate_message"]
+        assert "gate" in self.plan(project, "--select", "mv").stdout
+        self.set_model(project, configured(max_change={"rows": 1}))
+        assert self.planned(project, "--select", "mv")["mv"]["gate"] is True
+        self.set_model(project, MV.replace("id, name", "id, no_such_column"))
+        assert "no_such_column" in self.planned(project, "--select", "mv", code=1)["mv"]["error"]
+        self.set_model(project, MV.replace("source_rows", "nowhere"))
+        assert "nowhere" in self.plan(project).stderr
+
+    def state_of(self, project, name):
+        from dbt.adapters.mvsink.shard import ShardClient
+
+        with ShardClient().open_reader(self.uri(project, name)) as reader:
+            return reader.state()

@@ -1,0 +1,85 @@
+"""Plan and run agree: a plan's numbers are those of the run that follows, for a hundred random changes of the source."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from dbt.adapters.mvsink.sink import Kind, parse_type
+from dbt.adapters.mvsink.sink.types import Column
+from tests.support.session_engine import Model, open_shard
+
+CHANGES = 100
+SEED = 7
+COLUMNS = (Column("x", parse_type("int", "x")), Column("y", parse_type("string", "y")))
+
+
+class Source:
+    """A multiset of rows that changes at random."""
+
+    def __init__(self, chance):
+        self.chance = chance
+        self.rows = Counter({(x, "a"): 1 for x in range(20)})
+
+    def change(self):
+        for _ in range(self.chance.choice((0, 1, 1, 3, 15))):
+            row = (self.chance.randrange(30), self.chance.choice(("a", "b", None)))
+            self.rows[row] = max(0, self.rows[row] + self.chance.choice((-2, -1, 1, 1, 2)))
+        if self.chance.random() < 0.04:
+            self.rows.clear()
+
+    def query(self):
+        rows = [f"({x}, {'null' if y is None else repr(y)})" for (x, y), n in self.rows.items() for _ in range(n)]
+        values = ", ".join(rows) or "(0, '')"
+        return f"select cast(x as int) x, cast(y as string) y from values {values} t(x, y)" + ("" if rows else " where false")
+
+
+class Quick(Model):
+    """The columns are known: asking Spark two hundred times would be most of the test."""
+
+    def columns(self, query):
+        return COLUMNS
+
+
+def disk(model):
+    """Every file of the shard, and its newest version."""
+    with open_shard(model.uri, None) as handle:
+        return handle.state().version, sorted(str(path) for path in Path(model.uri).rglob("*"))
+
+
+def test_for_random_changes_the_plan_is_what_the_run_does(spark, tmp_path):
+    chance = random.Random(SEED)
+    model, source = Quick(spark, tmp_path), Source(chance)
+    model.run(source.query())
+    seen, compactions = set(), []
+    for number in range(CHANGES):
+        source.change()
+        if number % 25 == 24:  # somebody else's hand in the shard is part of what is foretold
+            DeltaTable(model.uri).delete(f"x = {chance.randrange(30)}")
+        how = {"full_refresh": number % 33 == 32}
+        before = disk(model)
+        request = model.request(source.query(), **how)
+        planned = model.run(source.query(), read_only=True, time=request.time, **how)
+        assert disk(model) == before, number
+        done = model.run(source.query(), time=request.time, **how)
+        assert planned.kind is Kind.READ_ONLY
+        assert (planned.counts, planned.generation, planned.upper) == (done.counts, done.generation, done.upper), number
+        seen.add((bool(done.counts.inserted), bool(done.counts.deleted), done.generation))
+        with open_shard(model.uri, None) as handle:
+            happened = any(commit.kind == "compact" and commit.version > before[0] for commit in handle.history())
+        if number % 25 != 24:  # a fold is no compaction, but looks like one in the log
+            compactions.append((bool(planned.preview.compacted), happened))
+    assert len(seen) >= 4, seen  # nothing, insertions, deletions, both: else the source is too tame
+    assert all(foretold == happened for foretold, happened in compactions)
+    assert any(happened for _, happened in compactions)
+
+
+def test_of_a_new_shard_and_of_other_columns(spark, tmp_path):
+    model = Model(spark, tmp_path)
+    for query in ("select 1 x union all select 1", "select 2 x, 'a' y", "select 2 x where false", "select cast(2 as bigint) x"):
+        planned = model.run(query, read_only=True)
+        done = model.run(query)
+        assert (planned.counts, planned.generation) == (done.counts, done.generation), query

@@ -1,0 +1,240 @@
+"""A `continual_task` through dbt: what each run says and does. What the statements mean is tested below dbt (test_first and others)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.mvsink.shard import ShardClient
+from tests.functional.mv.base import Base
+
+EVENTS = "{{{{ config(materialized='self_correcting_mv') }}}} select * from values {} as t(key, val)"
+READ_ONLY = "{mvsink_read_only: true}"
+FIRST = "(1, 10), (1, 11), (2, 20)"
+UPSERT = """{{ config(materialized='continual_task') }}
+on input {{ ref('events') }} as (
+  delete from {{ this }} where key in (select key from {{ ref('events') }});
+  insert into {{ this }} select key, max(val) as val from {{ ref('events') }} group by key
+)"""
+
+
+class Tasks(Base):
+    """`events` is written anew before each test; so is every file of START."""
+
+    START = {}
+
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {"events.sql": EVENTS.format(FIRST), **self.START}
+
+    def set(self, project, name, text):
+        write_file(text, project.project_root, "models", f"{name}.sql")
+
+    def set_events(self, project, values):
+        self.set(project, "events", EVENTS.format(values))
+
+    def shard(self, project, name):
+        with ShardClient().open_reader(self.uri(project, name)) as reader:
+            return reader.state()
+
+    def says(self, project, name, *arguments):
+        """The line of one model in a run of it alone."""
+        run_dbt_and_capture(["run", "--select", name, *arguments])
+        return self.last(project, name)["_message"]
+
+
+class TestInputs(Tasks):
+    """A task over each kind of input, one reading another, and an ordinary view reading a task."""
+
+    START = {
+        "plain.sql": "{{ config(materialized='table') }} select id, 'a' as name from range(3)",
+        "upsert.sql": UPSERT,
+        "of_table.sql": "{{ config(materialized='continual_task') }} from transform {{ ref('plain') }} using ("
+        "select id, case when id > 0 then name end as name from {{ ref('plain') }})",
+        "of_seed.sql": "{{ config(materialized='continual_task') }} from retain {{ ref('prices') }} while (price > 1)",
+        "of_task.sql": "{{ config(materialized='continual_task') }} on input {{ ref('upsert') }} as ("
+        "insert into {{ this }} select key, val, 'came' as what from {{ ref('upsert') }};"
+        "insert into {{ this }} select key, val, 'went' from {{ mv_deletes(ref('upsert')) }})",
+        "reader.sql": "select sum(val) as total from {{ ref('upsert') }}",
+    }
+
+    @pytest.fixture(scope="class")
+    def seeds(self):
+        return {"prices.csv": "item,price\na,1\nb,2\n"}
+
+    def test_changes_of_every_kind_of_input_arrive_once(self, project):
+        run_dbt(["build"])
+        assert self.rows(project, "upsert") == [(1, 11), (2, 20)]
+        assert self.rows(project, "of_table") == [(0, None), (1, "a"), (2, "a")]
+        assert self.rows(project, "of_seed") == [("b", 2)]
+        assert self.rows(project, "of_task") == [(1, 11, "came"), (2, 20, "came")]
+        assert self.rows(project, "reader") == [(31,)]
+        told = self.last(project, "upsert")
+        assert (told["rows_inserted"], told["rows_deleted"], told["kind"]) == (2, 0, "append")
+        assert told["_message"].startswith("+2 -0 at 20")
+
+        self.set_events(project, "(1, 10), (1, 11), (2, 20), (2, 25)")
+        self.set(project, "plain", "{{ config(materialized='incremental') }} select id, 'b' as name from range(3, 4)")
+        run_dbt(["run"])
+        assert self.rows(project, "upsert") == [(1, 11), (2, 25)]
+        assert self.rows(project, "of_table") == [(0, None), (1, "a"), (2, "a"), (3, "b")]
+        assert self.rows(project, "of_task") == [(1, 11, "came"), (2, 20, "came"), (2, 20, "went"), (2, 25, "came")]
+        assert self.last(project, "upsert")["_message"].startswith("+1 -1 at 20")
+
+        run_dbt(["build"])
+        for name in ("upsert", "of_seed", "of_task"):
+            assert "+0 -0 at 20" in self.last(project, name)["_message"], name
+        assert "+1 -0 at 20" in self.last(project, "of_table")["_message"]  # the incremental model has appended again
+
+
+class TestFlags(Tasks):
+    """What flags, a changed definition and a reset do to a task over a shard, and to one over a table."""
+
+    START = {
+        "plain.sql": "{{ config(materialized='table') }} select id from range(3)",
+        "upsert.sql": UPSERT,
+        "of_table.sql": "{{ config(materialized='continual_task', full_refresh=false) }} "
+        "from transform {{ ref('plain') }} using (select id from {{ ref('plain') }})",
+    }
+
+    def test_in_order(self, project):
+        shards = Path(project.adapter.config.credentials.shards) / project.test_schema
+        with pytest.raises(DbtRuntimeError, match="upsert: not run yet"):
+            run_dbt(["show", "--select", "upsert"])
+
+        run_dbt(["run", "--select", "events", "plain"])
+        run_dbt(["run", "--select", "upsert", "of_table", "--vars", READ_ONLY])
+        assert self.last(project, "of_table")["_message"] == "read-only: would process its input"
+        assert not (shards / "of_table").exists() and not (shards / "upsert").exists(), "nothing is created, nothing bound"
+
+        run_dbt(["run", "--select", "upsert", "of_table", "--empty"])
+        assert self.last(project, "upsert")["_message"] == "empty: checked, nothing written"
+        for name in ("upsert", "of_table"):
+            state = self.shard(project, name)
+            assert (state.creation, state.upper.as_option(), state.files) == (None, 0, ()), f"{name}: no upper, no progress"
+        assert not (shards / "of_table" / "_inputs").exists()
+
+        run_dbt(["run"])
+        assert self.rows(project, "upsert") == [(1, 11), (2, 20)]
+        [shown] = run_dbt(["show", "--select", "upsert"])
+        assert sorted(tuple(map(int, row)) for row in shown.agate_table.rows) == [(1, 11), (2, 20)]
+
+        before = self.shard(project, "upsert").version
+        self.set_events(project, "(1, 10), (1, 11), (2, 20), (3, 30)")
+        run_dbt(["run", "--select", "events"])
+        assert self.says(project, "upsert", "--vars", READ_ONLY) == "read-only: would process 1 pending times of its input"
+        assert self.shard(project, "upsert").version == before
+
+        self.set(project, "upsert", UPSERT.replace("_task'", "_task', on_configuration_change='fail'").replace("max(", "min("))
+        assert "query differs" in self.refusal(project, "upsert")
+        self.set(project, "upsert", UPSERT.replace("as val", "as other"))
+        assert "`val` is gone" in self.refusal(project, "upsert") and "mvsink_reset: [upsert]" in self.refusal(project, "upsert")
+
+        self.set(project, "upsert", UPSERT.replace("max(val)", "max(val) + 1"))
+        _, out = run_dbt_and_capture(["run", "--select", "upsert", "of_table", "--full-refresh"])
+        assert "upsert: --full-refresh does not reset a task; what it wrote stays" in " ".join(out.split())
+        assert self.rows(project, "upsert") == [(1, 11), (2, 20), (3, 31)]
+        line = self.last(project, "upsert")["_message"]
+        assert line.startswith("+1 -0 at 20") and line.endswith("statements changed: they apply to times not yet processed")
+
+        generation = self.shard(project, "of_table").generation
+        reset = ["run", "--select", "upsert", "of_table", "--full-refresh", "--vars", "{mvsink_reset: [upsert, of_table]}"]
+        run_dbt(reset)
+        assert self.rows(project, "upsert") == [(1, 12), (2, 21), (3, 31)], "the whole input is the first change again"
+        assert self.shard(project, "of_table").generation == generation, "full_refresh: false is never reset"
+        assert self.says(project, "upsert").startswith("+0 -0 at 20")
+
+    def refusal(self, project, name):
+        [result] = run_dbt(["run", "--select", name], expect_pass=False)
+        return result.message
+
+
+class TestViews(Tasks):
+    """Views and ephemeral models as inputs and as references; statements that dbt would cut in two."""
+
+    START = {
+        "plain.sql": "{{ config(materialized='table') }} select id as key, id * 10 as val from range(3)",
+        "staged.sql": "with source as (select * from {{ ref('events') }}), renamed as (select key, val * 2 as twice from source)"
+        " select * from renamed where twice > 20",
+        "staged_table.sql": "select key, val, 'kept' as what from {{ ref('plain') }} where val > 0",
+        "light.sql": "{{ config(materialized='ephemeral') }} select key, twice + 1 as odd from {{ ref('staged') }}",
+        "names.sql": "{{ config(materialized='ephemeral') }} select 1 as key, 'one' as name",
+        "of_view.sql": "{{ config(materialized='continual_task') }} from transform {{ ref('staged') }} using ("
+        "select * from {{ ref('staged') }})",
+        "of_table_view.sql": "{{ config(materialized='continual_task') }} from transform {{ ref('staged_table') }} using ("
+        "select * from {{ ref('staged_table') }})",
+        "cut.sql": """{{ config(materialized='continual_task') }}
+on input {{ ref('light') }} as (
+  insert into {{ this }} select e.key, case when n.name is null then 'none' else n.name end as name, odd
+  from {{ ref('light') }} e left join {{ ref('names') }} n on n.key = e.key;
+  update {{ this }} set name = case name when 'none' then 'nobody' else name end;
+  delete from {{ this }} where odd > 100
+)""",
+    }
+
+    def test_changes_come_through(self, project):
+        run_dbt(["run"])
+        assert self.rows(project, "of_view") == [(1, 22), (2, 40)]
+        assert self.rows(project, "of_table_view") == [(1, 10, "kept"), (2, 20, "kept")]
+        assert self.rows(project, "cut") == [(1, "one", 23), (2, "nobody", 41)]
+
+        self.set_events(project, "(1, 1), (2, 20), (2, 60), (3, 30), (3, 31)")  # 1 goes below the view's limit
+        self.set(project, "plain", "{{ config(materialized='incremental') }} select 9L as key, 90L as val")
+        run_dbt(["run"])
+        assert self.last(project, "of_view")["rows_inserted"] == 3
+        assert self.rows(project, "of_view") == [(1, 22), (2, 120), (2, 40), (3, 60), (3, 62)]
+        assert self.rows(project, "of_table_view") == [(1, 10, "kept"), (2, 20, "kept"), (9, 90, "kept")]
+        assert self.rows(project, "cut") == [(1, "one", 23), (2, "nobody", 41), (3, "nobody", 61), (3, "nobody", 63)]
+
+
+def task(text, **configs):
+    listed = "".join(f", {key}={value!r}" for key, value in configs.items())
+    return f"{{{{ config(materialized='continual_task'{listed}) }}}}\n{text}"
+
+
+COPY = "from transform {{ ref('events') }} using (select * from {{ ref('events') }})"
+REFUSED = {  # model: its text, what the message says
+    "has_input": (task(COPY, input="events"), ("`input`", "stands in its SQL", "on input {{ ref('...') }} as ( statements )")),
+    "has_form": (task(COPY, form="transform"), ("`form`", "from transform {{ ref('...') }} using ( query )")),
+    "has_refresh": (task(COPY, refresh="every 1 hour"), ("`refresh`", "from retain {{ ref('...') }} while ( predicate )")),
+    "always_reset": (task(COPY, full_refresh=True), ("`full_refresh`", "mvsink_reset: [always_reset]")),
+    "is_a_query": (task("select * from {{ ref('events') }}"), ("a continual task is `on input",)),
+    "of_itself": (task("on input {{ this }} as (insert into {{ this }} select 1 as one)"), ("its own output",)),
+    "of_a_join": (
+        task("from transform {{ ref('joined') }} using (select * from {{ ref('joined') }})"),
+        ("a continual task cannot use a view as its input", "this one has a join: make it self_correcting_mv, or use",
+         "`on input {{ ref('events') }} ...` or `on input {{ ref('plain') }} ...`"),
+    ),
+    "of_a_count": (
+        task("from transform {{ ref('counted') }} using (select * from {{ ref('counted') }})"),
+        ("this one has an aggregation", "`on input {{ ref('plain') }} ...`"),
+    ),
+    "of_chance": (task("from transform {{ ref('chance') }} using (select * from {{ ref('chance') }})"), ("has rand()",)),
+    "misspelled": (task("on input {{ ref('events') }} as (insert into {{ this }} select ky from {{ ref('events') }})"),
+                   ("statement 0:", "`ky`")),
+    "typed": (task(COPY, column_types={"key": "int", "val": "boolean"}), ('column "val" is of type boolean but expression is of type int',)),
+}  # fmt: skip
+
+
+class TestRefusals(Tasks):
+    START = {
+        "plain.sql": "{{ config(materialized='table') }} select id from range(3)",
+        "joined.sql": "select e.key from {{ ref('events') }} e join {{ ref('plain') }} p on p.id = e.key",
+        "counted.sql": "{{ config(materialized='ephemeral') }} select count(*) as n from {{ ref('plain') }}",
+        "chance.sql": "select * from {{ ref('plain') }} where rand() < 0.5",
+        "contracted.sql": task(COPY, contract={"enforced": True}),
+        "contracted.yml": "models: [{name: contracted, columns: [{name: k, data_type: bigint}, {name: v, data_type: string}]}]",
+        **{f"{name}.sql": text for name, (text, _) in REFUSED.items()},
+    }
+
+    def test_what_cannot_be_is_said_and_the_others_run(self, project):
+        results = {result.node.name: result for result in run_dbt(["run"], expect_pass=False)}
+        for name, (_, expected) in REFUSED.items():
+            for part in (f".{name}: ", *expected):
+                assert part in results[name].message, (name, results[name].message)
+        failed = {name for name, result in results.items() if str(result.status) == "error"}
+        assert failed == set(REFUSED)
+        assert self.rows(project, "contracted") == [(1, "10"), (1, "11"), (2, "20")], "named and typed by the contract"

@@ -1,0 +1,193 @@
+"""A task that dies at any step of any pending time, and two replicas that meet at any step: the output is the serial run's, update by update.
+
+On DuckDB: what is tried here is the order of commits. After each death, and in each meeting, the input lets go of all history that
+nobody holds, as its own next run may.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from dbt.adapters.mvsink.shard import Antichain, collect_garbage
+from dbt.adapters.mvsink.shard.storage import is_part
+from dbt.adapters.mvsink.sink import OnError, faults
+from tests.functional.task.driver import COPY, DELETES, UPSERT, Task
+from tests.support.shards import live, staged
+
+CASES = {  # text, options, and the options of the run that is hurt
+    "upsert, two statements": (UPSERT, {}, {}),
+    "a copy, all times in one job": (COPY, {}, {}),
+    "a copy, one by one": (COPY, {}, {"one_by_one": True}),
+    "deletes, without snapshot": (
+        f"on input db.i as (delete from db.t where key in (select key from {DELETES}); insert into db.t select key, val from db.i)",
+        {"initial_snapshot": False}, {},
+    ),
+    "errors are recorded": (
+        "on input db.i as (insert into db.t select key, cast(if(val = 7, 'x', '1') as bigint) from db.i)", {"on_error": OnError.RECORD}, {},
+    ),
+    "a reset": (UPSERT, {}, {"reset": True}),
+}  # fmt: skip
+HISTORY = [
+    (20, [(1, 5, 1)]), (30, [(2, 2, -1)]), (40, [(3, 7, 2), ("bad", 1)]), (50, [(1, 7, 1), ("bad", -1)]), (55, [(3, 7, -1)]), (60, [(1, 5, -1)]),
+]  # fmt: skip
+TIME = 58  # of the run that is hurt: the last change is not its business
+
+
+class Killed(Exception):
+    """As if the process had died here."""
+
+
+def prepare(root: Path, case: str, *, begun: bool) -> Task:
+    """The task, with all of its input there; ``begun``: it has run at 12."""
+    text, options, _ = CASES[case]
+    task = Task(None, root, text, options=options)
+    task.input.write(10, [(1, 1, 1), (2, 2, 2)])
+    if begun:
+        task.run(12)
+    for time, updates in HISTORY:
+        task.input.write(time, updates)
+    return task
+
+
+def copy(task: Task, root: Path) -> Task:
+    shutil.copytree(task.root, root)
+    return Task(None, root, task.text, options=task.options)
+
+
+def let_go(task: Task) -> None:
+    """The input keeps no more than it has to."""
+    with task.input.open() as handle:
+        handle.downgrade_since(Antichain.of(handle.upper.stored() - 1))
+
+
+def points(task: Task, root: Path, **options) -> list[str]:
+    """All that a serial run reaches, in order."""
+    reached: list[str] = []
+    faults.install(reached.append)
+    copy(task, root).run(TIME, **options)
+    faults.install(None)
+    return reached
+
+
+def at(number: int, act) -> None:
+    """Have ``act`` called once, at the point of that number."""
+    count = iter(range(10_000))
+
+    def hook(_: str) -> None:
+        if next(count) == number:
+            faults.install(None)
+            act()
+
+    faults.install(hook)
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["first run", "later run"])
+@pytest.mark.parametrize("case", CASES)
+def test_killed_anywhere(tmp_path, case, begun):
+    task, options = prepare(tmp_path / "task", case, begun=begun), CASES[case][2]
+    reached = points(task, tmp_path / "serial", **options)
+    wanted = Task(None, tmp_path / "serial", task.text).output
+    assert {"held", "upper raised", "staged", "appended"} >= set(reached) - {"statement staged"}
+    for number, point in enumerate(reached):
+        again = copy(task, tmp_path / str(number))
+
+        def die():
+            raise Killed
+
+        at(number, die)
+        with pytest.raises(Killed):
+            again.run(TIME, **options)
+        let_go(again)
+        again.run(TIME, **{**options, "reset": options.get("reset", False) and again.output.state().generation == 0})
+        assert (again.output.updates(), again.output.upper) == (wanted.updates(), wanted.upper), (number, point)
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["first run", "later run"])
+@pytest.mark.parametrize("case", [case for case in CASES if case != "a reset"])
+def test_another_replica_runs_at_any_step(tmp_path, case, begun):
+    task, options = prepare(tmp_path / "task", case, begun=begun), CASES[case][2]
+    reached = points(task, tmp_path / "serial", **options)
+    wanted = Task(None, tmp_path / "serial", task.text).output
+    mismatches = 0
+    for number, point in enumerate(reached):
+        for other_time in (TIME, 45):  # the other one goes as far as this one, or not as far
+            again = copy(task, tmp_path / f"{number}-{other_time}")
+
+            def other(again=again, time=other_time):
+                again.run(time)
+                let_go(again)
+
+            at(number, other)
+            mismatches += again.run(TIME, **options).mismatches
+            if again.output.state().creation == wanted.state().creation:
+                assert (again.output.updates(), again.output.upper) == (wanted.updates(), wanted.upper), (number, point)
+            else:  # it began first, and at its own time
+                assert (point, again.output.state().creation) == ("held", 45)
+                assert again.output.upper == wanted.upper
+    assert mismatches
+
+
+def test_two_threads(tmp_path):
+    task = prepare(tmp_path / "task", "upsert, two statements", begun=True)
+    serial = copy(task, tmp_path / "serial")
+    serial.run(99)
+    for number in range(5):
+        again = copy(task, tmp_path / str(number))
+        failures: list[BaseException] = []
+
+        def work(again=again, failures=failures):
+            try:
+                again.run(99)
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        assert (again.output.updates(), again.output.upper) == (serial.output.updates(), serial.output.upper)
+
+
+PROCESS = """
+import os, sys
+from pathlib import Path
+from dbt.adapters.mvsink.sink import faults
+from tests.functional.task.driver import UPSERT, Task
+
+left = [int(sys.argv[2])]
+def hook(point):
+    left[0] -= 1
+    if left[0] < 0:
+        os._exit(9)
+faults.install(hook)
+Task(None, Path(sys.argv[1]), UPSERT).run(58)
+"""
+
+
+def test_a_process_that_is_killed_again_and_again_leaves_nothing_behind(tmp_path):
+    """Every process lives for one step more than the one before; together they come to the end."""
+    task = prepare(tmp_path / "task", "upsert, two statements", begun=True)
+    serial = copy(task, tmp_path / "serial")
+    serial.run(TIME)
+    for steps in (0, 1, 2, 3, 5, 99):
+        done = subprocess.run(
+            [sys.executable, "-c", PROCESS, str(task.root), str(steps)],
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])},
+            timeout=120,
+        )
+        assert done.returncode == (0 if steps == 99 else 9)
+        let_go(task)
+    assert (task.output.updates(), task.output.upper) == (serial.output.updates(), serial.output.upper)
+    with task.output.open() as handle:
+        assert len({path for path in staged(handle) if is_part(path)}) > len(live(handle))
+        collect_garbage(handle, now_ms=4 * 10**12, staged_grace_ms=0)
+        assert {path for path in staged(handle) if is_part(path)} == live(handle)

@@ -1,0 +1,115 @@
+"""The engine seam on DuckDB: what the package would have Spark run, run without Spark.
+
+The text is Spark's; it is read by sqlglot and written in DuckDB's dialect. Where the two disagree (what a sum of BIGINTs is, how files
+are named, which hash there is), the tree is changed first. It is for many tiny cases of what no engine decides: times, order,
+races, the shapes of deltas. That Spark does the same is for the tests on Spark to say.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from pathlib import Path
+from uuid import uuid4
+
+import duckdb
+import sqlglot
+from sqlglot import exp
+
+from dbt.adapters.mvsink.sink import EngineError
+
+_OVERWRITE = re.compile(r"insert overwrite directory '([^']*)' using parquet\s", re.IGNORECASE)
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_BY_DATA = (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException)
+
+
+class DuckEngine:
+    """`Engine` on a connection of its own; remembers every statement it ran."""
+
+    def __init__(self) -> None:
+        self.connection = duckdb.connect()
+        self.connection.execute("set threads = 1; set timezone = 'UTC'")
+        self.ran: list[tuple[str, str]] = []
+
+    def execute(self, statement: str, what: str) -> None:
+        self.ran.append((what, statement))
+        written = _OVERWRITE.match(statement)
+        assert written is not None, statement
+        directory = Path(written[1])
+        directory.mkdir(parents=True, exist_ok=True)
+        self._run(f"copy ({translated(statement[written.end() :])}) to '{directory}/part-{uuid4()}.parquet' (format parquet)")
+
+    def query(self, query: str, what: str) -> list[tuple[object, ...]]:
+        self.ran.append((what, query))
+        return self._run(translated(query)).fetchall()
+
+    def columns(self, query: str) -> list[tuple[str, str]]:
+        raise NotImplementedError
+
+    def _run(self, text: str) -> duckdb.DuckDBPyConnection:
+        try:
+            return self.connection.execute(text)
+        except duckdb.Error as error:
+            raise EngineError(str(error).split("\n")[0], "22000" if isinstance(error, _BY_DATA) else "") from error
+
+
+def translated(query: str) -> str:
+    """Spark's text as DuckDB's."""
+    tree = sqlglot.parse_one(query, read="spark")
+    for node in reversed(list(tree.walk())):  # the innermost first
+        changed = _node(node)
+        if changed is not node:
+            node.replace(changed)
+    return tree.sql("duckdb")
+
+
+def _node(node: exp.Expression) -> exp.Expression:
+    if isinstance(node, exp.Table) and node.db == "parquet":
+        files = exp.Array(expressions=[exp.Literal.string(path) for path in _files(node.name)])
+        table = exp.Table(this=exp.Anonymous(this="read_parquet", expressions=[files]))
+        table.set("alias", node.args.get("alias"))
+        table.set("laterals", node.args.get("laterals"))
+        table.set("joins", node.args.get("joins"))
+        return table
+    if isinstance(node, exp.TryCast):  # that is how a CAST of Spark's older dialect is read
+        return exp.Cast(this=node.this, to=node.to)
+    if isinstance(node, exp.Sum) and not isinstance(node.parent, exp.Window):
+        return exp.cast(node.copy(), "bigint")
+    if isinstance(node, exp.JSONFormat):
+        return exp.Anonymous(this="to_json", expressions=[node.this])
+    if isinstance(node, exp.Anonymous):
+        return _call(node)
+    if isinstance(node, exp.Select):
+        node.set("hint", None)
+    return node
+
+
+def _call(node: exp.Anonymous) -> exp.Expression:
+    name = node.name.lower()
+    if name == "xxhash64":
+        joined = exp.Anonymous(this="concat_ws", expressions=[exp.Literal.string("|"), *node.expressions])  # NULLs are skipped
+        hashed = exp.Anonymous(this="hash", expressions=[joined])
+        shifted = exp.Paren(this=exp.BitwiseRightShift(this=hashed, expression=exp.Literal.number(1)))
+        return exp.cast(shifted, "bigint")
+    if name == "raise_error":
+        return exp.Anonymous(this="error", expressions=node.expressions)
+    if name == "timestamp_millis":
+        return exp.Anonymous(this="epoch_ms", expressions=node.expressions)
+    if name == "monotonically_increasing_id":
+        return sqlglot.parse_one("row_number() over ()", read="duckdb")
+    return node
+
+
+def _files(glob: str) -> list[str]:
+    """The Parquet files that Hadoop would find."""
+    found = []
+    for choice in _choices(glob):
+        path = Path(choice.replace("\\", ""))
+        found += [str(path)] if path.suffix == ".parquet" else sorted(str(file) for file in path.glob("*.parquet"))
+    return found
+
+
+def _choices(glob: str) -> list[str]:
+    pieces = _BRACES.split(glob)
+    options = [piece.split(",") if n % 2 else [piece] for n, piece in enumerate(pieces)]
+    return ["".join(chosen) for chosen in product(*options)]

@@ -1,0 +1,133 @@
+"""`mvsink plan` without dbt: what is made of a read-only run's result, what is shown, and how it exits."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt.adapters.mvsink.cli import plan as command
+from dbt.adapters.mvsink.cli.dbt_runs import Dbt, DbtFailed, Model, Ran, flat
+from dbt.adapters.mvsink.cli.plan import exit_code, planned
+from tests.unit.cli.shop import HOUR, NOW
+
+SAMPLE = [{"diff": 2, "row": {"id": 1, "name": None}}, {"diff": -1, "error": "division by zero"}]
+PREVIEW = {"gate": None, "errors": 0, "compacted": {"files": 0, "updates": 0}, "sample": []}
+
+
+def ran(name="orders", status="success", message="", inserted=0, deleted=0, next_refresh=None, generation="", **preview):
+    told = {"rows_inserted": inserted, "rows_deleted": deleted, "generation": generation, "preview": {**PREVIEW, **preview}}
+    if next_refresh:
+        told["next_refresh"] = next_refresh
+    return Ran(f"model.shop.{name}", status, message, f"s.{name}", "", told if status == "success" else {})
+
+
+EXITS = {
+    "nothing": ([ran()], 0, 0),
+    "no models": ([], 0, 0),
+    "rows": ([ran(inserted=1)], 0, 2),
+    "rows of one of them": ([ran(), ran(deleted=1)], 0, 2),
+    "errors": ([ran(errors=1)], 0, 2),
+    "a new generation": ([ran(generation="columns changed")], 0, 2),
+    "a gate that lets it through": ([ran(inserted=1, gate="")], 0, 2),
+    "a gate that would fail": ([ran(inserted=1, gate="too much")], 1, 1),
+    "a model that fails": ([ran(inserted=1), ran(status="error", message="no")], 1, 1),
+    "one that is skipped for it": ([ran(status="skipped")], 1, 1),
+}
+
+
+@pytest.mark.parametrize(("results", "plain", "detailed"), EXITS.values(), ids=EXITS)
+def test_exit_codes(results, plain, detailed):
+    plans = [planned(result) for result in results]
+    assert (exit_code(plans, False), exit_code(plans, True)) == (plain, detailed)
+
+
+@pytest.fixture
+def dbt(monkeypatch):
+    """dbt with made-up results; what it was asked for."""
+    asked = {}
+
+    def run(self, models, manifest=None):
+        asked.update(ran=[model.name for model in models], vars=self.vars, dbt=self)
+        return [
+            ran(
+                "orders",
+                inserted=1200,
+                deleted=3,
+                next_refresh=NOW + HOUR,
+                gate="",
+                sample=SAMPLE,
+                compacted={"files": 4, "updates": 99},
+            ),
+            ran("customers", inserted=1, gate="2 rows, max_change allows 1"),
+            ran("broken", status="error", message="no such table"),
+        ]
+
+    def models(self, select, exclude, manifest=None):
+        asked.update(select=select, exclude=exclude)
+        kinds = {"orders": "self_correcting_mv", "stg": "view", "customers": "self_correcting_mv", "t": "table"}
+        return [Model(f"model.shop.{name}", kind, f"shop.{name}") for name, kind in kinds.items()]
+
+    monkeypatch.setattr(Dbt, "parsed", lambda self: "the manifest")
+    monkeypatch.setattr(Dbt, "run", run)
+    monkeypatch.setattr(Dbt, "models", models)
+    return asked
+
+
+def test_what_is_shown(shop, dbt):
+    result = shop.run("plan")
+    assert result.exit_code == 1
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert "orders +1,200 -3 2025-11-20T16:00:00Z 4 files, 99 updates passes" in lines
+    assert "customers +1 -0 every run would fail: 2 rows, max_change allows 1" in lines
+    assert "broken no such table" in lines
+    assert lines[lines.index("orders") :][:3] == ["orders", "+2 id=1, name=NULL", "-1 error: division by zero"]
+
+
+def test_what_dbt_is_asked_for(shop, dbt):
+    shop.run("plan", "--select", "orders+", "tag:a", "--exclude", "stg", "--vars", "{a: 1}", "--sample", "7", "--target", "prod")
+    assert (dbt["select"], dbt["exclude"]) == (["orders+", "tag:a"], ["stg"])
+    assert dbt["ran"] == ["orders", "customers"]  # only what is maintained: all else would be built
+    assert dbt["vars"] == {"a": 1, "mvsink_read_only": True, "mvsink_sample": 7}
+    assert (dbt["dbt"].target, dbt["dbt"].project_dir) == ("prod", str(shop.root))
+
+
+def test_the_json(shop, dbt, monkeypatch):
+    monkeypatch.setattr(command, "exit_code", lambda *_: 0)
+    told = shop.told("plan")
+    assert (told["project"], told["target"], told["changes"]) == ("shop", "dev", True)
+    by_name = {model.pop("model"): model for model in told["models"]}
+    assert by_name["orders"] == {
+        "unique_id": "model.shop.orders",
+        "relation": "s.orders",
+        "inserted": 1200,
+        "deleted": 3,
+        "errors": 0,
+        "generation": "",
+        "next_refresh": NOW + HOUR,
+        "gate": True,
+        "gate_message": "",
+        "compacted": {"files": 4, "updates": 99},
+        "sample": SAMPLE,
+        "message": "",
+        "error": "",
+    }
+    assert (by_name["customers"]["gate"], by_name["broken"]["error"]) == (False, "no such table")
+
+
+def test_nothing_is_selected(shop, dbt, monkeypatch):
+    monkeypatch.setattr(Dbt, "models", lambda *_: [])
+    result = shop.run("plan", "--detailed-exitcode")
+    assert (result.exit_code, result.stdout) == (0, "no maintained models are selected\n")
+
+
+def test_a_project_that_dbt_cannot_parse(shop, dbt, monkeypatch):
+    def parsed(self):
+        raise DbtFailed("Compilation Error in model orders")
+
+    monkeypatch.setattr(Dbt, "parsed", parsed)
+    result = shop.run("plan")
+    assert result.exit_code == 1 and "Error: Compilation Error in model orders" in result.stderr
+
+
+@pytest.mark.parametrize(("given", "words"), [((), []), ((("a", "b"), ("c",)), ["a", "b", "c"]), (("a",), ["a"]), ("a", ["a"])])
+def test_words_of_a_selection(given, words):
+    assert flat(given) == words

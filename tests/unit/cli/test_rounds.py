@@ -1,0 +1,183 @@
+"""When `mvsink watch` runs which model, with a made-up world: no dbt, no Spark, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from dbt.adapters.mvsink.cli.dbt_runs import Model, Ran
+from dbt.adapters.mvsink.cli.looks import Inputs, Kind, Look, Place
+from dbt.adapters.mvsink.cli.rounds import LONGEST_WAIT, Round, Rounds, Watched
+
+SECOND = 1000
+START = 1_000_000
+FLIGHTS, PLANES = Place(Kind.FILES, "/data/flights"), Place(Kind.FILES, "/data/planes")
+
+
+def shard(name):
+    return Place(Kind.SHARD, f"/shards/s/{name}")
+
+
+@dataclass
+class World:
+    """Two chains: ``fct`` reads flights and ``dim``, which reads planes; ``agg`` reads ``fct``; ``blind`` cannot be looked at."""
+
+    now: int = START
+    places: dict = field(default_factory=lambda: {FLIGHTS: Look("1", {"a": (1, 5)}), PLANES: Look("1", {"b": (1, 5)})})
+    intruders: set = field(default_factory=set)
+
+    def __post_init__(self):
+        upstream = {"dim": [], "fct": ["dim"], "agg": ["fct", "dim"], "blind": []}
+        watched = [Watched(Model(n, "self_correcting_mv", n), shard(n), frozenset(up)) for n, up in upstream.items()]
+        self.rounds = Rounds(watched, lambda place, now: self.places.get(place), self.intruded, 10 * SECOND, START)
+        self.reads = {"dim": {PLANES}, "fct": {FLIGHTS}, "agg": set(), "blind": set()}
+
+    def intruded(self, place, before):
+        return place in self.intruders
+
+    def due(self, after=SECOND):
+        """Who is due so much later."""
+        self.now += after
+        self.reasons, self.looks = self.rounds.due(self.now)
+        return set(self.reasons)
+
+    def run(self, fail=(), skip=()):
+        """Run what is due; each run takes a second and writes the shard."""
+        started, self.now = self.now, self.now + SECOND
+        ran = []
+        for name in self.reasons:
+            status = "error" if name in fail else "skipped" if name in skip else "success"
+            if status == "success":
+                self.write(shard(name))
+            ran.append(Ran(name, status, "", f"s.{name}", "", {}))
+        self.rounds.done(ran, self.looks, started, self.now)
+        for each in ran:
+            if each.ok:
+                inputs = Inputs(frozenset(self.reads[each.unique_id]), each.unique_id == "blind")
+                self.rounds.learned(each.unique_id, inputs, self.now)
+        return Round(tuple(ran), self.reasons, started, self.now)
+
+    def write(self, place, files=None, **more):
+        before = self.places.get(place)
+        self.places[place] = Look(str(int(before.signature) + 1 if before else 1), files or {}, **more)
+
+
+@pytest.fixture
+def world():
+    """After the first round."""
+    world = World()
+    assert world.due() == {"dim", "fct", "agg", "blind"}
+    world.run()
+    return world
+
+
+def test_nothing_changed_nothing_runs(world):
+    assert world.due() == set()
+
+
+CHANGES = {
+    "a file": (FLIGHTS, {"fct", "agg"}),
+    "what is upstream of everything": (PLANES, {"dim", "fct", "agg"}),
+    "a shard that another run wrote": (shard("dim"), {"dim", "fct", "agg"}),
+    "one at the end": (shard("agg"), {"agg"}),
+    "something nobody reads": (Place(Kind.FILES, "/data/other"), set()),
+}
+
+
+@pytest.mark.parametrize(("place", "due"), CHANGES.values(), ids=CHANGES)
+def test_what_changed_and_what_is_downstream_of_it_runs_once(world, place, due):
+    world.write(place)
+    assert world.due() == due
+    world.run()
+    assert world.due() == set()
+
+
+def test_what_cannot_be_looked_at_runs_every_interval(world):
+    assert world.due(8 * SECOND) == set()
+    assert world.due(2 * SECOND) == {"blind"}
+    world.run()
+    assert world.due(9 * SECOND) == {"blind"}  # counted from when it began
+
+
+def test_a_change_during_a_run_is_seen_by_the_next_round(world):
+    world.write(FLIGHTS)
+    world.due()
+    world.write(FLIGHTS)
+    world.run()
+    assert world.due() == {"fct", "agg"}
+
+
+def test_a_change_between_the_first_run_and_finding_out_what_it_read_is_not_lost():
+    world = World()
+    world.due()
+    world.write(FLIGHTS, {"a": (1, 5), "new": (1, world.now + 1)})
+    landed = world.now + 1
+    world.run()
+    assert world.due() == {"fct", "agg"} and world.reasons["fct"].since == landed
+    world.run()
+    assert world.due() == set()
+
+
+def test_another_run_of_a_model_while_it_ran_makes_it_due_again(world):
+    world.write(FLIGHTS)
+    world.due()
+    world.intruders = {shard("fct")}
+    world.run()
+    world.intruders = set()
+    assert world.due() == {"fct", "agg"}
+    world.run()
+    assert world.due() == set()
+
+
+def test_what_failed_waits_ever_longer_and_misses_nothing(world):
+    world.write(FLIGHTS)
+    for wait in (2, 4, 8, 16, 32, 60, 60):
+        assert world.due() >= {"fct", "agg"}, wait
+        world.run(fail={"fct"}, skip={"agg"})
+        assert not world.due(wait * SECOND - SECOND) & {"fct", "agg"}, wait
+    assert LONGEST_WAIT == 60 * SECOND
+    assert world.due() >= {"fct", "agg"}
+    world.run()
+    assert not world.due() & {"fct", "agg"}
+
+
+def test_when_dbt_itself_fails_all_of_them_wait(world):
+    world.write(PLANES)
+    world.rounds.failed(world.due(), world.now)
+    assert world.due() == set()
+    assert world.due() == {"dim", "fct", "agg"}
+
+
+def test_a_schedule_is_kept_whatever_changes(world):
+    world.write(shard("fct"), scheduled=True, due=world.now + 5 * SECOND)
+    world.rounds.watched["fct"].seen[shard("fct")] = world.places[shard("fct")]
+    world.write(PLANES)
+    assert world.due() == {"dim", "agg"}
+    world.run()
+    assert world.due() == set()
+    assert world.due(3 * SECOND) == {"fct", "agg"}
+    assert world.reasons["fct"].text == "its schedule"
+
+
+def test_how_fresh(world):
+    landed = world.now + SECOND // 2
+    world.write(FLIGHTS, {"a": (1, 5), "new": (1, landed)})
+    world.due()
+    assert {name: why.since for name, why in world.reasons.items()} == {"fct": landed, "agg": landed}
+    assert world.run().fresh == world.now - landed
+    old = world.now - 3_600_000  # copied with the time that it had: it was not there at the last look
+    world.write(FLIGHTS, {"a": (1, 5), "new": (1, landed), "copied": (1, old)})
+    world.due()
+    assert world.reasons["fct"].since == world.now - 2 * SECOND
+
+
+def test_a_shard_that_is_elsewhere_is_looked_at_there(world):
+    moved = Place(Kind.SHARD, "/elsewhere/fct")
+    world.write(moved)
+    world.rounds.learned("fct", Inputs(frozenset({FLIGHTS})), world.now, moved)
+    assert world.due() == set()
+    world.write(shard("fct"))
+    assert world.due() == set()
+    world.write(moved)
+    assert world.due() == {"fct", "agg"}

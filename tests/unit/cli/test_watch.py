@@ -1,0 +1,119 @@
+"""`mvsink watch` without dbt and Spark: its options, its lines, and that it goes on, backs off and stops."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from dbt.adapters.mvsink.cli import watch as command
+from dbt.adapters.mvsink.cli.dbt_runs import Dbt, DbtFailed, Model, Ran
+from dbt.adapters.mvsink.cli.rounds import Round, Why
+from dbt.adapters.mvsink.cli.watch import lines
+from tests.unit.cli.shop import NOW
+
+
+def ran(name, status="success", message="", **told):
+    return Ran(f"model.shop.{name}", status, message, f"s.{name}", "select 1", told)
+
+
+def test_a_round_in_words():
+    why = {f"model.shop.{name}": Why(text, NOW + since) for name, text, since in (("a", "raw/a", 0), ("b", "upstream", 500))}
+    wrote = ran("a", kind="append", rows_inserted=1200, rows_deleted=3)
+    done = Round((wrote, ran("b", kind="none")), why, NOW + 1000, NOW + 3400)
+    assert list(lines(done, [])) == ["a +1,200 -3, b unchanged  (raw/a; fresh 3.4 s after the change, ran 2.4 s)"]
+    failed = Round((ran("a", "error", "no such file"), ran("b", "skipped")), why, NOW, NOW + 2000)
+    assert list(lines(failed, [ran("v", "error", "a view")])) == [
+        "nothing ran  (raw/a; ran 2.0 s)",
+        "  a failed: no such file",
+        "  b skipped: ",
+        "  v failed: a view",
+    ]
+
+
+class Manifest:
+    """Two models, one of them a view."""
+
+    class Node:
+        schema, alias = "s", "orders"
+
+    nodes = {"model.shop.orders": Node}
+
+    def deepcopy(self):
+        return self
+
+
+@pytest.fixture
+def dbt(monkeypatch):
+    """dbt whose runs are taken from a list; what it ran. The last one is followed by a signal."""
+    story = {"results": [], "ran": [], "signal": signal.SIGINT}
+
+    def run(self, models, manifest=None):
+        story["ran"].append([model.name for model in models])
+        result = story["results"].pop(0) if story["results"] else None
+        if result is None:
+            os.kill(os.getpid(), story["signal"])
+            raise AssertionError("the signal interrupts")
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    found = [Model("model.shop.orders", "self_correcting_mv", "shop.orders"), Model("model.shop.stg", "view", "shop.stg")]
+    monkeypatch.setattr(Dbt, "parsed", lambda self: Manifest())
+    monkeypatch.setattr(Dbt, "models", lambda *_: found)
+    monkeypatch.setattr(Dbt, "run", run)
+    monkeypatch.setattr(command.Looker, "intruded", lambda *_: False)
+    monkeypatch.setattr(command.time, "sleep", lambda _: None)
+    monkeypatch.setattr(command, "_session", lambda: None)
+    return story
+
+
+QUICK = ("watch", "--interval", "1 ms", "--max-rate", "100000")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_goes_on_after_errors_and_stops_on_a_signal(shop, dbt, monkeypatch, number):
+    now = iter(range(NOW, NOW + 10**9, 300))
+    monkeypatch.setattr(command, "clock", lambda: next(now))
+    good = [ran("stg"), ran("orders", kind="append", rows_inserted=3, rows_deleted=0)]
+    dbt["results"] = [DbtFailed("no connection"), [ran("stg"), ran("orders", "error", "division by zero")], good[1:], good[1:]]
+    dbt["signal"] = number
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    result = shop.run(*QUICK)
+    assert result.exit_code == 0, result.output
+    told = [line.split("Z  ", 1)[1] for line in result.stdout.splitlines()]
+    assert told[0] == "watching orders" and told[-1] == "stopped"
+    assert told[1].startswith("dbt failed: no connection; trying again in ")
+    assert told[3] == "  orders failed: division by zero" and told[4].startswith("  trying again in ")
+    assert told[5].startswith("orders +3 -0  (again, after a failure; ran ") and told[6].startswith("orders +3 -0  (its interval")
+    # Views are there once they have been made.
+    assert dbt["ran"] == [["stg", "orders"], ["stg", "orders"], ["orders"], ["orders"], ["orders"]]
+    assert {each: signal.getsignal(each) for each in before} == before
+
+
+def test_until(shop, dbt, monkeypatch):
+    now = iter(range(NOW, NOW + 10**9, 1000))
+    monkeypatch.setattr(command, "clock", lambda: next(now))
+    dbt["results"] = [[ran("orders", kind="none")]] * 500
+    result = shop.run(*QUICK, "--until", "1 minute")
+    assert result.exit_code == 0 and result.stdout.endswith("stopped\n") and 3 < len(dbt["ran"]) < 60
+
+
+WRONG = {
+    "--interval": ("soon", "expected an interval"),
+    "--max-rate": ("0", "range"),
+    "--until": ("whenever", "an ISO 8601 time"),
+}
+
+
+@pytest.mark.parametrize(("option", "given", "message"), [(name, *rest) for name, rest in WRONG.items()])
+def test_wrong_options(shop, dbt, option, given, message):
+    result = shop.run("watch", option, given)
+    assert result.exit_code == 2 and option in result.stderr and message in result.stderr
+
+
+def test_nothing_to_watch(shop, dbt, monkeypatch):
+    monkeypatch.setattr(Dbt, "models", lambda *_: [Model("model.shop.stg", "view", "shop.stg")])
+    result = shop.run("watch")
+    assert result.exit_code == 2 and "no maintained models are selected" in result.stderr
