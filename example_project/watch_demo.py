@@ -62,7 +62,7 @@ class Watching:
             self.lines.append((time.monotonic(), line.rstrip()))
             print("   " + line.rstrip(), flush=True)
 
-    def shows(self, rows: int, after: float, patience: float = 120) -> tuple[float, float]:
+    def shows(self, rows: int, after: float, patience: float = 400) -> tuple[float, float]:
         """Wait for the round that adds so many flights: when its line came, and how long it ran."""
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline and self.process.poll() is None:

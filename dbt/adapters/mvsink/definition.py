@@ -99,7 +99,7 @@ def owner_of(state: ShardState) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Watched:
-    """The shard that is a task's input; ``deletes``: times at which it only lost rows are changes too."""
+    """The shard that is a task's input, no URI if it is a table; ``deletes``: times at which it only lost rows are changes too."""
 
     uri: str
     deletes: bool
@@ -111,10 +111,8 @@ class Watched:
 
 def watched_shard(state: ShardState) -> Watched | None:
     """What the task of this shard watches; None for what is no task, or one whose input is no shard."""
-    if WATCHED not in state.properties:
-        return None
-    told = json.loads(state.properties[WATCHED])
-    return Watched(told["shard_uri"], told["deletes"])
+    told = json.loads(state.properties.get(WATCHED, "{}"))
+    return Watched(told["shard_uri"], told["deletes"]) if told.get("shard_uri") else None
 
 
 def stored_schedule(state: ShardState) -> RefreshSchedule | None:

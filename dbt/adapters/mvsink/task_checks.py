@@ -45,10 +45,12 @@ def output_columns(
 
 def _guessed(program: Program, first: Insert, given: Sequence[Column]) -> str:
     """The output as the INSERT that defines it may read it: it has the columns that are inserted, their types are not known yet."""
-    try:
-        names = list(first.columns or getattr(sqlglot.parse_one(first.query, read="spark"), "named_selects", ()))
-    except SqlglotError:
-        names = []
+    names = first.columns
+    if names is None:
+        try:
+            names = tuple(getattr(sqlglot.parse_one(first.query, read="spark"), "named_selects", ()))
+        except SqlglotError:
+            names = ()
     spread = [name for item in names for name in ([c.name for c in given] if item == "*" else [item]) if name]
     return f"select {', '.join(f'null {sql.identifier(name)}' for name in dict.fromkeys(spread)) or '1'} where false"
 

@@ -22,7 +22,7 @@ from dbt.adapters.mvsink.inputs import Input, ShardInput
 from dbt.adapters.mvsink.maintained import MaintainedRun
 from dbt.adapters.mvsink.query_checks import listed, nondeterministic_functions
 from dbt.adapters.mvsink.response import MvsinkResponse, task_response
-from dbt.adapters.mvsink.shard import ShardClient, ShardState
+from dbt.adapters.mvsink.shard import ShardClient, ShardState, WriteHandle
 from dbt.adapters.mvsink.sink import Kind, OnError, shard_columns
 from dbt.adapters.mvsink.sink.plan import schema_changes
 from dbt.adapters.mvsink.task_checks import output_columns
@@ -105,8 +105,8 @@ class TaskRun(MaintainedRun):
         self.done = TaskDriver(self._request(), self.handle, self.engine, source, self.references).run()
         if self.definition is not None:
             shard = self.source.shard
-            watched = Watched(shard.handle.uri, self.program.deletes_used).properties() if shard else {}
-            self.handle.set_properties({**self.definition.properties(), **watched})
+            watched = Watched(shard.handle.uri if shard else "", self.program.deletes_used)
+            self.handle.set_properties({**self.definition.properties(), **watched.properties()})
         for warning in self.done.warnings:
             logger.warning(f"{self.model}: {warning}")
         if self.done.waiting:
@@ -131,13 +131,15 @@ class TaskRun(MaintainedRun):
 
     def _looked_at(self, state: ShardState) -> TaskOutcome:
         """Read-only: how many times would be processed. Of an input that is bound at each run only that run can tell."""
-        assert self.source is not None
+        assert self.source is not None and self.program is not None
         pending: int | None = None
         known = self.source.known(self.engine)
         if known is not None and state.readable:
             upper = min(known.frontier().stored(), self.invocation.time + 1)
             lower = state.upper.stored()
-            pending = len(known.pending(lower, upper)) if lower < upper else 0
+            found = known.pending(lower, upper) if lower < upper else []
+            deletes = self.program.deletes_used
+            pending = sum(one.inserts or one.errors or (deletes and one.deletes) for one in found)
         return TaskOutcome.looked_at(state, self.invocation.time, pending)
 
     def close(self) -> None:
@@ -145,6 +147,9 @@ class TaskRun(MaintainedRun):
         super().close()
         if self.source is not None:
             self.source.close()
+        for reference in self.references.values():
+            if isinstance(reference.handle, WriteHandle):
+                reference.handle.expire()
 
     def result(self) -> MvsinkResponse:
         """dbt's response."""

@@ -7,11 +7,14 @@ import os
 import re
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dbt.adapters.mvsink.cli.status import row_count
 from dbt.adapters.mvsink.shard import ShardClient
 from tests.functional.connection.processes import Process, dbt, make_project, wait_for
 
@@ -20,12 +23,21 @@ STG = "{{ config(materialized='view') }} select id, name from parquet.`%s`"
 MV = "{{ config(materialized='self_correcting_mv') }} select id, name from {{ ref('stg') }}"
 TOP = "{{ config(materialized='self_correcting_mv') }} select count(*) as n from {{ ref('mv') }} m"
 SLOW = "{{ config(materialized='self_correcting_mv') }} select count(*) as n from range({{ var('upto', 1000) }}) where id % 7 = 3"
+STAGING = "insert overwrite directory"
 WATCH = "from dbt.adapters.mvsink.cli.main import cli; cli()"
 
 
-def watch(project: Path, name: str, *arguments: str) -> Process:
+@contextmanager
+def watch(project: Path, name: str, *arguments: str) -> Iterator[Process]:
+    """It ends with the test, whatever comes of that."""
     place = ["--project-dir", str(project), "--profiles-dir", str(project)]
-    return Process(project.parent, name, "-c", WATCH, "watch", *arguments, *place)
+    process = Process(project.parent, name, "-c", WATCH, "watch", *arguments, *place)
+    try:
+        yield process
+    finally:
+        if process.popen.poll() is None:
+            process.popen.terminate()
+            process.end(60)
 
 
 def land(source: Path, name: str, *rows: tuple[int, str]) -> None:
@@ -45,48 +57,47 @@ def test_a_watch_from_start_to_end(tmp_path):
     source = tmp_path / "source"
     land(source, "1", (1, "a"))
     project = make_project(tmp_path / "p", {"stg": STG % source, "mv": MV, "top": TOP}, PROFILE)
-    process = watch(project, "watch")
-    process.until("mv +1 -0, top +1 -0  (first round;")
+    with watch(project, "watch") as process:
+        process.until("mv +1 -0, top +1 -0  (first round;")
 
-    # Data arrive: what reads them runs, and what is downstream.
-    landed = time.monotonic()
-    land(source, "2", (2, "b"), (3, "c"))
-    process.until("mv +2 -0, top +1 -1")
-    fresh, ran = map(float, re.findall(r"mv \+2 -0.*fresh ([\d.]+) s after the change, ran ([\d.]+) s", process.out)[0])
-    assert fresh - ran < 5 and fresh <= time.monotonic() - landed + 0.1
-    time.sleep(3)
-    assert process.out.count("top") == 3, process.told  # named once, and two rounds: nothing runs in vain
+        # Data arrive: what reads them runs, and what is downstream.
+        landed = time.monotonic()
+        land(source, "2", (2, "b"), (3, "c"))
+        process.until("mv +2 -0, top +1 -1")
+        fresh, ran = map(float, re.findall(r"mv \+2 -0.*fresh ([\d.]+) s after the change, ran ([\d.]+) s", process.out)[0])
+        assert fresh - ran < 5 and fresh <= time.monotonic() - landed + 0.1
+        time.sleep(3)
+        assert process.out.count("top") == 3, process.told  # named once, and two rounds: nothing runs in vain
 
-    # Another dbt gets the metastore between rounds, and what it writes is no surprise.
-    assert dbt(project, "other", "run", "--select", "mv").end() == 0
-    land(source, "3", (4, "d"))
-    process.until("mv +1 -0, top +1 -1")
+        # Another dbt gets the metastore between rounds, and what it writes is no surprise.
+        assert dbt(project, "other", "run", "--select", "mv").end() == 0
+        land(source, "3", (4, "d"))
+        process.until("mv +1 -0, top +1 -1")
 
-    # A source that breaks is told, and tried again; nothing is lost.
-    (source / "4.parquet").write_text("this is no Parquet")
-    process.until("mv failed: ")
-    process.until("trying again in ")
-    assert process.popen.poll() is None
-    land(source, "4", (5, "e"))
-    wait_for(lambda: process.out.count("mv +1 -0, top +1 -1") == 2, 120, process.told)
-    assert len(state(project, "mv").files) >= 4
+        # A source that breaks is told, and tried again; nothing is lost.
+        (source / "4.parquet").write_text("this is no Parquet")
+        process.until("mv failed: ")
+        process.until("trying again in ")
+        assert process.popen.poll() is None
+        land(source, "4", (5, "e"))
+        wait_for(lambda: process.out.count("mv +1 -0, top +1 -1") == 2, 120, process.told)
+        assert row_count(state(project, "mv").files) == 5
 
-    process.popen.send_signal(signal.SIGTERM)
-    assert process.end(60) == 0 and process.out.endswith("stopped\n"), process.told
-    assert dbt(project, "after", "run").end() == 0  # nobody holds the metastore
+        process.popen.send_signal(signal.SIGTERM)
+        assert process.end(60) == 0 and process.out.endswith("stopped\n"), process.told
 
 
 def test_ctrl_c_cancels_a_running_query_and_leaves_the_shard_as_it_was(tmp_path):
     project = make_project(tmp_path / "p", {"mv": SLOW}, PROFILE)
     assert dbt(project, "first", "run").end() == 0
-    before = state(project, "mv")
-    process = watch(project, "watch", "--vars", json.dumps({"upto": 10_000_000_000_000}))
-    process.until("watching mv")
-    log = project / "logs" / "dbt.log"
-    wait_for(lambda: "insert overwrite directory" in log.read_text().split("watch")[-1], 120, process.told)
-    time.sleep(2)
-    process.popen.send_signal(signal.SIGINT)
-    assert process.end(60) == 0, process.told
-    assert process.out.endswith("stopped\n")
+    before, log = state(project, "mv"), project / "logs" / "dbt.log"
+    staged = log.read_text().count(STAGING)
+    with watch(project, "watch", "--vars", json.dumps({"upto": 10_000_000_000_000})) as process:
+        process.until("watching mv")
+        wait_for(lambda: log.read_text().count(STAGING) > staged, 120, process.told)
+        time.sleep(2)  # so that it is in the middle of it
+        process.popen.send_signal(signal.SIGINT)
+        assert process.end(60) == 0, process.told
+        assert process.out.endswith("stopped\n")
     after = state(project, "mv")
     assert (after.version, after.files) == (before.version, before.files)

@@ -226,6 +226,11 @@ class TestRefusals(Tasks):
         "counted.sql": "{{ config(materialized='ephemeral') }} select count(*) as n from {{ ref('plain') }}",
         "chance.sql": "select * from {{ ref('plain') }} where rand() < 0.5",
         "contracted.sql": task(COPY, contract={"enforced": True}),
+        "seen_once.sql": task(
+            "on input {{ ref('events') }} as (insert into {{ this }} select key, min(val) as first from {{ ref('events') }} e "
+            "where not exists (select 1 from {{ this }} seen where seen.key = e.key) group by key)",
+            post_hook="create table {{ this.schema }}.hooked as select count(*) as n from {{ this }}",
+        ),
         "contracted.yml": "models: [{name: contracted, columns: [{name: k, data_type: bigint}, {name: v, data_type: string}]}]",
         **{f"{name}.sql": text for name, (text, _) in REFUSED.items()},
     }
@@ -237,4 +242,6 @@ class TestRefusals(Tasks):
                 assert part in results[name].message, (name, results[name].message)
         failed = {name for name, result in results.items() if str(result.status) == "error"}
         assert failed == set(REFUSED)
+        assert self.rows(project, "seen_once") == [(1, 10), (2, 20)], "a statement may read the output that it defines"
+        assert self.rows(project, "hooked") == [(2,)]
         assert self.rows(project, "contracted") == [(1, "10"), (1, "11"), (2, "20")], "named and typed by the contract"

@@ -178,7 +178,7 @@ def test_a_process_that_is_killed_again_and_again_leaves_nothing_behind(tmp_path
     task = prepare(tmp_path / "task", "upsert, two statements", begun=True)
     serial = copy(task, tmp_path / "serial")
     serial.run(TIME)
-    for steps in (0, 1, 2, 3, 5, 99):
+    for steps in (0, 1, 2, 3, 99):
         done = subprocess.run(
             [sys.executable, "-c", PROCESS, str(task.root), str(steps)],
             env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])},

@@ -28,7 +28,11 @@ def task_with(tmp_path, text=COPY, input=(), references=(), **options):
 
 AS_OF = {  # the reference's (time, updates), its upper when the task runs at 50; what is read for 10, 20 and 30
     "in full, as of the time": ([(5, [(1, 5, 1)]), (20, [(1, 5, -1), (1, 20, 1)]), (40, [(1, 20, -1)])], [5, 20, 20], []),
-    "not past the time: at its newest": ([(5, [(1, 5, 1)]), (15, [(1, 5, -1), (1, 15, 1)])], [5, 15, 15], [("db.r", 15, 16, False)]),
+    "not past the time: at its newest": (
+        [(5, [(1, 5, 1)]), (15, [(1, 5, -1), (1, 15, 1)])],
+        [5, 15, 15],
+        [("db.r", 15, 16, False)],
+    ),
     "exactly passed": ([(5, [(1, 5, 1)]), (30, [(1, 5, -1), (1, 30, 1)])], [5, 5, 30], []),
 }
 
@@ -74,7 +78,10 @@ def test_wait_a_time_stays_pending_until_the_reference_has_passed_it(tmp_path, c
     r.write(28, [(1, 5, -1), (1, 28, 1)], upper=31)
     outcome = task.run(70)
     assert (outcome.times, outcome.waiting, outcome.late, task.output.upper) == ((30,), 0, (), 31)
-    assert task.output.updates() == [(10, 1, None, 1), (20, 1, 5, 1), (30, 1, 28, 1)][0 if task.output.state().creation == 10 else 1 :]
+    assert (
+        task.output.updates()
+        == [(10, 1, None, 1), (20, 1, 5, 1), (30, 1, 28, 1)][0 if task.output.state().creation == 10 else 1 :]
+    )
 
 
 def test_wait_also_for_the_start(tmp_path):
@@ -291,7 +298,9 @@ def test_a_row_that_occurs_more_than_once_in_the_base_is_taken_away_once(tmp_pat
     """A first load writes equal rows as records of their own; what takes one away must leave the others."""
     task = task_with(tmp_path, COPY, [(10, [(n, n, 3) for n in range(20)])])
     task.run(10)
-    task.text = "on input db.i as (merge into db.t using db.i i on false when not matched then insert *; delete from db.t where key < 5)"
+    task.text = (
+        "on input db.i as (merge into db.t using db.i i on false when not matched then insert *; delete from db.t where key < 5)"
+    )
     task.input.write(20, [(1, 1, 1), (6, 6, 2)])
     task.run(20)
     wanted = sorted([*((n, n) for n in range(5, 20) for _ in range(3)), (6, 6), (6, 6)], key=repr)

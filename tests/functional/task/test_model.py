@@ -57,9 +57,7 @@ class Trial:
         for time, upper in self.runs:
             for shard, collection, history in ((task.input, known, self.history), (task.reference("db.r"), r, self.reference)):
                 self._write(shard, collection, history, upper if collection is known else max(10, upper - 10))
-            task.run(
-                time, engine=engine, initial_snapshot=self.snapshot, retain_history=self.retain, one_by_one=self.one_by_one
-            )
+            task.run(time, engine=engine, initial_snapshot=self.snapshot, retain_history=self.retain, one_by_one=self.one_by_one)
             model.run(time, known, r)
             self.check(task, model)
         self.ran = engine.ran

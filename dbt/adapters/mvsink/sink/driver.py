@@ -227,14 +227,13 @@ class Driver:
         if plan.generation:
             columns = wanted_columns(self.request, state)
             desired, shard = self._query(state, columns, plan.time), emptied(shard, columns)
-        counts, sample = self.write.preview(desired, shard, plan.time, self.request.sample)
-        gate = None
+        found = self.write.preview(desired, shard, plan.time, self.request.sample)
+        counts, gate = found.counts, None
         if self.request.gate.there and (plan.generation or not counts.nothing):
             gate = self._previewed_gate(state, plan, counts, desired)
-        updates = counts.inserted + counts.deleted + counts.errors_inserted + counts.errors_deleted
-        compacted = compacted_after(self.request, state, plan, updates)
+        compacted = compacted_after(self.request, state, plan, found.updates)
         outcome = self._outcome(Kind.READ_ONLY, Written(None, counts), plan.time, description)
-        return replace(outcome, generation=plan.generation, preview=Preview(shard.names, tuple(sample), gate, compacted))
+        return replace(outcome, generation=plan.generation, preview=Preview(shard.names, found.sample, gate, compacted))
 
     def _previewed_gate(self, state: ShardState, plan: Plan, counts: Counts, desired: Desired) -> str:
         """What keeps the contents back, empty if nothing does. Nothing is staged: the audits read the query itself."""

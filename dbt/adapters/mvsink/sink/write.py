@@ -77,6 +77,15 @@ class Written:
     evaluated_once: bool = False
 
 
+@dataclass(frozen=True)
+class Previewed:
+    """What would be staged: its counts, how many updates they are, and some of these."""
+
+    counts: Counts
+    updates: int
+    sample: tuple[tuple[object, ...], ...] = ()
+
+
 @dataclass
 class Write:
     """The operator. ``time`` is the write time in ms: every update is staged at it."""
@@ -129,7 +138,7 @@ class Write:
         counts = self.counts(staged)
         return Written(self.adopt(staged, description), counts)
 
-    def preview(self, desired: Desired, shard: Layout, time: int, sample: int = 0) -> tuple[Counts, list[tuple[object, ...]]]:
+    def preview(self, desired: Desired, shard: Layout, time: int, sample: int = 0) -> Previewed:
         """What `stage` would stage, counted, with up to ``sample`` of its updates; nothing is written anywhere."""
         correction = self._correction(desired, shard, time)
         held = narrow(shard) if not shard.empty and shard.detectable else None
@@ -138,9 +147,9 @@ class Write:
             correction = correction.restricted_to(f"select b from (\n{found}\n)")
         updates = correction.consolidate_at_since()
         with self.watch("preview"):
-            counts = self.counted(updates)
+            counts, records = self._summed(updates)
             rows = self.engine.query(f"select * from (\n{updates}\n) limit {sample}", "sample") if sample else []
-        return counts, rows
+        return Previewed(counts, records, tuple(rows))
 
     def _correct(self, desired: Desired, shard: Layout, time: int, description: Description) -> Written:
         if not shard.detectable:
@@ -226,13 +235,18 @@ class Write:
 
     def counted(self, updates: str) -> Counts:
         """What ``updates``, a query, insert and delete."""
+        return self._summed(updates)[0]
+
+    def _summed(self, updates: str) -> tuple[Counts, int]:
+        """The same, and how many updates they are: a row that comes several times is one."""
         sums = [
             f"coalesce(sum(if({DIFF} {sign} 0 and {ERROR} {kind} null, abs({DIFF}), 0L)), 0L)"
             for kind in ("is", "is not")
             for sign in (">", "<")
         ]
-        [row] = self.engine.query(f"select {', '.join(sums)} from (\n{updates}\n)", "count")
-        return Counts(*(int(str(value)) for value in row))
+        [row] = self.engine.query(f"select {', '.join(sums)}, count(*) from (\n{updates}\n)", "count")
+        *summed, records = (int(str(value)) for value in row)
+        return Counts(*summed), records
 
     def adopt(self, staged: StagedDirectory, description: Description) -> Batch | None:
         """What was staged, as the batch of ``description``; None if it is no row."""

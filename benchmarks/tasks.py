@@ -1,0 +1,112 @@
+"""How much a continual task costs, against the size of its input and against the number of pending times: `make bench`.
+
+An upsert task over a shard of `--rows` rows: the first run, which reads all of it, against a later run for a change of 1,000 rows; and
+whether that read any file of the input which the change did not touch. Then `--times` pending times of a task without state, all in
+one run, against one by one (`--singly` of them, by the time). Every kind of run goes once unmeasured, on little data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.bench import start
+from dbt.adapters.mvsink.sink import Driver, SinkRequest, shard_columns
+from tests.functional.task.driver import DAY, UPSERT, Shard, Task
+from tests.support.session_engine import SessionEngine
+
+T0 = 1_800_000_000_000
+CHANGED = 1_000
+WANTED = 0.1  # of the first run
+TRANSFORM = "from transform db.i using (select key, val + 1 from db.i where val >= 0)"
+_GROUPS = itertools.count()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000_000, help="of the input")
+    parser.add_argument("--rounds", type=int, default=3, help="later runs; the figure is their median")
+    parser.add_argument("--times", type=int, default=1_000, help="pending at once")
+    parser.add_argument("--singly", type=int, default=100, help="of them, one by one")
+    given = parser.parse_args()
+    session = start()
+    place = Path(tempfile.mkdtemp(prefix="mvsink-tasks-"))
+    try:
+        by_size(session, place / "warm", 10_000, 1)
+        by_number(session, place / "warm again", 3, 2)
+        print(f"\nupsert task, input of {given.rows:,} rows, a change of {CHANGED:,}", flush=True)
+        first, later, read = by_size(session, place / "size", given.rows, given.rounds)
+        print(f"  first run                          {first:8.2f} s")
+        print(f"  later run                          {later:8.2f} s   x{later / first:.3f} (wanted: under {WANTED})")
+        print(f"  files of the input that the change did not touch, read by later runs: {read}")
+        print(f"\ntask without state, {given.times:,} pending times", flush=True)
+        (together, jobs), (singly, many) = by_number(session, place / "number", given.times, given.singly)
+        print(f"  in one run, each                   {1000 * together / given.times:8.1f} ms, {jobs} Spark jobs in all")
+        print(
+            f"  one by one ({given.singly}), each            {1000 * singly / given.singly:8.1f} ms, {many / given.singly:.1f} Spark jobs each"
+        )
+        print(f"  ratio                              x{(together / given.times) / (singly / given.singly):.4f}")
+    finally:
+        shutil.rmtree(place)
+
+
+def by_size(session: Any, place: Path, rows: int, rounds: int) -> tuple[float, float, int]:
+    """Seconds of the first and of a later run, and how many files that no change touched were named in what later ones ran."""
+    task = Task(session, place, UPSERT)
+    load(session, task.input, rows)
+    untouched = {file.path for file in task.input.state().files}
+    first = seconds(lambda: task.run(T0))
+    found, read = [], 0
+    for n in range(rounds):
+        now = T0 + 1_000 * (n + 1)
+        keys = range(n, rows, max(1, rows // CHANGED))
+        task.input.write(now, [update for key in keys for update in ((key, key % 97, -1), (key, 1_000 + n, 1))])
+        engine = SessionEngine(session)
+        found.append(seconds(lambda now=now, engine=engine: task.run(now, engine=engine)))
+        named = set(re.findall(r"/i/batches/([^`]*)", "\n".join(text for _, text in engine.ran)))
+        read += sum(any(path.split("/")[1] in name for name in named) for path in untouched)
+    return first, sorted(found)[len(found) // 2], read
+
+
+def load(session: Any, shard: Shard, rows: int) -> None:
+    """The input's first contents, by Spark."""
+    with shard.open() as handle:
+        query = f"select id as key, id % 97 as val from range({rows})"
+        request = SinkRequest(
+            model="db.i", query=query, columns=shard_columns(shard.schema), time=T0, clock=T0, retain_history=DAY
+        )
+        Driver(request, handle, SessionEngine(session)).run()
+
+
+def by_number(session: Any, place: Path, times: int, singly: int) -> tuple[tuple[float, int], tuple[float, int]]:
+    """Seconds and Spark jobs for all pending times in one run, and for ``singly`` of them one by one."""
+    found = []
+    for name, number, one_by_one in (("together", times, False), ("singly", singly, True)):
+        task = Task(session, place / name, TRANSFORM)
+        task.input.write(T0, [(0, 0, 1)])
+        task.run(T0)
+        for n in range(number):
+            task.input.write(T0 + 1 + n, [(n, n, 1)])
+        group = f"tasks-{next(_GROUPS)}"
+        session.sparkContext.setJobGroup(group, name)
+        took = seconds(lambda task=task, number=number, one_by_one=one_by_one: task.run(T0 + number, one_by_one=one_by_one))
+        found.append((took, len(session.sparkContext.statusTracker().getJobIdsForGroup(group))))
+        assert len(task.output.contents()) == number + 1
+    return found[0], found[1]
+
+
+def seconds(act: Callable[[], object]) -> float:
+    started = time.monotonic()
+    act()
+    return time.monotonic() - started
+
+
+if __name__ == "__main__":
+    main()
