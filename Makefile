@@ -39,6 +39,7 @@ demo: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks.bench
+	$(BIN)/python -m benchmarks.tasks
 
 clean:
 	rm -rf $(VENV) $(NEWEST) example_project/data example_project/.mvsink example_project/target benchmarks/data

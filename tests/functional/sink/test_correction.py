@@ -134,7 +134,7 @@ def test_read_only_reports_and_writes_nothing_then_the_same_is_written(model):
         assert (handle.state(), sorted(f.path for f in handle.storage.list_files(""))) == before
     written = model.run(values(A, B, B))
     assert would.kind is Kind.READ_ONLY and would.counts == written.counts
-    assert sorted((row[0], row[2]) for row in would.sample) == [("b", 2), ("c", -1)]
+    assert sorted((row[0], row[2]) for row in would.preview.sample) == [("b", 2), ("c", -1)]
 
 
 def test_a_nondeterministic_query_is_evaluated_once(model):

@@ -288,7 +288,10 @@ def test_read_only_tells_what_the_refresh_would_write(scheduled):
         "11:20": "read-only: would write +2 -1",
     }
     assert {now: log_line(mv.run(now, "a", "b", "b", read_only=True)) for now in told} == told
-    assert log_line(mv.run("10:30", "b", read_only=True, redefined=True)) == "read-only: would write +1 -0; new generation: definition changed"
+    assert (
+        log_line(mv.run("10:30", "b", read_only=True, redefined=True))
+        == "read-only: would write +1 -0; new generation: definition changed"
+    )
     mv.refresh = RefreshSpec(ats=(at("12:00"),))
     assert (
         log_line(mv.run("11:20", "b", read_only=True)) == "read-only: would write +0 -0"

@@ -84,7 +84,7 @@ def test_switching_read_only_off_lets_the_very_same_correction_be_written(model,
     would = model.run(desired, time=5, read_only=True, sample=100, **how)
     assert (would.kind, live(model)) == (Kind.READ_ONLY, before)
     written = model.run(desired, time=5, **how)
-    sample = sorted((x or error, time, diff) for x, time, diff, error, *_ in would.sample)
+    sample = sorted((x or error, time, diff) for x, time, diff, error, *_ in would.preview.sample)
     assert (would.counts, would.lower, would.upper) == (written.counts, written.lower, written.upper)
     assert sample == batch_of(model, before) == sorted(batch)
 

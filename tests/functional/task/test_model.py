@@ -87,14 +87,20 @@ class Trial:
         assert held == Counter({update: diff for update, diff in wanted.items() if diff}), self
 
 
+TOGETHER: list[int] = []  # the seeds whose pending times went in one job
+
+
 @pytest.mark.parametrize("first", range(0, PROGRAMS, BLOCK))
 def test_random_tasks(tmp_path, first):
-    together = 0
     for seed in range(first, first + BLOCK):
         trial = Trial(seed)
         trial.run(None, tmp_path / str(seed))
-        together += not trial.one_by_one and any("_mv_time, 1L _mv_diff from" in text for _, text in trial.ran)
-    assert together  # some of them computed several times at once
+        if not trial.one_by_one and any("_mv_time, 1L _mv_diff from" in text for _, text in trial.ran):
+            TOGETHER.append(seed)
+
+
+def test_some_of_them_were_computed_several_times_at_once():
+    assert len(TOGETHER) > 5
 
 
 def test_random_tasks_on_spark(quick, tmp_path):

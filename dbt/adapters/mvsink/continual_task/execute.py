@@ -127,6 +127,7 @@ class TaskDriver:
         state, output = self.upkeep.folded(self.handle.state())
         if state.upper.is_empty():
             return False
+        faults.reach("looked")
         try:
             return self._round(state, output)
         except HistoryGone:
@@ -315,6 +316,7 @@ class TaskDriver:
         """Keep of the input what the times from the output's upper on need; the output's newest version."""
         while True:
             state = self.handle.state()
+            faults.reach("looked")
             try:
                 self._hold(state)
                 return state

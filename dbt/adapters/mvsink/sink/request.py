@@ -141,4 +141,6 @@ class Outcome:
     evaluated_once: bool = False
     up_to_date: bool = False  # there was nothing to write: no refresh was due, or the shard had passed the run's time
     scheduled: bool = False  # a schedule explains the upper
-    references: Mapping[str, int] | None = None  # the times (ms) that the query read other shards at, by name; None: it was not run
+    references: Mapping[str, int] | None = (
+        None  # the times (ms) that the query read other shards at, by name; None: it was not run
+    )
