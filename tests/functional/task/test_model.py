@@ -100,7 +100,7 @@ def test_random_tasks(tmp_path, first):
 
 
 def test_some_of_them_were_computed_several_times_at_once():
-    assert len(TOGETHER) > 5
+    assert TOGETHER
 
 
 def test_random_tasks_on_spark(quick, tmp_path):
