@@ -320,6 +320,7 @@ class Driver:
             computed_through=self.request.time,
             purpose=f"mv_sink({self.request.model})",
             invocation_id=self.request.invocation_id,
+            seconds=round(sum(self.watch.seconds.values()), 3),
             references={} if time is None else self.request.references.times(time),
         )
 
