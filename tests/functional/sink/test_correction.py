@@ -183,9 +183,8 @@ def test_every_supported_type_with_duplicates_and_random_mutations(model):
     names = [name for name, _ in model.engine().columns(query)]
     source = spark.sql(query).localCheckpoint()
     rows = list(range(source.count()))
-    numbered = (
-        source.rdd.zipWithIndex().map(lambda pair: (*pair[0], pair[1])).toDF(source.schema.add("n", "long")).localCheckpoint()
-    )
+    pairs = source.rdd.zipWithIndex().map(lambda pair: (*pair[0], pair[1]))  # its own toDF would go to the session made last
+    numbered = spark.createDataFrame(pairs, source.schema.add("n", "long")).localCheckpoint()
     numbered.createOrReplaceTempView("every_type")
     wanted = "select " + ", ".join(names) + " from every_type join values {} as k(n) using (n)"
     for round_ in range(10):

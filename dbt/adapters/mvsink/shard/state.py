@@ -267,7 +267,7 @@ def compaction_due(state: ShardState) -> CompactionPlan | None:
     if len(batches) < 2:
         return None
     rows = {batch: sum(file.rows or 0 for file in files) for batch, files in batches.items()}
-    base = max(rows, key=lambda batch: (rows[batch], batch))
+    base = max(rows, key=lambda batch: (rows[batch], -_first_time(batches[batch]), batch))  # the earliest of the largest
     recent = [batch for batch in batches if batch != base]
     settled = [
         batch
@@ -282,6 +282,10 @@ def compaction_due(state: ShardState) -> CompactionPlan | None:
     if settled:
         return CompactionPlan(state.files, state.since)
     return CompactionPlan(tuple(file for batch in recent for file in batches[batch]), state.since)
+
+
+def _first_time(files: Sequence[DataFile]) -> int:
+    return min((file.min_time for file in files if file.min_time is not None), default=0)
 
 
 def _after(since: Antichain, time: int) -> bool:

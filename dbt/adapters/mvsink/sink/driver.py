@@ -14,19 +14,16 @@ from dbt.adapters.mvsink.shard import (
     Commit,
     CommitNote,
     FilesChanged,
-    Maintenance,
     ShardState,
     UpperMismatch,
     WriteHandle,
-    checkpoint,
-    collect_garbage,
 )
 from dbt.adapters.mvsink.sink.append import Append
 from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.errors import EngineError, GateFailed
 from dbt.adapters.mvsink.sink.gate import check, emptied, would_be
-from dbt.adapters.mvsink.sink.layout import Layout, layout
+from dbt.adapters.mvsink.sink.layout import Layout
 from dbt.adapters.mvsink.sink.mint import Description, Mint
 from dbt.adapters.mvsink.sink.plan import (
     DROPPED,
@@ -39,9 +36,9 @@ from dbt.adapters.mvsink.sink.plan import (
     wanted_columns,
 )
 from dbt.adapters.mvsink.sink.request import Kind, OnError, Outcome, Preview, SinkRequest
-from dbt.adapters.mvsink.sink.rewrite import compact, fold_foreign_files
 from dbt.adapters.mvsink.sink.timing import Stopwatch, span
 from dbt.adapters.mvsink.sink.types import Column, arrow_schema, shard_columns
+from dbt.adapters.mvsink.sink.upkeep import Upkeep
 from dbt.adapters.mvsink.sink.write import Counts, Write, Written
 
 log = logging.getLogger("mvsink.sink.append")
@@ -57,13 +54,13 @@ class Driver:
     handle: WriteHandle
     engine: Engine
     watch: Stopwatch = field(default_factory=Stopwatch)
-    drift: int = 0
-    warnings: list[str] = field(default_factory=list)
     ahead: tuple[Description, Written] | None = None  # a gated first load, staged before the shard is raised
 
     def __post_init__(self) -> None:
         self.write = Write(self.engine, self.handle, self.request.model, self.watch)
         self.appender = Append(self.handle, self.request.model)
+        self.upkeep = Upkeep(self.engine, self.handle, self.request.clock, self.watch)
+        self.warnings = self.upkeep.warnings
 
     def run(self) -> Outcome:
         """Bring the shard to the next refresh after the run's time, or in read-only mode tell what that would write."""
@@ -89,7 +86,7 @@ class Driver:
         if not mint.read_only and not state.readable and (plan.begins or state.upper.less_than(as_of)):
             if self.request.gate.there and self.ahead is None:  # before a commit of ours
                 ahead = Description(as_of, plan.upper)
-                self.ahead = (ahead, self._written(state, plan, self.layout(state), plan.time, ahead))
+                self.ahead = (ahead, self._written(state, plan, self.upkeep.layout(state), plan.time, ahead))
             self.appender.raise_upper(state.upper, as_of, self._note(Counts()), plan.creation)
             return None
         mint.as_of = as_of
@@ -112,7 +109,7 @@ class Driver:
             result = self.appender.append(None, description, next_since(self.request, state, plan), note)
             if result is None:
                 return None
-            self._maintain(result.maintenance)
+            self.upkeep.maintain(result.maintenance)
         elif not self.appender.raise_upper(state.upper, plan.upper, note, plan.creation):
             return None
         idle = self._idle(self.handle.state())
@@ -121,19 +118,14 @@ class Driver:
 
     def _round(self, state: ShardState, plan: Plan, time: int, description: Description) -> Outcome | None:
         """One description from mint to append, written at ``time``; None if another writer was faster."""
-        shard = self.layout(state)
+        shard = self.upkeep.layout(state)
         if shard.loose and self.request.gate.there:  # a fold is a commit: a gate that fails comes before it
             rehearsed = self._written(state, plan, shard, time, description).batch
             if rehearsed is not None:
                 rehearsed.delete()
-        while shard.loose:
-            with self.watch("fold"):
-                folded = fold_foreign_files(self.engine, self.handle, state, shard)
-            self.drift += folded.drift if folded.applied else 0
-            state = self.handle.state()
-            if state.upper != description.lower:
-                return None
-            shard = self.layout(state)
+        state, shard = self.upkeep.folded(state)
+        if state.upper != description.lower:
+            return None
         if self.ahead is not None and self.ahead[0] == description and shard.empty:
             written = self.ahead[1]
         else:
@@ -143,7 +135,7 @@ class Driver:
             result = self.appender.append(written.batch, description, next_since(self.request, state, plan), note)
         if result is None:
             return None
-        self._maintain(result.maintenance)
+        self.upkeep.maintain(result.maintenance)
         return self._outcome(Kind.APPEND, written, time, description)
 
     def _written(self, state: ShardState, plan: Plan, shard: Layout, time: int, description: Description) -> Written:
@@ -166,7 +158,7 @@ class Driver:
             raise
 
     def _check_gate(self, state: ShardState, plan: Plan, counts: Counts, contents: str) -> None:
-        held = self.layout(state) if state.readable and plan.generation not in (FULL_REFRESH, DROPPED) else None
+        held = self.upkeep.layout(state) if state.readable and plan.generation not in (FULL_REFRESH, DROPPED) else None
         found = check(self.request.gate, self.engine, self.request.model, counts, held, bool(plan.generation), contents)
         self.warnings.extend(warning for warning in found if warning not in self.warnings)
 
@@ -191,7 +183,7 @@ class Driver:
         description = Description(since, plan.upper)
         written = self._first_load(state, columns, plan.time, description)
         if plan.time is not None:
-            self._pass_gate(state, plan, emptied(self.layout(state), columns), written)
+            self._pass_gate(state, plan, emptied(self.upkeep.layout(state), columns), written)
         batches = [] if written.batch is None else [written.batch]
         try:
             with self.watch("append"):
@@ -208,7 +200,7 @@ class Driver:
             for batch in batches:
                 batch.delete()
             return None
-        self._maintain(result.maintenance)
+        self.upkeep.maintain(result.maintenance)
         outcome = self._outcome(Kind.APPEND, written, plan.time, description)
         return replace(outcome, generation=plan.generation)
 
@@ -223,7 +215,7 @@ class Driver:
         if plan.time is None:
             outcome = self._outcome(Kind.READ_ONLY, Written(None, Counts()), None, description)
             return replace(outcome, generation=plan.generation)
-        desired, shard = self._desired(state, plan.time), self.layout(state)
+        desired, shard = self._desired(state, plan.time), self.upkeep.layout(state)
         if plan.generation:
             columns = wanted_columns(self.request, state)
             desired, shard = self._query(state, columns, plan.time), emptied(shard, columns)
@@ -280,10 +272,6 @@ class Driver:
             return "a run that the log no longer tells"
         return f"run {commit.note.invocation_id or commit.writer_id} on {commit.host} (version {commit.version})"
 
-    def layout(self, state: ShardState) -> Layout:
-        """The parts of ``state``'s live files."""
-        return layout(state, self.handle.uri, self.handle.files_in, self.handle.column_names)
-
     def _desired(self, state: ShardState, time: int) -> Desired:
         """The query as of ``time``, in the shard's columns and their order."""
         return self._query(state, shard_columns(state.schema), time)
@@ -298,25 +286,12 @@ class Driver:
         """Raises `SchemaChanged` if the query's columns are not the shard's and that is to fail. Writes nothing."""
         column_changes(self.request, self.handle.state())
 
-    def _maintain(self, maintenance: Maintenance) -> None:
-        """Perform what the append left to do. It never fails a run: the next one finds the same work."""
-        try:
-            with self.watch("maintain"):
-                if maintenance.compact is not None:
-                    compact(self.engine, self.handle, maintenance.compact, self.layout(self.handle.state()))
-                if maintenance.checkpoint:
-                    checkpoint(self.handle)
-                if maintenance.collect_garbage:
-                    collect_garbage(self.handle, now_ms=self.request.clock)
-        except Exception as error:
-            self.warnings.append(f"maintenance failed and is left to the next run: {error}")
-
     def _note(self, counts: Counts, time: int | None = None) -> CommitNote:
         """For a commit of contents as of ``time`` (ms); None: it has none."""
         return CommitNote(
             rows_inserted=counts.inserted,
             rows_deleted=counts.deleted,
-            drift=self.drift,
+            drift=self.upkeep.drift,
             computed_through=self.request.time,
             purpose=f"mv_sink({self.request.model})",
             invocation_id=self.request.invocation_id,
@@ -332,7 +307,7 @@ class Driver:
             upper=state.upper,
             time=self.request.time,
             state=state,
-            drift=self.drift,
+            drift=self.upkeep.drift,
             warnings=tuple(self.warnings),
             seconds=self.watch.seconds,
             mismatches=self.appender.mismatches,

@@ -165,7 +165,9 @@ def layout(state: ShardState, root: str, files_in: Callable[[str], int], columns
         else:
             loose.extend(files)
     candidates = [directory for directory in directories if directory.compacted]
-    base = max(candidates, key=lambda directory: (directory.rows, directory.batch_id), default=None)
+    base = max(
+        candidates, key=lambda directory: (directory.rows, -(directory.files[0].min_time or 0), directory.batch_id), default=None
+    )
     rest = [directory for directory in directories if directory is not base]
     upper = state.upper.as_option()
     return Layout(
