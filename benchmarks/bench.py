@@ -161,7 +161,7 @@ def start() -> Any:
     import os
 
     from dbt.adapters.mvsink.credentials import MvsinkCredentials
-    from dbt.adapters.mvsink.session import session
+    from dbt.adapters.mvsink.session.embedded import session
 
     os.chdir(tempfile.mkdtemp(prefix="mvsink-bench-home-"))
     return session(MvsinkCredentials(schema="default"))

@@ -19,7 +19,7 @@ KILLED = """
 import json, os, sys
 from pathlib import Path
 from dbt.cli.main import dbtRunner
-from dbt.adapters.mvsink.session import running
+from dbt.adapters.mvsink.session.embedded import running
 from dbt.adapters.mvsink.sink import faults
 from tests.support.projects import replace_source
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.references import Reference, References
+from dbt.adapters.mvsink.references.as_of import Reference, References
 from dbt.adapters.mvsink.shard import MemoryStorage, ReadHandle, ShardClient, compact_with_pyarrow, compaction_due
 from dbt.adapters.mvsink.sink import Counts, Driver, Outcome, SinkRequest, as_of, layout, shard_columns
 from dbt.adapters.mvsink.sink.write import Written

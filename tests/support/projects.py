@@ -27,7 +27,7 @@ result = dbtRunner().invoke(["run", "--quiet", "--profiles-dir", ".", "--no-use-
 if not result.success:
     print(result.exception, [r.message for r in result.result or []])
     sys.exit(1)
-from dbt.adapters.mvsink.session import running
+from dbt.adapters.mvsink.session.embedded import running
 print(sorted(tuple(row) for row in running().sql("select * from s.mv").collect()))
 """
 

@@ -8,13 +8,13 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.definition import without_time
-from dbt.adapters.mvsink.references import NotReadableThen, Reference, References
-from dbt.adapters.mvsink.response import log_line
+from dbt.adapters.mvsink.maintained.definition import without_time
+from dbt.adapters.mvsink.maintained.response import log_line
+from dbt.adapters.mvsink.query.splice import TemporalReference
+from dbt.adapters.mvsink.references.as_of import NotReadableThen, Reference, References
 from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
 from dbt.adapters.mvsink.sink import Counts, Kind, Outcome, SinkRequest, layout, query_at
 from dbt.adapters.mvsink.sink.errors import NotRefreshed
-from dbt.adapters.mvsink.splice import TemporalReference
 
 T = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 SCHEMA = pa.schema([("x", pa.string()), ("y", pa.string())])

@@ -10,9 +10,9 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.definition import DEFINITION, Definition, stored_schedule
 from dbt.adapters.mvsink.exceptions import ConfigurationChanged
-from dbt.adapters.mvsink.publish import Docs, fingerprint, view_statement
+from dbt.adapters.mvsink.maintained.definition import DEFINITION, Definition, stored_schedule
+from dbt.adapters.mvsink.maintained.publish import Docs, fingerprint, view_statement
 from dbt.adapters.mvsink.refresh_schedule import RefreshEvery, RefreshSchedule, RefreshSpec
 from dbt.adapters.mvsink.shard import Antichain, ShardState
 from dbt.adapters.mvsink.sink import Plan, query_at

@@ -8,7 +8,7 @@ from dbt.adapters.base.plugin import AdapterPlugin
 
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from dbt.adapters.mvsink.impl import MvsinkAdapter
-from dbt.adapters.mvsink.log_forwarding import install
+from dbt.adapters.mvsink.session.log_forwarding import install
 from dbt.include import mvsink
 
 install()

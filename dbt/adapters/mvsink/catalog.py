@@ -12,7 +12,7 @@ from dbt.adapters.spark.impl import SparkAdapter
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import AdapterEngine
-from dbt.adapters.mvsink.maintained import LOWER_ERRORS
+from dbt.adapters.mvsink.maintained.run import LOWER_ERRORS
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardState
 from dbt.adapters.mvsink.sink import layout, row_count
 

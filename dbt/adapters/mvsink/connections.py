@@ -14,9 +14,9 @@ from dbt.adapters.spark.connections import SparkConnectionManager, SparkConnecti
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
-from dbt.adapters.mvsink.metastore_lock import notice_interrupts
-from dbt.adapters.mvsink.session import LOG_FILE
-from dbt.adapters.mvsink.session_cursor import SessionConnection
+from dbt.adapters.mvsink.session.cursor import SessionConnection
+from dbt.adapters.mvsink.session.embedded import LOG_FILE
+from dbt.adapters.mvsink.session.metastore_lock import notice_interrupts
 
 logger = AdapterLogger("mvsink")
 

@@ -16,7 +16,7 @@ from typing import Any
 from dbt.adapters.spark.connections import SparkConnectionMethod, SparkCredentials
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.java import check_pyspark
+from dbt.adapters.mvsink.session.java import check_pyspark
 
 HOME = ".mvsink"
 ANSI = "spark.sql.ansi.enabled"

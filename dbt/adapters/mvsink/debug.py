@@ -13,7 +13,7 @@ from dbt.adapters.spark.connections import SparkConnectionMethod
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
-from dbt.adapters.mvsink.java import check_java, check_pyspark
+from dbt.adapters.mvsink.session.java import check_java, check_pyspark
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardError
 
 PLACE = "_mvsink_debug"

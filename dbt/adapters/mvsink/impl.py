@@ -10,10 +10,10 @@ from dbt.adapters.mvsink.column import MvsinkColumn
 from dbt.adapters.mvsink.configs import MvsinkConfig
 from dbt.adapters.mvsink.connections import MvsinkConnectionManager
 from dbt.adapters.mvsink.debug import check_setup
+from dbt.adapters.mvsink.references.time_travel import TimeTravelAdapter
 from dbt.adapters.mvsink.relation import MvsinkRelation
 from dbt.adapters.mvsink.seeds import SeedAdapter
-from dbt.adapters.mvsink.task_adapter import TaskAdapter
-from dbt.adapters.mvsink.time_travel import TimeTravelAdapter
+from dbt.adapters.mvsink.tasks.adapter import TaskAdapter
 
 
 class MvsinkAdapter(TaskAdapter, TimeTravelAdapter, SeedAdapter, CatalogAdapter):

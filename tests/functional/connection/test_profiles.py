@@ -8,7 +8,7 @@ import re
 import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture
 
-from dbt.adapters.mvsink.session_cursor import SessionConnection
+from dbt.adapters.mvsink.session.cursor import SessionConnection
 
 CAST = "{{ config(materialized='table') }} select cast('x' as int) as n, typeof(1 + '1') as sum"
 BUCKETS = "spark.sql.shuffle.partitions"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dbt.adapters.mvsink.references import Reference, References
+from dbt.adapters.mvsink.references.as_of import Reference, References
 from dbt.adapters.mvsink.shard import ShardClient
 from dbt.adapters.mvsink.sink import Driver, SinkRequest, layout
 from tests.support.session_engine import T0, Model

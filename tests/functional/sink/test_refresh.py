@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from dbt.adapters.mvsink.durations import parse_time
+from dbt.adapters.mvsink.maintained.response import log_line
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
-from dbt.adapters.mvsink.response import log_line
 from dbt.adapters.mvsink.shard import Antichain, ShardClient
 from dbt.adapters.mvsink.sink import Driver, Kind, NeverRefreshed, faults, layout, view_query
 from tests.support.session_engine import Model

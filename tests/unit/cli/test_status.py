@@ -10,8 +10,8 @@ import pytest
 from deltalake import write_deltalake
 
 from dbt.adapters.mvsink.cli.status import lag, recent_share, row_count
-from dbt.adapters.mvsink.definition import Watched
 from dbt.adapters.mvsink.durations import iso
+from dbt.adapters.mvsink.maintained.definition import Watched
 from dbt.adapters.mvsink.shard import Antichain, DataFile
 from tests.unit.cli.shop import HOUR, NOW, write
 

@@ -12,7 +12,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.connections import MvsinkConnectionManager
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
-from dbt.adapters.mvsink.session import defaults, needs_metastore_lock, settings
+from dbt.adapters.mvsink.session.embedded import defaults, needs_metastore_lock, settings
 
 ANSI = "spark.sql.ansi.enabled"
 CATALOG = "spark.sql.catalogImplementation"

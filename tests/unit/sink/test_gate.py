@@ -7,10 +7,10 @@ from types import SimpleNamespace as Node
 
 import pytest
 
-from dbt.adapters.mvsink import foretold
-from dbt.adapters.mvsink.audits import chosen
 from dbt.adapters.mvsink.exceptions import InvalidOption, UnknownAudit
-from dbt.adapters.mvsink.gate_options import accepts, audit, max_change
+from dbt.adapters.mvsink.maintained import foretold
+from dbt.adapters.mvsink.maintained.audits import chosen
+from dbt.adapters.mvsink.maintained.gate_options import accepts, audit, max_change
 from dbt.adapters.mvsink.sink import MaxChange, gate
 
 LIMIT = {

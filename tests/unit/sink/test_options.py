@@ -6,7 +6,7 @@ import pytest
 
 from dbt.adapters.mvsink.durations import iso, parse_interval, parse_time
 from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
-from dbt.adapters.mvsink.options import ModelOptions, ignored_configs
+from dbt.adapters.mvsink.maintained.options import ModelOptions, ignored_configs
 from dbt.adapters.mvsink.sink import OnError, OnSchemaChange
 
 

@@ -10,7 +10,7 @@ from dbt.artifacts.resources.v1.config import NodeConfig
 
 from dbt.adapters.mvsink.configs import MvsinkConfig
 from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
-from dbt.adapters.mvsink.options import OWN_KEYS, ModelOptions
+from dbt.adapters.mvsink.maintained.options import OWN_KEYS, ModelOptions
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.sink.mint import Description, Mint
 

@@ -8,8 +8,8 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink import grants
-from dbt.adapters.mvsink.publish import Docs, view_statement
+from dbt.adapters.mvsink.maintained import grants
+from dbt.adapters.mvsink.maintained.publish import Docs, view_statement
 from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
 from dbt.adapters.mvsink.sink import EngineError
 

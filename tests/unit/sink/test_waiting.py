@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from dbt.adapters.mvsink.maintained.response import log_line
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
-from dbt.adapters.mvsink.response import log_line
 from dbt.adapters.mvsink.shard import Antichain, MemoryStorage, ShardClient, checkpoint
 from dbt.adapters.mvsink.sink import Column, Driver, SinkRequest, arrow_schema, parse_type
 

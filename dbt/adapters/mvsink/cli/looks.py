@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from dbt.adapters.mvsink.definition import stored_schedule
+from dbt.adapters.mvsink.maintained.definition import stored_schedule
 from dbt.adapters.mvsink.refresh_schedule import decide
 from dbt.adapters.mvsink.shard import ShardClient, ShardState
 from dbt.adapters.mvsink.sink import creation_of, sql

@@ -19,8 +19,8 @@ import click
 from rich.console import Console
 
 from dbt.adapters.mvsink.cli.project import Place
-from dbt.adapters.mvsink.definition import owner_of
 from dbt.adapters.mvsink.inputs.companion import INPUTS
+from dbt.adapters.mvsink.maintained.definition import owner_of
 from dbt.adapters.mvsink.shard import NotAShard, ReadHandle, ShardClient, ShardState
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 

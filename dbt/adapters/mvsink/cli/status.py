@@ -28,7 +28,7 @@ from dbt.adapters.mvsink.cli.output import (
 )
 from dbt.adapters.mvsink.cli.project import Place, takes_place
 from dbt.adapters.mvsink.cli.shards import FoundShard, choose, find_shards, in_parallel, progress, words
-from dbt.adapters.mvsink.definition import stored_schedule, watched_shard
+from dbt.adapters.mvsink.maintained.definition import stored_schedule, watched_shard
 from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, decide
 from dbt.adapters.mvsink.shard import Commit, DataFile, ReadHandle, ShardState
 from dbt.adapters.mvsink.sink import creation_of

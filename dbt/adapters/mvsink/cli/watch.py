@@ -114,14 +114,14 @@ class Watch:
 
     def _let_go(self) -> None:
         if _session() is not None:
-            from dbt.adapters.mvsink.session import let_go_of_metastore
+            from dbt.adapters.mvsink.session.embedded import let_go_of_metastore
 
             let_go_of_metastore()
 
     def _check_spark(self) -> None:
         if _session() is None:
             return
-        from dbt.adapters.mvsink.session import ended
+        from dbt.adapters.mvsink.session.embedded import ended
 
         gone = ended()
         if gone:
@@ -156,7 +156,7 @@ def _session() -> Any:
     """The embedded session, if this process has one; nothing is imported that was not."""
     import sys
 
-    module = sys.modules.get("dbt.adapters.mvsink.session")
+    module = sys.modules.get("dbt.adapters.mvsink.session.embedded")
     return None if module is None else module.running()
 
 

@@ -27,9 +27,9 @@ from dbt.adapters.mvsink.continual_task.statements import (
     Program,
     Update,
 )
+from dbt.adapters.mvsink.query.splice import Query, Span, last_part, parts, replace_relations, with_ctes, words
 from dbt.adapters.mvsink.sink import query_at, sql
 from dbt.adapters.mvsink.sink.layout import DIFF, TIME
-from dbt.adapters.mvsink.splice import Query, Span, last_part, parts, replace_relations, with_ctes, words
 
 __all__ = [
     "Bindings",

@@ -17,8 +17,8 @@ from sqlglot.errors import SqlglotError
 
 from dbt.adapters.mvsink.continual_task.cursor import QUERY_STARTS
 from dbt.adapters.mvsink.continual_task.statements import Insert, Program
+from dbt.adapters.mvsink.query.splice import Edit, Span, Word, alias_after, closing, last_part, parts, relations, spliced, words
 from dbt.adapters.mvsink.sink import NOW, sql
-from dbt.adapters.mvsink.splice import Edit, Span, Word, alias_after, closing, last_part, parts, relations, spliced, words
 
 _TIME = sql.identifier("_mv_time")
 _SELECT = frozenset({"expressions", "from_", "from", "joins", "laterals", "where", "hint"})

@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from dbt.adapters.mvsink.continual_task import plan
 from dbt.adapters.mvsink.continual_task.effects import repeated
 from dbt.adapters.mvsink.continual_task.statements import Program
+from dbt.adapters.mvsink.query.splice import with_ctes
 from dbt.adapters.mvsink.sink import Column, sql
 from dbt.adapters.mvsink.sink.as_of import nulls
 from dbt.adapters.mvsink.sink.grouping import net
 from dbt.adapters.mvsink.sink.layout import DIFF
-from dbt.adapters.mvsink.splice import with_ctes
 
 
 def output_after(program: Program, columns: Sequence[Column], given: Sequence[Column], change: str, before: str | None) -> str:

@@ -18,9 +18,9 @@ from dbt.adapters.mvsink.continual_task import plan
 from dbt.adapters.mvsink.continual_task.errors import TaskError
 from dbt.adapters.mvsink.continual_task.parse import parse
 from dbt.adapters.mvsink.continual_task.statements import Program
+from dbt.adapters.mvsink.query.splice import Unreadable, closing, parts, words
 from dbt.adapters.mvsink.sink import NOW, sql
 from dbt.adapters.mvsink.sink.errors import SinkError
-from dbt.adapters.mvsink.splice import Unreadable, closing, parts, words
 
 NO_OUTPUT = "`_mv_none`"
 

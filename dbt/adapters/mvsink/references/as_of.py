@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink.durations import iso
+from dbt.adapters.mvsink.query.splice import replace_relations
 from dbt.adapters.mvsink.shard import Antichain, ShardState
 from dbt.adapters.mvsink.sink import Layout, as_of, sql, view_query
 from dbt.adapters.mvsink.sink.errors import NotReadable, NotRefreshed, SinkError
 from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, TIME
-from dbt.adapters.mvsink.splice import replace_relations
 
 
 class NotReadableThen(SinkError):

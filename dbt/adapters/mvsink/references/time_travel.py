@@ -13,9 +13,9 @@ from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.mvsink.durations import parse_time
 from dbt.adapters.mvsink.engine import AdapterEngine
 from dbt.adapters.mvsink.exceptions import InvalidRunTime, NoShard
-from dbt.adapters.mvsink.maintained import LOWER_ERRORS, translate
-from dbt.adapters.mvsink.references import Reference
-from dbt.adapters.mvsink.referring import open_reference, table_properties
+from dbt.adapters.mvsink.maintained.run import LOWER_ERRORS, translate
+from dbt.adapters.mvsink.references.as_of import Reference
+from dbt.adapters.mvsink.references.finding import open_reference, table_properties
 from dbt.adapters.mvsink.shard import ShardClient
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
-from dbt.adapters.mvsink.java import check_java
-from dbt.adapters.mvsink.metastore_lock import MetastoreLock
+from dbt.adapters.mvsink.session.java import check_java
+from dbt.adapters.mvsink.session.metastore_lock import MetastoreLock
 
 if TYPE_CHECKING:
     from pyspark import SparkConf

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbt.adapters.mvsink.exceptions import UnknownAudit
-from dbt.adapters.mvsink.query_checks import without_end
+from dbt.adapters.mvsink.query.checks import without_end
+from dbt.adapters.mvsink.query.splice import replace_relations
 from dbt.adapters.mvsink.sink import Audit
-from dbt.adapters.mvsink.splice import replace_relations
 
 ALL = True
 TEST = "test"

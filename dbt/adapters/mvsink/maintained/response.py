@@ -9,10 +9,10 @@ from dbt.adapters.contracts.connection import AdapterResponse
 
 from dbt.adapters.mvsink.continual_task.request import TaskOutcome
 from dbt.adapters.mvsink.durations import iso
-from dbt.adapters.mvsink.foretold import foretold
+from dbt.adapters.mvsink.maintained.foretold import foretold
+from dbt.adapters.mvsink.query.splice import last_part
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.sink import Counts, Kind, Outcome
-from dbt.adapters.mvsink.splice import last_part
 
 
 @dataclass

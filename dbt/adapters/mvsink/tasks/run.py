@@ -17,17 +17,17 @@ from dbt.adapters.mvsink.continual_task.execute import TaskDriver
 from dbt.adapters.mvsink.continual_task.parse import parse
 from dbt.adapters.mvsink.continual_task.request import TaskOutcome, TaskRequest
 from dbt.adapters.mvsink.continual_task.statements import Program
-from dbt.adapters.mvsink.definition import Watched, owner_of, without_time
 from dbt.adapters.mvsink.inputs import Input, ShardInput
-from dbt.adapters.mvsink.maintained import MaintainedRun
-from dbt.adapters.mvsink.query_checks import listed, nondeterministic_functions
-from dbt.adapters.mvsink.response import MvsinkResponse, task_response
+from dbt.adapters.mvsink.maintained.definition import Watched, owner_of, without_time
+from dbt.adapters.mvsink.maintained.response import MvsinkResponse, task_response
+from dbt.adapters.mvsink.maintained.run import MaintainedRun
+from dbt.adapters.mvsink.query.checks import listed, nondeterministic_functions
 from dbt.adapters.mvsink.shard import ShardClient, ShardState, WriteHandle
 from dbt.adapters.mvsink.sink import Kind, OnError, shard_columns
 from dbt.adapters.mvsink.sink.plan import schema_changes
-from dbt.adapters.mvsink.task_checks import output_columns
-from dbt.adapters.mvsink.task_inputs import Source, Sources, ephemeral_queries, needed_ctes
-from dbt.adapters.mvsink.task_options import TaskOptions
+from dbt.adapters.mvsink.tasks.checks import output_columns
+from dbt.adapters.mvsink.tasks.inputs import Source, Sources, ephemeral_queries, needed_ctes
+from dbt.adapters.mvsink.tasks.options import TaskOptions
 
 logger = AdapterLogger("mvsink")
 

@@ -12,8 +12,8 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from dbt.adapters.mvsink.definition import owner_of
-from dbt.adapters.mvsink.references import Reference
+from dbt.adapters.mvsink.maintained.definition import owner_of
+from dbt.adapters.mvsink.references.as_of import Reference
 from dbt.adapters.mvsink.shard import Antichain, InvalidUsage, NotAShard, ShardClient, ShardState, StorageError, WriteHandle
 
 HELD = "held"

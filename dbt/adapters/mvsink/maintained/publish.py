@@ -13,8 +13,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dbt.adapters.mvsink import grants
-from dbt.adapters.mvsink.definition import first_refresh
+from dbt.adapters.mvsink.maintained import grants
+from dbt.adapters.mvsink.maintained.definition import first_refresh
 from dbt.adapters.mvsink.shard import ShardState, WriteHandle
 from dbt.adapters.mvsink.sink import Engine, Layout, layout, sql, view_query
 

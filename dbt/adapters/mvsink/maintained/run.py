@@ -16,20 +16,20 @@ import pyarrow as pa
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.audits import CompiledTest
-from dbt.adapters.mvsink.contracts import contract_assertions, unenforced_constraints
-from dbt.adapters.mvsink.definition import OWNER, Definition, without_time
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import AdapterEngine
 from dbt.adapters.mvsink.exceptions import MvsinkError, ReadsItself, RefreshesNeverHappen
-from dbt.adapters.mvsink.gate_options import accepts
-from dbt.adapters.mvsink.holds import Holds, held
-from dbt.adapters.mvsink.options import ModelOptions
-from dbt.adapters.mvsink.publish import Docs, PublishedView, is_current, publish
-from dbt.adapters.mvsink.query_checks import listed, nondeterministic_functions, reads, without_end
-from dbt.adapters.mvsink.references import References
-from dbt.adapters.mvsink.referring import find_references
-from dbt.adapters.mvsink.response import MvsinkResponse, response
+from dbt.adapters.mvsink.maintained.audits import CompiledTest
+from dbt.adapters.mvsink.maintained.contracts import contract_assertions, unenforced_constraints
+from dbt.adapters.mvsink.maintained.definition import OWNER, Definition, without_time
+from dbt.adapters.mvsink.maintained.gate_options import accepts
+from dbt.adapters.mvsink.maintained.options import ModelOptions
+from dbt.adapters.mvsink.maintained.publish import Docs, PublishedView, is_current, publish
+from dbt.adapters.mvsink.maintained.response import MvsinkResponse, response
+from dbt.adapters.mvsink.query.checks import listed, nondeterministic_functions, reads, without_end
+from dbt.adapters.mvsink.references.as_of import References
+from dbt.adapters.mvsink.references.finding import find_references
+from dbt.adapters.mvsink.references.holds import Holds, held
 from dbt.adapters.mvsink.shard import Antichain, MemoryStorage, SchemaMismatch, ShardClient, ShardError, ShardState, WriteHandle
 from dbt.adapters.mvsink.sink import (
     Assertion,

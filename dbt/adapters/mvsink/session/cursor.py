@@ -16,7 +16,7 @@ from dbt.adapters.spark.connections import SparkConnectionWrapper
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
-from dbt.adapters.mvsink.session import ended, profile_session, running
+from dbt.adapters.mvsink.session.embedded import ended, profile_session, running
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,12 +9,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 
-from dbt.adapters.mvsink.definition import first_refresh
-from dbt.adapters.mvsink.publish import SHARD_ID, URI
-from dbt.adapters.mvsink.references import Reference, References
+from dbt.adapters.mvsink.maintained.definition import first_refresh
+from dbt.adapters.mvsink.maintained.publish import SHARD_ID, URI
+from dbt.adapters.mvsink.query.splice import TemporalReference, relations
+from dbt.adapters.mvsink.references.as_of import Reference, References
 from dbt.adapters.mvsink.shard import ShardClient, ShardError
 from dbt.adapters.mvsink.sink import Engine, EngineError, SinkError, layout
-from dbt.adapters.mvsink.splice import TemporalReference, relations
 
 DELTA = "delta."  # what the properties of a Delta table begin with
 MOST_INVOCATIONS = 16

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any, cast
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.events.logging import AdapterLogger
 
-from dbt.adapters.mvsink.audits import CompiledTest, chosen, compiled
-from dbt.adapters.mvsink.definition import owner_of
 from dbt.adapters.mvsink.durations import parse_time
 from dbt.adapters.mvsink.engine import AdapterEngine
 from dbt.adapters.mvsink.exceptions import InvalidRunTime, ReadOnlyRefused
-from dbt.adapters.mvsink.holds import held, release
-from dbt.adapters.mvsink.maintained import (
+from dbt.adapters.mvsink.maintained.audits import CompiledTest, chosen, compiled
+from dbt.adapters.mvsink.maintained.definition import owner_of
+from dbt.adapters.mvsink.maintained.options import ModelOptions, ignored_configs
+from dbt.adapters.mvsink.maintained.publish import Docs, PublishedView, read_published
+from dbt.adapters.mvsink.maintained.response import MvsinkResponse
+from dbt.adapters.mvsink.maintained.run import (
     LOWER_ERRORS,
     Invocation,
     MaintainedRun,
     prepared_query,
     translate,
 )
-from dbt.adapters.mvsink.options import ModelOptions, ignored_configs
-from dbt.adapters.mvsink.publish import Docs, PublishedView, read_published
-from dbt.adapters.mvsink.response import MvsinkResponse
+from dbt.adapters.mvsink.references.holds import held, release
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
 from dbt.adapters.mvsink.sink import EngineError
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from dbt.adapters.mvsink.continual_task.parse import parse
 from dbt.adapters.mvsink.continual_task.symbolic import output_after
 from dbt.adapters.mvsink.exceptions import UnknownFixtureColumn
+from dbt.adapters.mvsink.query.splice import parts, with_ctes
 from dbt.adapters.mvsink.sink import Column, Engine, parse_type, sql
 from dbt.adapters.mvsink.sink.layout import DIFF
-from dbt.adapters.mvsink.splice import parts, with_ctes
-from dbt.adapters.mvsink.task_checks import output_columns
+from dbt.adapters.mvsink.tasks.checks import output_columns
 
 NO_OUTPUT = "None"  # what dbt renders `this` as where no rows are given for it
 NOTHING_GIVEN = "_mv_nothing"  # the one column of a fixture without rows

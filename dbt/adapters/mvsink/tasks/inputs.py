@@ -16,13 +16,13 @@ from dbt.adapters.mvsink.engine import AdapterEngine
 from dbt.adapters.mvsink.exceptions import InputRefused
 from dbt.adapters.mvsink.inputs import DeltaInput, FilesInput, Input, ShardInput, bind, companion_uri
 from dbt.adapters.mvsink.inputs.through import Carry, Through, ThroughInput
-from dbt.adapters.mvsink.publish import PublishedView, read_published
-from dbt.adapters.mvsink.query_checks import listed, nondeterministic_functions
+from dbt.adapters.mvsink.maintained.publish import PublishedView, read_published
+from dbt.adapters.mvsink.query.checks import listed, nondeterministic_functions
+from dbt.adapters.mvsink.query.splice import parts, relations
 from dbt.adapters.mvsink.shard import NotAShard, ShardClient, WriteHandle
 from dbt.adapters.mvsink.sink import Column, EngineError, parse_type, sql
 from dbt.adapters.mvsink.sink.as_of import nulls
 from dbt.adapters.mvsink.sink.layout import TIME
-from dbt.adapters.mvsink.splice import parts, relations
 
 if TYPE_CHECKING:
     from dbt.adapters.mvsink.impl import MvsinkAdapter

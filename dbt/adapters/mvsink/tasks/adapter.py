@@ -10,11 +10,11 @@ from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.events.logging import AdapterLogger
 
 from dbt.adapters.mvsink.engine import AdapterEngine
-from dbt.adapters.mvsink.maintained import LOWER_ERRORS, Invocation, prepared_query, translate
-from dbt.adapters.mvsink.maintained_adapter import MaintainedAdapter
-from dbt.adapters.mvsink.task_options import TaskOptions, reset_words
-from dbt.adapters.mvsink.task_run import TaskRun, contract_columns
-from dbt.adapters.mvsink.task_unit import UnitQuery, unit_query
+from dbt.adapters.mvsink.maintained.adapter import MaintainedAdapter
+from dbt.adapters.mvsink.maintained.run import LOWER_ERRORS, Invocation, prepared_query, translate
+from dbt.adapters.mvsink.tasks.options import TaskOptions, reset_words
+from dbt.adapters.mvsink.tasks.run import TaskRun, contract_columns
+from dbt.adapters.mvsink.tasks.unit import UnitQuery, unit_query
 
 if TYPE_CHECKING:
     from dbt.adapters.mvsink.impl import MvsinkAdapter

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dbt.adapters.mvsink import options
 from dbt.adapters.mvsink.continual_task.errors import HEADS
 from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
-from dbt.adapters.mvsink.options import ModelOptions
+from dbt.adapters.mvsink.maintained import options
+from dbt.adapters.mvsink.maintained.options import ModelOptions
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.sink import Column, OnError, parse_type
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dbt.adapters.mvsink import gate_options
 from dbt.adapters.mvsink.durations import INTERVAL_UNITS, parse_interval
 from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
-from dbt.adapters.mvsink.refresh_config import parse_refresh
+from dbt.adapters.mvsink.maintained import gate_options
+from dbt.adapters.mvsink.maintained.refresh_config import parse_refresh
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.sink import MaxChange, OnError, OnSchemaChange
 
