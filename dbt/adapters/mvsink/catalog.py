@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, cast
 from dbt.adapters.base.meta import AdapterMeta
 from dbt.adapters.base.relation import BaseRelation
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.spark.impl import SparkAdapter
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import AdapterEngine
+from dbt.adapters.mvsink.maintained.adapter import MaintainedAdapter
 from dbt.adapters.mvsink.maintained.run import LOWER_ERRORS
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardState
 from dbt.adapters.mvsink.sink import layout, row_count
 
 if TYPE_CHECKING:
-    from dbt.adapters.mvsink.impl import MvsinkAdapter
     from dbt.adapters.mvsink.relation import MvsinkRelation
 
 logger = AdapterLogger("mvsink")
@@ -29,8 +28,8 @@ DESCRIPTIONS = {
 }
 
 
-class CatalogAdapter(SparkAdapter, metaclass=AdapterMeta):
-    """Mixed into the adapter."""
+class CatalogAdapter(MaintainedAdapter, metaclass=AdapterMeta):
+    """Part of the adapter."""
 
     def _get_columns_for_catalog(self, relation: BaseRelation) -> Iterable[dict[str, Any]]:
         statistics = self._shard_statistics(relation)
@@ -40,11 +39,10 @@ class CatalogAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     def _shard_statistics(self, relation: BaseRelation) -> dict[str, Any]:
         """As dbt's catalog wants them; none for what is no shard. Docs never fail because of a shard."""
-        adapter = cast("MvsinkAdapter", self)
-        published = adapter.published(cast("MvsinkRelation", relation))
+        published = self.published(cast("MvsinkRelation", relation))
         if published is None:
             return {}
-        engine = AdapterEngine(adapter, f"{relation.schema}.{relation.identifier}")
+        engine = AdapterEngine(self, f"{relation.schema}.{relation.identifier}")
         try:
             with ShardClient(self.config.credentials.storage_options).open_reader(published.uri) as reader:
                 state = reader.state()

@@ -13,7 +13,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.mvsink.sink import EngineError
 
 if TYPE_CHECKING:
-    from dbt.adapters.mvsink.impl import MvsinkAdapter
+    from dbt.adapters.spark.impl import SparkAdapter
 
 _DATA_STATE = re.compile(r"SQLSTATE: ?((?:22|23)[0-9A-Z]{3})")
 _STATE = re.compile(r"SQLSTATE: ?([0-9A-Z]{5})")
@@ -23,7 +23,7 @@ _CONDITION = re.compile(r"\[[A-Z0-9_.]+\][^\n]*?SQLSTATE: ?([0-9A-Z]{5})")
 class AdapterEngine:
     """`Engine` over an adapter; ``model`` names the Spark jobs."""
 
-    def __init__(self, adapter: MvsinkAdapter, model: str):
+    def __init__(self, adapter: SparkAdapter, model: str):
         self.adapter = adapter
         self.model = model
 

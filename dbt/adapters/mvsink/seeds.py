@@ -16,7 +16,7 @@ import uuid
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,15 +24,13 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.spark.connections import SparkConnectionMethod
+from dbt.adapters.spark.impl import SparkAdapter
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 from dbt.adapters.mvsink.sink import sql
 
 if TYPE_CHECKING:
     import agate
-
-    from dbt.adapters.mvsink.impl import MvsinkAdapter
-
 BLOCK = 16 * 2**20  # bytes that Arrow reads at once: no record may be longer
 NULLS = ["", "null", "NULL", "Null"]
 INTEGER = r"^\s*[+-]?\d+\s*$"
@@ -130,14 +128,13 @@ def _delimiter(model: Mapping[str, Any]) -> str:
     return given
 
 
-class SeedAdapter(metaclass=AdapterMeta):
+class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
     """The methods that the seed materialization calls."""
 
     @available.parse_none
     def mv_stage_seed(self, model: Mapping[str, Any], empty: bool) -> StagedSeed:
         """Read the seed's file and stage it where Spark can read it."""
         config = model["config"]
-        adapter = cast("MvsinkAdapter", self)
         table = read_csv(self._seed_path(model), _delimiter(model))
         given = {name.lower(): kind for name, kind in (config.get("column_types") or {}).items()}
         columns = tuple((name, given.get(name.lower()) or infer(table.column(name))) for name in table.column_names)
@@ -150,7 +147,7 @@ class SeedAdapter(metaclass=AdapterMeta):
         pq.write_table(table.rename_columns(positions), os.path.join(directory, "part-0.parquet"))
         quote = config.get("quote_columns")
         items = ", ".join(
-            f"cast({position} as {kind}) as {adapter.quote_seed_column(name, quote)}"
+            f"cast({position} as {kind}) as {self.quote_seed_column(name, quote)}"
             for position, (name, kind) in zip(positions, columns, strict=True)
         )
         # Text needs no check, and it is what makes a seed large.
@@ -178,7 +175,7 @@ class SeedAdapter(metaclass=AdapterMeta):
         checks = ", ".join(f"count({position})" for position in staged.checks)
         try:
             if checks:
-                cast("MvsinkAdapter", self).execute(f"select {checks} from (\n{staged.checked}\n)", fetch=True)
+                self.execute(f"select {checks} from (\n{staged.checked}\n)", fetch=True)
         except BaseException:
             shutil.rmtree(staged.directory, ignore_errors=True)
             raise
@@ -189,7 +186,7 @@ class SeedAdapter(metaclass=AdapterMeta):
         shutil.rmtree(staged.directory, ignore_errors=True)
 
     def _seed_path(self, model: Mapping[str, Any]) -> str:
-        project = cast("MvsinkAdapter", self).config.project_root
+        project = self.config.project_root
         for root in (model.get("root_path"), project):
             path = os.path.join(root or "", model["original_file_path"])
             if root and os.path.exists(path):
@@ -198,7 +195,7 @@ class SeedAdapter(metaclass=AdapterMeta):
 
     def _staging_place(self) -> str:
         """Local for the embedded session; below `shard_root` for a server, which reads the same file."""
-        credentials = cast("MvsinkAdapter", self).config.credentials
+        credentials = self.config.credentials
         if credentials.method == SparkConnectionMethod.SESSION:
             return tempfile.gettempdir()
         if "://" in credentials.shards:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.spark.impl import SparkAdapter
 
 from dbt.adapters.mvsink.durations import parse_time
 from dbt.adapters.mvsink.engine import AdapterEngine
@@ -32,7 +33,6 @@ from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
 from dbt.adapters.mvsink.sink import EngineError
 
 if TYPE_CHECKING:
-    from dbt.adapters.mvsink.impl import MvsinkAdapter
     from dbt.adapters.mvsink.relation import MvsinkRelation
 
 logger = AdapterLogger("mvsink")
@@ -44,8 +44,8 @@ NOT_FOUND = "42P01"
 REBUILT = ("table", "incremental", "snapshot", "seed", "clone")
 
 
-class MaintainedAdapter(metaclass=AdapterMeta):
-    """Mixed into the adapter. Every error of a lower layer leaves as dbt's own, with the model's name."""
+class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
+    """Part of the adapter. Every error of a lower layer leaves as dbt's own, with the model's name."""
 
     @available.parse(lambda *_, **__: 0)
     def mv_time(self, given: Any, started: datetime) -> int:
@@ -72,7 +72,7 @@ class MaintainedAdapter(metaclass=AdapterMeta):
         model = f"{relation.schema}.{relation.identifier}"
         options = ModelOptions.parse(model, node["config"])
         run = MaintainedRun(
-            adapter=cast("MvsinkAdapter", self),
+            adapter=self,
             relation=relation,
             node=node,
             query=prepared_query(query),
@@ -104,10 +104,9 @@ class MaintainedAdapter(metaclass=AdapterMeta):
         """The tests of the model's `audit`, compiled."""
         if not run.options.audit or run.invocation.empty:
             return []
-        adapter = cast("MvsinkAdapter", self)
-        manifest = adapter.get_macro_resolver()
+        manifest = self.get_macro_resolver()
         nodes = chosen(manifest, run.model, str(run.node["unique_id"]), run.options.audit)
-        return [compiled(adapter, manifest, node) for node in nodes]
+        return [compiled(self, manifest, node) for node in nodes]
 
     @available.parse_none
     def mv_run(self, run: MaintainedRun) -> None:
@@ -165,9 +164,8 @@ class MaintainedAdapter(metaclass=AdapterMeta):
     @available.parse_none
     def mv_mark_schema_dropped(self, relation: MvsinkRelation) -> None:
         """`mv_mark_dropped` for every view of a schema."""
-        adapter = cast("MvsinkAdapter", self)
-        if adapter.check_schema_exists(relation.database or "", str(relation.schema)):
-            for found in adapter.list_relations(relation.database, str(relation.schema)):
+        if self.check_schema_exists(relation.database or "", str(relation.schema)):
+            for found in self.list_relations(relation.database, str(relation.schema)):
                 self.mv_mark_dropped(cast("MvsinkRelation", found))
 
     @available.parse_none
@@ -181,7 +179,7 @@ class MaintainedAdapter(metaclass=AdapterMeta):
         found = []
         client = ShardClient(self._credentials().storage_options)
         for schema in schemas:
-            for relation in cast("MvsinkAdapter", self).list_relations(None, schema):
+            for relation in self.list_relations(None, schema):
                 published = self.published(cast("MvsinkRelation", relation))
                 if published is None or not client.exists(published.uri):
                     continue
@@ -206,14 +204,14 @@ class MaintainedAdapter(metaclass=AdapterMeta):
 
     def _read_only(self) -> bool:
         """Of the profile, or `--vars 'mvsink_read_only: true'`."""
-        given = cast("MvsinkAdapter", self).config.cli_vars.get("mvsink_read_only", False)
+        given = self.config.cli_vars.get("mvsink_read_only", False)
         return bool(given) or bool(self._credentials().read_only)
 
     def published(self, relation: MvsinkRelation | None) -> PublishedView | None:
         """What of our shards ``relation`` shows; None if it is not there or is another's."""
         if relation is None or not relation.is_view:
             return None
-        engine = AdapterEngine(cast("MvsinkAdapter", self), f"{relation.schema}.{relation.identifier}")
+        engine = AdapterEngine(self, f"{relation.schema}.{relation.identifier}")
         return read_published(engine, str(relation))
 
     def _shard_uri(self, run: MaintainedRun) -> str:
@@ -225,10 +223,10 @@ class MaintainedAdapter(metaclass=AdapterMeta):
 
     def _sampled(self) -> bool:
         """`--sample`; dbt's `flags` do not tell."""
-        return getattr(cast("MvsinkAdapter", self).config.args, "sample", None) is not None
+        return getattr(self.config.args, "sample", None) is not None
 
     def _credentials(self) -> Any:
-        return cast("MvsinkAdapter", self).config.credentials
+        return self.config.credentials
 
     @staticmethod
     def _warn_of_the_clock(run: MaintainedRun) -> None:

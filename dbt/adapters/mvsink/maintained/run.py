@@ -54,7 +54,8 @@ from dbt.adapters.mvsink.sink import (
 )
 
 if TYPE_CHECKING:
-    from dbt.adapters.mvsink.impl import MvsinkAdapter
+    from dbt.adapters.spark.impl import SparkAdapter
+
     from dbt.adapters.mvsink.relation import MvsinkRelation
 
 logger = AdapterLogger("mvsink")
@@ -81,7 +82,7 @@ class Invocation:
 class MaintainedRun:
     """One run of one model; lives for as long as its materialization."""
 
-    adapter: MvsinkAdapter
+    adapter: SparkAdapter
     relation: MvsinkRelation
     node: Mapping[str, Any]
     query: str

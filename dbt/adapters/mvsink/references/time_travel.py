@@ -6,9 +6,10 @@ is what counts as the model's definition: the files behind one time are others a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.spark.impl import SparkAdapter
 
 from dbt.adapters.mvsink.durations import parse_time
 from dbt.adapters.mvsink.engine import AdapterEngine
@@ -19,15 +20,14 @@ from dbt.adapters.mvsink.references.finding import open_reference, table_propert
 from dbt.adapters.mvsink.shard import ShardClient
 
 if TYPE_CHECKING:
-    from dbt.adapters.mvsink.impl import MvsinkAdapter
     from dbt.adapters.mvsink.relation import MvsinkRelation
 
 AS_OF, UPDATES = "mv_as_of", "mv_updates"
 END = "/* mv_end */"  # `definition` knows the form
 
 
-class TimeTravelAdapter(metaclass=AdapterMeta):
-    """Mixed into the adapter."""
+class TimeTravelAdapter(SparkAdapter, metaclass=AdapterMeta):
+    """Part of the adapter."""
 
     @available.parse(lambda _, relation, *__: str(relation))
     def mv_as_of(self, relation: MvsinkRelation, time: Any) -> str:
@@ -50,10 +50,9 @@ class TimeTravelAdapter(metaclass=AdapterMeta):
         return _rendered(relation, query, f"{UPDATES} {relation.render()} {bounds[0]} {bounds[1]}")
 
     def _reference(self, macro: str, relation: MvsinkRelation) -> Reference:
-        adapter = cast("MvsinkAdapter", self)
         name = relation.render()
-        engine = AdapterEngine(adapter, name)
-        client = ShardClient(adapter.config.credentials.storage_options)
+        engine = AdapterEngine(self, name)
+        client = ShardClient(self.config.credentials.storage_options)
         reference = open_reference(engine, client, name, table_properties(engine, name))
         if reference is None:
             raise NoShard(macro, name)

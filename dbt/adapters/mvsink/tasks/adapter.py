@@ -17,7 +17,6 @@ from dbt.adapters.mvsink.tasks.run import TaskRun, contract_columns
 from dbt.adapters.mvsink.tasks.unit import UnitQuery, unit_query
 
 if TYPE_CHECKING:
-    from dbt.adapters.mvsink.impl import MvsinkAdapter
     from dbt.adapters.mvsink.relation import MvsinkRelation
 
 logger = AdapterLogger("mvsink")
@@ -25,7 +24,7 @@ TASK = "continual_task"
 
 
 class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
-    """Mixed into the adapter."""
+    """Part of the adapter."""
 
     @available.parse_none
     def mv_prepare_task(
@@ -53,7 +52,7 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
         elif wanted and node["config"].get("full_refresh") is False:
             logger.warning(f"{model}: it is in mvsink_reset and stays as it is, because its full_refresh is false")
         run = TaskRun(
-            adapter=cast("MvsinkAdapter", self),
+            adapter=self,
             relation=relation,
             node=node,
             query=prepared_query(_own_text(config.model)),
@@ -84,7 +83,7 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
         """What the tested task makes of the fixtures. See `task_unit`."""
         node = self._nodes()[tested_id].to_dict(omit_none=False)
         model = f"{node['schema']}.{node['alias']}"
-        engine = AdapterEngine(cast("MvsinkAdapter", self), model)
+        engine = AdapterEngine(self, model)
         text = prepared_query(_own_text(config.model))
         try:
             declared = TaskOptions.parse(model, node["config"], contract_columns(node)).declared
@@ -93,7 +92,7 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
             raise translate(model, error) from error
 
     def _manifest(self) -> Any:
-        return cast("MvsinkAdapter", self).get_macro_resolver()
+        return self.get_macro_resolver()
 
     def _nodes(self) -> Mapping[str, Any]:
         return cast("Mapping[str, Any]", self._manifest().nodes)

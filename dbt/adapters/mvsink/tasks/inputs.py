@@ -25,7 +25,7 @@ from dbt.adapters.mvsink.sink.as_of import nulls
 from dbt.adapters.mvsink.sink.layout import TIME
 
 if TYPE_CHECKING:
-    from dbt.adapters.mvsink.impl import MvsinkAdapter
+    from dbt.adapters.spark.impl import SparkAdapter
 
 FILE_FORMATS = ("parquet", "orc", "csv", "json")
 A_VIEW = "a continual task cannot use a view as its input"
@@ -86,7 +86,7 @@ class Sources:
 
     def __init__(
         self,
-        adapter: MvsinkAdapter,
+        adapter: SparkAdapter,
         engine: AdapterEngine,
         storage_options: Mapping[str, str] | None,
         ephemeral: Mapping[str, str] | None = None,
