@@ -60,6 +60,36 @@ def test_inputs_know_neither_dbt_nor_spark(path):
         assert not within(name, "dbt") or within(name, f"{OURS}.shard", f"{OURS}.sink", f"{OURS}.inputs"), name
 
 
+@pytest.mark.parametrize("path", modules("query"), ids=lambda p: p.name)
+def test_what_reads_the_users_sql_by_tokens_knows_neither_dbt_nor_spark(path):
+    for name in imports(path):
+        assert not within(name, "pyspark", "dbt_common", "deltalake"), name
+        assert not within(name, "dbt") or within(name, f"{OURS}.sink", f"{OURS}.query"), name
+
+
+@pytest.mark.parametrize("path", modules("continual_task"), ids=lambda p: p.name)
+def test_tasks_know_neither_dbt_nor_spark(path):
+    below = [f"{OURS}.{layer}" for layer in ("shard", "sink", "inputs", "query", "continual_task", "refresh_schedule")]
+    for name in imports(path):
+        assert not within(name, "pyspark", "dbt_common", "deltalake"), name
+        assert not within(name, "dbt") or within(name, *below), name
+
+
+def test_no_two_modules_need_each_other_not_even_through_others():
+    """Imports for type checkers count: who reads the one has to read the other. Two pairs in `shard` are one thing in two files."""
+    paths = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path
+        for path in PACKAGE.rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    needs = {name: {other for other in paths for found in imports(path) if within(found, other)} for name, path in paths.items()}
+    for one, other in (("errors", "frontier"), ("batch", "staging")):
+        needs[f"{OURS}.shard.{one}"].discard(f"{OURS}.shard.{other}")
+    while leaves := {name for name, needed in needs.items() if not needed}:
+        needs = {name: needed - leaves for name, needed in needs.items() if name not in leaves}
+    assert needs == {}
+
+
 def test_two_modules_know_delta_one_for_shards_and_one_for_inputs():
     knowing = {
         str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") for name in imports(path) if within(name, "deltalake")
