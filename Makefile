@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 NEWEST := .venv-newest
 BIN := $(VENV)/bin
-PYTEST_ARGS ?= -n 2 --dist loadfile
+PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: setup test lint smoke demo bench clean
 

@@ -1,4 +1,4 @@
-"""Random histories of a shard against the model: handles, batches, appends, truncation, compaction, since, generations, faults.
+"""Random histories of a shard against the model: handles, batches, appends, truncation, compaction, columns, since, generations, faults.
 
 The bulk runs on the in-memory storage with faults, a share on Delta. The last test holds us to the number of steps.
 """
@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from dbt.adapters.mvsink.shard import (
     InvalidUsage,
     MemoryStorage,
+    SchemaMismatch,
     ShardClient,
     ShardReplaced,
     UpperMismatch,
@@ -28,7 +29,7 @@ from dbt.adapters.mvsink.shard import (
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard.state import CompactionPlan
 from tests.support.model import ModelShard
-from tests.support.shards import SCHEMA, at, live, rows, staged, updates
+from tests.support.shards import SCHEMA, at, evolve, live, rows, staged, updates, widened
 from tests.support.storage_faults import FaultyStorage, random_faults
 
 STEPS = itertools.count()
@@ -52,25 +53,37 @@ class ShardMachine(RuleBasedStateMachine):
         self.client = ShardClient(locate=lambda uri: self.storage)
         self.handles = [self.client.open_writer("s", SCHEMA) for _ in range(HANDLES)]
         self.known = [0] * HANDLES  # the generation that each handle was opened in
+        self.columns = list(SCHEMA)  # the shard's
+        self.meant = [1] * HANDLES  # how many columns each handle knows of
         self.model = ModelShard()
 
     def shifted(self, given):
         return [(row, self.model.upper + offset, diff) for row, offset, diff in given]
 
+    def updates(self, *given):
+        """NULL in the columns that were added."""
+        return widened(updates(*given), **{column.name: [None] * len(given) for column in self.columns[1:]})
+
     def handle(self, index):
-        """The handle, opened again if a generation has gone by, after it was seen to say so."""
+        """The handle, opened again if a generation has gone by or columns were added, after it was seen to say so."""
         if self.known[index] != self.model.generation:
             with pytest.raises(ShardReplaced):
                 self.handles[index].state()
-            self.handles[index] = self.client.open_writer("s", SCHEMA)
-            self.known[index] = self.model.generation
+            self.handles[index] = self.client.open_writer("s", pa.schema(self.columns))
+            self.known[index], self.meant[index] = self.model.generation, len(self.columns)
+        if self.meant[index] != len(self.columns):
+            upper = self.model.upper
+            with pytest.raises(SchemaMismatch):  # unless it knows, what it means for the old columns is refused; then too
+                old = widened(updates(("a", upper, 1)), **{c.name: [None] for c in self.columns[1 : self.meant[index]]})
+                self.handles[index].compare_and_append(old, at(upper), at(upper + 1))
+            self.meant[index] = len(self.columns)
         return self.handles[index]
 
     @rule(index=handles, given=rows_of, width=widths)
     def compare_and_append(self, index, given, width):
         lower, upper = self.model.upper, self.model.upper + width
         kept = [row for row in self.shifted(given) if row[1] < upper]
-        self.handle(index).compare_and_append(updates(*kept), at(lower), at(upper))
+        self.handle(index).compare_and_append(self.updates(*kept), at(lower), at(upper))
         self.model.append(kept, lower, upper)
 
     @rule(index=handles, off=st.sampled_from([-1, 1, 2]), width=widths)
@@ -78,7 +91,7 @@ class ShardMachine(RuleBasedStateMachine):
         expected = self.model.upper + off
         if expected >= 0:
             with pytest.raises(UpperMismatch) as error:
-                self.handle(index).compare_and_append(updates(), at(expected), at(expected + width))
+                self.handle(index).compare_and_append(self.updates(), at(expected), at(expected + width))
             assert error.value.current == at(self.model.upper)
 
     @rule(index=handles, given=rows_of, before=st.integers(0, 3), width=st.integers(1, 5))
@@ -86,28 +99,28 @@ class ShardMachine(RuleBasedStateMachine):
         lower = max(0, self.model.upper - before)
         upper = lower + width
         kept = [(row, lower + offset, diff) for row, offset, diff in given if lower + offset < upper]
-        self.handle(index).append(updates(*kept), at(lower), at(upper))
+        self.handle(index).append(self.updates(*kept), at(lower), at(upper))
         if upper > self.model.upper:
             self.model.append(kept, self.model.upper, upper)
 
     @rule(index=handles, first=rows_of, second=rows_of, width=widths)
     def two_wide_batches_cut(self, index, first, second, width):
         handle, lower = self.handle(index), self.model.upper
-        batches = [handle.batch(updates(*self.shifted(given)), at(lower), at(lower + 9)) for given in (first, second)]
+        batches = [handle.batch(self.updates(*self.shifted(given)), at(lower), at(lower + 9)) for given in (first, second)]
         handle.compare_and_append_batch(batches, at(lower), at(lower + width))
         self.model.append(self.shifted(first) + self.shifted(second), lower, lower + width)
 
     @rule(index=handles, other=handles, given=rows_of)
     def hand_a_batch_over(self, index, other, given):
         lower = self.model.upper
-        described = self.handle(index).batch(updates(*self.shifted(given)), at(lower), at(lower + 4)).to_transmittable()
+        described = self.handle(index).batch(self.updates(*self.shifted(given)), at(lower), at(lower + 4)).to_transmittable()
         receiver = self.handle(other)
         receiver.compare_and_append_batch([receiver.batch_from_transmittable_batch(described)], at(lower), at(lower + 4))
         self.model.append(self.shifted(given), lower, lower + 4)
 
     @rule(index=handles, given=rows_of)
     def stage_and_delete(self, index, given):
-        self.handle(index).batch(updates(*self.shifted(given)), at(self.model.upper), at(self.model.upper + 4)).delete()
+        self.handle(index).batch(self.updates(*self.shifted(given)), at(self.model.upper), at(self.model.upper + 4)).delete()
 
     @rule(index=handles, back=st.integers(0, 4))
     def downgrade_since(self, index, back):
@@ -126,9 +139,19 @@ class ShardMachine(RuleBasedStateMachine):
             return
         handle = self.handle(index)
         kept = [(row, time, diff) for row, _, diff in given]
-        handle.replace([handle.batch(updates(*kept), at(time), at(time + 1))], SCHEMA, at(time + 1), at(time))
+        batch = handle.batch(self.updates(*kept), at(time), at(time + 1))
+        handle.replace([batch], pa.schema(self.columns), at(time + 1), at(time))
         self.model.replace(kept, time)
         self.known[index] = self.model.generation
+
+    @rule(index=handles, drawn=st.integers(0, 4))
+    def add_a_column(self, index, drawn):
+        if drawn or len(self.columns) > 3:
+            return
+        name = f"y{len(self.columns)}"
+        assert evolve(self.handle(index), name)
+        self.columns.append(pa.field(name, pa.string()))
+        self.meant[index] = len(self.columns)
 
     @rule(index=handles)
     def collect(self, index):

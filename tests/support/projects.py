@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import textwrap
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dbt.adapters.mvsink.shard import ShardClient, ShardState
+from tests.support.small_data import INTERPRETED
 
 MODEL = "{{ config(materialized='self_correcting_mv') }} select id, name from parquet.`%s`"
 RUN = """
@@ -42,7 +44,7 @@ class Project:
         (root / "dbt_project.yml").write_text("name: p\nversion: '1.0'\nprofile: p\nflags: {send_anonymous_usage_stats: false}\n")
         (root / "profiles.yml").write_text(
             f"p: {{target: dev, outputs: {{dev: {{type: mvsink, schema: s, threads: {threads}, shard_root: '{shard_root}',"
-            " server_side_parameters: {spark.driver.memory: 1g}}}}\n"
+            f" server_side_parameters: {json.dumps({'spark.driver.memory': '1g', **INTERPRETED})}}}}}}}\n"
         )
 
     def set_source(self, rows: list[tuple[int, str]]) -> None:

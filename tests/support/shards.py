@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dbt.adapters.mvsink.shard import Antichain, MemoryStorage, ShardClient
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
+from dbt.adapters.mvsink.shard.updates import physical_schema
 from tests.support.storage_faults import FaultyStorage, random_faults
 
 SCHEMA = pa.schema([("x", pa.string())])
@@ -56,6 +57,30 @@ def staged(handle: Any) -> set[str]:
 def live(handle: Any) -> set[str]:
     """The paths of the live files."""
     return {file.path for file in handle.state().files}
+
+
+def widened(table: pa.Table, **columns: list[Any]) -> pa.Table:
+    """``table`` of updates with more columns of text."""
+    for name, values in columns.items():
+        table = table.append_column(name, pa.array(values, pa.string()))
+    return table
+
+
+def evolve(handle: Any, name: str, state: Any = None) -> bool:
+    """Add a column to ``state``, the newest unless given: all live files as one batch, NULL in it. False if somebody else was faster."""
+    state = state or handle.state()
+    schema = pa.schema([*state.schema, (name, pa.string())])
+    files = state.files
+    rows_ = pa.concat_tables(
+        [physical_schema(schema).empty_table(), *(handle.storage.read(f, physical_schema(schema)) for f in files)]
+    )
+    directory = handle.stage()
+    if rows_.num_rows:
+        part = handle.storage.write_part(f"{directory.path}/part-00000.parquet", rows_.schema)
+        part.write(rows_)
+        part.close()
+    batch = handle.adopt(directory, at(0), at(None))
+    return bool(handle.evolve([batch] if batch.rows else [], schema, files).applied)
 
 
 def read(opened: ShardClient, uri: str, as_of: int) -> list[tuple[Any, int]]:

@@ -52,7 +52,7 @@ def test_a_shard_is_read_as_of_the_write_time_if_it_is_past_it_else_at_its_newes
 def test_the_request_makes_the_text_for_a_write_time():
     found = References(
         {"dev.m": reference(upper=T + 9, times=[T - 9]), "dev.n": reference("dev.n", upper=T - 5, times=[T - 9])},
-        {"raw.d": "select * from raw.d version as of 4"},
+        {"raw.d": 4},
     )
     query = "select m.x, timestamp_millis(5L) /* mv_now */ t, 'dev.m' from dev.m join dev.n n on dev.m.x = n.x join raw.d on true"
     text = SinkRequest("dev.q", query, (), T, T, 1000, references=found).query_at(T)

@@ -17,8 +17,10 @@ import pyarrow.parquet as pq
 from dbt.adapters.mvsink.cli.status import row_count
 from dbt.adapters.mvsink.shard import ShardClient
 from tests.functional.connection.processes import Process, dbt, make_project, wait_for
+from tests.support.small_data import INTERPRETED
 
-PROFILE = "{type: mvsink, schema: s, server_side_parameters: {spark.driver.memory: 1g}}"
+SETTINGS = json.dumps({"spark.driver.memory": "1g", **INTERPRETED})
+PROFILE = f"{{type: mvsink, schema: s, server_side_parameters: {SETTINGS}}}"
 STG = "{{ config(materialized='view') }} select id, name from parquet.`%s`"
 MV = "{{ config(materialized='self_correcting_mv') }} select id, name from {{ ref('stg') }}"
 TOP = "{{ config(materialized='self_correcting_mv') }} select count(*) as n from {{ ref('mv') }} m"

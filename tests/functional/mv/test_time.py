@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from dbt.tests.util import run_dbt_and_capture, write_file
 
-from dbt.adapters.mvsink.shard import CompactionPlan, ShardClient, compact_with_pyarrow
+from dbt.adapters.mvsink.shard import CompactionPlan, ShardClient, WriteHandle, compact_with_pyarrow
 from tests.functional.mv.base import MV, SOURCE, Base, configured
 
 T = 1_795_168_800_000  # 2026-11-20T10:00:00Z
@@ -86,6 +86,33 @@ class TestReferences(TimeBase):
         assert self.note(project, "top").references == {f"{project.test_schema}.mv": T + 2 * MINUTE}
         assert f"+1 -0 at {AT.format(4)}" in at(4, "run", "--select", "top")
 
+    def test_a_deferred_shard_and_one_of_another_project_are_read_as_of_the_run_too(self, project):
+        prod = f"{project.test_schema}_prod"
+        self.set_model(project, configured(retain_history="1 hour", schema="prod"))
+        at(0, "run", "--select", "source_rows", "mv")
+        self.set_source(project, MORE)
+        at(4, "run", "--select", "source_rows", "mv")
+        root = Path(project.project_root)
+        (root / "state").mkdir()
+        (root / "state" / "manifest.json").write_text((root / "target" / "manifest.json").read_text())
+        uri = dict(map(tuple, project.run_sql(f"show tblproperties {prod}.mv", fetch="all")))["mvsink.shard_uri"]
+        with WriteHandle.from_read(ShardClient().open_reader(uri)) as handle:
+            handle.set_properties({"owner": json.dumps({"project": "other", "target": "prod", "unique_id": "model.other.mv"})})
+            self.set_model(project, configured(schema="not_there"))
+            write_file(f"sources: [{{name: other, schema: {prod}, tables: [{{name: mv}}]}}]", root, "models", "sources.yml")
+            scheduled = OF_MV.replace("_mv')", "_mv', refresh='every 1 hour')")
+            self.model(project, "foreign", scheduled.replace("ref('mv')", "source('other', 'mv')"))
+            try:
+                out = at(2, "run", "--select", "top", "foreign", "--defer", "--state", "state")
+                assert out.count(f"+3 -0 at {AT.format(2)}") == 2 and "as of" not in out
+                for name in ("top", "foreign"):
+                    assert self.note(project, name).references == {f"{prod}.mv": T + 2 * MINUTE}
+                    assert len(self.rows(project, name)) == 3
+                assert handle.state().holds == {}, "another's shard is not held"
+            finally:
+                (root / "models" / "sources.yml").unlink()
+                project.run_sql(f"drop schema {prod} cascade")
+
     def test_one_that_has_not_passed_the_run_is_read_at_its_newest_and_the_line_says_so(self, project):
         at(0)
         out = at(3, "run", "--select", "top")
@@ -162,11 +189,44 @@ class TestReferences(TimeBase):
             at(0, "run", "--select", "mv", "top")
             assert "version as of 0" in self.ran(project, "mv") and "version as of 0" in self.ran(project, "top")
             assert len(self.rows(project, "mv")) == len(self.rows(project, "top")) == 1
+            assert self.note(project, "mv").versions == self.note(project, "top").versions == {f"{schema}.raw": 0}
             at(1, "run", "--select", "mv")
             assert len(self.rows(project, "mv")) == 2
         finally:
             Path(project.project_root, "models", "sources.yml").unlink()
             project.run_sql(f"drop table {schema}.raw")
+
+
+class TestOvertaken(TimeBase):
+    OF = "{{ config(materialized='self_correcting_mv') }} "
+    START = {
+        "mv.sql": configured(retain_history="1 hour"),
+        "total.sql": OF + "select count(*) as n from {{ ref('mv') }}",
+        "both.sql": OF + "select (select count(*) from {{ ref('mv') }}) as rows, n as total from {{ ref('total') }}",
+        "top.sql": OF + "select * from {{ ref('both') }}",
+    }
+
+    def test_what_would_mix_two_runs_is_left_to_the_later_one_and_so_is_all_that_reads_it(self, project):
+        """The run of 10:02 is run in two parts, as if it were slow between; the one of 10:03 overtakes it at `total`."""
+        at(0)
+        self.set_source(project, MORE)
+        at(2, "run", "--select", "source_rows", "mv")
+        self.set_source(project, MORE.replace("(2, 'b')", "(2, 'b'), (5, 'e')"))
+        at(3, "run", "--select", "source_rows", "mv", "total")
+        told = (
+            f"overtaken: total was written by a later run (as of {AT.format(3)}), which passed over this run's time; left to the"
+        )
+        before = self.shard(project, "both").version
+        self.model(project, "new", self.START["both.sql"])
+        out = at(2, "run", "--select", "both", "top", "new", "--full-refresh")
+        assert all(told in out for told in (told, f"not refreshed yet; {told}"))
+        assert {self.last(project, name)["overtaken"] for name in ("both", "top", "new")} == {"total"}
+        assert self.shard(project, "both").version == before and self.rows(project, "both") == [(3, 3)]
+        out = at(3, "run", "--select", "both", "top", "new")
+        assert self.rows(project, "both") == self.rows(project, "top") == self.rows(project, "new") == [(5, 5)]
+        assert "overtaken" not in out
+        self.model(project, "new", self.OF + "select * from {{ ref('total') }}")
+        assert f"+1 -0 at {AT.format(2)}" in at(2, "run", "--select", "new", "--full-refresh")  # reads only the past
 
 
 class TestReadingThePast(TimeBase):

@@ -273,10 +273,15 @@ def test_changed_columns_wait_for_the_next_refresh(scheduled):
     mv.run("10:00", "a")
     wider = rows("a").replace(" x from", " x, 1 as y from")
     assert log_line(mv.run("10:20", query=wider)) == f"up to date until {DAY}T11:00:00Z"
-    assert log_line(mv.run("11:20", query=wider)) == f"+1 -0 at {DAY}T11:00:00Z; new generation: columns changed (`y` int is new)"
+    assert log_line(mv.run("11:10", query=wider, read_only=True)) == "read-only: would write +1 -1; columns added: y int"
+    since = mv.state().since
+    assert log_line(mv.run("11:20", query=wider)) == f"+1 -1 at {DAY}T11:00:00Z; columns added: y int"
     state = mv.state()
-    assert (state.since, state.upper) == (Antichain.of(at("11:00")), Antichain.of(at("12:00")))
-    assert state.creation == at("10:00") and state.generation == 1
+    assert (state.since, state.upper) == (since, Antichain.of(at("12:00")))
+    assert state.creation == at("10:00") and state.generation == 0
+    other = rows("a").replace("cast(x as string) x", "1 as y")
+    assert log_line(mv.run("12:20", query=other)) == f"+1 -0 at {DAY}T12:00:00Z; new generation: columns changed (`x` is gone)"
+    assert mv.state().generation == 1 and mv.state().creation == at("10:00")
 
 
 def test_read_only_tells_what_the_refresh_would_write(scheduled):

@@ -8,22 +8,14 @@ from typing import Any
 import pytest
 
 from dbt.adapters.mvsink.sink import faults
-
-QUICK = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "1",
-    "spark.sql.files.minPartitionNum": "1",
-}
+from tests.support.small_data import INTERPRETED
 
 
 @pytest.fixture(scope="session")
 def quick(spark: Any) -> Iterator[Any]:
     """A session of its own on the same context, set up for tiny data."""
     session = spark.newSession()
-    for name, value in QUICK.items():
+    for name, value in INTERPRETED.items():
         session.conf.set(name, value)
     yield session
 

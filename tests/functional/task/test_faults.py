@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from dbt.adapters.mvsink.continual_task.execute import TaskDriver
 from dbt.adapters.mvsink.shard import Antichain, collect_garbage
 from dbt.adapters.mvsink.shard.storage import is_part
 from dbt.adapters.mvsink.sink import OnError, faults
@@ -148,6 +149,107 @@ def test_another_replica_runs_at_any_step(tmp_path, case, begun):
                 assert (point, again.output.state().creation) == ("held", 45)
                 assert again.output.upper == wanted.upper
     assert mismatches
+
+
+def two_starts(tmp_path, *, reset=False):
+    """A task that no run has started: replicas at 45 and at 58 would begin it at different times. ``reset``: begun, to be begun again."""
+    task = Task(None, tmp_path, COPY)
+    for time, key in ((10, 1), (50, 2), (60, 3)):
+        if reset and time == 50:
+            task.run(10)
+        task.input.write(time, [(key, key, 1)])
+    return task
+
+
+@pytest.mark.parametrize("reset", [False, True], ids=["begun", "begun again"])
+def test_a_replica_that_would_begin_later_lets_go_of_nothing_that_an_earlier_one_needs(tmp_path, reset):
+    """They share one hold. The later one has taken it, and the input has released what nobody holds, when the earlier one wins."""
+    task = two_starts(tmp_path, reset=reset)
+
+    def die():
+        raise Killed
+
+    def other():
+        at(0, die)  # its input is held
+        with pytest.raises(Killed):
+            task.run(58, reset=reset)
+        let_go(task)
+        assert task.input.state().since == Antichain.of(10 if reset else 45)
+
+    at(0, other)  # as soon as the input is held
+    task.run(45, reset=reset)
+    assert (task.output.state().creation, task.output.updates()) == (45, [(45, 1, 1, 1)])
+    assert task.run(60).times == (50, 60)
+
+
+def test_a_hold_of_a_replica_that_died_before_it_began_moves_with_the_one_that_does(tmp_path):
+    task = two_starts(tmp_path)
+
+    def die():
+        raise Killed
+
+    at(0, die)
+    with pytest.raises(Killed):
+        task.run(45)
+    assert list(task.input.state().holds.values()) == [45]
+    task.run(58)
+    assert (task.output.state().creation, list(task.input.state().holds.values())) == (58, [59])  # before its upper, as ever
+
+
+@pytest.mark.parametrize("point", ["_start", "_hold_at"], ids=["before it has looked", "before its input is held"])
+def test_a_replica_that_would_begin_earlier_than_one_that_has_gone_on_follows_it(tmp_path, monkeypatch, point):
+    """What it would have begun with is gone by then, and that is no error."""
+    task = two_starts(tmp_path)
+    original = getattr(TaskDriver, point)
+
+    def overtaken(self, *arguments, **options):
+        monkeypatch.setattr(TaskDriver, point, original)
+        task.run(58)
+        let_go(task)
+        return getattr(self, point)(*arguments, **options)
+
+    monkeypatch.setattr(TaskDriver, point, overtaken)
+    assert task.run(45).times == ()
+    assert (task.output.state().creation, task.output.updates()) == (58, [(58, 1, 1, 1), (58, 2, 2, 1)])
+
+
+def test_a_replica_that_finishes_the_task_leaves_nothing_undone_for_the_others(tmp_path):
+    """The hold goes with the commit that needs nothing more of the input; who is still at an earlier time finds all of it done."""
+    task = prepare(tmp_path / "task", "a copy, all times in one job", begun=True)
+    task.input.advance(None)
+    reached = points(task, tmp_path / "serial")
+    wanted = Task(None, tmp_path / "serial", task.text).output
+    for number, point in enumerate(reached):
+        again = copy(task, tmp_path / str(number))
+
+        def other(again=again):
+            again.run(99)
+            with again.input.open() as handle:
+                assert handle.state().holds == {}
+                handle.downgrade_since(Antichain.of(90))
+
+        at(number, other)
+        again.run(TIME)
+        again.run(99)
+        assert again.output.upper is None, (number, point)
+        assert [u for u in again.output.updates() if u[0] <= TIME] == wanted.updates(), (number, point)
+
+
+def test_a_replica_whose_task_is_dropped_while_it_runs_takes_no_hold_again(tmp_path):
+    task = prepare(tmp_path / "task", "a copy, all times in one job", begun=True)
+
+    def drop():
+        with task.output.open() as output, task.input.open() as source:
+            output.mark_dropped(1)
+            source.release_hold(str(output.shard_id))
+
+    at(points(task, tmp_path / "serial").index("appended"), drop)
+    task.run(TIME)
+    assert task.input.state().holds == {}
+    let_go(task)
+    task.run(99)
+    assert (task.output.state().generation, task.output.contents()) == (1, [(1, 1), (1, 7), (2, 2), (3, 7)])
+    assert list(task.input.state().holds.values()) == [60]
 
 
 def test_two_threads(tmp_path):

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from dbt.adapters.mvsink.continual_task.errors import StatementFailed
+from dbt.adapters.mvsink.engine import engine_error
+from dbt.adapters.mvsink.sink import OnError
 from tests.functional.task.driver import DELETES, NOW, Task
 
 T = "db.t"
@@ -127,12 +132,28 @@ def test_retain_deletes_at_times_of_the_input_only(quick, tmp_path):
     assert task.output.updates() == [(17, 2, 25, 2), (40, 2, 25, -2), (40, 4, 99, 1)]
 
 
-def test_two_source_rows_for_one_row_of_a_merge_fail(quick, tmp_path):
-    from dbt.adapters.mvsink.continual_task.errors import StatementFailed
+SEVERAL = "[MERGE_CARDINALITY_VIOLATION] MERGE: several source rows match one row of the target. SQLSTATE: 23K01"
 
+
+def test_two_source_rows_for_one_row_of_a_merge_fail_and_are_an_error_that_the_data_cause(quick, tmp_path):
     merge = "merge into db.t t using db.i i on t.key = i.key - 3 when matched then update set val = i.val"
     task = Task(quick, tmp_path, f"on input db.i as ({merge})")
     prepared(task)
-    with pytest.raises(StatementFailed, match="statement 0: .*several source rows match one row"):
+    with pytest.raises(StatementFailed, match=rf"^db\.t: statement 0: .*{re.escape(SEVERAL)}") as failed:
         task.run(20)
+    assert task.output.upper == 11
+    through_dbt = engine_error(failed.value.error.__cause__)  # Spark's own chain of causes
+    assert through_dbt.message.endswith(SEVERAL) and (through_dbt.sqlstate, through_dbt.caused_by_data) == ("23K01", True)
+    task.run(20, on_error=OnError.RECORD)
+    [(time, message, count)] = [update for update in task.output.updates() if len(update) == 3]
+    assert (time, count) == (20, 1) and SEVERAL in message
+    assert task.output.upper == 21
+
+
+def test_what_is_no_error_of_the_data_is_not_recorded(quick, tmp_path):
+    """A user's own text may say what it likes, unless it gives an SQLSTATE of that kind."""
+    task = Task(quick, tmp_path, "on input db.i as (insert into db.t select raise_error('several source rows match one row'), 1)")
+    prepared(task)
+    with pytest.raises(StatementFailed, match="several source rows match one row"):
+        task.run(20, on_error=OnError.RECORD)
     assert task.output.upper == 11

@@ -14,7 +14,16 @@ def orders(shop):
     """Created, owned, written twice."""
     handle = shop.shard("s.orders", "orders")
     write(
-        handle, NOW - 2 * HOUR, ("a", 1), ("b", 1), rows_inserted=2, purpose="mv_sink(s.orders)", invocation_id="i1", seconds=2.25
+        handle,
+        NOW - 2 * HOUR,
+        ("a", 1),
+        ("b", 1),
+        rows_inserted=2,
+        purpose="mv_sink(s.orders)",
+        invocation_id="i1",
+        seconds=2.25,
+        references={"`s`.`raw orders`": NOW - 2 * HOUR},
+        versions={"raw.rates": 4},
     )
     write(handle, NOW - HOUR, ("b", -1), rows_deleted=1, drift=3, purpose="mv_sink(s.orders)", invocation_id="i2")
     return handle
@@ -47,7 +56,10 @@ def test_the_json_of_a_commit(shop, orders):
         "purpose": "mv_sink(s.orders)",
         "invocation_id": "i1",
         "seconds": 2.25,
+        "references": {"`s`.`raw orders`": NOW - 2 * HOUR},
+        "versions": {"raw.rates": 4},
     }
+    assert (commits[0]["references"], commits[0]["versions"]) == ({}, {})
     assert (commits[0]["seconds"], commits[0]["drift"]) == (None, 3)
 
 
@@ -67,7 +79,8 @@ def test_the_table_tells_people(shop, orders):
         writer,
         "i2",
     ]
-    assert "2.2s" in next(line for line in shown.splitlines() if line.split()[:1] == ["2"])
+    first = next(line for line in shown.splitlines() if line.split()[:1] == ["2"])
+    assert "raw orders as of 2025-11-20T13:00:00Z, rates version 4 2.2s" in " ".join(first.split())
 
 
 def test_a_limit_gives_the_newest(shop, orders):
@@ -89,6 +102,7 @@ def test_of_another_engine_s_commit_only_its_operation_is_told(shop, orders):
     )
     newest = shop.told("history", "orders")["commits"][0]
     assert (newest["version"], newest["kind"], newest["rows_inserted"], newest["writer_id"]) == (4, "WRITE", None, None)
+    assert (newest["references"], newest["versions"]) == (None, None)
 
 
 def test_the_shard_of_an_input_is_named_below_its_task(shop, orders):

@@ -13,8 +13,11 @@ SAMPLE = [{"diff": 2, "row": {"id": 1, "name": None}}, {"diff": -1, "error": "di
 PREVIEW = {"gate": None, "errors": 0, "compacted": {"files": 0, "updates": 0}, "sample": []}
 
 
-def ran(name="orders", status="success", message="", inserted=0, deleted=0, next_refresh=None, generation="", **preview):
+def ran(
+    name="orders", status="success", message="", inserted=0, deleted=0, next_refresh=None, generation="", added=None, **preview
+):
     told = {"rows_inserted": inserted, "rows_deleted": deleted, "generation": generation, "preview": {**PREVIEW, **preview}}
+    told["columns_added"] = added or {}
     if next_refresh:
         told["next_refresh"] = next_refresh
     return Ran(f"model.shop.{name}", status, message, f"s.{name}", "", told if status == "success" else {})
@@ -27,6 +30,7 @@ EXITS = {
     "rows of one of them": ([ran(), ran(deleted=1)], 0, 2),
     "errors": ([ran(errors=1)], 0, 2),
     "a new generation": ([ran(generation="columns changed")], 0, 2),
+    "columns that are NULL in every row": ([ran(added={"c": "bigint"})], 0, 2),
     "a gate that lets it through": ([ran(inserted=1, gate="")], 0, 2),
     "a gate that would fail": ([ran(inserted=1, gate="too much")], 1, 1),
     "a model that fails": ([ran(inserted=1), ran(status="error", message="no")], 1, 1),
@@ -102,10 +106,12 @@ def test_the_json(shop, dbt, monkeypatch):
         "deleted": 3,
         "errors": 0,
         "generation": "",
+        "columns_added": {},
         "next_refresh": NOW + HOUR,
         "gate": True,
         "gate_message": "",
         "compacted": {"files": 4, "updates": 99},
+        "overtaken": "",
         "sample": SAMPLE,
         "message": "",
         "error": "",

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from dbt.adapters.mvsink.continual_task import errors
-from dbt.adapters.mvsink.continual_task.columns import output_columns, store_assignable
+from dbt.adapters.mvsink.continual_task.columns import check_assigned_types, output_columns, store_assignable
 from dbt.adapters.mvsink.continual_task.parse import parse
 from dbt.adapters.mvsink.sink import Column, ReservedColumn, UnsupportedType, parse_type
 
@@ -114,3 +114,26 @@ def test_what_may_not_be_stored(given, to):
 def test_the_rules_hold_for_types_of_a_shard():
     assert store_assignable(parse_type("int", ""), parse_type("bigint", ""))
     assert not store_assignable(parse_type("string", ""), parse_type("bigint", ""))
+
+
+TYPES = columns(key="int", val="string", tags="array<int>")
+ASSIGNED = [  # the columns that an UPDATE or a MERGE assigns, the types of their values, and what is wrong
+    (["key"], ["bigint"], None),
+    (["VAL", "key"], ["timestamp", "void"], None),
+    (["key", "key"], ["int", "decimal(10,2)"], None),  # of two clauses
+    (["key"], ["string"], 'statement 0: column "key" is of type int but expression is of type string'),
+    (["val", "Key"], ["string", "boolean"], 'statement 0: column "key" is of type int but expression is of type boolean'),
+    (["tags"], ["array<string>"], 'statement 0: column "tags" is of type array<int> but expression is of type array<string>'),
+    (["val"], ["array<int>"], 'statement 0: column "val" is of type string but expression is of type array<int>'),
+]
+
+
+@pytest.mark.parametrize("names, kinds, message", ASSIGNED)
+def test_what_an_update_or_a_merge_may_assign(names, kinds, message):
+    [statement] = parse("on input db.x as (update db.t set key = 1)", "db.t", "my_task").statements
+    given = [(f"_mv_{n}", kind) for n, kind in enumerate(kinds)]
+    if message is None:
+        check_assigned_types(statement, TYPES, names, given)
+    else:
+        with pytest.raises(errors.TypeMismatch, match=f"^{re.escape(message)}$"):
+            check_assigned_types(statement, TYPES, names, given)

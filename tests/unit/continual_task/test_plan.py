@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.mvsink.continual_task.parse import parse
-from dbt.adapters.mvsink.continual_task.plan import Bindings, analysed, bind, bound, delta
+from dbt.adapters.mvsink.continual_task.plan import Bindings, analysed, assigned, bind, bound, delta
 from dbt.adapters.mvsink.continual_task.statements import Delete, Insert, Merge, Update
 from dbt.adapters.mvsink.sink import Column, parse_type
 
@@ -54,7 +54,8 @@ SIDES = (
     "lateral view explode(if(_mv_new._mv_kept, array(false, true), array(false))) _mv_sides as _mv_side"
 )
 SIGN = "if(_mv_side, _mv_diff, -_mv_diff)"
-CHECKED = f"case when _mv_matches > 1 then raise_error('MERGE: several source rows match one row of the target') else {SIGN} end"
+SEVERAL = "[MERGE_CARDINALITY_VIOLATION] MERGE: several source rows match one row of the target. SQLSTATE: 23K01"
+CHECKED = f"case when _mv_matches > 1 then raise_error('{SEVERAL}') else {SIGN} end"
 OLD = "`{0}`.`key`, `{0}`.`a b`, `{0}`._mv_diff"
 NO_NEW = "named_struct('_mv_kept', false, 'key', cast(null as int), 'a b', cast(null as array<string>))"
 NUMBERED = "( select *, monotonically_increasing_id() _mv_target from ( CONTENTS ) `_mv_contents` ) `t`"
@@ -141,6 +142,29 @@ def test_ephemeral_models_are_bound_and_in_front_of_everything():
 def test_an_inserts_query_alone_tells_its_columns():
     program = parse("with e as (q) on input db.x as (with c as (r) insert into db.t select * from db.x)", "db.t", "my_task")
     assert line(analysed(program, program.statements[0], BINDINGS)) == "with e as (q), c as (r) select * from ( IN ) as `x`"
+
+
+ASSIGNED = [  # the columns that are assigned, and the query that tells the types of their values
+    ("update db.t set key = db.t.key + 1, `a b` = default where key > 0", ("key", "a b"),
+     "select * from ( select `t`.key + 1 _mv_0, null _mv_1 from ( CONTENTS ) `t` ) `_mv_part_0`"),
+    (f"{MERGE} when matched then delete", None, None),
+    ("delete from db.t", None, None),
+    ("insert into db.t select 1", None, None),
+    (f"{MERGE} when matched and a then update set key = x.k when matched then delete when not matched then insert (key) values (1) "
+     "when not matched by source then update set key = t.key", ("key", "key", "key"),
+     "select * from ( select x.k _mv_0 from ( CONTENTS ) `t` join ( IN ) `x` on ( t.key = `x`.key ) ) `_mv_part_0` "
+     "cross join ( select 1 _mv_0 from ( IN ) `x` ) `_mv_part_1` cross join ( select t.key _mv_0 from ( CONTENTS ) `t` ) `_mv_part_2`"),
+    ("with c as (select * from db.x) merge into db.t o using c on a when not matched then insert *", ("key", "a b"),
+     "with c as (select * from ( IN ) as `x`) select * from ( select `c`.`key` _mv_0, `c`.`a b` _mv_1 from c `c` ) `_mv_part_0`"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text, names, query", ASSIGNED)
+def test_the_values_that_an_update_or_a_merge_assigns_are_told_where_they_are_evaluated(text, names, query):
+    program = parse(f"on input db.x as ({text})", "db.t", "my_task")
+    found = assigned(program, program.statements[0], COLUMNS, "CONTENTS", BINDINGS)
+    assert (found and found.columns) == names
+    assert (found and line(found.query)) == query
 
 
 def test_a_bound_statement_has_every_alias():

@@ -7,7 +7,10 @@ import pytest
 
 from dbt.adapters.mvsink.inputs import HistoryGone, PendingTime, ShardInput
 from dbt.adapters.mvsink.shard import ShardReplaced
+from dbt.adapters.mvsink.sink import EngineError, shard_columns
+from dbt.adapters.mvsink.sink.as_of import Projection
 from dbt.adapters.mvsink.sink.errors import NotRefreshed
+from tests.support.duck_engine import DuckEngine
 from tests.support.engines import NoEngine, ScriptedEngine
 from tests.support.shards import SCHEMA, at, client, updates
 
@@ -133,3 +136,33 @@ def test_errors_of_a_snapshot_are_updates_of_it(writer):
     shard = ShardInput(writer, NoEngine())
     assert "raise_error" in shard.contents(12) and "raise_error" not in shard.contents(11)
     assert "raise_error" not in shard.snapshot(12) and "_mv_error is not null" in shard.snapshot(12)
+
+
+def test_errors_pass_a_filter(tmp_path):
+    """A condition on rows knows nothing of errors: whoever reads a part of a shard fails while the shard does."""
+    handle = client("delta", tmp_path).open_writer("s", SCHEMA)
+    broken = pa.table({"x": pa.array([None], pa.string()), "_mv_time": [12], "_mv_diff": [2], "_mv_error": ["no"]})
+    handle.compare_and_append(updates(("a", 11, 1), ("b", 11, 1)), at(0), at(12))
+    handle.compare_and_append(broken, at(12), at(13))
+    handle.compare_and_append(updates(("a", 13, 1), ("b", 13, 1)), at(13), at(14))
+    part, engine = Projection(shard_columns(SCHEMA), "`x` = 'b'"), DuckEngine()
+    shard = ShardInput(handle, engine, "m", part)
+    found = engine.query(shard.changes(11, 14), "changes")
+    assert sorted(found, key=repr) == [("b", 11, 1, None), ("b", 13, 1, None), (None, 12, 2, "no")]
+    assert sorted(engine.query(shard.snapshot(13), "snapshot"), key=repr) == [
+        ("b", 13, 1, None), ("b", 13, 1, None), (None, 13, 2, "no"),
+    ]  # fmt: skip
+    assert shard.pending(11, 14) == [
+        PendingTime(11, True, False), PendingTime(12, False, False, errors=True), PendingTime(13, True, False),
+    ]  # fmt: skip
+    assert engine.query(shard.contents(11), "contents") == [("b",)]
+    with pytest.raises(EngineError, match="no"):
+        engine.query(shard.contents(12), "contents")
+
+
+def test_a_hold_that_does_not_go_forward_keeps_the_earlier_time(writer):
+    shard = ShardInput(writer, NoEngine(), "m")
+    writer.compare_and_append_batch([], at(11), at(31))
+    for time, forward, held in ((20, False, 20), (25, False, 20), (15, False, 15), (25, True, 25), (20, True, 20)):
+        shard.hold("task", time, forward=forward)
+        assert writer.state().holds == {"task": held}

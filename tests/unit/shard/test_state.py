@@ -5,15 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
+import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.shard import DataFile, FilesChanged, InvalidUsage, ShardState, UpperMismatch, compaction_due
+from dbt.adapters.mvsink.shard import (
+    DataFile,
+    FilesChanged,
+    InvalidUsage,
+    SchemaMismatch,
+    ShardState,
+    UpperMismatch,
+    compaction_due,
+)
 from dbt.adapters.mvsink.shard.state import (
     Change,
     advance_since,
     apply,
     compaction,
     compare_and_append,
+    evolution,
     hold,
     release,
     replace_generation,
@@ -41,6 +51,8 @@ COMPACTION = {
     "a tenth, settled, and no more": ([BASE, file("r", 10_000)], 9, None),
     "over a tenth, settled": ([BASE, file("r", 10_001)], 9, "all"),
     "over a tenth, but newer than since": ([BASE, file("r", 10_001, time=5)], 4, None),
+    "a larger batch that is newer than since": ([BASE, file("r", 200_000, time=5)], 4, None),
+    "beside that one, over a tenth, settled": ([BASE, file("r", 200_000, time=5), file("s", 20_001)], 4, "all"),
     "15 recent batches": ([BASE, *many(15)], 9, None),
     "16 recent batches": ([BASE, *many(16)], 9, "all"),
     "16 recent batches, all newer than since": ([BASE, *many(16, time=5)], 4, "recent"),
@@ -105,6 +117,30 @@ def test_compaction_wants_its_files_live_and_changes_no_data():
     assert not change.data_change and [f.batch_id for f in apply(before, change).files] == ["c"]
     with pytest.raises(FilesChanged, match="batches/x"):
         compaction(before, [], [file("x")])
+
+
+WIDER = pa.schema([*SCHEMA, ("y", pa.int64())])
+EVOLUTIONS = {  # live files beside the base, what was rewritten, columns: what comes of it
+    "all files, a column more": ([], [BASE], WIDER, None),
+    "no file at all": (None, [], WIDER, None),
+    "two columns, in another order": ([], [BASE], pa.schema([("z", pa.int8()), *WIDER]), None),
+    "a file came": ([file("r")], [BASE], WIDER, FilesChanged),
+    "a file went": ([], [BASE, file("r")], WIDER, FilesChanged),
+    "nothing is new: somebody else was faster": ([], [BASE], SCHEMA, FilesChanged),
+    "a column would go": ([], [BASE], pa.schema([("y", pa.int64())]), SchemaMismatch),
+    "a type would change": ([], [BASE], pa.schema([("x", pa.int64()), ("y", pa.int64())]), SchemaMismatch),
+}
+
+
+@pytest.mark.parametrize(("beside", "rewritten", "schema", "error"), EVOLUTIONS.values(), ids=EVOLUTIONS)
+def test_columns_are_added_to_all_files_at_once_and_no_frontier_moves(beside, rewritten, schema, error):
+    before = state(*([] if beside is None else [BASE, *beside]), since=4, generation=2, holds={"t": 5})
+    if error:
+        with pytest.raises(error):
+            evolution(before, "s", [file("n")], rewritten, schema)
+        return
+    after = apply(before, evolution(before, "s", [file("n")], rewritten, schema))
+    assert after == replace(before, version=4, schema=schema, files=(file("n"),))
 
 
 def test_a_new_generation_is_of_one_version():

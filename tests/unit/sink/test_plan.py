@@ -10,8 +10,17 @@ import pytest
 
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
-from dbt.adapters.mvsink.sink import Column, NeverRefreshed, OnSchemaChange, SchemaChanged, SinkRequest, parse_type
-from dbt.adapters.mvsink.sink.plan import Plan, creation_of, next_since, planned, timing
+from dbt.adapters.mvsink.sink import (
+    Column,
+    Gate,
+    MaxChange,
+    NeverRefreshed,
+    OnSchemaChange,
+    SchemaChanged,
+    SinkRequest,
+    parse_type,
+)
+from dbt.adapters.mvsink.sink.plan import Plan, compacted_after, creation_of, next_since, planned, timing
 
 HOURLY, ONCE, COMMIT = RefreshSpec(((60, 0),)), RefreshSpec(ats=(660,)), RefreshSpec()
 UNALIGNED = RefreshSpec(((60, None),))
@@ -81,10 +90,46 @@ def request(time=620, columns=("a",), **more):
 
 
 def test_changed_columns_wait_for_a_refresh_and_keep_the_creation():
-    changed = request(columns=("a", "b"))
+    changed = request(columns=("b",))
     assert planned(changed, replace(WRITTEN, upper=of(660))) == Plan(500, None, of(660))
-    assert planned(changed, WRITTEN) == Plan(500, 600, of(660), "columns changed (`b` int is new)")
+    assert planned(changed, WRITTEN) == Plan(500, 600, of(660), "columns changed (`b` int is new; `a` is gone)")
     assert planned(replace(changed, redefined=True), replace(WRITTEN, upper=of(660))).generation == "definition changed"
+
+
+SYNC, APPEND = OnSchemaChange.SYNC_ALL_COLUMNS, OnSchemaChange.APPEND_NEW_COLUMNS
+GATE = Gate(MaxChange(rows=1))
+IN_PLACE = {  # the query's columns, on_schema_change, state, more of the request: the columns added in place, or why a generation
+    "none new": ("a", SYNC, WRITTEN, {}, "", ""),
+    "one new": ("ab", SYNC, WRITTEN, {}, "b", ""),
+    "in the query's order": ("cab", SYNC, WRITTEN, {}, "cb", ""),
+    "one new, one gone": ("b", SYNC, WRITTEN, {}, "", "columns changed (`b` int is new; `a` is gone)"),
+    "one gone stays, one new": ("b", APPEND, WRITTEN, {}, "b", ""),
+    "one gone stays": ("", APPEND, WRITTEN, {}, "", ""),
+    "another type": ("ab", SYNC, replace(WRITTEN, schema=pa.schema([("a", pa.int8())])), {}, "",
+                     "columns changed (`b` int is new; `a` was tinyint, is int)"),
+    "names that differ by case alone": ("A", APPEND, WRITTEN, {}, "", "columns changed (`A` int is new)"),
+    "no history to keep": ("ab", SYNC, WAITING, {"time": 670}, "", "columns changed (`b` int is new)"),
+    "a gate": ("ab", SYNC, WRITTEN, {"gate": GATE}, "", "columns changed (`b` int is new)"),
+    "a gate that lets anything pass": ("ab", SYNC, WRITTEN, {"gate": replace(GATE, accepted=True)}, "b", ""),
+    "no refresh is due": ("ab", SYNC, replace(WRITTEN, upper=of(660)), {}, "", ""),
+    "a finished shard": ("ab", SYNC, FINISHED, {}, "", ""),
+    "a full refresh": ("ab", SYNC, WRITTEN, {"full_refresh": True}, "", "full refresh"),
+    "another definition": ("ab", SYNC, WRITTEN, {"redefined": True}, "", "definition changed"),
+    "dropped before": ("ab", SYNC, DROPPED, {}, "", "dropped before"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("columns", "policy", "state", "more", "added", "generation"), IN_PLACE.values(), ids=IN_PLACE)
+def test_which_columns_are_added_in_place(columns, policy, state, more, added, generation):
+    plan = planned(request(columns=tuple(columns), on_schema_change=policy, **more), state)
+    assert ("".join(column.name for column in plan.added), plan.generation) == (added, generation)
+
+
+def test_what_is_rewritten_to_add_columns():
+    state = replace(WRITTEN, files=(file(540), file(550, "batches/y/part-0.parquet")))
+    wider = request(columns=("a", "b"))
+    assert compacted_after(wider, state, planned(wider, state), 0) == state.files
+    assert compacted_after(request(), state, planned(request(), state), 0) == ()
 
 
 @pytest.mark.parametrize("upper", [600, 660])

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 MAINTAINED = ("self_correcting_mv", "continual_task")
-QUIET = ("--log-level", "none", "--no-use-colors", "--no-write-json")
+QUIET = ("--log-level", "none", "--log-level-file", "debug", "--no-use-colors", "--no-write-json")
 WAITING = "waiting for the embedded metastore"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import click
@@ -18,6 +18,7 @@ from dbt.adapters.mvsink.cli.output import (
 )
 from dbt.adapters.mvsink.cli.project import Place, takes_place
 from dbt.adapters.mvsink.cli.shards import FoundShard, choose, find_shards, progress, words
+from dbt.adapters.mvsink.query.splice import last_part
 from dbt.adapters.mvsink.shard import Antichain, Commit
 
 CREATE = "create"
@@ -30,7 +31,8 @@ class CommitLine:
     """One commit; the names are those of the JSON. Times are ms.
 
     ``lower`` and ``upper`` are None where the commit did not move the upper; ``final`` says that it moved it to the empty frontier.
-    What only this adapter's commits tell (counts, who, why) is None for those of other engines.
+    What only this adapter's commits tell (counts, who, why) is None for those of other engines. ``references``: the times that other shards
+    were read at, by name; ``versions``: the versions of tables.
     """
 
     version: int
@@ -48,6 +50,8 @@ class CommitLine:
     purpose: str | None
     invocation_id: str | None
     seconds: float | None
+    references: Mapping[str, int] | None
+    versions: Mapping[str, int] | None
 
 
 def commit_line(commit: Commit) -> CommitLine:
@@ -70,6 +74,8 @@ def commit_line(commit: Commit) -> CommitLine:
         purpose=note.purpose or None,
         invocation_id=note.invocation_id or None,
         seconds=note.seconds,
+        references=dict(note.references) if ours else None,
+        versions=dict(note.versions) if ours else None,
     )
 
 
@@ -96,6 +102,12 @@ def _who(commit: CommitLine) -> str:
     return " ".join(part for part in (commit.host, (commit.writer_id or "")[:SHORT]) if part)
 
 
+def _read(commit: CommitLine) -> str:
+    """``base as of 2026-11-20T15:00:00Z, raw version 4``: names without their schemas."""
+    times = [f"{last_part(name)} as of {time_text(time)}" for name, time in (commit.references or {}).items()]
+    return ", ".join([*times, *(f"{last_part(name)} version {version}" for name, version in (commit.versions or {}).items())])
+
+
 COLUMNS: list[Column[CommitLine]] = [
     Column("version", lambda c: str(c.version), right=True),
     Column("when", lambda c: time_text(c.time)),
@@ -106,6 +118,7 @@ COLUMNS: list[Column[CommitLine]] = [
     Column("deleted", lambda c: count_text(c.rows_deleted or None), optional=True, right=True),
     Column("drift", lambda c: count_text(c.drift or None), optional=True, right=True),
     Column("computed through", lambda c: time_text(c.computed_through), optional=True),
+    Column("read", _read, optional=True),
     Column("took", lambda c: "" if c.seconds is None else f"{c.seconds:.1f}s", optional=True, right=True),
     Column("why", lambda c: c.purpose or "", optional=True),
     Column("who", _who, optional=True),

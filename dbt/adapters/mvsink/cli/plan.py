@@ -7,7 +7,7 @@ upstream model would write is not seen further down.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import click
@@ -28,6 +28,7 @@ class ModelPlan:
 
     ``inserted``, ``deleted``: rows. ``errors``: error updates added or retracted. ``gate``: None without a publish gate or without a change;
     else whether it lets the change through, and ``gate_message`` why not. ``compacted``: live files and updates that would be rewritten.
+    ``columns_added``: columns that it would get in place, their types by name. ``overtaken``: the shards that a later run has written, so that the model would be left as it is.
     """
 
     model: str
@@ -37,10 +38,12 @@ class ModelPlan:
     deleted: int = 0
     errors: int = 0
     generation: str = ""
+    columns_added: Mapping[str, str] = field(default_factory=dict)
     next_refresh: int | None = None
     gate: bool | None = None
     gate_message: str = ""
     compacted: Mapping[str, int] | None = None
+    overtaken: str = ""
     sample: tuple[Mapping[str, Any], ...] = ()
     message: str = ""
     error: str = ""
@@ -48,7 +51,7 @@ class ModelPlan:
     @property
     def changes(self) -> bool:
         """Would something be written that a reader can see?"""
-        return bool(self.inserted or self.deleted or self.errors or self.generation)
+        return bool(self.inserted or self.deleted or self.errors or self.generation or self.columns_added)
 
     @property
     def fails(self) -> bool:
@@ -68,10 +71,12 @@ def planned(ran: Ran) -> ModelPlan:
         deleted=told.get("rows_deleted", 0),
         errors=preview.get("errors", 0),
         generation=told.get("generation", ""),
+        columns_added=told.get("columns_added", {}),
         next_refresh=told.get("next_refresh"),
         gate=None if gate is None else not gate,
         gate_message=gate or "",
         compacted=preview.get("compacted"),
+        overtaken=told.get("overtaken", ""),
         sample=tuple(preview.get("sample", ())),
     )
 
@@ -105,9 +110,11 @@ COLUMNS: list[Column[ModelPlan]] = [
     Column("model", lambda p: p.model),
     Column("change", _change),
     Column("new generation", lambda p: p.generation, optional=True),
+    Column("columns added", lambda p: ", ".join(f"{name} {kind}" for name, kind in p.columns_added.items()), optional=True),
     Column("next refresh", lambda p: "" if p.error else time_text(p.next_refresh) or "every run"),
     Column("compaction", _compacted, optional=True),
     Column("gate", _gate, optional=True),
+    Column("overtaken", lambda p: p.overtaken, optional=True),
     Column("error", lambda p: p.error, optional=True),
 ]
 

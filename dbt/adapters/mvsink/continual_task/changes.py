@@ -1,4 +1,4 @@
-"""The deltas of UPDATE and MERGE: the old rows negated, and the new ones.
+"""The deltas of UPDATE and MERGE: the old rows negated, and the new ones; and the values that they assign, for their types.
 
 Each changed row first gets its new values as a struct `_mv_new`, in the scope that the user's expressions expect; then it is split into
 its two sides. A MERGE is up to three such queries, one for each kind of WHEN. The first clause of a kind whose condition is true
@@ -8,13 +8,16 @@ decides; a condition that is NULL is not true.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from dbt.adapters.mvsink.continual_task.statements import Action, Assignment, Merge, MergeClause, Update
 from dbt.adapters.mvsink.sink import Column, sql
 from dbt.adapters.mvsink.sink.layout import DIFF
 
 Columns = Sequence[Column]
-SEVERAL_MATCH = "MERGE: several source rows match one row of the target"
+# As Spark's own MERGE says it: an SQLSTATE of class 23 is what tells a failure that the data cause (`EngineError.caused_by_data`), and
+# `raise_error` in SQL can give one in its text only.
+SEVERAL_MATCH = "[MERGE_CARDINALITY_VIOLATION] MERGE: several source rows match one row of the target. SQLSTATE: 23K01"
 _TARGET = "_mv_target"
 
 
@@ -67,15 +70,55 @@ def merge_delta(statement: Merge, columns: Columns, contents: str) -> str:
     return sql.union_all(branches)
 
 
+@dataclass(frozen=True)
+class Assigned:
+    """The values that a statement assigns, a column of ``query`` each, and the columns of the output that they are for."""
+
+    columns: tuple[str, ...]
+    query: str
+
+
+def update_values(statement: Update, contents: str) -> Assigned:
+    """Of an UPDATE, evaluated over the old rows."""
+    return _assigned([(statement.assignments, target(contents, statement.alias))])
+
+
+def merge_values(statement: Merge, columns: Columns, contents: str) -> Assigned | None:
+    """Of a MERGE, each where it is evaluated; None if it only deletes."""
+    alias, source_alias = statement.alias or "_mv_this", statement.source_alias or "_mv_source"
+    ours, theirs = target(contents, alias), f"{statement.source} {sql.identifier(source_alias)}"
+    places = (
+        (statement.matched, f"{ours} join {theirs} on (\n{statement.on}\n)"),
+        (statement.not_matched, theirs),
+        (statement.not_matched_by_source, ours),
+    )
+    given = [(_given(clause, columns, source_alias), place) for clauses, place in places for clause in clauses]
+    found = [(assignments, place) for assignments, place in given if assignments]
+    return _assigned(found) if found else None
+
+
+def _assigned(given: Sequence[tuple[Sequence[Assignment], str]]) -> Assigned:
+    parts = []
+    for number, (assignments, place) in enumerate(given):
+        values = ", ".join(f"{_value(a.expression)} _mv_{n}" for n, a in enumerate(assignments))
+        parts.append(f"{sql.subquery(f'select {values} from {place}', f'_mv_part_{number}')}")
+    columns = tuple(a.column for assignments, _ in given for a in assignments)
+    return Assigned(columns, f"select * from {' cross join '.join(parts)}")
+
+
+def _given(clause: MergeClause, columns: Columns, source_alias: str) -> Sequence[Assignment]:
+    """What a clause assigns; a star is every column by its name."""
+    if clause.action not in (Action.UPDATE_ALL, Action.INSERT_ALL):
+        return clause.assignments
+    source = sql.identifier(source_alias)
+    return tuple(Assignment(c.name, f"{source}.{sql.identifier(c.name)}") for c in columns)
+
+
 def _first(clauses: Sequence[MergeClause], columns: Columns, alias: str | None, source_alias: str) -> str:
     """`_mv_new` by the first clause that applies, NULL if none does."""
     branches = []
     for clause in clauses:
-        given = clause.assignments
-        if clause.action in (Action.UPDATE_ALL, Action.INSERT_ALL):
-            source = sql.identifier(source_alias)
-            given = tuple(Assignment(c.name, f"{source}.{sql.identifier(c.name)}") for c in columns)
-        kept = clause.action is not Action.DELETE
+        given, kept = _given(clause, columns, source_alias), clause.action is not Action.DELETE
         branches.append(f"when {_condition(clause)} then {_new(columns, given, alias if kept else None, kept=kept)}")
     return f"case {' '.join(branches)} end"
 

@@ -59,12 +59,11 @@ def check_insert(statement: Insert, columns: Sequence[Column], given: Analysed) 
     targets = [known[name.lower()] for name in statement.columns] if statement.columns is not None else list(columns)
     _count(statement.number, len(given), len(targets))
     for column, (_, kind) in zip(targets, given, strict=True):
-        if not store_assignable(_read(kind), column.type):
-            raise TypeMismatch(statement.number, column.name, column.type.text, kind)
+        _check_type(statement, column, kind)
 
 
 def check_assigned(statement: AnyStatement, columns: Sequence[Column]) -> None:
-    """The columns that an UPDATE or a MERGE sets are columns of the output, each once."""
+    """The columns that an UPDATE or a MERGE sets are columns of the output, each once. Their types: `check_assigned_types`."""
     names = [column.name for column in columns]
     if isinstance(statement, Update):
         _known(statement.number, [given.column for given in statement.assignments], names)
@@ -73,6 +72,18 @@ def check_assigned(statement: AnyStatement, columns: Sequence[Column]) -> None:
             _known(statement.number, [given.column for given in clause.assignments], names)
     else:
         assert isinstance(statement, (Delete, Insert))
+
+
+def check_assigned_types(statement: AnyStatement, columns: Sequence[Column], names: Sequence[str], given: Analysed) -> None:
+    """The values that an UPDATE or a MERGE assigns to the columns ``names``, whose types the engine tells in ``given``, in order."""
+    known = {column.name.lower(): column for column in columns}
+    for name, (_, kind) in zip(names, given, strict=True):
+        _check_type(statement, known[name.lower()], kind)
+
+
+def _check_type(statement: AnyStatement, column: Column, given: str) -> None:
+    if not store_assignable(_read(given), column.type):
+        raise TypeMismatch(statement.number, column.name, column.type.text, given)
 
 
 def _count(statement: int, given: int, expected: int) -> None:

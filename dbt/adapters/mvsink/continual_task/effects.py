@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink.continual_task import plan
-from dbt.adapters.mvsink.continual_task.changes import SEVERAL_MATCH
 from dbt.adapters.mvsink.continual_task.errors import StatementFailed
 from dbt.adapters.mvsink.continual_task.statements import AnyStatement, Insert, Program
 from dbt.adapters.mvsink.inputs import Input
@@ -205,8 +204,3 @@ class Effects:
 def batch_id(batch: Batch) -> str:
     """The directory that a batch which an engine staged is in."""
     return str(batch.files[0].batch_id)
-
-
-def caused_by_data(error: EngineError) -> bool:
-    """May this failure of a statement be recorded? Only what the data cause: also two source rows for one row of a MERGE."""
-    return error.caused_by_data or SEVERAL_MATCH in error.message

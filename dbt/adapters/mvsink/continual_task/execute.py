@@ -24,7 +24,6 @@ from dbt.adapters.mvsink.continual_task import plan
 from dbt.adapters.mvsink.continual_task.effects import (
     Change,
     Effects,
-    caused_by_data,
     change_of,
     remade_of,
     repeated,
@@ -89,18 +88,27 @@ class TaskDriver:
             elif state.readable or state.creation is not None:
                 return self._held()
             else:
-                start = self._start()
-                self._hold_at(start)
-                faults.reach("held")
-                self.appender.raise_upper(state.upper, Antichain.of(start), self._note(Counts()), start)
+                self._create(state)
+
+    def _create(self, state: ShardState) -> None:
+        """Try to be the one who gives the task its start. Until one is committed, who began earlier may still win: his hold stays."""
+        try:
+            start = self._start()
+            self._hold_at(start, forward=False)
+        except HistoryGone:
+            if self.handle.state().creation is None:
+                raise
+            return  # another replica did, and has gone on since
+        faults.reach("held")
+        self.appender.raise_upper(state.upper, Antichain.of(start), self._note(Counts()), start)
 
     def _reset(self, state: ShardState) -> None:
         """A new generation without contents, whose start is the newest time of the input. Before its commit nothing is given up."""
         start = self._start()
         try:
-            self._hold_at(min(start, max(0, state.upper.stored() - 1)))
+            self._hold_at(min(start, max(0, state.upper.stored() - 1)), forward=False)
         except HistoryGone:
-            self._hold_at(start)
+            self._hold_at(start, forward=False)
         faults.reach("held")
         upper, schema = Antichain.of(start), arrow_schema(self.request.columns)
         note = self._note(Counts())
@@ -210,7 +218,7 @@ class TaskDriver:
         try:
             batch, counts = effects.of(change, output, references, pending.time, description)
         except StatementFailed as failure:
-            if self.request.on_error is not OnError.RECORD or not caused_by_data(failure.error):
+            if self.request.on_error is not OnError.RECORD or not failure.error.caused_by_data:
                 raise
             message = failure.error.message[:LONGEST_MESSAGE]
             self.upkeep.warnings.append(f"statement {failure.statement} failed and its error is recorded: {message}")
@@ -325,6 +333,8 @@ class TaskDriver:
                     raise
 
     def _hold(self, state: ShardState) -> None:
+        if state.dropped is not None:  # while this run went on: whoever dropped it has let go of the input, or is about to
+            return
         if state.upper.is_empty():
             self._release()
         elif not state.readable:
@@ -332,12 +342,13 @@ class TaskDriver:
         elif not self._made_anew():
             self._hold_at(state.upper.stored() - 1)
 
-    def _hold_at(self, time: int) -> None:
+    def _hold_at(self, time: int, *, forward: bool = True) -> None:
         holder = str(self.handle.shard_id)
-        self.source.hold(holder, time)
+        self.source.hold(holder, time, forward=forward)
         for name in self.request.held_references:
+            reference = self.references[name]
             try:
-                self.references[name].hold(holder, min(time, max(self.references[name].frontier().stored() - 1, 0)))
+                reference.hold(holder, min(time, max(reference.frontier().stored() - 1, 0)), forward=forward)
             except HistoryGone as gone:  # the reference began after that time, or was not held then: reading it will tell
                 log.debug("%s: %s", self.model, gone)
 

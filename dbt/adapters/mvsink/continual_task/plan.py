@@ -13,8 +13,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from dbt.adapters.mvsink.continual_task.changes import Columns, merge_delta, target, update_delta
-from dbt.adapters.mvsink.continual_task.columns import check_assigned, check_insert, output_columns, store_assignable
+from dbt.adapters.mvsink.continual_task.changes import (
+    Assigned,
+    Columns,
+    merge_delta,
+    merge_values,
+    target,
+    update_delta,
+    update_values,
+)
+from dbt.adapters.mvsink.continual_task.columns import (
+    check_assigned,
+    check_assigned_types,
+    check_insert,
+    output_columns,
+    store_assignable,
+)
 from dbt.adapters.mvsink.continual_task.stateless import Carried, stateless
 from dbt.adapters.mvsink.continual_task.statements import (
     DELETES_MARK,
@@ -32,13 +46,16 @@ from dbt.adapters.mvsink.sink import query_at, sql
 from dbt.adapters.mvsink.sink.layout import DIFF, TIME
 
 __all__ = [
+    "Assigned",
     "Bindings",
     "Carried",
     "analysed",
+    "assigned",
     "bind",
     "bound",
     "carried_delta",
     "check_assigned",
+    "check_assigned_types",
     "check_insert",
     "delete_delta",
     "delta",
@@ -161,6 +178,17 @@ def analysed(program: Program, statement: Insert, bindings: Bindings) -> str:
     query = bind(program, statement.query, bindings)
     ctes = None if statement.ctes is None else bind(program, statement.ctes, bindings)
     return _with_all_ctes(program, ctes, query, bindings)
+
+
+def assigned(program: Program, statement: AnyStatement, columns: Columns, contents: str, bindings: Bindings) -> Assigned | None:
+    """The values that an UPDATE or a MERGE assigns, ready for the engine to tell their types; None for what assigns none."""
+    if not isinstance(statement, (Update, Merge)):
+        return None
+    ready = bound(program, statement, bindings)
+    found = update_values(ready, contents) if isinstance(ready, Update) else None
+    if isinstance(ready, Merge):
+        found = merge_values(ready, columns, contents)
+    return found and replace(found, query=_with_all_ctes(program, ready.ctes, found.query, bindings))
 
 
 def _with_all_ctes(program: Program, own: str | None, query: str, bindings: Bindings) -> str:

@@ -71,10 +71,10 @@ class Input(Protocol):
         """The `snapshot` at ``time`` of an older ``generation``, as SQL, for `difference`."""
         ...
 
-    def hold(self, holder: str, time: int) -> None:
+    def hold(self, holder: str, time: int, *, forward: bool = True) -> None:
         """Keep what reads as of ``time`` and changes after it need, until it is moved or released.
 
-        So who has processed all times before ``t`` holds ``t - 1``.
+        So who has processed all times before ``t`` holds ``t - 1``. Not ``forward``: what is held already is not given up.
         """
         ...
 

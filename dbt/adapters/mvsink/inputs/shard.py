@@ -65,10 +65,12 @@ class ShardInput:
         return as_of.updates_between(self.layout(self.require_changes(lower, upper)), lower, upper, self._projection)
 
     def contents(self, time: int) -> str:
-        return self._projected(as_of.collection_as_of(self.layout(self.require_readable(time)), time))
+        query = as_of.collection_as_of(self.layout(self.require_readable(time)), time)
+        part = self._projection
+        return query if part is None else _projected(query, part, (), part.where)
 
     def snapshot(self, time: int) -> str:
-        return self._projected(as_of.snapshot_as_of(self.layout(self.require_readable(time)), time), as_of.UPDATE)
+        return self._snapshot(self.require_readable(time), time)
 
     def difference(self, before: str, time: int) -> str:
         return difference(self.columns, self.snapshot(time), before, time)
@@ -87,7 +89,7 @@ class ShardInput:
         lacking = Counter(f.batch_id for f in state.files if f.batch_id) - there
         if lacking:
             raise HistoryGone(self.id, f"files of generation {generation} were removed; the shard is of {self.generation}")
-        return self._projected(as_of.snapshot_as_of(self.layout(state), time), as_of.UPDATE)
+        return self._snapshot(state, time)
 
     def _last_of(self, generation: int) -> ShardState | None:
         """The newest version of a generation. Generations only grow, so it is searched for by halves."""
@@ -103,10 +105,10 @@ class ShardInput:
                 high = middle
         return found if found is not None and found.generation == generation else None
 
-    def hold(self, holder: str, time: int) -> None:
+    def hold(self, holder: str, time: int, *, forward: bool = True) -> None:
         with self._refusing():
             try:
-                self._writer().hold(holder, time)
+                self._writer().hold(holder, time, forward=forward)
             except ShardReplaced:
                 raise
             except InvalidUsage as error:
@@ -145,14 +147,17 @@ class ShardInput:
         except NotRefreshed as error:
             raise NotRefreshed(self.id) from error
 
-    def _projected(self, query: str, more: tuple[str, ...] = ()) -> str:
-        if self._projection is None:
-            return query
-        items = sql.columns([*(column.name for column in self._projection.columns), *more])
-        where = f" where {self._projection.where}" if self._projection.where else ""
-        return f"select {items} from (\n{query}\n){where}"
+    def _snapshot(self, state: ShardState, time: int) -> str:
+        query = as_of.snapshot_as_of(self.layout(state), time)
+        part = self._projection
+        return query if part is None else _projected(query, part, as_of.UPDATE, part.updates)
 
     def _writer(self) -> WriteHandle:
         if isinstance(self.handle, WriteHandle):
             return self.handle
         return WriteHandle.from_read(self.handle, "hold")
+
+
+def _projected(query: str, part: Projection, more: tuple[str, ...], where: str) -> str:
+    items = sql.columns([*(column.name for column in part.columns), *more])
+    return f"select {items} from (\n{query}\n)" + (f" where {where}" if where else "")

@@ -80,8 +80,8 @@ class ThroughInput:
     def before(self, generation: int, time: int) -> str:
         return self._updates(self.base.before(generation, time))
 
-    def hold(self, holder: str, time: int) -> None:
-        self.base.hold(holder, time)
+    def hold(self, holder: str, time: int, *, forward: bool = True) -> None:
+        self.base.hold(holder, time, forward=forward)
 
     def release(self, holder: str) -> None:
         self.base.release(holder)

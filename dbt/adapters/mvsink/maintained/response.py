@@ -12,7 +12,7 @@ from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.maintained.foretold import foretold
 from dbt.adapters.mvsink.query.splice import last_part
 from dbt.adapters.mvsink.shard import Antichain
-from dbt.adapters.mvsink.sink import Counts, Kind, Outcome
+from dbt.adapters.mvsink.sink import Counts, Kind, Outcome, Overtaken, columns_added
 
 
 @dataclass
@@ -31,7 +31,9 @@ class MvsinkResponse(AdapterResponse):
     candidate_buckets: int | None = None
     mismatches: int = 0
     generation: str = ""
+    columns_added: dict[str, str] = field(default_factory=dict)  # in place: their types by name
     references: dict[str, int] = field(default_factory=dict)
+    overtaken: str = ""  # the shards that a later run wrote, so that this model is left to the next run
     seconds: dict[str, float] = field(default_factory=dict)
     preview: dict[str, Any] | None = None  # of a read-only run: see `foretold`
     next_refresh: int | None = None  # with a schedule
@@ -56,7 +58,9 @@ def response(outcome: Outcome, notes: tuple[str, ...] = ()) -> MvsinkResponse:
         candidate_buckets=outcome.candidate_buckets,
         mismatches=outcome.mismatches,
         generation=outcome.generation,
+        columns_added={column.name: column.type.text for column in outcome.columns_added},
         references=dict(outcome.references or {}),
+        overtaken=", ".join(_names(outcome.overtaken)),
         seconds={step: round(seconds, 3) for step, seconds in outcome.seconds.items()},
         preview=foretold(outcome),
         next_refresh=outcome.upper.as_option() if outcome.scheduled else None,
@@ -65,6 +69,9 @@ def response(outcome: Outcome, notes: tuple[str, ...] = ()) -> MvsinkResponse:
 
 def log_line(outcome: Outcome) -> str:
     """``+412 -400 at 2026-11-20T15:00:00Z``, or why nothing was written. dbt appends the duration itself."""
+    if outcome.overtaken is not None:
+        before = "read-only: " if outcome.kind is Kind.READ_ONLY else ""
+        return f"{before}{'' if outcome.state.readable else 'not refreshed yet; '}{_overtaken(outcome.overtaken)}"
     if outcome.kind is Kind.READ_ONLY:
         return f"read-only: would write {_changed(outcome.counts)}{_foretold(outcome)}{_late_references(outcome)}"
     if outcome.kind is Kind.FINAL:
@@ -80,7 +87,18 @@ def log_line(outcome: Outcome) -> str:
         line += f", {outcome.drift} foreign rows dropped"
     if outcome.generation:
         line += f"; new generation: {outcome.generation}"
-    return line + _late_references(outcome)
+    return line + _added(outcome) + _late_references(outcome)
+
+
+def _names(overtaken: Overtaken | None) -> tuple[str, ...]:
+    return () if overtaken is None else tuple(last_part(name) for name in overtaken.names)
+
+
+def _overtaken(overtaken: Overtaken) -> str:
+    """``overtaken: total was written by a later run (as of 2026-11-20T15:00:00Z), which passed over this run's time; ...``"""
+    names = _names(overtaken)
+    was = f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} written by a later run (as of {iso(overtaken.by)})"
+    return f"overtaken: {was}, which passed over this run's time; left to the next run"
 
 
 def _late_references(outcome: Outcome) -> str:
@@ -91,10 +109,14 @@ def _late_references(outcome: Outcome) -> str:
 
 def _foretold(outcome: Outcome) -> str:
     """What else a run would do."""
-    line = f"; new generation: {outcome.generation}" if outcome.generation else ""
+    line = f"; new generation: {outcome.generation}" if outcome.generation else _added(outcome)
     if outcome.preview is not None and outcome.preview.gate:
         line += f"; gate: would fail: {outcome.preview.gate}"
     return line
+
+
+def _added(outcome: Outcome) -> str:
+    return f"; {columns_added(outcome.columns_added)}" if outcome.columns_added else ""
 
 
 def _changed(counts: Counts) -> str:

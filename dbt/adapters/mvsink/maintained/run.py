@@ -30,6 +30,7 @@ from dbt.adapters.mvsink.query.checks import listed, nondeterministic_functions,
 from dbt.adapters.mvsink.references.as_of import References
 from dbt.adapters.mvsink.references.finding import find_references
 from dbt.adapters.mvsink.references.holds import Holds, held
+from dbt.adapters.mvsink.references.overtaken import Origins, ledgers, origins_after, origins_read
 from dbt.adapters.mvsink.shard import Antichain, MemoryStorage, SchemaMismatch, ShardClient, ShardError, ShardState, WriteHandle
 from dbt.adapters.mvsink.sink import (
     Assertion,
@@ -41,6 +42,7 @@ from dbt.adapters.mvsink.sink import (
     NeverRefreshed,
     OnError,
     Outcome,
+    Overtaken,
     ReservedColumn,
     SinkError,
     SinkRequest,
@@ -170,9 +172,11 @@ class MaintainedRun:
     def run(self) -> None:
         """Bring the shard up to the run's time, or in read-only mode tell what that would write."""
         assert self.handle is not None
-        driver = self._driver()
+        read = self._origins_read()
+        driver = self._driver(read.overtaken(self.invocation.time))
         self._take_holds()
         self.outcome = driver.run()
+        self._remember_origins(self.outcome, read)
         self._move_holds(self.outcome.state)
         if self.definition is not None and not self.read_only:
             # After the data: what an interrupted run leaves behind is still of the old definition.
@@ -183,6 +187,19 @@ class MaintainedRun:
             )
         for warning in self.outcome.warnings:
             logger.warning(f"{self.model}: {warning}")
+
+    def _origins_read(self) -> Origins:
+        """Of all that the query reads. A scheduled view reads as of its refresh, whoever runs meanwhile."""
+        if not self.options.refresh.on_commit:
+            return Origins()
+        return origins_read(self.found.shards.values(), self.invocation.time, ledgers.of(self.invocation.id))
+
+    def _remember_origins(self, outcome: Outcome, read: Origins) -> None:
+        """For the models of this run that read this one."""
+        assert self.handle is not None
+        if self.options.refresh.on_commit and (outcome.up_to_date or not self.read_only):
+            found = origins_after(str(self.relation), outcome, self.handle.history, read, self.invocation.time)
+            ledgers.of(self.invocation.id).origins[self.handle.uri] = found
 
     def _take_holds(self) -> None:
         """A scheduled view keeps what it reads from being forgotten until it has read it."""
@@ -211,7 +228,7 @@ class MaintainedRun:
         """`--empty`: the query's columns against the shard's."""
         self._driver().check_columns()
 
-    def _driver(self) -> Driver:
+    def _driver(self, overtaken: Overtaken | None = None) -> Driver:
         assert self.handle is not None
         request = SinkRequest(
             model=self.model,
@@ -231,6 +248,7 @@ class MaintainedRun:
             sample=self.invocation.sample,
             gate=Gate(self.options.max_change, self.audits, self._accepted()),
             references=self.found,
+            overtaken=overtaken,
         )
         return Driver(request, self.handle, self.engine)
 

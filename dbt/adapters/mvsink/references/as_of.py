@@ -9,12 +9,12 @@ Knows no dbt and no Spark: queries in, queries out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.query.splice import replace_relations
-from dbt.adapters.mvsink.shard import Antichain, ShardState
+from dbt.adapters.mvsink.shard import Antichain, Commit, ShardState
 from dbt.adapters.mvsink.sink import Layout, as_of, sql, view_query
 from dbt.adapters.mvsink.sink.errors import NotReadable, NotRefreshed, SinkError
 from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, TIME
@@ -30,11 +30,16 @@ class NotReadableThen(SinkError):
         )
 
 
+def _untold(newest: int | None = None) -> Sequence[Commit]:
+    return ()
+
+
 @dataclass(frozen=True)
 class Reference:
     """A shard at one version. ``name``: as the query names it. ``order``: the columns of its view, in order; empty: the shard's own.
 
-    ``first_refresh``: for a shard without contents, when it will have some, as text; empty if no schedule tells.
+    ``first_refresh``: for a shard without contents, when it will have some, as text; empty if no schedule tells. ``history``: its log,
+    as `Looking.history` tells it.
     """
 
     name: str
@@ -43,6 +48,7 @@ class Reference:
     layout: Layout
     order: tuple[str, ...] = ()
     first_refresh: str = ""
+    history: Callable[[int | None], Sequence[Commit]] = _untold
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -95,10 +101,10 @@ class Reference:
 
 @dataclass(frozen=True)
 class References:
-    """All that a query reads at a time of its own. ``pinned``: other relations, and the query for their one version."""
+    """All that a query reads at a time of its own. ``pinned``: other relations, and the one version of each that is read."""
 
     shards: Mapping[str, Reference] = field(default_factory=dict)
-    pinned: Mapping[str, str] = field(default_factory=dict)
+    pinned: Mapping[str, int] = field(default_factory=dict)
 
     def read_at(self, query: str, time: int) -> str:
         """``query`` with every reference read as of ``time`` (ms), as far as that can be. Raises as `queries`, and `TemporalReference`."""
@@ -106,11 +112,18 @@ class References:
 
     def described(self, query: str) -> str:
         """``query`` for the analysis of its columns: what is not readable is no error yet."""
-        return _spliced(query, {**self.pinned, **{name: shard.described() for name, shard in self.shards.items()}})
+        return _spliced(query, {**self._at_versions(), **{name: shard.described() for name, shard in self.shards.items()}})
 
     def queries(self, time: int) -> dict[str, str]:
         """What to read in place of each relation, by name. Raises `NotRefreshed`, `NotReadableThen`."""
-        return {**self.pinned, **{name: _at(shard, time) for name, shard in self.shards.items()}}
+        return {**self._at_versions(), **{name: _at(shard, time) for name, shard in self.shards.items()}}
+
+    def _at_versions(self) -> dict[str, str]:
+        return {name: f"select * from {name} version as of {version}" for name, version in self.pinned.items()}
+
+    def versions(self) -> Mapping[str, int]:
+        """The version that each other relation is read at, by name."""
+        return self.pinned
 
     def times(self, time: int) -> dict[str, int]:
         """At which time (ms) each shard is read by a query as of ``time``, by name."""

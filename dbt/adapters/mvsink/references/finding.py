@@ -5,21 +5,18 @@ A shard is found through its view's properties, wherever it is and whosever; a D
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 
 from dbt.adapters.mvsink.maintained.definition import first_refresh
 from dbt.adapters.mvsink.maintained.publish import SHARD_ID, URI
 from dbt.adapters.mvsink.query.splice import TemporalReference, relations
 from dbt.adapters.mvsink.references.as_of import Reference, References
+from dbt.adapters.mvsink.references.invocations import PerInvocation
 from dbt.adapters.mvsink.shard import ShardClient, ShardError
 from dbt.adapters.mvsink.sink import Engine, EngineError, SinkError, layout
 
 DELTA = "delta."  # what the properties of a Delta table begin with
-MOST_INVOCATIONS = 16
-_lock = threading.Lock()
-_versions: OrderedDict[str, dict[str, int]] = OrderedDict()  # of the tables that an invocation has read, by their names
+_versions: PerInvocation[dict[str, int]] = PerInvocation(dict)  # of the tables that an invocation has read, by their names
 
 
 class UnreachableShard(SinkError):
@@ -51,7 +48,7 @@ def find_references(engine: Engine, client: ShardClient, query: str, names: Iter
         elif temporal is None:
             version = _version(engine, name, properties, invocation_id)
             if version is not None:
-                pinned[name] = f"select * from {name} version as of {version}"
+                pinned[name] = version
     return References(shards, pinned)
 
 
@@ -75,22 +72,18 @@ def open_reference(engine: Engine, client: ShardClient, name: str, properties: M
     except ShardError as error:
         raise UnreachableShard(name, uri, str(error)) from error
     order = tuple(str(row[0]) for row in engine.query(f"show columns in {name}", "catalog"))
-    return Reference(name, uri, state, parts, order, first_refresh(state))
+    return Reference(name, uri, state, parts, order, first_refresh(state), reader.history)
 
 
 def _version(engine: Engine, name: str, properties: Mapping[str, str], invocation_id: str) -> int | None:
     """The version of a Delta table that the whole invocation reads: that of its first reader. None if there is none to be had."""
     if not any(key.startswith(DELTA) for key in properties):
         return None
-    with _lock:
-        known = _versions.setdefault(invocation_id, {})
-        while len(_versions) > MOST_INVOCATIONS:
-            _versions.popitem(last=False)
+    known = _versions.of(invocation_id)
     if name not in known:
         try:
             [newest, *_] = engine.query(f"describe history {name} limit 1", "catalog")
         except (EngineError, ValueError):  # a session that cannot tell versions cannot read them either
             return None
-        with _lock:
-            known.setdefault(name, int(str(newest[0])))
+        known.setdefault(name, int(str(newest[0])))  # of threads that ask at once one is first
     return known[name]

@@ -15,7 +15,8 @@ Invariants:
 
 - Only a new generation lets `upper` fall; `since` never goes back and never passes `upper`.
 - Of two writers with the same expected upper one wins; the other gets `UpperMismatch` and has changed nothing.
-- An update at a time before `upper` never changes, except by compaction, which changes no readable collection.
+- An update at a time before `upper` never changes, except by compaction, which changes no readable collection, and by the addition of
+  columns (`evolve`): there it is NULL in them. What was staged for other columns than the shard has is never appended.
 - Nothing staged is visible before its commit, and nothing is deleted before it is known that its commit did not happen.
 
 The layer knows no SQL engine and no dbt. Decisions are pure (`state`), retries are `machine`'s, Delta is `delta`'s.
@@ -45,6 +46,7 @@ from dbt.adapters.mvsink.shard.state import (
     Maintenance,
     ShardState,
     compaction_due,
+    schema_differences,
 )
 from dbt.adapters.mvsink.shard.storage import Commit, MemoryStorage, Storage
 from dbt.adapters.mvsink.shard.write import AppendResult, CompactionResult, WriteHandle
@@ -81,4 +83,5 @@ __all__ = [
     "collect_garbage",
     "compact_with_pyarrow",
     "compaction_due",
+    "schema_differences",
 ]

@@ -6,6 +6,7 @@ after that is `InvalidUsage`.
 
 from __future__ import annotations
 
+import base64
 import enum
 import logging
 import warnings
@@ -49,12 +50,21 @@ class BatchState(enum.Enum):
 class Batch:
     """Staged updates. ``rows`` and ``bytes`` count what is on storage."""
 
-    def __init__(self, storage: Storage, shard_id: str, files: tuple[DataFile, ...], lower: Antichain, upper: Antichain):
+    def __init__(
+        self,
+        storage: Storage,
+        shard_id: str,
+        files: tuple[DataFile, ...],
+        lower: Antichain,
+        upper: Antichain,
+        schema: pa.Schema,
+    ):
         self.storage = storage
         self.shard_id = shard_id
         self.files = files
         self.lower = lower
         self.upper = upper
+        self.schema = schema  # the shard's data columns when the batch was staged
         self.state = BatchState.STAGED
         self.received = False  # turned back from a description: then another copy of it may have been used
         self._finalizer = weakref.finalize(self, _abandoned, tuple(file.path for file in files))
@@ -113,14 +123,18 @@ class Batch:
         return {
             "format_version": FORMAT_VERSION,
             "shard_id": self.shard_id,
+            "schema": base64.b64encode(self.schema.serialize().to_pybytes()).decode(),
             "lower": self.lower.stored(),
             "upper": self.upper.stored(),
             "files": [asdict(file) for file in self.files],
         }
 
 
-def batch_from(storage: Storage, shard_id: str, described: Mapping[str, Any]) -> Batch:
-    """The inverse of `Batch.to_transmittable`. A newer format version is refused, an older one noted."""
+def batch_from(storage: Storage, schema: pa.Schema, described: Mapping[str, Any]) -> Batch:
+    """The inverse of `Batch.to_transmittable`. A newer format version is refused, an older one noted.
+
+    ``schema`` stands for the columns of a batch that does not tell them.
+    """
     version = described.get("format_version")
     if not isinstance(version, int) or version > FORMAT_VERSION:
         raise InvalidUsage(f"the batch has format version {version!r}; this release takes up to {FORMAT_VERSION}: upgrade it")
@@ -128,7 +142,9 @@ def batch_from(storage: Storage, shard_id: str, described: Mapping[str, Any]) ->
         log.info("a batch of the older format version %d is taken (this release writes %d)", version, FORMAT_VERSION)
     files = tuple(DataFile(**file) for file in described["files"])
     bounds = Antichain.of(described["lower"]), Antichain.of(described["upper"])
-    batch = Batch(storage, str(described["shard_id"]), files, *bounds)
+    if "schema" in described:
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(described["schema"])))
+    batch = Batch(storage, str(described["shard_id"]), files, *bounds, schema)
     batch.received = True
     return batch
 
@@ -138,6 +154,7 @@ class BatchBuilder:
 
     def __init__(self, handle: Staging, lower: Antichain, part_bytes: int = PART_BYTES):
         self.handle = handle
+        self.schema = handle.schema
         self.lower = lower
         self.upper = Antichain.empty()  # as far as it is known before `finish`
         self.part_bytes = part_bytes
@@ -152,13 +169,13 @@ class BatchBuilder:
             raise InvalidUsage("the builder was finished; it takes no more updates")
         storage = self.handle.storage
         for given in batches_of(updates):
-            table = consolidate(normalize(given, self.handle.schema, storage.uri))
+            table = consolidate(normalize(given, self.schema, storage.uri))
             if table.num_rows == 0:
                 continue
             check_times(table, self.lower, self.upper)
             if self.part is None:
                 path = part_path(self.batch_id, len(self.files))
-                self.part = storage.write_part(path, physical_schema(self.handle.schema))
+                self.part = storage.write_part(path, physical_schema(self.schema))
             self.part.write(table)
             if self.part.size >= self.part_bytes:
                 self._roll()
@@ -170,7 +187,7 @@ class BatchBuilder:
             raise InvalidUsage("the builder was finished already")
         self._roll()
         self.finished = True
-        batch = Batch(self.handle.storage, str(self.handle.shard_id), tuple(self.files), self.lower, upper)
+        batch = Batch(self.handle.storage, str(self.handle.shard_id), tuple(self.files), self.lower, upper, self.schema)
         try:
             check_bounds(self.lower, upper, empty=not self.files)
             check_files(batch.files, self.lower, upper)
@@ -208,7 +225,7 @@ class Cut:
     files: tuple[DataFile, ...]
 
 
-def cut(storage: Storage, schema: pa.Schema, batch: Batch, lower: Antichain, upper: Antichain) -> Cut | None:
+def cut(storage: Storage, batch: Batch, lower: Antichain, upper: Antichain) -> Cut | None:
     """Rule 2: the batch's updates with ``lower <= time < upper``, rewritten where a part straddles a bound.
 
     None if no part does and none falls outside: then the batch's own files are right as they are.
@@ -218,12 +235,13 @@ def cut(storage: Storage, schema: pa.Schema, batch: Batch, lower: Antichain, upp
     if all(_inside(file, lower, upper) for file in batch.files):
         return None
     batch_id = fresh_batch_id()
+    schema = physical_schema(batch.schema)
     files: list[DataFile] = []
     for file in batch.files:
         # Whole parts are copied too: a directory holds exactly the files of its commit.
-        table = between(storage.read(file, physical_schema(schema)), lower, upper)
+        table = between(storage.read(file, schema), lower, upper)
         if table.num_rows:
-            part = storage.write_part(part_path(batch_id, len(files)), physical_schema(schema))
+            part = storage.write_part(part_path(batch_id, len(files)), schema)
             part.write(table)
             files.append(part.close())
     return Cut(batch_id, tuple(files))

@@ -306,6 +306,7 @@ def _metadata(change: Change) -> dict[str, object]:
         "drift": note.drift,
         "seconds": note.seconds,
         "references": dict(note.references),
+        "versions": dict(note.versions),
         "writer_id": change.writer_id,
         "host": socket.gethostname(),
         "purpose": note.purpose,
@@ -335,6 +336,7 @@ def _commit(version: int, info: Mapping[str, object]) -> Commit:
             invocation_id=str(told.get("invocation_id") or ""),
             seconds=told.get("seconds"),
             references=told.get("references") or {},
+            versions=told.get("versions") or {},
         ),
     )
 

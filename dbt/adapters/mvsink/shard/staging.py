@@ -9,20 +9,23 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from dbt.adapters.mvsink.shard.batch import Batch, BatchBuilder, BatchState, batch_from, check_files
-from dbt.adapters.mvsink.shard.errors import InvalidUsage
+from dbt.adapters.mvsink.shard.errors import InvalidUsage, SchemaMismatch
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.looking import Looking
-from dbt.adapters.mvsink.shard.state import BATCHES, ShardState, check_bounds
+from dbt.adapters.mvsink.shard.state import BATCHES, ShardState, check_bounds, schema_differences
 from dbt.adapters.mvsink.shard.storage import Storage, fresh_batch_id, only_parts
-from dbt.adapters.mvsink.shard.updates import Updates
+from dbt.adapters.mvsink.shard.updates import Updates, canonical
 
 
 class StagedDirectory:
-    """A fresh directory under ``batches/`` that an engine may write into. ``uri`` is its full place."""
+    """A fresh directory under ``batches/`` that an engine may write into. ``uri`` is its full place, ``schema`` the data columns meant."""
 
-    def __init__(self, storage: Storage, batch_id: str):
+    def __init__(self, storage: Storage, batch_id: str, schema: pa.Schema):
         self.storage = storage
+        self.schema = schema
         self.batch_id = batch_id
         self.path = f"{BATCHES}/{batch_id}"
         self.uri = f"{storage.uri}/{self.path}"
@@ -33,7 +36,7 @@ class StagedDirectory:
 
 
 class Staging(Looking):
-    """The half of a write handle that stages."""
+    """The half of a write handle that stages. ``schema`` is that of the newest version it has seen: columns may be added to a shard."""
 
     def __init__(self, storage: Storage, opened: ShardState):
         self.storage = storage
@@ -65,7 +68,7 @@ class Staging(Looking):
     def stage(self) -> StagedDirectory:
         """A directory for an engine to write into; `adopt` makes it a batch, `expire` deletes it."""
         self._require_open()
-        staged = StagedDirectory(self.storage, fresh_batch_id())
+        staged = StagedDirectory(self.storage, fresh_batch_id(), self.schema)
         self._staged[staged.batch_id] = staged
         return staged
 
@@ -75,7 +78,7 @@ class Staging(Looking):
         files = [self.storage.describe(path) for path in paths]
         filled = tuple(file for file in files if file.rows)
         self.storage.delete([file.path for file in files if not file.rows])
-        batch = Batch(self.storage, str(self.shard_id), filled, lower, upper)
+        batch = Batch(self.storage, str(self.shard_id), filled, lower, upper, staged.schema)
         try:
             check_bounds(lower, upper, empty=not filled)
             check_files(filled, lower, upper)
@@ -93,7 +96,7 @@ class Staging(Looking):
 
     def batch_from_transmittable_batch(self, described: Mapping[str, Any]) -> Batch:
         """A batch that another handle, process or machine handed over; this handle owns it now."""
-        batch = batch_from(self.storage, str(self.shard_id), described)
+        batch = batch_from(self.storage, self.schema, described)
         try:
             self._require_own(batch)
         except InvalidUsage:
@@ -136,6 +139,13 @@ class Staging(Looking):
     def _require_own(self, batch: Batch) -> None:
         if batch.shard_id != str(self.shard_id):
             raise InvalidUsage(f"the batch belongs to shard {batch.shard_id}, this handle writes shard {self.shard_id}")
+
+    def _require_columns(self, state: ShardState, batches: Sequence[Batch]) -> None:
+        """Raises `SchemaMismatch` for a batch that was staged before columns were added: its hashes are not of all columns."""
+        for batch in batches:
+            differences = schema_differences(canonical(state.schema), canonical(batch.schema)) if batch.files else []
+            if differences:
+                raise SchemaMismatch(self.storage.uri, differences)
 
     def _require_open(self) -> None:
         if self._expired:

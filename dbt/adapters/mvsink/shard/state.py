@@ -13,7 +13,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from dbt.adapters.mvsink.shard.errors import FilesChanged, InvalidUsage, ShardReplaced, UpperMismatch
+from dbt.adapters.mvsink.shard.errors import FilesChanged, InvalidUsage, SchemaMismatch, ShardReplaced, UpperMismatch
 from dbt.adapters.mvsink.shard.frontier import STORED_EMPTY, Antichain
 
 FORMAT_VERSION = 1
@@ -82,7 +82,7 @@ class ShardState:
 class CommitNote:
     """Who, when, how long (``seconds``) and why, for the commit's metadata. Nothing that correctness needs lives here.
 
-    ``references``: the times (ms) at which the contents' query read other shards, by name.
+    ``references``: the times (ms) at which the contents' query read other shards, by name; ``versions``: those at which it read tables.
     """
 
     rows_inserted: int = 0
@@ -93,6 +93,7 @@ class CommitNote:
     invocation_id: str = ""
     seconds: float | None = None
     references: Mapping[str, int] = field(default_factory=dict)
+    versions: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -237,6 +238,26 @@ def compaction(state: ShardState, adds: Sequence[DataFile], removes: Sequence[Da
     return Change(kind="compact", adds=tuple(adds), removes=tuple(removes), data_change=False)
 
 
+def evolution(state: ShardState, uri: str, adds: Sequence[DataFile], removes: Sequence[DataFile], schema: pa.Schema) -> Change:
+    """Add columns: ``adds`` hold the updates of ``removes``, which are all live files, with NULL in the columns that are new in ``schema``.
+
+    Hashes cover all columns, so a file that is not rewritten would be wrong afterwards. Raises `FilesChanged` if other files are live
+    or nothing is new: somebody else was faster; `SchemaMismatch` if a column would go or change its type.
+    """
+    require_live(state, removes)
+    if len(state.files) > len({file.path for file in removes}):
+        raise FilesChanged(f"more files are live at version {state.version} than were rewritten")
+    new = [name for name in schema.names if name not in state.schema.names]
+    kept = pa.schema([field for field in schema if field.name not in new])
+    differences = schema_differences(state.schema, kept)
+    if differences:
+        raise SchemaMismatch(uri, differences)
+    if not new:
+        raise FilesChanged(f"the columns are there already at version {state.version}")
+    # The files' times stay, but the only commit that carries a schema marks what it removes as changed: so does it what it adds.
+    return Change(kind="evolve", adds=tuple(adds), remove_all=True, schema=schema)
+
+
 def require_live(state: ShardState, files: Sequence[DataFile]) -> None:
     """Raises `FilesChanged` naming the first of ``files`` that is no longer live."""
     live = {file.path for file in state.files}
@@ -271,10 +292,12 @@ def compaction_due(state: ShardState) -> CompactionPlan | None:
     recent = [batch for batch in batches if batch != base]
     settled = [
         batch
-        for batch in recent
+        for batch in batches
         if state.since.as_option() is not None
         and all(file.max_time is not None and not _after(state.since, file.max_time) for file in batches[batch])
     ]
+    if settled:  # one of them takes the others in; where all the rest is history, it is alone
+        settled.remove(base if base in settled else max(settled, key=lambda batch: rows[batch]))
     if sum(rows[batch] for batch in settled) > MOST_RECENT_SHARE * rows[base]:
         return CompactionPlan(state.files, state.since)
     if len(recent) < MOST_RECENT_BATCHES:

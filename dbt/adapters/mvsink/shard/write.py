@@ -1,7 +1,8 @@
 """Writing: `WriteHandle` commits. What it commits was staged before (`staging`).
 
 Invariants: an append becomes visible in one commit or not at all; nothing staged is deleted before it is known that its commit did
-not happen; a handle's cached upper never runs ahead of the shard and never goes back.
+not happen; a handle's cached upper never runs ahead of the shard and never goes back; what was staged for some columns is never
+appended to others.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,8 +34,9 @@ from dbt.adapters.mvsink.shard.state import (
     compaction_due,
 )
 from dbt.adapters.mvsink.shard.storage import Storage
-from dbt.adapters.mvsink.shard.updates import Updates
+from dbt.adapters.mvsink.shard.updates import Updates, check_data_schema
 
+Rewriting = Callable[[ShardState, Sequence[DataFile]], Change]
 CHECKPOINT_EVERY = 20  # versions
 GARBAGE_EVERY = 10  # versions
 LONGEST_POLL = 1.0  # seconds
@@ -53,7 +55,7 @@ class AppendResult:
 
 @dataclass(frozen=True)
 class CompactionResult:
-    """`applied` is False if another commit came first; then the batches are deleted."""
+    """Of a rewrite. `applied` is False if another commit came first; then the batches are deleted."""
 
     applied: bool
     version: int
@@ -126,7 +128,7 @@ class WriteHandle(Staging):
         self._check_append(batches, expected_upper, new_upper)
         if since is not None:
             since = since.meet(leased_since(self.storage, int(time.time() * 1000)))
-        cuts = {id(b): cut(self.storage, self.schema, b, expected_upper, new_upper) for b in batches}
+        cuts = {id(b): cut(self.storage, b, expected_upper, new_upper) for b in batches}
         adds = [file for b in batches for file in _files(b, cuts[id(b)])]
         idle = expected_upper == new_upper and not adds and since is None and not inputs and not removes
 
@@ -135,6 +137,7 @@ class WriteHandle(Staging):
             change = transitions.compare_and_append(
                 state, expected_upper, new_upper, adds, since=since, inputs=inputs, removes=removes
             )
+            self._require_columns(state, batches)
             return None if idle else self._signed(replace(change, creation=creation), note)
 
         try:
@@ -217,12 +220,26 @@ class WriteHandle(Staging):
 
     def compact(self, batches: Sequence[Batch], removes: Sequence[DataFile]) -> CompactionResult:
         """Replace live files by batches with the same contents. A lost race is harmless: the batches are deleted."""
+        return self._rewrite(batches, lambda state, adds: transitions.compaction(state, adds, removes), None)
+
+    def evolve(
+        self, batches: Sequence[Batch], schema: pa.Schema, removes: Sequence[DataFile], note: CommitNote | None = None
+    ) -> CompactionResult:
+        """Add the columns that are new in ``schema``: ``batches`` hold the updates of ``removes``, all live files, with NULL in them.
+
+        Times stay, and so do upper, since and generation. A lost race is harmless, as for `compact`. Raises `SchemaMismatch` if a column
+        would go or change its type. Other handles go on; only what they had staged for the old columns is refused.
+        """
+        check_data_schema(schema)
+        return self._rewrite(batches, lambda state, adds: transitions.evolution(state, self.uri, adds, removes, schema), note)
+
+    def _rewrite(self, batches: Sequence[Batch], change: Rewriting, note: CommitNote | None) -> CompactionResult:
         self._require_usable(batches)
         adds = [file for b in batches for file in b.files]
 
         def decide(state: ShardState) -> Change:
             self._saw(state)
-            return self._signed(transitions.compaction(state, adds, removes), None)
+            return self._signed(change(state, adds), note)
 
         try:
             after = self._commit(decide)
@@ -248,16 +265,18 @@ class WriteHandle(Staging):
 
         return self._commit(decide).since
 
-    def hold(self, holder: str, time: int) -> Antichain:
+    def hold(self, holder: str, time: int, *, forward: bool = True) -> Antichain:
         """Keep history from ``time`` (ms) on for ``holder``, durably, until it is moved or released; where since stands.
 
-        Raises `InvalidUsage` if history before ``time`` is needed but was released already.
+        ``forward``: its hold may move to a later time; if not, the earlier one stays. Raises `InvalidUsage` if history before ``time``
+        is needed but was released already.
         """
         check_time(time)
 
         def decide(state: ShardState) -> Change | None:
             self._saw(state)
-            if state.holds.get(holder) == time:
+            held = state.holds.get(holder)
+            if held is not None and (held == time or (held < time and not forward)):
                 return None
             return self._signed(transitions.hold(state, holder, time), None)
 
@@ -314,7 +333,6 @@ class WriteHandle(Staging):
         after = machine.commit(self.storage, decide)
         if generations:  # only here may the upper fall
             self.generation, self._upper = after.generation, after.upper
-        self.schema = after.schema
         return self._saw(after)
 
     def _signed(self, change: Change, note: CommitNote | None) -> Change:
@@ -327,6 +345,7 @@ class WriteHandle(Staging):
             shared = _uppers.get(self._key(), state.upper).join(state.upper)
             _uppers[self._key()] = shared
         self._upper = self._upper.join(state.upper)
+        self.schema = state.schema
         return state
 
     def _key(self) -> str:

@@ -16,7 +16,7 @@ the run's time; the *persist* frontier is the shard's upper. A run moves the sec
 
 Invariants:
 
-- Only `append` (and `driver`, for a new generation) moves a shard's upper; only `rewrite` replaces files.
+- Only `append` (and `driver`, for a new generation) moves a shard's upper; only `rewrite` replaces files, and adds columns.
 - What is staged but not committed is invisible, and is deleted by whoever staged it, or by garbage collection.
 - What is *written* never rests on a hash: hashes only say where to look (`write`), and what a reader may skip (`view`).
 - In what Spark stages as a correction, one hash is one row, and one record of the base at most; a row that would break this
@@ -43,8 +43,18 @@ from dbt.adapters.mvsink.sink.gate import Audit, Gate, MaxChange
 from dbt.adapters.mvsink.sink.layout import Layout, layout, row_count
 from dbt.adapters.mvsink.sink.mint import Description, Mint
 from dbt.adapters.mvsink.sink.plan import Plan, creation_of, timing
-from dbt.adapters.mvsink.sink.request import NOW, Kind, OnError, OnSchemaChange, Outcome, Preview, SinkRequest, query_at
-from dbt.adapters.mvsink.sink.types import Column, arrow_schema, parse_type, shard_columns
+from dbt.adapters.mvsink.sink.request import (
+    NOW,
+    Kind,
+    OnError,
+    OnSchemaChange,
+    Outcome,
+    Overtaken,
+    Preview,
+    SinkRequest,
+    query_at,
+)
+from dbt.adapters.mvsink.sink.types import Column, arrow_schema, columns_added, parse_type, shard_columns
 from dbt.adapters.mvsink.sink.view import view_query
 from dbt.adapters.mvsink.sink.write import Counts, Write
 
@@ -70,6 +80,7 @@ __all__ = [
     "OnError",
     "OnSchemaChange",
     "Outcome",
+    "Overtaken",
     "Plan",
     "Preview",
     "ReservedColumn",
@@ -80,6 +91,7 @@ __all__ = [
     "UnsupportedType",
     "Write",
     "arrow_schema",
+    "columns_added",
     "creation_of",
     "layout",
     "not_null",

@@ -28,10 +28,15 @@ LONGEST_NAMES = 4_000  # characters of file names; beyond it a directory is name
 
 @dataclass(frozen=True)
 class Projection:
-    """A part of a shard's rows: some of its columns, and of the rows those that satisfy ``where``."""
+    """A part of a shard's rows: some of its columns, and of the rows those that satisfy ``where``. Its errors are all of the shard's."""
 
     columns: tuple[Column, ...]
     where: str = ""
+
+    @property
+    def updates(self) -> str:
+        """``where`` for updates, which may be errors: of these the condition knows nothing, and no filter may drop one."""
+        return f"({ERROR} is not null or ({self.where}))" if self.where else ""
 
 
 def check_readable(state: ShardState, time: int) -> None:
@@ -80,7 +85,7 @@ def snapshot_as_of(shard: Layout, time: int) -> str:
 def updates_between(shard: Layout, lower: int, upper: int | None = None, projection: Projection | None = None) -> str:
     """Consolidated updates with ``lower <= _mv_time < upper``: columns, `_mv_time`, `_mv_diff`, `_mv_error`.
 
-    With a ``projection`` they are consolidated over its columns.
+    With a ``projection`` they are consolidated over its columns; errors pass.
     """
     part = projection or Projection(shard.columns)
     items = sql.columns(column.name for column in part.columns)
@@ -88,7 +93,7 @@ def updates_between(shard: Layout, lower: int, upper: int | None = None, project
     if not late.files:
         return no_updates(part.columns)
     bounds = f"{TIME} >= {sql.bigint(lower)}" + ("" if upper is None else f" and {TIME} < {sql.bigint(upper)}")
-    where = f"{bounds} and ({part.where})" if part.where else bounds
+    where = f"{bounds} and {part.updates}" if part.where else bounds
     rows = sql.union_all(late.select(f"{items}, {TIME}, {DIFF}, {ERROR}", where))
     return f"select {items}, {TIME}, {DIFF}, {ERROR} from (\n{net(part.columns, [TIME, ERROR], rows, '<> 0')}\n)"
 

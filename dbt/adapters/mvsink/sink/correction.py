@@ -43,7 +43,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Correction:
-    """Collections to be added up. ``scope`` is a query of bucket numbers (column ``b``) outside which nothing is looked at."""
+    """Collections to be added up. ``scope`` is a query of what alone is looked at; see `scope`."""
 
     columns: tuple[Column, ...]
     since: int
@@ -63,14 +63,14 @@ class Correction:
         return replace(self, since=max(self.since, time))
 
     def restricted_to(self, scope: str) -> Correction:
-        """The same correction over the buckets that ``scope`` lists only."""
+        """The same correction over the rows that ``scope`` names only."""
         return replace(self, scope=scope)
 
     def consolidate_at_since(self) -> str:
         """The net multiplicity of every row, all times moved up to `since`; zeros dropped.
 
         A hash that cannot stand for its row is NULL in what is staged: it stands for another row of the correction too, or the
-        shard's base has it more than once (`layout`). All rows of one hash are in one bucket, hence all of them are seen here.
+        shard's base has it more than once (`layout`). All rows of one hash are looked at, or none.
         """
         items = sql.columns(column.name for column in self.columns)
         terms = sql.union_all(self._term(term, items) for term in self.terms)
@@ -94,7 +94,8 @@ class Correction:
         query = f"select {items}, {ERROR}, {HASH}, {diff} {DIFF}, {BASE} from (\n{term.query}\n)"
         if self.scope is None:
             return query
-        return f"select * from (\n{query}\n) where {bucket(HASH)} in (select /*+ BROADCAST */ b from (\n{self.scope}\n))"
+        within = f"{bucket(f'_mv_rows.{HASH}')} = _mv_scope.b and (_mv_scope.h is null or _mv_scope.h = _mv_rows.{HASH})"
+        return f"select /*+ BROADCAST(_mv_scope) */ * from (\n{query}\n) _mv_rows left semi join (\n{self.scope}\n) _mv_scope on {within}"
 
 
 @dataclass(frozen=True)
@@ -191,23 +192,41 @@ def _hash(layout: Layout) -> str:
 
 
 def digest(hashed_rows: str, sign: int) -> str:
-    """Each row's bucket and its share of the bucket's sums.
+    """Each row's bucket, and its share of what is added up there: ``x`` of hashes by XOR, ``s`` of their upper 43 bits by sum.
 
-    A hash is added in halves: a whole one would overflow. ``hashed_rows`` gives `_mv_hash` and `_mv_diff`.
+    XOR does not see a multiplicity that changes by two, the sum does; and each tells whether the other is that of a single hash.
+    ``hashed_rows`` gives `_mv_hash` and `_mv_diff`.
     """
     diff = DIFF if sign > 0 else f"-{DIFF}"
-    return (
-        f"select {bucket(HASH)} b, {diff} * ({HASH} & 4294967295L) lo, {diff} * shiftright({HASH}, 32) hi "
-        f"from (\n{hashed_rows}\n)"
-    )
+    odd = f"if({DIFF} % 2 = 0, 0L, {HASH})"
+    return f"select {bucket(HASH)} b, {odd} x, {diff} * {_upper(HASH)} s from (\n{hashed_rows}\n)"
 
 
 def differing_buckets(digests: Sequence[str]) -> str:
-    """The buckets whose sums over all ``digests`` are not zero, with those sums: ``b, lo, hi``.
+    """The buckets whose totals over all ``digests`` are not zero, with those totals: ``b, x, s``.
 
-    Each side is added up on its own first, which leaves at most 2^18 rows a task to shuffle.
+    Each side is added up on its own first, which leaves at most one record a bucket and task to shuffle.
     """
-    return f"select b, sum(lo) lo, sum(hi) hi from (\n{sql.union_all(digests)}\n) group by b having sum(lo) <> 0 or sum(hi) <> 0"
+    return (
+        f"select b, bit_xor(x) x, sum(s) s from (\n{sql.union_all(digests)}\n) group by b having bit_xor(x) <> 0 or sum(s) <> 0"
+    )
+
+
+def scope(differing: str, *, exact: bool = True) -> str:
+    """What to look at: ``b``, a bucket of ``differing``, and ``h``, the one hash in it that differs; NULL: look at the whole bucket.
+
+    Where the copies of one row are all that differs, by one, ``x`` *is* its hash: the bucket is a cell of an invertible Bloom lookup
+    table (Goodrich and Mitzenmacher, 2011). Most are, as long as few rows changed, and then hardly any row that did not is looked
+    at. That several hashes pass for one takes 43 bits that agree by chance; then what is staged does not add up to what was
+    detected, and is thrown away (`write`). Not ``exact``: always the whole bucket.
+    """
+    one = f"{bucket('x')} = b and abs(s) = {_upper('x')}" if exact else "false"
+    return f"select b, if({one}, x, cast(null as bigint)) h from (\n{differing}\n)"
+
+
+def _upper(hash_expression: str) -> str:
+    """The upper 43 bits of a hash. Their sum stays far from 64 bits as long as diffs are small (`Layout.detectable`)."""
+    return f"shiftrightunsigned({hash_expression}, 21)"
 
 
 def narrow(layout: Layout) -> str:

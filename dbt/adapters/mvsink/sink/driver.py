@@ -14,16 +14,18 @@ from dbt.adapters.mvsink.shard import (
     Commit,
     CommitNote,
     FilesChanged,
+    SchemaMismatch,
     ShardState,
     UpperMismatch,
     WriteHandle,
+    schema_differences,
 )
 from dbt.adapters.mvsink.sink.append import Append
 from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.errors import EngineError, GateFailed
 from dbt.adapters.mvsink.sink.gate import check, emptied, would_be
-from dbt.adapters.mvsink.sink.layout import Layout
+from dbt.adapters.mvsink.sink.layout import Layout, widened
 from dbt.adapters.mvsink.sink.mint import Description, Mint
 from dbt.adapters.mvsink.sink.plan import (
     DROPPED,
@@ -37,7 +39,7 @@ from dbt.adapters.mvsink.sink.plan import (
 )
 from dbt.adapters.mvsink.sink.request import Kind, OnError, Outcome, Preview, SinkRequest
 from dbt.adapters.mvsink.sink.timing import Stopwatch, span
-from dbt.adapters.mvsink.sink.types import Column, arrow_schema, shard_columns
+from dbt.adapters.mvsink.sink.types import Column, arrow_schema, columns_added, shard_columns
 from dbt.adapters.mvsink.sink.upkeep import Upkeep
 from dbt.adapters.mvsink.sink.write import Counts, Write, Written
 
@@ -55,6 +57,7 @@ class Driver:
     engine: Engine
     watch: Stopwatch = field(default_factory=Stopwatch)
     ahead: tuple[Description, Written] | None = None  # a gated first load, staged before the shard is raised
+    added: tuple[Column, ...] = ()  # columns that this run has added to the shard
 
     def __post_init__(self) -> None:
         self.write = Write(self.engine, self.handle, self.request.model, self.watch)
@@ -78,10 +81,17 @@ class Driver:
 
     def _once(self, mint: Mint, state: ShardState, plan: Plan) -> Outcome | None:
         """One attempt on one version; None if there is more to do, or a commit came between."""
+        if plan.time is not None and self.request.overtaken is not None:
+            kind = Kind.READ_ONLY if mint.read_only else Kind.NONE
+            return replace(self._idle(state), kind=kind, up_to_date=True, overtaken=self.request.overtaken)
         if plan.generation:
             return self._preview(state, plan) if mint.read_only else self._replace(state, plan)
         if plan.time is None:
             return self._pass(state, plan)
+        if plan.added and not mint.read_only:
+            note = replace(self._note(Counts()), purpose=columns_added(plan.added))
+            self.added = plan.added if self.upkeep.evolve(state, plan.added, note) else self.added
+            return None
         as_of = Antichain.of(0 if state.readable else plan.time)
         if not mint.read_only and not state.readable and (plan.begins or state.upper.less_than(as_of)):
             if self.request.gate.there and self.ahead is None:  # before a commit of ours
@@ -123,9 +133,13 @@ class Driver:
             rehearsed = self._written(state, plan, shard, time, description).batch
             if rehearsed is not None:
                 rehearsed.delete()
+        columns = state.schema
         state, shard = self.upkeep.folded(state)
         if state.upper != description.lower:
             return None
+        differences = schema_differences(state.schema, columns)
+        if differences:  # a run of another query has added columns: what this one means would retract them
+            raise SchemaMismatch(self.handle.uri, differences)
         if self.ahead is not None and self.ahead[0] == description and shard.empty:
             written = self.ahead[1]
         else:
@@ -216,16 +230,18 @@ class Driver:
             outcome = self._outcome(Kind.READ_ONLY, Written(None, Counts()), None, description)
             return replace(outcome, generation=plan.generation)
         desired, shard = self._desired(state, plan.time), self.upkeep.layout(state)
-        if plan.generation:
+        if plan.generation or plan.added:
             columns = wanted_columns(self.request, state)
-            desired, shard = self._query(state, columns, plan.time), emptied(shard, columns)
+            shard = emptied(shard, columns) if plan.generation else widened(shard, plan.added)
+            desired = self._query(state, shard.columns, plan.time)
         found = self.write.preview(desired, shard, plan.time, self.request.sample)
         counts, gate = found.counts, None
         if self.request.gate.there and (plan.generation or not counts.nothing):
             gate = self._previewed_gate(state, plan, counts, desired)
         compacted = compacted_after(self.request, state, plan, found.updates)
         outcome = self._outcome(Kind.READ_ONLY, Written(None, counts), plan.time, description)
-        return replace(outcome, generation=plan.generation, preview=Preview(shard.names, found.sample, gate, compacted))
+        preview = Preview(shard.names, found.sample, gate, compacted)
+        return replace(outcome, generation=plan.generation, columns_added=plan.added, preview=preview)
 
     def _previewed_gate(self, state: ShardState, plan: Plan, counts: Counts, desired: Desired) -> str:
         """What keeps the contents back, empty if nothing does. Nothing is staged: the audits read the query itself."""
@@ -297,6 +313,7 @@ class Driver:
             invocation_id=self.request.invocation_id,
             seconds=round(sum(self.watch.seconds.values()), 3),
             references={} if time is None else self.request.references.times(time),
+            versions={} if time is None else self.request.references.versions(),
         )
 
     def _idle(self, state: ShardState) -> Outcome:
@@ -308,6 +325,7 @@ class Driver:
             time=self.request.time,
             state=state,
             drift=self.upkeep.drift,
+            columns_added=self.added,
             warnings=tuple(self.warnings),
             seconds=self.watch.seconds,
             mismatches=self.appender.mismatches,

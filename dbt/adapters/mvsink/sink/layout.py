@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.sink.types import Column, shard_columns
 
 TIME, DIFF, ERROR, HASH = "_mv_time", "_mv_diff", "_mv_error", "_mv_hash"
 META = (TIME, DIFF, ERROR, HASH)
-MAX_DETECTABLE_DIFF = 2**20  # sums of diff * (half a hash) stay far from 64 bits below it
+MAX_DETECTABLE_DIFF = 2**12  # sums of diff * (43 bits of a hash) stay far from 64 bits below it
 LARGEST_TIME = 2**63 - 2
 
 FileColumns = Callable[[DataFile], Sequence[str]]
@@ -142,6 +142,28 @@ class Layout:
     def _loose_column(name: str, type_text: str, present: tuple[str, ...]) -> str:
         quoted = sql.identifier(name)
         return f"cast({quoted if name in present else 'null'} as {type_text}) as {quoted}"
+
+
+@dataclass(frozen=True)
+class Widened(Layout):
+    """A shard's parts as they read with columns that it does not have yet: NULL in every row, and hashes of all columns, never NULL."""
+
+    held: tuple[Column, ...] = ()
+
+    def select(self, directories: Sequence[Directory], items: str, where: str = "") -> str:
+        names = sql.columns(self.names)
+        given = [sql.identifier(column.name) for column in self.held]
+        given += [f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in self.columns[len(self.held) :]]
+        rows = super().select(directories, ", ".join([*given, TIME, DIFF, ERROR]))
+        # The partition's number keeps the optimizer from looking through the hash: see `correction.Desired.hashed`.
+        hashed = f"({self.hash_of()} | (spark_partition_id() & 0)) {HASH}"
+        wide = f"select {names}, {TIME}, {DIFF}, {ERROR}, {hashed} from (\n{rows}\n)"
+        return f"select {items} from (\n{wide}\n)" + (f" where {where}" if where else "")
+
+
+def widened(shard: Layout, added: Sequence[Column]) -> Layout:
+    """``shard`` as it reads once the columns ``added`` are there."""
+    return Widened(**{**vars(shard), "columns": (*shard.columns, *added)}, held=shard.columns)
 
 
 def layout(state: ShardState, root: str, files_in: Callable[[str], int], columns_of: FileColumns) -> Layout:

@@ -11,6 +11,9 @@ waits for its first refresh. A full refresh and a changed definition write at ``
 | readable | `--full-refresh` | `T` | yes |
 | readable, scheduled or finished | of another definition | `T` | yes |
 | any | anything else | the newest refresh not after `T`, not before the upper | if one is due and the columns differ |
+
+Columns that only come are no reason for a new generation where there is a history to keep: they are added in place. A publish gate stands
+before every commit and cannot be passed before the columns are there, so with one a change of columns is a generation.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ class Plan:
     """``time``: the write time in ms, None if no refresh is due. ``upper``: where the shard's upper goes.
 
     ``creation``: the logical time at which the generation began. ``generation``: why all contents are replaced, empty if
-    they are not. ``begins``: the commit is to tell the creation.
+    they are not. ``begins``: the commit is to tell the creation. ``added``: columns that the shard gets before it is written.
     """
 
     creation: int
@@ -40,6 +43,7 @@ class Plan:
     upper: Antichain
     generation: str = ""
     begins: bool = False
+    added: tuple[Column, ...] = ()
 
 
 def creation_of(state: ShardState) -> int:
@@ -90,7 +94,20 @@ def planned(request: SinkRequest, state: ShardState) -> Plan:
     changes = column_changes(request, state)
     if plan.generation or plan.time is None or not changes:  # a repair, as any other: it waits for the next refresh
         return plan
+    added = added_columns(request, state)
+    if added and state.readable and not request.gate.there:
+        return replace(plan, added=added)
     return replace(plan, generation=f"columns changed ({'; '.join(changes)})")
+
+
+def added_columns(request: SinkRequest, state: ShardState) -> tuple[Column, ...]:
+    """The columns that the query has and the shard has not, in the query's order; none if anything else differs too."""
+    held = shard_columns(state.schema)
+    names = {column.name for column in held}
+    added = tuple(column for column in wanted_columns(request, state) if column.name not in names)
+    alone = len(schema_changes(held, wanted_columns(request, state))) == len(added)
+    anew = {name.lower() for name in names}.isdisjoint(column.name.lower() for column in added)  # names differ by more than case
+    return added if alone and anew else ()
 
 
 def column_changes(request: SinkRequest, state: ShardState) -> list[str]:
@@ -137,6 +154,8 @@ def compacted_after(request: SinkRequest, state: ShardState, plan: Plan, updates
     """The live files that would be compacted once so many ``updates`` are appended: with the append that the plan describes."""
     if plan.generation or not state.readable:
         return ()
+    if plan.added:
+        return state.files
     staged = DataFile("batches/staged/part.parquet", 0, updates, min_time=plan.time, max_time=plan.time)
     files = (*state.files, staged) if updates else state.files
     due = compaction_due(replace(state, files=files, upper=plan.upper, since=next_since(request, state, plan)))

@@ -53,6 +53,10 @@ class References(Protocol):
         """The times in ms that they are read at then, by name."""
         ...
 
+    def versions(self) -> Mapping[str, int]:
+        """The versions of those that have no times, by name."""
+        ...
+
 
 class NoReferences:
     """A query whose relations are all read as they stand."""
@@ -63,6 +67,17 @@ class NoReferences:
     def times(self, time: int) -> Mapping[str, int]:
         return {}
 
+    def versions(self) -> Mapping[str, int]:
+        return {}
+
+
+@dataclass(frozen=True)
+class Overtaken:
+    """Why a run leaves a model to the next: a later run, at ``by`` (ms), wrote the shards ``names`` before this one came to them."""
+
+    names: tuple[str, ...]
+    by: int
+
 
 @dataclass(frozen=True)
 class SinkRequest:
@@ -70,7 +85,7 @@ class SinkRequest:
 
     ``time`` is the run's logical time `T`, ``retain_history`` how far since trails upper; both in ms. ``clock`` is the wall
     clock in ms, to tell an upper that is ahead of it. ``redefined``: a changed definition is to take effect at once, though a
-    schedule would have it wait.
+    schedule would have it wait. ``overtaken``: what is due is not to be written.
     """
 
     model: str
@@ -90,6 +105,7 @@ class SinkRequest:
     redefined: bool = False
     references: References = NoReferences()
     gate: Gate = Gate()
+    overtaken: Overtaken | None = None
 
     def query_at(self, time: int) -> str:
         """The query as it runs for ``time`` (ms): that is its `mv_now()`, and what its references are read as of."""
@@ -107,7 +123,7 @@ class Preview:
 
     ``sample`` are some of the updates: the model's ``columns``, time, diff, error, hash. ``gate`` is why the publish gate would keep
     the contents back, empty if they would pass; None without a gate, or if nothing would change. ``compacted`` are the live files
-    that the run would rewrite afterwards.
+    that the run would rewrite: afterwards, or to add columns.
     """
 
     columns: tuple[str, ...] = ()
@@ -131,6 +147,7 @@ class Outcome:
     state: ShardState
     drift: int = 0
     generation: str = ""  # why a new generation was made, empty if none was
+    columns_added: tuple[Column, ...] = ()  # in place, before the contents were corrected
     warnings: tuple[str, ...] = ()
     preview: Preview | None = None  # read-only: what else is known of what a run would do
     seconds: dict[str, float] = field(default_factory=dict)
@@ -140,6 +157,7 @@ class Outcome:
     mismatches: int = 0
     evaluated_once: bool = False
     up_to_date: bool = False  # there was nothing to write: no refresh was due, or the shard had passed the run's time
+    overtaken: Overtaken | None = None  # something was due, and is left to the next run
     scheduled: bool = False  # a schedule explains the upper
     references: Mapping[str, int] | None = (
         None  # the times (ms) that the query read other shards at, by name; None: it was not run

@@ -1,17 +1,21 @@
-"""Rewriting what is already in a shard, in Spark: folding foreign files in, and compaction.
+"""Rewriting what is already in a shard, in Spark: folding foreign files in, compaction, and the addition of columns.
 
-Both are maintenance: the collection at every readable time is the same before and after, no upper moves, the commit is marked
-as not changing data, and a lost race costs only the work.
+The collection at every readable time is the same before and after (NULL in columns that were added), no upper and no since moves, and
+a lost race costs only the work. The first two are maintenance: their commits are marked as not changing data.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from dbt.adapters.mvsink.shard import (
     Antichain,
     Batch,
+    CommitNote,
     CompactionPlan,
     DataFile,
     ShardState,
@@ -21,7 +25,8 @@ from dbt.adapters.mvsink.sink import sql
 from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.errors import ForeignDeletionVectors
 from dbt.adapters.mvsink.sink.grouping import net
-from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Directory, Layout
+from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Directory, Layout, widened
+from dbt.adapters.mvsink.sink.types import Column, arrow_schema
 
 log = logging.getLogger("mvsink.shard")
 
@@ -81,6 +86,51 @@ def compact(engine: Engine, handle: WriteHandle, plan: CompactionPlan, shard: La
             batches.append(batch)
     removed: list[DataFile] = [file for directory in directories for file in directory.files]
     return handle.compact(batches, removed).applied
+
+
+def evolve(
+    engine: Engine, handle: WriteHandle, state: ShardState, shard: Layout, added: Sequence[Column], note: CommitNote
+) -> bool:
+    """Add columns, NULL in every update there is. ``shard`` is ``state``'s layout, without loose files. False: the race was lost.
+
+    The row hash is of all columns, so every update is written anew: the base as it is, all the rest as one directory.
+    """
+    wide = widened(shard, added)
+    items = f"{sql.columns(wide.names)}, {TIME}, {DIFF}, {ERROR}, {HASH}"
+    rest = (*wide.recent, *wide.unhashed)
+    queries = [wide.select([wide.base], items)] if wide.base is not None else []
+    queries += [_evolved(wide, wide.select(rest, items))] if rest else []
+    batches: list[Batch] = []
+    try:
+        for query in queries:
+            batch = _stage(engine, handle, query, Antichain.of(0), shard_upper(shard), "evolve")
+            batches += [] if batch is None else [batch]
+    except BaseException:
+        for batch in batches:
+            batch.delete()
+        raise
+    schema = pa.schema([*state.schema, *arrow_schema(tuple(added))])
+    return handle.evolve(batches, schema, shard.files, note).applied
+
+
+def _evolved(wide: Layout, rows: str) -> str:
+    """``rows``, all that is outside the base, with their times kept; without a hash where that is another row's too, or the base repeats it."""
+    items = sql.columns(wide.names)
+    sums = net(wide.columns, [TIME, ERROR, HASH], rows, "<> 0")
+    seen = [f"select {items}, {ERROR}, {HASH}, 0L {DIFF}, 0L _mv_base from (\n{sums}\n)"]
+    if wide.base is not None:
+        touched = f"select distinct {HASH} _mv_h from (\n{rows}\n)"
+        seen.append(
+            f"select /*+ BROADCAST(t) */ {items}, {ERROR}, {HASH}, 0L {DIFF}, 1L _mv_base from (\n{wide.select([wide.base], '*')}\n) b "
+            f"left semi join (\n{touched}\n) t on b.{HASH} = t._mv_h"
+        )
+    owners = net(wide.columns, [ERROR, HASH], sql.union_all(seen), sums=["_mv_base"])
+    shared = f"select {HASH} _mv_h from (\n{owners}\n) group by {HASH} having count(*) > 1 or sum(_mv_base) > 1"
+    hashed = f"if(s._mv_h is null, {HASH}, cast(null as bigint)) {HASH}"
+    return (
+        f"select /*+ BROADCAST(s) */ {items}, {TIME}, {DIFF}, {ERROR}, {hashed} from (\n{sums}\n) r "
+        f"left join (\n{shared}\n) s on r.{HASH} = s._mv_h"
+    )
 
 
 def shard_upper(shard: Layout) -> Antichain:

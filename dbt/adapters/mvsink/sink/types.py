@@ -76,6 +76,15 @@ class Column:
     type: SparkType
 
 
+def columns_added(columns: tuple[Column, ...]) -> str:
+    """In words.
+
+    >>> columns_added((Column("c", parse_type("bigint", "c")),))
+    'columns added: c bigint'
+    """
+    return f"columns added: {', '.join(f'{column.name} {column.type.text}' for column in columns)}"
+
+
 def parse_type(text: str, column: str) -> SparkType:
     """Read a type's text. Raises `UnsupportedType`, naming column and type, for what a shard cannot keep."""
     text = text.strip()

@@ -1,14 +1,17 @@
-"""What a run does for a shard besides its own append: fold in what others wrote, before; maintenance, after."""
+"""What a run does for a shard besides its own append: fold in what others wrote and add columns, before; maintenance, after."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dbt.adapters.mvsink.shard import Maintenance, ShardState, WriteHandle, checkpoint, collect_garbage
+from dbt.adapters.mvsink.shard import CommitNote, Maintenance, ShardState, WriteHandle, checkpoint, collect_garbage
+from dbt.adapters.mvsink.sink import faults
 from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.layout import Layout, layout
-from dbt.adapters.mvsink.sink.rewrite import compact, fold_foreign_files
+from dbt.adapters.mvsink.sink.rewrite import compact, evolve, fold_foreign_files
 from dbt.adapters.mvsink.sink.timing import Stopwatch
+from dbt.adapters.mvsink.sink.types import Column
 
 
 @dataclass
@@ -36,6 +39,18 @@ class Upkeep:
             state = self.handle.state()
             shard = self.layout(state)
         return state, shard
+
+    def evolve(self, state: ShardState, added: Sequence[Column], note: CommitNote) -> bool:
+        """Add columns to ``state``. False if somebody else was faster, or foreign files had to be folded in first: look again."""
+        shard = self.layout(state)
+        if shard.loose:
+            self.folded(state)
+            return False
+        with self.watch("evolve"):
+            done = evolve(self.engine, self.handle, state, shard, added, note)
+        if done:
+            faults.reach("evolved")
+        return done
 
     def maintain(self, maintenance: Maintenance) -> None:
         """Perform what an append left to do. It never fails a run: the next one finds the same work."""

@@ -2,12 +2,14 @@
 
 A row that did not change is neither shuffled nor written:
 
-1. *Detect.* One pass over desired and one over the shard's two narrow columns add hashes up in 2^18 buckets. Buckets whose
+1. *Detect.* One pass over desired and one over the shard's two narrow columns add hashes up in 2^17 buckets. Buckets whose
    sums differ are candidates; none means there is nothing to do.
 2. *Fetch.* Desired again and the shard's rows, both of the candidate buckets only, grouped by the whole row. Sums that are not
    zero are the correction.
 3. *Agree.* What was staged must give exactly the differences that detection found. If not, the query is not
    deterministic or its inputs moved: it is evaluated once into a staging place and corrected against that.
+
+That is also what is done from the start where it costs less (`once`).
 
 The first load has nothing to compare with: it is written as it comes, one record a row. Whether some hash stands there more than
 once is not asked until a correction touches it; the fetch sees that for nothing, where the load would pay a shuffle.
@@ -18,6 +20,7 @@ Nothing here commits: what is staged is a batch to append, or to delete.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink.shard import Batch, StagedDirectory, WriteHandle
@@ -30,12 +33,14 @@ from dbt.adapters.mvsink.sink.correction import (
     digest,
     narrow,
     persisted,
+    scope,
 )
 from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.errors import NondeterministicQuery
 from dbt.adapters.mvsink.sink.hashing import BUCKET_BITS
 from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Layout
 from dbt.adapters.mvsink.sink.mint import Description
+from dbt.adapters.mvsink.sink.once import Copied, copied_rows, evaluated_once
 from dbt.adapters.mvsink.sink.timing import Stopwatch
 
 log = logging.getLogger("mvsink.sink.write")
@@ -99,6 +104,8 @@ class Write:
         """Stage what is missing so that the shard holds ``desired`` from ``time`` on."""
         if shard.empty:
             written = self.first_load(desired, time, description)
+        elif shard.detectable and evaluated_once(self.engine, desired, shard):
+            written = self._correct_once(desired, shard, time, description)
         else:
             written = self._correct(desired, shard, time, description)
         if written.batch is not None:
@@ -144,7 +151,7 @@ class Write:
         held = narrow(shard) if not shard.empty and shard.detectable else None
         if held is not None:
             found = differing_buckets([digest(desired.hashed(), 1), digest(held, -1)])
-            correction = correction.restricted_to(f"select b from (\n{found}\n)")
+            correction = correction.restricted_to(scope(found))
         updates = correction.consolidate_at_since()
         with self.watch("preview"):
             counts, records = self._summed(updates)
@@ -154,18 +161,16 @@ class Write:
     def _correct(self, desired: Desired, shard: Layout, time: int, description: Description) -> Written:
         if not shard.detectable:
             staged = self.stage_query(self._updates(self._correction(desired, shard, time), description), "write")
-            return self._written(staged, description, None)
+            return self._written(staged, description, self.counts(staged), None)
         found, candidates = self._detect(desired, shard)
         try:
             if candidates == 0:
                 log.debug("%s: skipping empty [%s, %s)", self.model, description.lower, description.upper)
                 return Written(None, Counts(), 0)
-            correction = self._correction(desired, shard, time)
-            if candidates < NEARLY_EVERYTHING:
-                correction = correction.restricted_to(f"select b from {sql.parquet(found.uri)}")
-            staged = self.stage_query(self._updates(correction, description), "write")
-            if self._agrees(found, staged, shard):
-                return self._written(staged, description, candidates)
+            staged = self._fetched(self._correction(desired, shard, time), description, found, candidates)
+            counts = self._agreed(found, staged, shard)
+            if counts is not None:
+                return self._written(staged, description, counts, candidates)
             log.info("%s: two evaluations of the query differ; evaluating it once", self.model)
             staged.delete()
         finally:
@@ -174,22 +179,33 @@ class Write:
 
     def _correct_once(self, desired: Desired, shard: Layout, time: int, description: Description) -> Written:
         """Evaluate the query into a staging place, then correct against what stands there."""
-        items = sql.columns(column.name for column in desired.columns)
-        copy = self.stage_query(f"select {items} from {sql.subquery(desired.query, '_mv_query')}", "evaluate")
+        copy = self.stage_query(copied_rows(desired), "evaluate")
         try:
-            frozen = replace(desired, query=f"select * from {sql.parquet(copy.uri)}")
-            found, candidates = self._detect(frozen, shard)
+            copied = Copied(copy.uri, desired.columns)
+            found, candidates = self._detect(copied, shard)
             try:
-                staged = self.stage_query(self._updates(self._correction(frozen, shard, time), description), "write")
-                if not self._agrees(found, staged, shard):
+                if candidates == 0:
+                    log.debug("%s: skipping empty [%s, %s)", self.model, description.lower, description.upper)
+                    return Written(None, Counts(), 0, evaluated_once=True)
+                staged = self._fetched(self._correction(copied, shard, time), description, found, candidates, exact=False)
+                counts = self._agreed(found, staged, shard)
+                if counts is None:
                     raise NondeterministicQuery(f"{copy.uri} was read twice and gave different rows")
             finally:
                 found.delete()
         finally:
             copy.delete()
-        return replace(self._written(staged, description, candidates), evaluated_once=True)
+        return replace(self._written(staged, description, counts, candidates), evaluated_once=True)
 
-    def _correction(self, desired: Desired, shard: Layout, time: int) -> Correction:
+    def _fetched(
+        self, correction: Correction, description: Description, found: StagedDirectory, candidates: int, *, exact: bool = True
+    ) -> StagedDirectory:
+        """The correction of what was ``found`` to differ, staged."""
+        if candidates < NEARLY_EVERYTHING:
+            correction = correction.restricted_to(scope(f"select * from {sql.parquet(found.uri)}", exact=exact))
+        return self.stage_query(self._updates(correction, description), "write")
+
+    def _correction(self, desired: Desired | Copied, shard: Layout, time: int) -> Correction:
         correction = Correction(desired.columns, 0).advance_since(time).insert(desired.hashed())
         held = persisted(shard)
         return correction if held is None else correction.insert_negated(held)
@@ -199,19 +215,21 @@ class Write:
         upper = description.upper.as_option()
         return correction.updates_before(2**63 - 1 if upper is None else upper)
 
-    def _detect(self, desired: Desired, shard: Layout) -> tuple[StagedDirectory, int]:
+    def _detect(self, desired: Desired | Copied, shard: Layout) -> tuple[StagedDirectory, int]:
         """The differing buckets, staged, and how many they are."""
         differing = differing_buckets([digest(desired.hashed(), 1), digest(narrow(shard), -1)])
         found = self.stage_query(differing, "detect")
         return found, self.handle.rows_in(found)
 
-    def _agrees(self, found: StagedDirectory, staged: StagedDirectory, shard: Layout) -> bool:
-        """Do the staged updates add up, bucket by bucket, to the differences that detection found?"""
+    def _agreed(self, found: StagedDirectory, staged: StagedDirectory, shard: Layout) -> Counts | None:
+        """What the staged updates insert and delete; None unless they add up, bucket by bucket, to what detection found."""
         hashed = f"coalesce({HASH}, {shard.hash_of()}) {HASH}"
         rows = f"select {hashed}, {DIFF} from {sql.parquet(staged.uri)}"
-        left = differing_buckets([f"select b, lo, hi from {sql.parquet(found.uri)}", digest(rows, -1)])
-        with self.watch("agree"):
-            return self.engine.query(f"select 1 from (\n{left}\n) limit 1", "agree") == []
+        left = differing_buckets([f"select * from {sql.parquet(found.uri)}", digest(rows, -1)])
+        agree = f"(select count(*) from (\n{left}\n)) = 0"
+        with self.watch("agree"):  # one statement for both questions
+            [[agreed, *summed]] = self.engine.query(f"select {agree}, * from (\n{_sums(sql.parquet(staged.uri))}\n)", "agree")
+        return _counts(summed)[0] if agreed else None
 
     def stage_query(self, query: str, what: str) -> StagedDirectory:
         """``query``'s rows as files in a directory of their own; nothing is left of them if it fails."""
@@ -224,8 +242,7 @@ class Write:
             raise
         return staged
 
-    def _written(self, staged: StagedDirectory, description: Description, candidates: int | None) -> Written:
-        counts = self.counts(staged)
+    def _written(self, staged: StagedDirectory, description: Description, counts: Counts, candidates: int | None) -> Written:
         return Written(self.adopt(staged, description), counts, candidates)
 
     def counts(self, staged: StagedDirectory) -> Counts:
@@ -239,14 +256,8 @@ class Write:
 
     def _summed(self, updates: str) -> tuple[Counts, int]:
         """The same, and how many updates they are: a row that comes several times is one."""
-        sums = [
-            f"coalesce(sum(if({DIFF} {sign} 0 and {ERROR} {kind} null, abs({DIFF}), 0L)), 0L)"
-            for kind in ("is", "is not")
-            for sign in (">", "<")
-        ]
-        [row] = self.engine.query(f"select {', '.join(sums)}, count(*) from (\n{updates}\n)", "count")
-        *summed, records = (int(str(value)) for value in row)
-        return Counts(*summed), records
+        [row] = self.engine.query(_sums(f"(\n{updates}\n)"), "count")
+        return _counts(row)
 
     def adopt(self, staged: StagedDirectory, description: Description) -> Batch | None:
         """What was staged, as the batch of ``description``; None if it is no row."""
@@ -259,3 +270,18 @@ class Write:
             self.model, batch.rows, batch.bytes, description.lower, description.upper,
         )  # fmt: skip
         return batch
+
+
+def _sums(updates: str) -> str:
+    """One row: rows inserted and deleted, errors inserted and deleted, and how many updates they are."""
+    sums = [
+        f"coalesce(sum(if({DIFF} {sign} 0 and {ERROR} {kind} null, abs({DIFF}), 0L)), 0L)"
+        for kind in ("is", "is not")
+        for sign in (">", "<")
+    ]
+    return f"select {', '.join(sums)}, count(*) from {updates}"
+
+
+def _counts(row: Sequence[object]) -> tuple[Counts, int]:
+    *summed, records = (int(str(value)) for value in row)
+    return Counts(*summed), records

@@ -10,7 +10,7 @@ from sqlglot.errors import SqlglotError
 
 from dbt.adapters.mvsink.continual_task import plan
 from dbt.adapters.mvsink.continual_task.parse import refused_by_engine
-from dbt.adapters.mvsink.continual_task.statements import Insert, Program
+from dbt.adapters.mvsink.continual_task.statements import AnyStatement, Insert, Program
 from dbt.adapters.mvsink.sink import Column, Engine, EngineError, sql
 from dbt.adapters.mvsink.sink.as_of import nulls
 from dbt.adapters.mvsink.sink.layout import DIFF
@@ -36,10 +36,11 @@ def output_columns(
     columns = plan.output_columns(program, columns or None, analysed)
     contents = f"select {nulls(columns)}, 1L {DIFF} where false"
     for statement in program.statements:
-        try:
-            engine.columns(plan.delta(program, statement, columns, contents, bindings))
-        except EngineError as error:
-            raise refused_by_engine(program, statement.number, error.message, str(error.__cause__)) from error
+        assigned = plan.assigned(program, statement, columns, contents, bindings)
+        if assigned is not None:  # before the delta, whose casts the engine may refuse in other words
+            types = _told(engine, program, statement, assigned.query)
+            plan.check_assigned_types(statement, columns, assigned.columns, types)
+        _told(engine, program, statement, plan.delta(program, statement, columns, contents, bindings))
     return columns
 
 
@@ -56,7 +57,12 @@ def _guessed(program: Program, first: Insert, given: Sequence[Column]) -> str:
 
 
 def _analysed(engine: Engine, program: Program, statement: Insert, bindings: plan.Bindings) -> list[tuple[str, str]]:
+    return _told(engine, program, statement, plan.analysed(program, statement, bindings))
+
+
+def _told(engine: Engine, program: Program, statement: AnyStatement, query: str) -> list[tuple[str, str]]:
+    """The columns of a query made of ``statement``."""
     try:
-        return engine.columns(plan.analysed(program, statement, bindings))
+        return engine.columns(query)
     except EngineError as error:
         raise refused_by_engine(program, statement.number, error.message, str(error.__cause__)) from error

@@ -109,6 +109,9 @@ class Sources:
                 return self._behind(model, described)
             shard = self.shard(published, model)
             return Source(shard.columns, shard=shard)
+        if not described.provider:  # of a temporary view the catalog tells the columns alone
+            reason = f"{A_VIEW} unless its query is known, and this is a temporary one: make it a model, or use a table behind it"
+            raise InputRefused(model, name, reason)
         table: DeltaInput | FilesInput
         if described.provider == "delta":
             table = DeltaInput(described.location, name, self.options)

@@ -5,6 +5,7 @@ It turns dbt's node into a `Program` and a `TaskRequest`, and a `TaskOutcome` in
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from dbt.adapters.mvsink.maintained.definition import Watched, owner_of, without
 from dbt.adapters.mvsink.maintained.response import MvsinkResponse, task_response
 from dbt.adapters.mvsink.maintained.run import MaintainedRun
 from dbt.adapters.mvsink.query.checks import listed, nondeterministic_functions
+from dbt.adapters.mvsink.references import holds
 from dbt.adapters.mvsink.shard import ShardClient, ShardState, WriteHandle
 from dbt.adapters.mvsink.sink import Kind, OnError, shard_columns
 from dbt.adapters.mvsink.sink.plan import schema_changes
@@ -102,7 +104,11 @@ class TaskRun(MaintainedRun):
         client = ShardClient(self.storage_options)
         generation = state.generation + (1 if self.reset or state.dropped is not None else 0)
         source: Input = self.source.bound(self.invocation.time, client, self.handle.uri, generation, self.engine)
+        before, held = holds.held(state), self._held_shards()
+        self._remember(before | held)  # before the first hold is taken, so that none is ever forgotten
         self.done = TaskDriver(self._request(), self.handle, self.engine, source, self.references).run()
+        holds.release(client, str(self.handle.shard_id), before - held)
+        self._remember(held)
         if self.definition is not None:
             shard = self.source.shard
             watched = Watched(shard.handle.uri if shard else "", self.program.deletes_used)
@@ -111,6 +117,17 @@ class TaskRun(MaintainedRun):
             logger.warning(f"{self.model}: {warning}")
         if self.done.waiting:
             logger.warning(f"{self.model}: {self.done.waiting} times stay pending, because a reference has not passed them")
+
+    def _held_shards(self) -> set[str]:
+        """Where the task has holds, but for a companion of its own: dropping the task, or giving it another input, lets go of them."""
+        assert self.source is not None
+        references = {self.references[name].handle.uri for name in self.held}
+        return references if self.source.shard is None else references | {self.source.shard.handle.uri}
+
+    def _remember(self, uris: set[str]) -> None:
+        assert self.handle is not None
+        if uris != holds.held(self.handle.state()):
+            self.handle.set_properties({holds.HELD: json.dumps(sorted(uris))})
 
     def _request(self) -> TaskRequest:
         assert self.program is not None
