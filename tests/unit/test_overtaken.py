@@ -63,22 +63,22 @@ def test_the_log_tells_what_run_the_contents_as_of_a_time_come_from(commits, wan
     assert own_origin("m", commits, T) == wanted
 
 
-BEFORE, HERE, BOTH = origins(10, passed=BY_30), origins(T), origins(10, T, passed=BY_30)
+BEFORE, HERE, STALE = origins(10, passed=BY_30), origins(T), origins(10, T, passed=BY_30, broken=True)
 LEFT = {
     "nothing, or nothing that this run or a later one wrote": ([origins()], None),
     "what this run wrote": ([HERE, HERE], None),
     "what was overtaken": ([BEFORE, BEFORE], None),
     "what was overtaken, of several times: views that are not refreshed together": ([BEFORE, origins(3, passed=BY_30)], None),
-    "of this run and overtaken": ([HERE, BEFORE], ("m",)),
-    "what was left": ([BOTH], ("m",)),
-    "of this run and of a shard whose past is not told": ([HERE, origins(UNKNOWN, passed=BY_30)], ("m",)),
-    "what was overtaken, and had gone stale": ([origins(5, 10, passed=BY_30, broken=True)], ("m",)),
-    "two that were overtaken, and one of this run": ([BEFORE, HERE, origins(10, passed=[("n", 40)])], ("m", "n")),
+    "of this run and overtaken, with nothing new to it": ([HERE, BEFORE], None),
+    "of this run and of a shard whose past is not told": ([HERE, origins(UNKNOWN, passed=BY_30)], None),
+    "what was overtaken, and had gone stale": ([STALE], ("m",)),
+    "stale, beside what this run wrote": ([HERE, STALE], ("m",)),
+    "two that were overtaken, one of them stale": ([STALE, HERE, origins(10, passed=[("n", 40)])], ("m", "n")),
 }
 
 
 @pytest.mark.parametrize(("read", "names"), LEFT.values(), ids=LEFT)
-def test_a_model_is_left_if_what_it_reads_comes_from_this_run_and_from_before(read, names):
+def test_a_model_is_left_if_what_it_reads_was_overtaken_and_is_stale(read, names):
     joined = origins()
     for one in read:
         joined |= one
@@ -129,10 +129,10 @@ def test_what_the_invocation_came_to_goes_before_the_log():
     def reference(name, history):
         return Reference(name, f"/{name}", state(31), None, history=history)
 
-    known = Ledger({"/left": BOTH})
-    assert origins_read([reference("left", no_log)], T, known) == BOTH
+    known = Ledger({"/left": STALE})
+    assert origins_read([reference("left", no_log)], T, known) == STALE
     both = [reference("left", no_log), reference("m", lambda newest: [commit(0, 4), commit(4, 31)])]
-    assert origins_read(both, T, known) == BOTH | origins(3, passed=BY_30)
+    assert origins_read(both, T, known) == STALE | origins(3, passed=BY_30)
 
 
 def outcome(kind=Kind.APPEND, upper=21, **more):
@@ -144,7 +144,7 @@ AFTER = {
     "written, reading nothing of ours": (outcome(), origins(), HERE),
     "written from what this run wrote": (outcome(), HERE, HERE),
     "written from what was overtaken: it is of then": (outcome(), BEFORE, BEFORE),
-    "left": (outcome(Kind.NONE, 11, up_to_date=True, overtaken=Overtaken(("m",), 30)), BOTH, BOTH),
+    "left": (outcome(Kind.NONE, 11, up_to_date=True, overtaken=Overtaken(("m",), 30)), STALE, STALE),
     "overtaken itself": (
         outcome(Kind.NONE, 31, up_to_date=True),
         HERE,

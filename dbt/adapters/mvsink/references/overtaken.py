@@ -1,7 +1,8 @@
 """Runs that overlap in time never mix: when a run leaves a model as it is, because a later run has overtaken it.
 
 A later run (`T` = 30) may overtake an earlier one (`T` = 20) between two models. What it writes at 30 before the earlier run came there
-holds as of 20 what it held before, and always will. A model that read this and what the earlier run wrote at 20 would mix two times.
+holds as of 20 what it held before, and always will. If it reads what the earlier run wrote at 20 it is *stale* as of 20, and a model that
+read both would mix two times.
 
 The *origins* of a shard as of `T` are the times of the runs that its contents then come from, its own and those of what it reads:
 
@@ -9,9 +10,10 @@ The *origins* of a shard as of `T` are the times of the runs that its contents t
     overtaken: a later run passed over T     the run that wrote it last before, and the origins of what it reads
     not past T, or of a schedule, or a task  none: it is what it is as of T, whoever runs meanwhile
 
-A model is left to the next run if what it reads comes from `T` and from before, or if it reads what was left; or what was overtaken and
-is *stale*: not written since something that it reads was. All else is as even as a run at `T` alone would have found it: a run that reads
-only the past, such as a backfill, leaves nothing, and neither does the latest of all runs, which none overtakes.
+What was overtaken is stale if it was not written since something that it reads was. A model that reads it, directly or through what was
+left, is left to the next run. All else is as even as a run at `T` alone would have found it: a shard that others refresh all the time
+from sources of their own is never stale, a run that reads only the past, such as a backfill, leaves nothing, and neither does the
+latest of all runs, which none overtakes.
 
 What an invocation itself came to is remembered (`Ledger`). Of other shards the log tells, but for what *they* read.
 """
@@ -49,8 +51,7 @@ class Origins:
 
     def overtaken(self, time: int) -> Overtaken | None:
         """Why a model that reads this is left as it is by the run at ``time`` (ms); None if it is not."""
-        mixed = time in self.times and len(self.times) > 1
-        if not (mixed or self.broken):
+        if not self.broken:
             return None
         return Overtaken(tuple(dict.fromkeys(name for name, _ in self.passed)), max((by for _, by in self.passed), default=time))
 
