@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dbt.adapters.contracts.connection import AdapterResponse
@@ -41,9 +41,25 @@ class MvsinkResponse(AdapterResponse):
 
 def response(outcome: Outcome, notes: tuple[str, ...] = ()) -> MvsinkResponse:
     """The response for what a run did; ``notes`` are appended to its line."""
+    return replace(
+        _response(outcome, (log_line(outcome), *notes)),
+        rows_staged=outcome.rows_staged,
+        bytes_staged=outcome.bytes_staged,
+        candidate_buckets=outcome.candidate_buckets,
+        generation=outcome.generation,
+        columns_added={column.name: column.type.text for column in outcome.columns_added},
+        references=dict(outcome.references or {}),
+        overtaken=", ".join(_names(outcome.overtaken)),
+        preview=foretold(outcome),
+        next_refresh=outcome.upper.as_option() if outcome.scheduled else None,
+    )
+
+
+def _response(outcome: Outcome | TaskOutcome, line: tuple[str, ...]) -> MvsinkResponse:
+    """What a view's run and a task's have in common."""
     counts = outcome.counts
     return MvsinkResponse(
-        _message="; ".join((log_line(outcome), *notes)),
+        _message="; ".join(line),
         code=outcome.kind.value,
         rows_affected=counts.inserted + counts.deleted,
         rows_inserted=counts.inserted,
@@ -53,17 +69,8 @@ def response(outcome: Outcome, notes: tuple[str, ...] = ()) -> MvsinkResponse:
         version=outcome.state.version,
         kind=outcome.kind.value,
         drift=outcome.drift,
-        rows_staged=outcome.rows_staged,
-        bytes_staged=outcome.bytes_staged,
-        candidate_buckets=outcome.candidate_buckets,
         mismatches=outcome.mismatches,
-        generation=outcome.generation,
-        columns_added={column.name: column.type.text for column in outcome.columns_added},
-        references=dict(outcome.references or {}),
-        overtaken=", ".join(_names(outcome.overtaken)),
         seconds={step: round(seconds, 3) for step, seconds in outcome.seconds.items()},
-        preview=foretold(outcome),
-        next_refresh=outcome.upper.as_option() if outcome.scheduled else None,
     )
 
 
@@ -133,21 +140,7 @@ def _bound(frontier: Antichain) -> str:
 
 def task_response(outcome: TaskOutcome, notes: tuple[str, ...] = ()) -> MvsinkResponse:
     """The response for what a task's run did."""
-    counts = outcome.counts
-    return MvsinkResponse(
-        _message="; ".join((task_line(outcome), *notes)),
-        code=outcome.kind.value,
-        rows_affected=counts.inserted + counts.deleted,
-        rows_inserted=counts.inserted,
-        rows_deleted=counts.deleted,
-        lower=outcome.lower.as_option(),
-        upper=outcome.upper.as_option(),
-        version=outcome.state.version,
-        kind=outcome.kind.value,
-        drift=outcome.drift,
-        mismatches=outcome.mismatches,
-        seconds={step: round(seconds, 3) for step, seconds in outcome.seconds.items()},
-    )
+    return _response(outcome, (task_line(outcome), *notes))
 
 
 def task_line(outcome: TaskOutcome) -> str:

@@ -3,9 +3,9 @@
 A row that did not change is neither shuffled nor written:
 
 1. *Detect.* One pass over desired and one over the shard's two narrow columns add hashes up in 2^17 buckets. Buckets whose
-   sums differ are candidates; none means there is nothing to do.
-2. *Fetch.* Desired again and the shard's rows, both of the candidate buckets only, grouped by the whole row. Sums that are not
-   zero are the correction.
+   totals differ are candidates; none means there is nothing to do.
+2. *Fetch.* Desired again and the shard's rows, both only of the one hash by which a candidate bucket differs, or of the whole bucket
+   (`correction.scope`), grouped by the whole row. Sums that are not zero are the correction.
 3. *Agree.* What was staged must give exactly the differences that detection found. If not, the query is not
    deterministic or its inputs moved: it is evaluated once into a staging place and corrected against that.
 

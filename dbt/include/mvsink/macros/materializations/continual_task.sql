@@ -8,30 +8,12 @@
   {%- set reset = var('mvsink_reset', []) -%}
   {%- set reset = [reset] if reset is string else reset -%}
   {%- set run = adapter.mv_prepare_task(config, model, target_relation, existing, mvsink_invocation(), reset) -%}
-  {%- set writes = not run.read_only -%}
-  {%- do adapter.mv_warn_of_ignored(invocation_id, graph.nodes, selected_resources) -%}
-
-  {%- if writes -%}
-    {{ mvsink_run_hooks(pre_hooks) }}
-  {%- endif -%}
-  {%- if config.get('sql_header') -%}
-    {%- call statement('sql_header') -%}{{ config.get('sql_header') }}{%- endcall -%}
-  {%- endif -%}
+  {{ mvsink_before_run(run, pre_hooks) }}
 
   {%- do adapter.mv_run(run) -%}
   {{ write(run.query) }}
 
-  {%- if writes -%}
-    {%- set stepped_aside = mvsink_step_aside(existing) -%}
-    {%- do adapter.mv_publish(run, mvsink_docs()) -%}
-    {%- if stepped_aside is not none -%}
-      {%- do adapter.drop_relation(stepped_aside) -%}
-    {%- endif -%}
-    {%- do apply_grants(target_relation, config.get('grants'), should_revoke=should_revoke(existing, full_refresh_mode=True)) -%}
-    {{ mvsink_run_hooks(post_hooks) }}
-  {%- endif -%}
-
-  {%- do store_result('main', response=adapter.mv_finish(run)) -%}
+  {{ mvsink_after_run(run, target_relation, existing, post_hooks) }}
   {{ return({'relations': [target_relation]}) }}
 {% endmaterialization %}
 

@@ -9,15 +9,7 @@
   {%- set query = mvsink_contract_query(sql) -%}
   {%- set invocation = mvsink_invocation() -%}
   {%- set run = adapter.mv_prepare(model, target_relation, existing, query, invocation) -%}
-  {%- set writes = not run.read_only -%}
-  {%- do adapter.mv_warn_of_ignored(invocation_id, graph.nodes, selected_resources) -%}
-
-  {%- if writes -%}
-    {{ mvsink_run_hooks(pre_hooks) }}
-  {%- endif -%}
-  {%- if config.get('sql_header') -%}
-    {%- call statement('sql_header') -%}{{ config.get('sql_header') }}{%- endcall -%}
-  {%- endif -%}
+  {{ mvsink_before_run(run, pre_hooks) }}
 
   {%- for test in adapter.mv_audits(run) -%}
     {%- do run.audit(test, get_test_sql(test.sql, test.fail_calc, test.warn_if, test.error_if, test.limit)) -%}
@@ -25,7 +17,26 @@
   {%- do adapter.mv_run(run) -%}
   {{ write(run.as_ran(query)) }}
 
-  {%- if writes -%}
+  {{ mvsink_after_run(run, target_relation, existing, post_hooks) }}
+  {{ return({'relations': [target_relation]}) }}
+{% endmaterialization %}
+
+
+{# What comes before a run of either materialization. #}
+{% macro mvsink_before_run(run, pre_hooks) %}
+  {%- do adapter.mv_warn_of_ignored(invocation_id, graph.nodes, selected_resources) -%}
+  {%- if not run.read_only -%}
+    {{ mvsink_run_hooks(pre_hooks) }}
+  {%- endif -%}
+  {%- if config.get('sql_header') -%}
+    {%- call statement('sql_header') -%}{{ config.get('sql_header') }}{%- endcall -%}
+  {%- endif -%}
+{% endmacro %}
+
+
+{# What comes after it: the view, what belongs to it, and the line. #}
+{% macro mvsink_after_run(run, target_relation, existing, post_hooks) %}
+  {%- if not run.read_only -%}
     {%- set stepped_aside = mvsink_step_aside(existing) -%}
     {%- do adapter.mv_publish(run, mvsink_docs()) -%}
     {%- if stepped_aside is not none -%}
@@ -34,10 +45,8 @@
     {%- do apply_grants(target_relation, config.get('grants'), should_revoke=should_revoke(existing, full_refresh_mode=True)) -%}
     {{ mvsink_run_hooks(post_hooks) }}
   {%- endif -%}
-
   {%- do store_result('main', response=adapter.mv_finish(run)) -%}
-  {{ return({'relations': [target_relation]}) }}
-{% endmaterialization %}
+{% endmacro %}
 
 
 {# Every hook, whatever its `transaction`, and without dbt's `commit;`, which is a syntax error in Spark. #}
