@@ -108,7 +108,7 @@ def defaults(credentials: MvsinkCredentials) -> dict[str, str]:
         "spark.driver.memory": f"{_driver_memory_mb()}m",
         "spark.driver.host": "localhost",
         "spark.sql.shuffle.partitions": str(2 * cores),
-        # Sums by 2^17 buckets stay in the generated code's own map, which ends at 2^16 keys by default.
+        # Sums by up to 2^20 buckets stay in the generated code's own map, which ends at 2^16 keys by default.
         "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "20",
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         "spark.sql.catalogImplementation": "hive",

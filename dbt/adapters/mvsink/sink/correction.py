@@ -21,12 +21,12 @@ ValueError: updates before 7 asked of a correction whose since is 7: there are n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dbt.adapters.mvsink.sink import sql
+from dbt.adapters.mvsink.sink.detection import Scope, believed_hash
 from dbt.adapters.mvsink.sink.grouping import net
-from dbt.adapters.mvsink.sink.hashing import bucket, row_hash
+from dbt.adapters.mvsink.sink.hashing import row_hash
 from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Layout
 from dbt.adapters.mvsink.sink.types import Column
 
@@ -43,12 +43,12 @@ class Term:
 
 @dataclass(frozen=True)
 class Correction:
-    """Collections to be added up. ``scope`` is a query of what alone is looked at; see `scope`."""
+    """Collections to be added up. ``scope``: what alone is looked at."""
 
     columns: tuple[Column, ...]
     since: int
     terms: tuple[Term, ...] = ()
-    scope: str | None = None
+    scope: Scope | None = None
 
     def insert(self, query: str) -> Correction:
         """Add a collection: what should be there."""
@@ -62,7 +62,7 @@ class Correction:
         """Move the frontier up to ``time`` (ms); it never goes back."""
         return replace(self, since=max(self.since, time))
 
-    def restricted_to(self, scope: str) -> Correction:
+    def restricted_to(self, scope: Scope) -> Correction:
         """The same correction over the rows that ``scope`` names only."""
         return replace(self, scope=scope)
 
@@ -94,8 +94,7 @@ class Correction:
         query = f"select {items}, {ERROR}, {HASH}, {diff} {DIFF}, {BASE} from (\n{term.query}\n)"
         if self.scope is None:
             return query
-        within = f"{bucket(f'_mv_rows.{HASH}')} = _mv_scope.b and (_mv_scope.h is null or _mv_scope.h = _mv_rows.{HASH})"
-        return f"select /*+ BROADCAST(_mv_scope) */ * from (\n{query}\n) _mv_rows left semi join (\n{self.scope}\n) _mv_scope on {within}"
+        return self.scope.restrict(query)
 
 
 @dataclass(frozen=True)
@@ -175,7 +174,7 @@ def persisted(layout: Layout, *, errors_only: bool = False) -> str | None:
         return None
     items = sql.columns(layout.names)
     where = f"{ERROR} is not null" if errors_only else ""
-    tail = f"{items}, {ERROR}, {_hash(layout)} {HASH}, {DIFF}"
+    tail = f"{items}, {ERROR}, {believed_hash(layout)} {HASH}, {DIFF}"
     like_a_base = tuple(directory for directory in layout.recent if directory.compacted)
     others = tuple(directory for directory in layout.recent if not directory.compacted)
     parts = layout.parts((*others, *layout.unhashed), f"{tail}, 0L {BASE}", where)
@@ -184,51 +183,3 @@ def persisted(layout: Layout, *, errors_only: bool = False) -> str | None:
     if layout.base is not None:
         parts.append(layout.select([layout.base], f"{items}, {ERROR}, {HASH}, {DIFF}, 1L {BASE}", where))
     return sql.union_all(parts)
-
-
-def _hash(layout: Layout) -> str:
-    """The hash of a row outside the base, computed where none is stored that can be believed."""
-    return f"coalesce({HASH}, {layout.hash_of()})" if layout.unhashed or layout.loose else HASH
-
-
-def digest(hashed_rows: str, sign: int) -> str:
-    """Each row's bucket, and its share of what is added up there: ``x`` of hashes by XOR, ``s`` of their upper 43 bits by sum.
-
-    XOR does not see a multiplicity that changes by two, the sum does; and each tells whether the other is that of a single hash.
-    ``hashed_rows`` gives `_mv_hash` and `_mv_diff`.
-    """
-    diff = DIFF if sign > 0 else f"-{DIFF}"
-    odd = f"if({DIFF} % 2 = 0, 0L, {HASH})"
-    return f"select {bucket(HASH)} b, {odd} x, {diff} * {_upper(HASH)} s from (\n{hashed_rows}\n)"
-
-
-def differing_buckets(digests: Sequence[str]) -> str:
-    """The buckets whose totals over all ``digests`` are not zero, with those totals: ``b, x, s``.
-
-    Each side is added up on its own first, which leaves at most one record a bucket and task to shuffle.
-    """
-    return (
-        f"select b, bit_xor(x) x, sum(s) s from (\n{sql.union_all(digests)}\n) group by b having bit_xor(x) <> 0 or sum(s) <> 0"
-    )
-
-
-def scope(differing: str, *, exact: bool = True) -> str:
-    """What to look at: ``b``, a bucket of ``differing``, and ``h``, the one hash in it that differs; NULL: look at the whole bucket.
-
-    Where the copies of one row are all that differs, by one, ``x`` *is* its hash: the bucket is a cell of an invertible Bloom lookup
-    table (Goodrich and Mitzenmacher, 2011). Most are, as long as few rows changed, and then hardly any row that did not is looked
-    at. That several hashes pass for one takes 43 bits that agree by chance; then what is staged does not add up to what was
-    detected, and is thrown away (`write`). Not ``exact``: always the whole bucket.
-    """
-    one = f"{bucket('x')} = b and abs(s) = {_upper('x')}" if exact else "false"
-    return f"select b, if({one}, x, cast(null as bigint)) h from (\n{differing}\n)"
-
-
-def _upper(hash_expression: str) -> str:
-    """The upper 43 bits of a hash. Their sum stays far from 64 bits as long as diffs are small (`Layout.detectable`)."""
-    return f"shiftrightunsigned({hash_expression}, 21)"
-
-
-def narrow(layout: Layout) -> str:
-    """`_mv_hash` and `_mv_diff` of all the shard's rows: two narrow columns where the hashes can be believed."""
-    return layout.updates(f"{_hash(layout)} {HASH}, {DIFF}")

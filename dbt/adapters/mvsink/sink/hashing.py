@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from dbt.adapters.mvsink.sink import sql
 from dbt.adapters.mvsink.sink.types import Column, SparkType
 
-BUCKET_BITS = 17
-BUCKET_MASK = 2**BUCKET_BITS - 1
 MASK_WIDTH = 62  # bits of NULL positions in one BIGINT literal sum, clear of the sign
 
 
@@ -32,11 +30,6 @@ def row_hash(columns: Sequence[Column], salt: int, error: str | None = None) -> 
     if error is not None:
         parts.append(error)
     return f"xxhash64({', '.join(parts)})"
-
-
-def bucket(hash_expression: str) -> str:
-    """The bucket of a hash: its low 17 bits."""
-    return f"({hash_expression} & {BUCKET_MASK}L)"
 
 
 def _masks(expressions: Sequence[str]) -> list[str]:

@@ -2,10 +2,10 @@
 
 A row that did not change is neither shuffled nor written:
 
-1. *Detect.* One pass over desired and one over the shard's two narrow columns add hashes up in 2^17 buckets. Buckets whose
+1. *Detect.* One pass over desired and one over the shard's two narrow columns add hashes up in buckets. Buckets whose
    totals differ are candidates; none means there is nothing to do.
 2. *Fetch.* Desired again and the shard's rows, both only of the one hash by which a candidate bucket differs, or of the whole bucket
-   (`correction.scope`), grouped by the whole row. Sums that are not zero are the correction.
+   (`detection`), grouped by the whole row. Sums that are not zero are the correction.
 3. *Agree.* What was staged must give exactly the differences that detection found. If not, the query is not
    deterministic or its inputs moved: it is evaluated once into a staging place and corrected against that.
 
@@ -25,28 +25,16 @@ from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink.shard import Batch, StagedDirectory, WriteHandle
 from dbt.adapters.mvsink.sink import faults, sql
-from dbt.adapters.mvsink.sink.correction import (
-    BASE,
-    Correction,
-    Desired,
-    differing_buckets,
-    digest,
-    narrow,
-    persisted,
-    scope,
-)
+from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
+from dbt.adapters.mvsink.sink.detection import Buckets, differing_buckets, narrow
 from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.errors import NondeterministicQuery
-from dbt.adapters.mvsink.sink.hashing import BUCKET_BITS
 from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Layout
 from dbt.adapters.mvsink.sink.mint import Description
 from dbt.adapters.mvsink.sink.once import Copied, copied_rows, evaluated_once
 from dbt.adapters.mvsink.sink.timing import Stopwatch
 
 log = logging.getLogger("mvsink.sink.write")
-
-# Beyond this share of differing buckets the semi-join saves nothing.
-NEARLY_EVERYTHING = 2**BUCKET_BITS // 2
 
 
 @dataclass(frozen=True)
@@ -89,6 +77,19 @@ class Previewed:
     counts: Counts
     updates: int
     sample: tuple[tuple[object, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Found:
+    """What detection staged: the differing buckets with their totals, and how many they are."""
+
+    staged: StagedDirectory
+    buckets: Buckets
+    candidates: int
+
+    @property
+    def totals(self) -> str:
+        return f"select * from {sql.parquet(self.staged.uri)}"
 
 
 @dataclass
@@ -150,8 +151,9 @@ class Write:
         correction = self._correction(desired, shard, time)
         held = narrow(shard) if not shard.empty and shard.detectable else None
         if held is not None:
-            found = differing_buckets([digest(desired.hashed(), 1), digest(held, -1)])
-            correction = correction.restricted_to(scope(found))
+            buckets = Buckets.of(shard)
+            found = differing_buckets([buckets.digest(desired.hashed(), 1), buckets.digest(held, -1)])
+            correction = correction.restricted_to(buckets.scope(found))
         updates = correction.consolidate_at_since()
         with self.watch("preview"):
             counts, records = self._summed(updates)
@@ -162,48 +164,43 @@ class Write:
         if not shard.detectable:
             staged = self.stage_query(self._updates(self._correction(desired, shard, time), description), "write")
             return self._written(staged, description, self.counts(staged), None)
-        found, candidates = self._detect(desired, shard)
-        try:
-            if candidates == 0:
-                log.debug("%s: skipping empty [%s, %s)", self.model, description.lower, description.upper)
-                return Written(None, Counts(), 0)
-            staged = self._fetched(self._correction(desired, shard, time), description, found, candidates)
-            counts = self._agreed(found, staged, shard)
-            if counts is not None:
-                return self._written(staged, description, counts, candidates)
-            log.info("%s: two evaluations of the query differ; evaluating it once", self.model)
-            staged.delete()
-        finally:
-            found.delete()
+        written = self._compared(desired, shard, time, description, exact=True)
+        if written is not None:
+            return written
+        log.info("%s: two evaluations of the query differ; evaluating it once", self.model)
         return self._correct_once(desired, shard, time, description)
 
     def _correct_once(self, desired: Desired, shard: Layout, time: int, description: Description) -> Written:
         """Evaluate the query into a staging place, then correct against what stands there."""
         copy = self.stage_query(copied_rows(desired), "evaluate")
         try:
-            copied = Copied(copy.uri, desired.columns)
-            found, candidates = self._detect(copied, shard)
-            try:
-                if candidates == 0:
-                    log.debug("%s: skipping empty [%s, %s)", self.model, description.lower, description.upper)
-                    return Written(None, Counts(), 0, evaluated_once=True)
-                staged = self._fetched(self._correction(copied, shard, time), description, found, candidates, exact=False)
-                counts = self._agreed(found, staged, shard)
-                if counts is None:
-                    raise NondeterministicQuery(f"{copy.uri} was read twice and gave different rows")
-            finally:
-                found.delete()
+            written = self._compared(Copied(copy.uri, desired.columns), shard, time, description, exact=False)
         finally:
             copy.delete()
-        return replace(self._written(staged, description, counts, candidates), evaluated_once=True)
+        if written is None:
+            raise NondeterministicQuery(f"{copy.uri} was read twice and gave different rows")
+        return replace(written, evaluated_once=True)
 
-    def _fetched(
-        self, correction: Correction, description: Description, found: StagedDirectory, candidates: int, *, exact: bool = True
-    ) -> StagedDirectory:
-        """The correction of what was ``found`` to differ, staged."""
-        if candidates < NEARLY_EVERYTHING:
-            correction = correction.restricted_to(scope(f"select * from {sql.parquet(found.uri)}", exact=exact))
-        return self.stage_query(self._updates(correction, description), "write")
+    def _compared(
+        self, desired: Desired | Copied, shard: Layout, time: int, description: Description, *, exact: bool
+    ) -> Written | None:
+        """Detect, fetch, agree; None if what was staged does not add up to what was detected: then it is deleted."""
+        found = self._detect(desired, shard)
+        try:
+            if found.candidates == 0:
+                log.debug("%s: skipping empty [%s, %s)", self.model, description.lower, description.upper)
+                return Written(None, Counts(), 0)
+            correction = self._correction(desired, shard, time)
+            if found.candidates < found.buckets.nearly_all:
+                correction = correction.restricted_to(found.buckets.scope(found.totals, exact=exact))
+            staged = self.stage_query(self._updates(correction, description), "write")
+            counts = self._agreed(found, staged, shard)
+            if counts is not None:
+                return self._written(staged, description, counts, found.candidates)
+            staged.delete()
+            return None
+        finally:
+            found.staged.delete()
 
     def _correction(self, desired: Desired | Copied, shard: Layout, time: int) -> Correction:
         correction = Correction(desired.columns, 0).advance_since(time).insert(desired.hashed())
@@ -215,17 +212,17 @@ class Write:
         upper = description.upper.as_option()
         return correction.updates_before(2**63 - 1 if upper is None else upper)
 
-    def _detect(self, desired: Desired | Copied, shard: Layout) -> tuple[StagedDirectory, int]:
-        """The differing buckets, staged, and how many they are."""
-        differing = differing_buckets([digest(desired.hashed(), 1), digest(narrow(shard), -1)])
-        found = self.stage_query(differing, "detect")
-        return found, self.handle.rows_in(found)
+    def _detect(self, desired: Desired | Copied, shard: Layout) -> Found:
+        buckets = Buckets.of(shard)
+        differing = differing_buckets([buckets.digest(desired.hashed(), 1), buckets.digest(narrow(shard), -1)])
+        staged = self.stage_query(differing, "detect")
+        return Found(staged, buckets, self.handle.rows_in(staged))
 
-    def _agreed(self, found: StagedDirectory, staged: StagedDirectory, shard: Layout) -> Counts | None:
+    def _agreed(self, found: Found, staged: StagedDirectory, shard: Layout) -> Counts | None:
         """What the staged updates insert and delete; None unless they add up, bucket by bucket, to what detection found."""
         hashed = f"coalesce({HASH}, {shard.hash_of()}) {HASH}"
         rows = f"select {hashed}, {DIFF} from {sql.parquet(staged.uri)}"
-        left = differing_buckets([f"select * from {sql.parquet(found.uri)}", digest(rows, -1)])
+        left = differing_buckets([found.totals, found.buckets.digest(rows, -1)])
         agree = f"(select count(*) from (\n{left}\n)) = 0"
         with self.watch("agree"):  # one statement for both questions
             [[agreed, *summed]] = self.engine.query(f"select {agree}, * from (\n{_sums(sql.parquet(staged.uri))}\n)", "agree")

@@ -1,0 +1,98 @@
+"""Detection: which rows of two collections differ, told by their hashes alone.
+
+Each side's hashes are added up in buckets, a bucket for about 64 rows: few enough that the sums of a task stay near the processor, enough
+that a bucket in which several rows differ is rare as long as few rows changed. What is found only says where to look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dbt.adapters.mvsink.sink import sql
+from dbt.adapters.mvsink.sink.layout import DIFF, HASH, Layout
+
+ROWS_A_BUCKET = 64
+FEWEST_BITS, MOST_BITS = 10, 20  # of a bucket's number; the embedded session's quick map for sums ends at 2^20 keys
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The rows to look at: ``query`` gives ``b``, a bucket, and ``h``, the one hash in it that counts; NULL: all of them do."""
+
+    query: str
+    buckets: Buckets
+
+    def restrict(self, rows: str) -> str:
+        """Those of ``rows``, a query with `_mv_hash`, that are to be looked at."""
+        number = self.buckets.number(f"_mv_rows.{HASH}")
+        within = f"{number} = _mv_scope.b and (_mv_scope.h is null or _mv_scope.h = _mv_rows.{HASH})"
+        return f"select /*+ BROADCAST(_mv_scope) */ * from (\n{rows}\n) _mv_rows left semi join (\n{self.query}\n) _mv_scope on {within}"
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """The low ``bits`` of a hash are its bucket's number."""
+
+    bits: int
+
+    @classmethod
+    def of(cls, shard: Layout) -> Buckets:
+        """For a shard of that size."""
+        rows = sum(directory.rows for directory in shard.directories)
+        return cls(min(max((rows // ROWS_A_BUCKET).bit_length() - 1, FEWEST_BITS), MOST_BITS))
+
+    @property
+    def nearly_all(self) -> int:
+        """If so many differ, looking at these alone saves nothing."""
+        return 1 << (self.bits - 1)
+
+    def number(self, hash_expression: str) -> str:
+        """The bucket of a hash."""
+        return f"({hash_expression} & {2**self.bits - 1}L)"
+
+    def digest(self, hashed_rows: str, sign: int) -> str:
+        """Each row's bucket, and its share of what is added up there: ``x`` of hashes by XOR, ``s`` of their upper 43 bits by sum.
+
+        XOR does not see a multiplicity that changes by two, the sum does; and each tells whether the other is that of a single hash.
+        ``hashed_rows`` gives `_mv_hash` and `_mv_diff`.
+        """
+        diff = DIFF if sign > 0 else f"-{DIFF}"
+        odd = f"if({DIFF} % 2 = 0, 0L, {HASH})"
+        return f"select {self.number(HASH)} b, {odd} x, {diff} * {_upper(HASH)} s from (\n{hashed_rows}\n)"
+
+    def scope(self, differing: str, *, exact: bool = True) -> Scope:
+        """The rows that ``differing``, the result of `differing_buckets`, says may differ.
+
+        Where the copies of one row are all that differs, by one, ``x`` *is* its hash: the bucket is a cell of an invertible Bloom
+        lookup table (Goodrich and Mitzenmacher, 2011). Most are, as long as few rows changed, and then hardly any row that did not is
+        looked at. That several hashes pass for one takes 43 bits that agree by chance; then what is staged does not add up to
+        what was detected, and is thrown away (`write`). Not ``exact``: always the whole bucket.
+        """
+        one = f"{self.number('x')} = b and abs(s) = {_upper('x')}" if exact else "false"
+        return Scope(f"select b, if({one}, x, cast(null as bigint)) h from (\n{differing}\n)", self)
+
+
+def differing_buckets(digests: Sequence[str]) -> str:
+    """The buckets whose totals over all ``digests`` are not zero, with those totals: ``b, x, s``.
+
+    Each side is added up on its own first, which leaves at most one record a bucket and task to shuffle.
+    """
+    return (
+        f"select b, bit_xor(x) x, sum(s) s from (\n{sql.union_all(digests)}\n) group by b having bit_xor(x) <> 0 or sum(s) <> 0"
+    )
+
+
+def narrow(layout: Layout) -> str:
+    """`_mv_hash` and `_mv_diff` of all the shard's rows: two narrow columns where the hashes can be believed."""
+    return layout.updates(f"{believed_hash(layout)} {HASH}, {DIFF}")
+
+
+def believed_hash(layout: Layout) -> str:
+    """The hash of a row outside the base, computed where none is stored that can be believed."""
+    return f"coalesce({HASH}, {layout.hash_of()})" if layout.unhashed or layout.loose else HASH
+
+
+def _upper(hash_expression: str) -> str:
+    """The upper 43 bits of a hash. Their sum stays far from 64 bits as long as diffs are small (`Layout.detectable`)."""
+    return f"shiftrightunsigned({hash_expression}, 21)"
