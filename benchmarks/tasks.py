@@ -32,14 +32,14 @@ _GROUPS = itertools.count()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000, help="of the input")
-    parser.add_argument("--rounds", type=int, default=3, help="later runs; the figure is their median")
+    parser.add_argument("--rounds", type=int, default=5, help="later runs; the figure is their median")
     parser.add_argument("--times", type=int, default=1_000, help="pending at once")
     parser.add_argument("--singly", type=int, default=100, help="of them, one by one")
     given = parser.parse_args()
     session = start()
     place = Path(tempfile.mkdtemp(prefix="mvsink-tasks-"))
     try:
-        by_size(session, place / "warm", 10_000, 1)
+        by_size(session, place / "warm", 10_000, 5)
         by_number(session, place / "warm again", 3, 2)
         print(f"\nupsert task, input of {given.rows:,} rows, a change of {CHANGED:,}", flush=True)
         first, later, read = by_size(session, place / "size", given.rows, given.rounds)
@@ -60,27 +60,26 @@ def main() -> None:
 def by_size(session: Any, place: Path, rows: int, rounds: int) -> tuple[float, float, int]:
     """Seconds of the first and of a later run, and how many files that no change touched were named in what later ones ran."""
     task = Task(session, place, UPSERT)
-    load(session, task.input, rows)
+    refresh(session, task.input, rows, 0)
     untouched = {file.path for file in task.input.state().files}
     first = seconds(lambda: task.run(T0))
     found, read = [], 0
-    for n in range(rounds):
-        now = T0 + 1_000 * (n + 1)
-        keys = range(n, rows, max(1, rows // CHANGED))
-        task.input.write(now, [update for key in keys for update in ((key, key % 97, -1), (key, 1_000 + n, 1))])
+    for n in range(1, rounds + 1):
+        refresh(session, task.input, rows, n)
         engine = SessionEngine(session)
-        found.append(seconds(lambda now=now, engine=engine: task.run(now, engine=engine)))
+        found.append(seconds(lambda n=n, engine=engine: task.run(T0 + n, engine=engine)))
         named = set(re.findall(r"/i/batches/([^`]*)", "\n".join(text for _, text in engine.ran)))
         read += sum(any(path.split("/")[1] in name for name in named) for path in untouched)
     return first, sorted(found)[len(found) // 2], read
 
 
-def load(session: Any, shard: Shard, rows: int) -> None:
-    """The input's first contents, by Spark."""
+def refresh(session: Any, shard: Shard, rows: int, n: int) -> None:
+    """The input's contents at ``T0 + n``, as a view of them is kept: `CHANGED` rows are other ones than at the time before."""
+    step = max(1, rows // CHANGED)
+    query = f"select id as key, if(id % {step} < {n}, 1000 + id % {step}, id % 97) as val from range({rows})"
     with shard.open() as handle:
-        query = f"select id as key, id % 97 as val from range({rows})"
         request = SinkRequest(
-            model="db.i", query=query, columns=shard_columns(shard.schema), time=T0, clock=T0, retain_history=DAY
+            model="db.i", query=query, columns=shard_columns(shard.schema), time=T0 + n, clock=T0 + n, retain_history=DAY
         )
         Driver(request, handle, SessionEngine(session)).run()
 

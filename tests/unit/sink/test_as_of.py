@@ -15,7 +15,7 @@ from dbt.adapters.mvsink.sink.errors import NotReadable, NotRefreshed
 from dbt.adapters.mvsink.sink.types import Column, parse_type
 
 SCHEMA = pa.schema([("x", pa.string())])
-ROWS = {"base": 100, "early": 10, "mixed": 10, "last": 10, "plain": 10}
+ROWS = {"base": 100, "early": 10, "mixed": 10, "last": 10, "plain": 10, "more": 10}
 
 
 def part(batch, number, times, *, diffs=(1, 1), errors=0, hashed=True):
@@ -109,7 +109,7 @@ def test_a_directory_of_very_many_files_is_named_whole(monkeypatch):
     monkeypatch.setattr(as_of, "LONGEST_NAMES", 10)
     query = as_of.updates_between(shard(*MIXED), 21, 26)
     assert "part-" not in query and "_mv_time >= 21L and _mv_time < 26L" in query
-    assert as_of.insert_times(shard(part("last", 0, (30, 30)), part("last", 1, (31, 31))), 31, 40) == (31,)
+    assert as_of.known_times(shard(part("last", 0, (30, 30)), part("last", 1, (31, 31))), 31, 40) == {31: (True, False)}
 
 
 def test_a_projection_is_consolidated_over_its_columns():
@@ -121,12 +121,18 @@ def test_a_projection_is_consolidated_over_its_columns():
     )
 
 
-INSERTS = {
-    "inserted alone": ((LATE,), (30,)),
-    "two times": ((LATE, BASE), (10, 30)),
-    "no file": ((), ()),
-    "another directory's times do not matter": ((LATE, part("plain", 0, (5, 6), hashed=False)), (30,)),
-    "rows may have been deleted": ((replace(LATE, min_diff=-1),), None),
+DELETING = replace(LATE, min_diff=-1)
+KNOWN = {
+    "inserted alone": ((LATE,), {30: (True, False)}),
+    "two times": ((LATE, BASE), {10: (True, False), 30: (True, False)}),
+    "no file": ((), {}),
+    "another directory's times do not matter": ((LATE, part("plain", 0, (5, 6), hashed=False)), {30: (True, False)}),
+    "a consolidated batch": ((DELETING,), {30: (True, True)}),
+    "rows deleted alone": ((replace(LATE, min_diff=-2, max_diff=-1),), {30: (False, True)}),
+    "two consolidated batches at two times": ((DELETING, part("more", 0, (31, 31))), {30: (True, True), 31: (True, False)}),
+    "rows of two batches may cancel": ((DELETING, part("more", 0, (30, 30))), None),
+    "rows of a batch without hashes may cancel": ((part("plain", 0, (30, 30), hashed=False, diffs=(-1, 1)),), None),
+    "signs not known": ((replace(LATE, min_diff=-1, max_diff=None),), None),
     "several times in a file": ((replace(LATE, min_time=29),), None),
     "errors": ((replace(LATE, errors=1),), None),
     "errors not counted": ((replace(LATE, errors=None),), None),
@@ -134,9 +140,13 @@ INSERTS = {
 }
 
 
-@pytest.mark.parametrize(("files", "wanted"), INSERTS.values(), ids=INSERTS)
+@pytest.mark.parametrize(("files", "wanted"), KNOWN.values(), ids=KNOWN)
 def test_times_that_statistics_tell(files, wanted):
-    assert as_of.insert_times(shard(*files), 7) == wanted
+    assert as_of.known_times(shard(*files), 7) == wanted
+    summed = wanted is None or not wanted
+    query = as_of.changes_between(shard(*files), 7)
+    assert (query == as_of.updates_between(shard(*files), 7)) == summed
+    assert ("group by" in query) == (wanted is None)
 
 
 def state(since, upper):

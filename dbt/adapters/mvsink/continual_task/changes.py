@@ -1,4 +1,4 @@
-"""The deltas of UPDATE and MERGE: the old rows negated, and the new ones; and the values that they assign, for their types.
+"""The deltas of DELETE, UPDATE and MERGE: the old rows negated, and the new ones; and the values that they assign, for their types.
 
 Each changed row first gets its new values as a struct `_mv_new`, in the scope that the user's expressions expect; then it is split into
 its two sides. A MERGE is up to three such queries, one for each kind of WHEN. The first clause of a kind whose condition is true
@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dbt.adapters.mvsink.continual_task.statements import Action, Assignment, Merge, MergeClause, Update
+from dbt.adapters.mvsink.continual_task.statements import Action, Assignment, Delete, Merge, MergeClause, Update
 from dbt.adapters.mvsink.sink import Column, sql
+from dbt.adapters.mvsink.sink.grouping import net
 from dbt.adapters.mvsink.sink.layout import DIFF
 
 Columns = Sequence[Column]
@@ -31,13 +32,42 @@ def _value(expression: str) -> str:
     return "null" if expression.strip().upper() == "DEFAULT" else f"\n{expression}\n"
 
 
+@dataclass(frozen=True)
+class Apart:
+    """The output as two queries of updates, each its columns and `_mv_diff`, errors left out: the ``base``, large and all positive, and the ``rest``."""
+
+    base: str
+    rest: str
+
+
+def within_reach(statement: Delete | Update, columns: Columns, apart: Apart) -> str:
+    """Contents, as far as the statement's condition can be true: enough for its delta, without adding up the base.
+
+    The base's rows for which it is true, and all of the rest, added up. A row never counts for more than it does in the whole, even if the
+    condition is another one each time it is evaluated; and one that stands in the base but has gone since may make it fail
+    that would not fail on what is there, so a failure tells nothing.
+    """
+    items = sql.columns(column.name for column in columns)
+    base = f"select {items}, {DIFF} from {target(apart.base, statement.alias)}{_where(statement)}"
+    return net(columns, [], sql.union_all([base, apart.rest]), "> 0")
+
+
+def delete_delta(statement: Delete, columns: Columns, contents: str) -> str:
+    """Minus the rows for which the condition is true."""
+    items = sql.columns(column.name for column in columns)
+    return f"select {items}, -{DIFF} {DIFF} from {target(contents, statement.alias)}{_where(statement)}"
+
+
+def _where(statement: Delete | Update) -> str:
+    return "" if statement.where is None else f" where (\n{statement.where}\n)"
+
+
 def update_delta(statement: Update, columns: Columns, contents: str) -> str:
     """Minus the rows for which the condition is true, plus the same with new values, evaluated over the old row."""
-    where = "" if statement.where is None else f" where (\n{statement.where}\n)"
     alias = statement.alias or "_mv_this"
     new = _new(columns, statement.assignments, alias)
     items = sql.columns((c.name for c in columns), sql.identifier(alias))
-    return _sides(f"select {items}, {DIFF}, {new} _mv_new from {target(contents, alias)}{where}", columns)
+    return _sides(f"select {items}, {DIFF}, {new} _mv_new from {target(contents, alias)}{_where(statement)}", columns)
 
 
 def merge_delta(statement: Merge, columns: Columns, contents: str) -> str:

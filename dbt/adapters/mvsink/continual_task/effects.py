@@ -1,28 +1,36 @@
 """What a task's statements do at one time: staged, statement by statement, as updates of the output.
 
-Each statement's delta is staged before the next one runs, so every statement is evaluated once, and what it did is one more batch of
-the output for those behind it. The sum of the deltas, consolidated, is what is appended. Where the statements only insert there is nothing
-to consolidate: their rows are written as they come, with hashes. A batch that takes rows away carries no hashes, because
+A delta is staged before the next statement that reads the output runs, so every statement is evaluated once, and what it did is one more
+batch of the output for those behind it. The sum of the deltas, consolidated, is what is appended. Where the statements only insert there
+is nothing to consolidate: their rows are written as they come, with hashes. A batch that takes rows away carries no hashes, because
 a row that it takes away may stand in the base more than once (`sink`); readers compare its rows whole until compaction.
+
+Statements that do not wait for each other run as one (`plan.groups`), and of the output they read what they can change
+(`changes.within_reach`). Should that fail they run again, each alone and over the whole output: that failure is theirs.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink.continual_task import plan
 from dbt.adapters.mvsink.continual_task.errors import StatementFailed
-from dbt.adapters.mvsink.continual_task.statements import AnyStatement, Insert, Program
+from dbt.adapters.mvsink.continual_task.statements import AnyStatement, Delete, Insert, Program, Update
 from dbt.adapters.mvsink.inputs import Input
+from dbt.adapters.mvsink.query.splice import with_ctes
 from dbt.adapters.mvsink.shard import Batch
 from dbt.adapters.mvsink.sink import Column, Description, Engine, EngineError, Layout, faults, sql
 from dbt.adapters.mvsink.sink.as_of import times_of
 from dbt.adapters.mvsink.sink.grouping import net
 from dbt.adapters.mvsink.sink.hashing import row_hash
 from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Directory, escape_glob
-from dbt.adapters.mvsink.sink.view import plain_rows
+from dbt.adapters.mvsink.sink.view import plain_rows, updates_apart
 from dbt.adapters.mvsink.sink.write import Counts, Write
+
+log = logging.getLogger("mvsink.task")
+INSERTED, DELETED = "_mv_inserted", "_mv_deleted"
 
 
 @dataclass(frozen=True)
@@ -96,23 +104,46 @@ class Effects:
         """
         if not change.runs:
             return self._only_errors(change, time, description)
+        singly = [[statement] for statement in self.program.statements]
+        groups = plan.groups(self.program)
+        narrowed = updates_apart(output) is not None and any(map(plan.narrowable, self.program.statements))
         try:
-            return self._of(change, output, references, time, description)
+            return self._of(groups, change, output, references, time, description)
+        except StatementFailed as failure:
+            if groups == singly and not narrowed:
+                raise
+            log.debug("%s: again, one by one: %s", self.program.model, failure)
+            self._clean()
+            return self._of(singly, change, output, references, time, description, narrow=False)
         finally:
-            for batch in self.staged:
-                batch.delete()
-            self.staged.clear()
+            self._clean()
+
+    def _clean(self) -> None:
+        for batch in self.staged:
+            batch.delete()
+        self.staged.clear()
 
     def _of(
-        self, change: Change, output: Layout, references: Mapping[str, str], time: int, description: Description
+        self,
+        groups: Sequence[Sequence[AnyStatement]],
+        change: Change,
+        output: Layout,
+        references: Mapping[str, str],
+        time: int,
+        description: Description,
+        narrow: bool = True,
     ) -> tuple[Batch | None, Counts]:
         deltas: list[str] = []
-        takes_away = False
-        *earlier, last = self.program.statements
-        for statement in earlier:
-            inserts = isinstance(statement, Insert)
-            delta = self._delta(statement, change, output, references, time)
-            batch = self._stage(statement, self._updates(delta, time, summed=not inserts), description)
+        takes_away = change.errors is not None
+        named = _named(change, self.program.deletes_used)
+        *earlier, last = groups
+        for statements in earlier:
+            group = _effective(statements, output)
+            if not group:
+                continue
+            inserts = _only_insert(group)
+            delta = sql.union_all(self._deltas(group, change, output, references, time, narrow))
+            batch = self._stage(group, with_ctes(named, self._updates(delta, time, summed=not inserts)), description)
             faults.reach("statement staged")
             if batch is None:
                 continue
@@ -122,11 +153,12 @@ class Effects:
                 output = replace(output, recent=(*output.recent, directory))
             else:
                 output = replace(output, unhashed=(*output.unhashed, directory))
-            deltas.append(f"select {self._items}, {DIFF} from {self._read(batch)}")
-        final = self._delta(last, change, output, references, time)  # it may begin with a WITH, which no branch of a union may
-        deltas.append(f"select {self._items}, {DIFF} from (\n{final}\n)")
-        summed = takes_away or not isinstance(last, Insert) or change.errors is not None
-        query = self._updates(sql.union_all(deltas), time, summed=summed)
+            deltas.append(f"select {self._items}, {DIFF} from {sql.parquet(self._place(batch))}")
+        last = _effective(last, output)
+        deltas += self._deltas(last, change, output, references, time, narrow)
+        if not deltas:
+            return self._only_errors(change, time, description)
+        query = with_ctes(named, self._updates(sql.union_all(deltas), time, summed=takes_away or not _only_insert(last)))
         if change.errors is not None:
             query = sql.union_all([query, self._errors(change.errors, time)])
         return self._adopted(last, query, description)
@@ -135,30 +167,44 @@ class Effects:
         """The batch with the rows of ``queries``: inserts with their own times (`plan.carried_delta`)."""
         meta = f"{TIME}, {DIFF}, cast(null as string) {ERROR}, {row_hash(self.columns, self.salt)} {HASH}"
         query = f"select {self._items}, {meta} from (\n{sql.union_all(queries)}\n)"
-        return self._adopted(self.program.statements[-1], query, description)
+        return self._adopted(self.program.statements, query, description)
 
     def failed(self, message: str, change: Change, time: int, description: Description) -> tuple[Batch | None, Counts]:
         """The batch that has ``message`` as an error update at ``time``, besides those of the input, and no row."""
         items = ", ".join(f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in self.columns)
         meta = f"{sql.bigint(time)} {TIME}, 1L {DIFF}, {sql.text(message)} {ERROR}, cast(null as bigint) {HASH}"
         passed = [] if change.errors is None else [self._errors(change.errors, time)]
-        return self._adopted(self.program.statements[-1], sql.union_all([f"select {items}, {meta}", *passed]), description)
+        return self._adopted(self.program.statements, sql.union_all([f"select {items}, {meta}", *passed]), description)
 
     def _only_errors(self, change: Change, time: int, description: Description) -> tuple[Batch | None, Counts]:
         if change.errors is None:
             return None, Counts()
-        return self._adopted(self.program.statements[-1], self._errors(change.errors, time), description)
+        return self._adopted(self.program.statements, self._errors(change.errors, time), description)
 
     @property
     def _items(self) -> str:
         return sql.columns(column.name for column in self.columns)
 
-    def _delta(self, statement: AnyStatement, change: Change, output: Layout, references: Mapping[str, str], time: int) -> str:
+    def _deltas(
+        self,
+        group: Sequence[AnyStatement],
+        change: Change,
+        output: Layout,
+        references: Mapping[str, str],
+        time: int,
+        narrow: bool,
+    ) -> list[str]:
+        """Each statement's, as a query that may stand in a union: it may begin with a WITH itself."""
         rows = plain_rows(output)
         contents = f"select {self._items}, 1L {DIFF} from (\n{rows}\n)"
-        deletes = change.deleted if self.program.deletes_used else None
-        bindings = plan.Bindings(change.inserted, rows, deletes, references, time)
-        return plan.delta(self.program, statement, self.columns, contents, bindings)
+        apart = updates_apart(output) if narrow else None
+        deletes = f"select * from {DELETED}" if self.program.deletes_used else None
+        bindings = plan.Bindings(f"select * from {INSERTED}", rows, deletes, references, time)
+        found = (
+            plan.delta(self.program, statement, self.columns, contents, bindings, apart and plan.Apart(*apart))
+            for statement in group
+        )
+        return [f"select {self._items}, {DIFF} from (\n{delta}\n)" for delta in found]
 
     def _updates(self, delta: str, time: int, *, summed: bool) -> str:
         """A batch's columns at ``time``. ``summed``: consolidated, without hashes."""
@@ -173,22 +219,24 @@ class Effects:
         kept = f"select {ERROR} e, {DIFF} d from (\n{updates}\n) where {ERROR} is not null"
         return f"select {items}, {sql.bigint(time)} {TIME}, d {DIFF}, e {ERROR}, cast(null as bigint) {HASH} from (\n{kept}\n)"
 
-    def _stage(self, statement: AnyStatement, query: str, description: Description) -> Batch | None:
+    def _stage(self, group: Sequence[AnyStatement], query: str, description: Description) -> Batch | None:
+        """Raises `StatementFailed` for the last one of the ``group``."""
+        numbers = ", ".join(str(statement.number) for statement in group)
         try:
-            staged = self.write.stage_query(query, f"statement {statement.number}")
+            staged = self.write.stage_query(query, f"statement {numbers}")
         except EngineError as error:
-            raise StatementFailed(self.program.model, statement.number, error) from error
+            raise StatementFailed(self.program.model, group[-1].number, error) from error
         batch = self.write.adopt(staged, description)
         if batch is not None:
             self.staged.append(batch)
         return batch
 
-    def _adopted(self, statement: AnyStatement, query: str, description: Description) -> tuple[Batch | None, Counts]:
-        batch = self._stage(statement, query, description)
+    def _adopted(self, group: Sequence[AnyStatement], query: str, description: Description) -> tuple[Batch | None, Counts]:
+        batch = self._stage(group, query, description)
         if batch is None:
             return None, Counts()
         try:
-            counts = self.write.counted(f"select * from {self._read(batch)}")
+            counts = self.write.batch_counts(batch, self._place(batch))
         except BaseException:
             batch.delete()
             raise
@@ -197,8 +245,23 @@ class Effects:
         faults.reach("staged")
         return batch, counts
 
-    def _read(self, batch: Batch) -> str:
-        return sql.parquet(f"{escape_glob(self.write.handle.uri)}/batches/{batch_id(batch)}")
+    def _place(self, batch: Batch) -> str:
+        return f"{escape_glob(self.write.handle.uri)}/batches/{batch_id(batch)}"
+
+
+def _effective(group: Sequence[AnyStatement], output: Layout) -> Sequence[AnyStatement]:
+    """The group without what has nothing to change where the output is empty; a first run need not add up what only comes."""
+    return group[1:] if output.empty and isinstance(group[0], (Delete, Update)) else group
+
+
+def _named(change: Change, deletes: bool) -> str:
+    """The change's rows under names of their own: the engine looks up each relation by itself, however often statements read it."""
+    found = {INSERTED: change.inserted} | ({DELETED: change.deleted} if deletes else {})
+    return "with " + ", ".join(f"{name} as (\n{query}\n)" for name, query in found.items())
+
+
+def _only_insert(group: Sequence[AnyStatement]) -> bool:
+    return all(isinstance(statement, Insert) for statement in group)
 
 
 def batch_id(batch: Batch) -> str:

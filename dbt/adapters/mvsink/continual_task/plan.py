@@ -14,13 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink.continual_task.changes import (
+    Apart,
     Assigned,
     Columns,
+    delete_delta,
     merge_delta,
     merge_values,
-    target,
     update_delta,
     update_values,
+    within_reach,
 )
 from dbt.adapters.mvsink.continual_task.columns import (
     check_assigned,
@@ -41,11 +43,12 @@ from dbt.adapters.mvsink.continual_task.statements import (
     Program,
     Update,
 )
-from dbt.adapters.mvsink.query.splice import Query, Span, last_part, parts, replace_relations, with_ctes, words
+from dbt.adapters.mvsink.query.splice import Query, Span, last_part, parts, relations, replace_relations, with_ctes, words
 from dbt.adapters.mvsink.sink import query_at, sql
 from dbt.adapters.mvsink.sink.layout import DIFF, TIME
 
 __all__ = [
+    "Apart",
     "Assigned",
     "Bindings",
     "Carried",
@@ -59,6 +62,7 @@ __all__ = [
     "check_insert",
     "delete_delta",
     "delta",
+    "groups",
     "insert_delta",
     "merge_delta",
     "output_columns",
@@ -159,9 +163,19 @@ def _bound_assignments(
     return tuple(replace(a, expression=bind(program, a.expression, bindings, aliases=aliases)) for a in given)
 
 
-def delta(program: Program, statement: AnyStatement, columns: Columns, contents: str, bindings: Bindings) -> str:
-    """The statement's delta, ready to run. ``columns`` are the output's."""
+def delta(
+    program: Program,
+    statement: AnyStatement,
+    columns: Columns,
+    contents: str,
+    bindings: Bindings,
+    apart: Apart | None = None,
+) -> str:
+    """The statement's delta, ready to run. ``columns`` are the output's. With ``apart``, it may read that instead of ``contents``."""
     ready = bound(program, statement, bindings)
+    if apart is not None and narrowable(ready):
+        assert isinstance(ready, (Delete, Update))
+        contents = within_reach(ready, columns, apart)
     if isinstance(ready, Insert):
         query = insert_delta(ready, columns)
     elif isinstance(ready, Delete):
@@ -171,6 +185,29 @@ def delta(program: Program, statement: AnyStatement, columns: Columns, contents:
     else:
         query = merge_delta(ready, columns, contents)
     return _with_all_ctes(program, ready.ctes, query, bindings)
+
+
+def narrowable(statement: AnyStatement) -> bool:
+    """Does the statement look at those rows of the output only for which a condition on each of them is true?"""
+    return isinstance(statement, (Delete, Update)) and statement.where is not None
+
+
+def groups(program: Program) -> list[list[AnyStatement]]:
+    """The statements in order, in groups: only the first of a group reads the output, so none has to wait for another's effects."""
+    found: list[list[AnyStatement]] = []
+    for statement in program.statements:
+        if found and not _reads_output(program, statement):
+            found[-1].append(statement)
+        else:
+            found.append([statement])
+    return found
+
+
+def _reads_output(program: Program, statement: AnyStatement) -> bool:
+    if not isinstance(statement, Insert):
+        return True
+    texts = (program.ctes, statement.ctes, statement.query)
+    return any(relations(text, program.this) for text in texts if text is not None)
 
 
 def analysed(program: Program, statement: Insert, bindings: Bindings) -> str:
@@ -220,9 +257,3 @@ def _inserted(statement: Insert, columns: Columns) -> str:
 def _as_inserted(query: str, statement: Insert, columns: Columns, more: tuple[str, ...] = ()) -> str:
     names = ", ".join([*(f"_mv_{index}" for index in range(len(statement.columns or columns))), *more])
     return f"{sql.subquery(query, '_mv_insert')}({names})"
-
-
-def delete_delta(statement: Delete, columns: Columns, contents: str) -> str:
-    """Minus the rows for which the condition is true."""
-    where = "" if statement.where is None else f" where (\n{statement.where}\n)"
-    return f"select {sql.columns(c.name for c in columns)}, -{DIFF} {DIFF} from {target(contents, statement.alias)}{where}"

@@ -52,7 +52,7 @@ class Input(Protocol):
         ...
 
     def changes(self, lower: int, upper: int) -> str:
-        """Its consolidated updates with ``lower <= time < upper``, as SQL."""
+        """Its net updates with ``lower <= time < upper``, as SQL; equal rows may come as several updates, all of one sign."""
         ...
 
     def contents(self, time: int) -> str:

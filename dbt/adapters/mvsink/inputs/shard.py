@@ -52,9 +52,9 @@ class ShardInput:
 
     def pending(self, lower: int, upper: int) -> list[PendingTime]:
         parts = self.layout(self.require_changes(lower, upper))
-        known = as_of.insert_times(parts, lower, upper) if lower < upper else ()
-        if known == () or (known is not None and self._projection is None):
-            return [PendingTime(time, inserts=True, deletes=False) for time in known]
+        known = as_of.known_times(parts, lower, upper) if lower < upper else {}
+        if known == {} or (known is not None and self._projection is None):
+            return [PendingTime(time, inserts, deletes) for time, (inserts, deletes) in known.items()]
         rows = self.engine.query(as_of.times_between(parts, lower, upper, self._projection), "pending")
         return sorted(
             (PendingTime(int(str(time)), bool(inserts), bool(deletes), bool(errors)) for time, inserts, deletes, errors in rows),
@@ -62,7 +62,7 @@ class ShardInput:
         )
 
     def changes(self, lower: int, upper: int) -> str:
-        return as_of.updates_between(self.layout(self.require_changes(lower, upper)), lower, upper, self._projection)
+        return as_of.changes_between(self.layout(self.require_changes(lower, upper)), lower, upper, self._projection)
 
     def contents(self, time: int) -> str:
         query = as_of.collection_as_of(self.layout(self.require_readable(time)), time)

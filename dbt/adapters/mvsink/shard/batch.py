@@ -23,6 +23,9 @@ from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.state import BATCHES, FORMAT_VERSION, DataFile, check_bounds
 from dbt.adapters.mvsink.shard.storage import PartWriter, Storage, fresh_batch_id, part_path
 from dbt.adapters.mvsink.shard.updates import (
+    DIFF,
+    ERROR,
+    META_SCHEMA,
     Updates,
     batches_of,
     check_times,
@@ -81,6 +84,11 @@ class Batch:
     def bytes(self) -> int:
         """How many bytes are staged."""
         return sum(file.size for file in self.files)
+
+    def signs(self) -> pa.Table:
+        """`_mv_diff` and `_mv_error` of every staged update. It is read into memory: ask for it where `rows` are few."""
+        schema = pa.schema([field for field in META_SCHEMA if field.name in (DIFF, ERROR)])
+        return pa.concat_tables(self.storage.read(file, schema) for file in self.files)
 
     def require_staged(self) -> None:
         """Raises `InvalidUsage` unless the batch can still be used."""

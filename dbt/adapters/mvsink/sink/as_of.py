@@ -11,6 +11,7 @@ statistics rule out is not named in the SQL, so it is not opened: a read costs w
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -109,20 +110,43 @@ def times_of(updates: str) -> str:
     return f"select {TIME}, {', '.join(f'bool_or({flag})' for flag in flags)} from (\n{updates}\n) group by {TIME}"
 
 
-def insert_times(shard: Layout, lower: int, upper: int | None = None) -> tuple[int, ...] | None:
-    """The times of `updates_between` where file statistics tell that rows were inserted and nothing else.
+def changes_between(shard: Layout, lower: int, upper: int | None = None, projection: Projection | None = None) -> str:
+    """`updates_between`, but equal rows may come as several updates. Nothing is added up where file statistics tell that nothing cancels."""
+    if projection is not None or not known_times(shard, lower, upper):
+        return updates_between(shard, lower, upper, projection)
+    items = sql.columns(shard.names)
+    bounds = f"{TIME} >= {sql.bigint(lower)}" + ("" if upper is None else f" and {TIME} < {sql.bigint(upper)}")
+    return sql.union_all(_between(shard, lower, upper).select(f"{items}, {TIME}, {DIFF}, {ERROR}", bounds))
+
+
+def known_times(shard: Layout, lower: int, upper: int | None = None) -> dict[int, tuple[bool, bool]] | None:
+    """The times of `updates_between`, whether rows were inserted and whether deleted, where file statistics tell. No error changed then.
 
     None if only a query can tell; empty if no file holds such a time.
     """
-    times = set()
-    for file in shard.files:
-        if not _may_hold(file, lower, upper):
-            continue
-        one_time = file.min_time is not None and file.min_time == file.max_time
-        if file in shard.loose or not one_time or (file.min_diff or 0) < 1 or file.errors != 0:
+    parts: dict[int, list[Directory]] = defaultdict(list)
+    late = _restricted(shard, lambda file: _may_hold(file, lower, upper))
+    if late.loose:
+        return None
+    for directory in late.directories:
+        files = tuple(file for file in directory.files if _may_hold(file, lower, upper))
+        part = replace(directory, files=files)
+        one_time = all(file.min_time is not None and file.min_time == file.max_time for file in files)
+        signs_known = _only_inserts(part) or (directory.consolidated and None not in (part.min_diff, part.max_diff))
+        if part.may_hold_errors or not one_time or not signs_known:
             return None
-        times.add(file.min_time or 0)
-    return tuple(sorted(times))
+        for time in {file.min_time or 0 for file in files}:
+            parts[time].append(part)
+    if any(len(found) > 1 and not all(map(_only_inserts, found)) for found in parts.values()):
+        return None
+    return {
+        time: (any((part.max_diff or 1) > 0 for part in found), not all(map(_only_inserts, found)))
+        for time, found in sorted(parts.items())
+    }
+
+
+def _only_inserts(part: Directory) -> bool:
+    return (part.min_diff or 0) >= 1
 
 
 def nulls(columns: Sequence[Column]) -> str:

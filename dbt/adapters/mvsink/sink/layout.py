@@ -58,10 +58,20 @@ class Directory:
         return _bound(min, [file.min_diff for file in self.files])
 
     @property
+    def time(self) -> int | None:
+        """The one time of all its updates; None if there are several, or they are not known."""
+        times = {time for file in self.files for time in (file.min_time, file.max_time)}
+        return times.pop() if len(times) == 1 else None
+
+    @property
     def compacted(self) -> bool:
         """May this be the compacted part? One time and only positive diffs."""
-        times = {time for file in self.files for time in (file.min_time, file.max_time)}
-        return self.trusted and len(times) == 1 and None not in times and (self.min_diff or 0) >= 1
+        return self.trusted and self.time is not None and (self.min_diff or 0) >= 1
+
+    @property
+    def consolidated(self) -> bool:
+        """Is no row in it both added and taken away? So it is with what was staged for one time, every row with its hash."""
+        return self.trusted and self.time is not None
 
 
 @dataclass(frozen=True)

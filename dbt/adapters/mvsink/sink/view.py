@@ -51,6 +51,17 @@ def plain_rows(layout: Layout) -> str:
     return sql.union_all(parts)
 
 
+def updates_apart(layout: Layout) -> tuple[str, str] | None:
+    """The updates that are rows, those of the base and all others: columns and `_mv_diff`. None where one of the two has no files."""
+    others = (*layout.recent, *layout.unhashed)
+    if layout.base is None or layout.loose or not others:
+        return None
+    items, rows = sql.columns(layout.names), f"{ERROR} is null"
+    count = "1L " if layout.base.max_diff == 1 else ""
+    base = layout.select([layout.base], f"{items}, {count}{DIFF}", rows if layout.base.may_hold_errors else "")
+    return base, layout.select(others, f"{items}, {DIFF}", rows)
+
+
 def _base(layout: Layout, base: Directory) -> str:
     """The base, less what the recent part retracts."""
     where = f"{ERROR} is null" if base.may_hold_errors else ""
@@ -84,9 +95,8 @@ def _retracted(layout: Layout) -> str:
 
 
 def _consolidated(recent: Sequence[Directory]) -> bool:
-    """Is the recent part one batch at one time? Then no row is there both added and retracted, and nothing needs adding up."""
-    times = {time for directory in recent for file in directory.files for time in (file.min_time, file.max_time)}
-    return len(recent) == 1 and len(times) == 1 and None not in times
+    """Is the recent part one consolidated batch? Then nothing needs adding up."""
+    return len(recent) == 1 and recent[0].consolidated
 
 
 def _net(layout: Layout, having: str) -> str:
@@ -112,16 +122,22 @@ def _mixed(layout: Layout) -> str:
         [layout.base], f"{items}, {HASH} _mv_h, {DIFF}", f"{ERROR} is null" if layout.base.may_hold_errors else ""
     )
     hashes = "select /*+ BROADCAST(h) */ b.* from b left {} join h on b._mv_h = h._mv_h"
-    touched = sql.union_all([hashes.format("semi"), "select * from t"])
-    rows = sql.union_all([hashes.format("anti"), f"select * from (\n{net(layout.columns, ['_mv_h'], touched, '> 0')}\n)"])
+    netted = net(layout.columns, ["_mv_h"], sql.union_all([hashes.format("semi"), "select * from t"]), "> 0")
     parts = f"with b as (\n{base}\n), t as (\n{tail}\n), h as (select distinct _mv_h from t)"
-    return f"{parts}\n{_repeat(layout, rows, DIFF)}"
+    if layout.base.max_diff == 1:  # then rows that nothing touches come once, and repeating them costs more than reading them
+        netted = f"select n.* from (\n{netted}\n) n {_copies('n.' + DIFF)}"
+        return f"{parts}\nselect {items} from (\n{sql.union_all([hashes.format('anti'), netted])}\n)"
+    return f"{parts}\n{_repeat(layout, sql.union_all([hashes.format('anti'), f'select * from ({netted})']), DIFF)}"
 
 
 def _repeat(layout: Layout, query: str, count: str) -> str:
     """Each row of ``query`` as often as its ``count`` says."""
-    copies = f"lateral view explode(sequence(1, cast({count} as int))) copies as _mv_copy"
-    return f"select {sql.columns(layout.names)} from (\n{query}\n) {copies}"
+    return f"select {sql.columns(layout.names)} from (\n{query}\n) {_copies(count)}"
+
+
+def _copies(count: str) -> str:
+    """The clause that gives each row as often as its ``count`` says."""
+    return f"lateral view explode(sequence(1, cast({count} as int))) copies as _mv_copy"
 
 
 def _errors(layout: Layout) -> str:
