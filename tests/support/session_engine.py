@@ -76,13 +76,15 @@ class Model:
 
     def request(self, query: str, **changes: Any) -> SinkRequest:
         time = changes.pop("time", None) or next(self.clock)
-        request = SinkRequest(model=self.name, query=query, columns=self.columns(query), time=time, clock=time, **self.options)
+        columns = changes.pop("columns", None) or self.columns(query)
+        request = SinkRequest(model=self.name, query=query, columns=columns, time=time, clock=time, **self.options)
         return replace(request, **changes)
 
     def run(self, query: str, **changes: Any) -> Outcome:
         """One run; the query text is what the model's compiled SQL would be."""
-        with self.open(query) as handle:
-            return Driver(self.request(query, **changes), handle, self.engine()).run()
+        columns = self.columns(query)
+        with open_shard(self.uri, arrow_schema(columns)) as handle:
+            return Driver(self.request(query, columns=columns, **changes), handle, self.engine()).run()
 
     def contents(self) -> Any:
         """What a reader of the published view gets, as a DataFrame."""
