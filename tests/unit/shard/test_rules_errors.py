@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import pytest
 
 from dbt.adapters.mvsink.shard import (
@@ -17,7 +15,6 @@ from dbt.adapters.mvsink.shard import (
     StorageError,
     UpperMismatch,
     collect_garbage,
-    machine,
 )
 from dbt.adapters.mvsink.shard.errors import ShardError, TransientError, UnknownOutcome, UnresolvedCommit
 from tests.support.shards import SCHEMA, at, live, read, staged, updates
@@ -68,9 +65,9 @@ def other(inner, writer):
 
 
 @pytest.fixture
-def impatient(monkeypatch):
-    """A time-out of a blink for every commit."""
-    monkeypatch.setattr(machine, "commit", functools.partial(machine.commit, timeout=0.05))
+def impatient(writer):
+    """A time-out of a blink for every member."""
+    writer.storage.timeout = 0.05
 
 
 @pytest.mark.parametrize(("root", "members"), KINDS.values(), ids=KINDS)
@@ -122,6 +119,31 @@ def test_a_storage_failure_that_lasts_becomes_storage_error_and_nothing_happened
     with pytest.raises(StorageError, match="was not sent"):
         writer.compare_and_append(updates(("a", 0, 1)), at(0), at(1))
     assert other.state().upper == at(0)
+
+
+MEMBERS = {
+    "fetch_recent_upper": lambda client, handle: handle.fetch_recent_upper(),
+    "state": lambda client, handle: handle.state(),
+    "downgrade_since": lambda client, handle: handle.downgrade_since(at(0)),
+    "wait_for_upper_past": lambda client, handle: handle.wait_for_upper_past(at(5)),
+    "open_reader": lambda client, handle: client.open_reader(U),
+    "exists": lambda client, handle: client.exists(U),
+}
+
+
+@pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS)
+def test_every_member_tries_until_the_clients_timeout(inner, member):
+    reachable, asked = [True], []
+    client = ShardClient(
+        locate=lambda uri: FaultyStorage(inner, lambda call: asked.append(call) or (None if reachable[0] else "before")),
+        timeout=0.05,
+    )
+    handle = client.open_writer(U, SCHEMA)
+    reachable[0] = False
+    asked.clear()
+    with pytest.raises(StorageError, match="cannot be read"):
+        member(client, handle)
+    assert 2 <= len(asked) < 100
 
 
 OUTCOMES = {"lost": ["lost"], "unknown, then it works": ["unknown"], "unknown, then lost": ["unknown", "lost"],

@@ -14,7 +14,7 @@ from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard.errors import SchemaMismatch
 from dbt.adapters.mvsink.shard.read import ReadHandle
 from dbt.adapters.mvsink.shard.state import schema_differences
-from dbt.adapters.mvsink.shard.storage import Storage
+from dbt.adapters.mvsink.shard.storage import DEFAULT_TIMEOUT, Storage
 from dbt.adapters.mvsink.shard.updates import canonical, check_data_schema
 from dbt.adapters.mvsink.shard.write import WriteHandle
 
@@ -24,21 +24,26 @@ Locate = Callable[[str], Storage]
 class ShardClient:
     """Opens shards. ``storage_options`` are the `deltalake` package's; ``locate`` gives another storage (tests).
 
-    ``timeout`` (seconds): how long to go on trying to open a shard whose log cannot be read.
+    ``timeout`` (seconds): how long every member of what it opens goes on trying while the log cannot be reached; then `StorageError`.
     """
 
     def __init__(
         self,
         storage_options: Mapping[str, str] | None = None,
         locate: Locate | None = None,
-        timeout: float = machine.DEFAULT_TIMEOUT,
+        timeout: float = DEFAULT_TIMEOUT,
     ):
-        self._locate = locate or (lambda uri: DeltaStorage(uri, storage_options))
+        self._given = locate or (lambda uri: DeltaStorage(uri, storage_options))
         self._timeout = timeout
+
+    def _locate(self, uri: str) -> Storage:
+        storage = self._given(uri)
+        storage.timeout = self._timeout
+        return storage
 
     def exists(self, uri: str) -> bool:
         """Is there a shard at ``uri``?"""
-        return machine.find(self._locate(uri), self._timeout) is not None
+        return machine.find(self._locate(uri)) is not None
 
     def open_writer(self, uri: str, schema: pa.Schema, purpose: str = "") -> WriteHandle:
         """A writer; the shard is created if it is not there, and two that create it at once get the same one.
@@ -48,11 +53,11 @@ class ShardClient:
         storage = self._locate(uri)
         check_data_schema(schema)
         schema = canonical(schema)
-        state = machine.find(storage, self._timeout)
+        state = machine.find(storage)
         if state is None:
             # A salt of 62 bits: hashes cannot be aimed at, and its literal fits every engine's BIGINT.
             storage.create(schema, uuid.uuid4(), secrets.randbits(62), int(time.time() * 1000))
-            state = machine.load(storage, self._timeout)
+            state = machine.load(storage)
         differences = schema_differences(state.schema, schema)
         if differences:
             raise SchemaMismatch(uri, differences)
@@ -61,4 +66,4 @@ class ShardClient:
     def open_reader(self, uri: str) -> ReadHandle:
         """A reader; `NotAShard` if there is none."""
         storage = self._locate(uri)
-        return ReadHandle(storage, machine.load(storage, self._timeout))
+        return ReadHandle(storage, machine.load(storage))

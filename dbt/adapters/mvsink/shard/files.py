@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from dbt.adapters.mvsink.shard.errors import StorageError
 from dbt.adapters.mvsink.shard.state import DataFile
-from dbt.adapters.mvsink.shard.storage import PartWriter, StoredFile, with_schema
+from dbt.adapters.mvsink.shard.storage import DEFAULT_TIMEOUT, PartWriter, StoredFile, with_schema
 from dbt.adapters.mvsink.shard.updates import DIFF, ERROR, HASH, TIME
 
 COUNTED = (TIME, DIFF, ERROR, HASH)
@@ -26,6 +26,7 @@ class FileStore:
 
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None):
         self.uri = uri.rstrip("/")
+        self.timeout = DEFAULT_TIMEOUT
         self.options = dict(storage_options) if storage_options else None
         self._filesystem: pafs.FileSystem | None = None
 

@@ -21,7 +21,6 @@ from dbt.adapters.mvsink.shard.errors import StorageError, TransientError, Unkno
 from dbt.adapters.mvsink.shard.state import Change, ShardState, apply
 from dbt.adapters.mvsink.shard.storage import Storage, require
 
-DEFAULT_TIMEOUT = 60.0  # seconds
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 2.0  # seconds
 CROWDED_PAUSE = 0.05  # seconds at most, after somebody else took the version
 
@@ -29,10 +28,10 @@ Decide = Callable[[ShardState], Change | None]
 
 
 class Backoff:
-    """Pauses that double, with jitter, until ``timeout`` seconds are over."""
+    """Pauses that double, with jitter, until the storage's timeout is over."""
 
-    def __init__(self, timeout: float):
-        self.deadline = time.monotonic() + timeout
+    def __init__(self, storage: Storage):
+        self.deadline = time.monotonic() + storage.timeout
         self.pause = FIRST_PAUSE
 
     def wait(self, cause: BaseException) -> None:
@@ -43,14 +42,14 @@ class Backoff:
         self.pause = min(self.pause * 2, LONGEST_PAUSE)
 
 
-def load(storage: Storage, timeout: float = DEFAULT_TIMEOUT) -> ShardState:
+def load(storage: Storage) -> ShardState:
     """The newest version; `InvalidUsage` if there is no shard."""
-    return require(find(storage, timeout), storage.uri)
+    return require(find(storage), storage.uri)
 
 
-def find(storage: Storage, timeout: float = DEFAULT_TIMEOUT) -> ShardState | None:
-    """The newest version, None if there is no shard. Transient failures are retried until ``timeout`` (seconds)."""
-    backoff = Backoff(timeout)
+def find(storage: Storage) -> ShardState | None:
+    """The newest version, None if there is no shard. Transient failures are tried again until the storage's timeout."""
+    backoff = Backoff(storage)
     while True:
         try:
             return storage.load()
@@ -58,16 +57,16 @@ def find(storage: Storage, timeout: float = DEFAULT_TIMEOUT) -> ShardState | Non
             backoff.wait(error)
 
 
-def commit(storage: Storage, decide: Decide, timeout: float = DEFAULT_TIMEOUT) -> ShardState:
+def commit(storage: Storage, decide: Decide) -> ShardState:
     """Commit what ``decide`` makes of the newest version; the state afterwards.
 
     ``decide`` raises a conflict or `InvalidUsage` to stop, or gives None if there is nothing to commit.
     """
     token = uuid.uuid4().hex
-    backoff = Backoff(timeout)
+    backoff = Backoff(storage)
     sent: dict[int, ShardState] = {}  # what was sent with an unknown outcome, by version: the state afterwards
     while True:
-        state = _load_after(storage, timeout, sent)
+        state = _load_after(storage, sent)
         for version, after in sent.items():
             if version <= state.version and _happened(storage, version, token, backoff):
                 return after
@@ -92,10 +91,10 @@ def commit(storage: Storage, decide: Decide, timeout: float = DEFAULT_TIMEOUT) -
                 backoff.wait(error)
 
 
-def _load_after(storage: Storage, timeout: float, sent: Mapping[int, ShardState]) -> ShardState:
+def _load_after(storage: Storage, sent: Mapping[int, ShardState]) -> ShardState:
     """The newest version. While a commit's outcome is unknown, a log that cannot be read leaves it unknown."""
     try:
-        return load(storage, timeout)
+        return load(storage)
     except StorageError as error:
         if sent:
             raise UnresolvedCommit(f"whether version {max(sent)} was committed is not known: {error}") from error

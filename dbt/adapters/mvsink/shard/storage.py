@@ -62,10 +62,14 @@ class PartWriter(Protocol):
         ...
 
 
+DEFAULT_TIMEOUT = 60.0  # seconds
+
+
 class Storage(Protocol):
-    """One shard's storage. Paths are relative to ``uri``."""
+    """One shard's storage. Paths are relative to ``uri``; for ``timeout`` seconds a transient failure is tried again."""
 
     uri: str
+    timeout: float
 
     def create(self, schema: pa.Schema, shard_id: uuid.UUID, salt: int, created: int) -> None:
         """Make the shard; harmless if somebody else just did."""
@@ -170,6 +174,7 @@ class MemoryStorage:
     """A shard in this process's memory: the same contract, no disk. ``clock`` gives ms."""
 
     uri: str = "memory:shard"
+    timeout: float = DEFAULT_TIMEOUT
     now: int = 0
     states: list[ShardState] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
