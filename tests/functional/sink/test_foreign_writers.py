@@ -72,6 +72,8 @@ def test_the_next_run_repairs(spark, tmp_path, damage):
         assert drifted == 42 and outcome.drift == (1 if damage is insert_bare_columns else 3)
     if damage in (optimize, spark_optimize):
         assert outcome.counts.nothing
+    with model.open(QUERY) as handle:
+        assert sum(commit.note.drift for commit in handle.history()) == outcome.drift
 
 
 def test_a_first_load_with_equal_rows_that_becomes_the_base_again_loses_none(spark, tmp_path):

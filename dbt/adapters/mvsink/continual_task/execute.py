@@ -59,7 +59,7 @@ class TaskDriver:
 
     def __post_init__(self) -> None:
         self.program, self.model = self.request.program, self.request.model
-        self.upkeep = Upkeep(self.engine, self.handle, self.request.clock, self.watch)
+        self.upkeep = Upkeep(self.engine, self.handle, self.request.clock, self.watch, self.request.invocation_id)
         self.appender = Append(self.handle, self.model)
         self.write = Write(self.engine, self.handle, self.model, self.watch)
         self.counts = Counts()
@@ -366,7 +366,6 @@ class TaskDriver:
         return CommitNote(
             rows_inserted=counts.inserted,
             rows_deleted=counts.deleted,
-            drift=self.upkeep.drift,
             computed_through=self.request.time,
             purpose=f"task({self.model})",
             invocation_id=self.request.invocation_id,

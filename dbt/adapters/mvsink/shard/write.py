@@ -218,9 +218,9 @@ class WriteHandle(Staging):
             _consume(b, None)
         return AppendResult(after.version, Maintenance(collect_garbage=True))
 
-    def compact(self, batches: Sequence[Batch], removes: Sequence[DataFile]) -> CompactionResult:
+    def compact(self, batches: Sequence[Batch], removes: Sequence[DataFile], note: CommitNote | None = None) -> CompactionResult:
         """Replace live files by batches with the same contents. A lost race is harmless: the batches are deleted."""
-        return self._rewrite(batches, lambda state, adds: transitions.compaction(state, adds, removes), None)
+        return self._rewrite(batches, lambda state, adds: transitions.compaction(state, adds, removes), note)
 
     def evolve(
         self, batches: Sequence[Batch], schema: pa.Schema, removes: Sequence[DataFile], note: CommitNote | None = None

@@ -62,7 +62,7 @@ class Driver:
     def __post_init__(self) -> None:
         self.write = Write(self.engine, self.handle, self.request.model, self.watch)
         self.appender = Append(self.handle, self.request.model)
-        self.upkeep = Upkeep(self.engine, self.handle, self.request.clock, self.watch)
+        self.upkeep = Upkeep(self.engine, self.handle, self.request.clock, self.watch, self.request.invocation_id)
         self.warnings = self.upkeep.warnings
 
     def run(self) -> Outcome:
@@ -307,7 +307,6 @@ class Driver:
         return CommitNote(
             rows_inserted=counts.inserted,
             rows_deleted=counts.deleted,
-            drift=self.upkeep.drift,
             computed_through=self.request.time,
             purpose=f"mv_sink({self.request.model})",
             invocation_id=self.request.invocation_id,

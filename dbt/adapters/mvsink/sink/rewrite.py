@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -39,8 +39,8 @@ class Folded:
     drift: int
 
 
-def fold_foreign_files(engine: Engine, handle: WriteHandle, state: ShardState, shard: Layout) -> Folded:
-    """Move the rows of loose files under ``batches/``, with hashes, leaving out those nobody can have appended.
+def fold_foreign_files(engine: Engine, handle: WriteHandle, state: ShardState, shard: Layout, note: CommitNote) -> Folded:
+    """Move the rows of loose files under ``batches/``, with hashes, leaving out those nobody can have appended; ``note`` goes with them.
 
     Raises `ForeignDeletionVectors` if a file carries one: its rows cannot be told apart by a Parquet reader.
     """
@@ -54,7 +54,7 @@ def fold_foreign_files(engine: Engine, handle: WriteHandle, state: ShardState, s
     kept = sql.union_all(shard.select_loose("1 as one"))
     [row] = engine.query(f"select count(*) from (\n{kept}\n)", "fold")
     drift = sum(file.rows or 0 for file in shard.loose) - int(str(row[0]))
-    result = handle.compact([] if batch is None else [batch], list(shard.loose))
+    result = handle.compact([] if batch is None else [batch], list(shard.loose), replace(note, drift=drift))
     log.debug("folded %d foreign files of %s: drift %d", len(shard.loose), handle.uri, drift)
     return Folded(result.applied, drift)
 

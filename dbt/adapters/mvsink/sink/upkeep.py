@@ -16,12 +16,16 @@ from dbt.adapters.mvsink.sink.types import Column
 
 @dataclass
 class Upkeep:
-    """Of one run on one shard. ``drift``: rows that nobody can have appended, dropped so far. ``clock`` is the wall clock in ms."""
+    """Of the run ``invocation_id`` on one shard. ``clock`` is the wall clock in ms.
+
+    ``drift``: rows that nobody can have appended, dropped so far; the commits that dropped them say so too.
+    """
 
     engine: Engine
     handle: WriteHandle
     clock: int
     watch: Stopwatch
+    invocation_id: str = ""
     drift: int = 0
     warnings: list[str] = field(default_factory=list)
 
@@ -34,7 +38,8 @@ class Upkeep:
         shard = self.layout(state)
         while shard.loose:
             with self.watch("fold"):
-                done = fold_foreign_files(self.engine, self.handle, state, shard)
+                note = CommitNote(purpose="fold", invocation_id=self.invocation_id)
+                done = fold_foreign_files(self.engine, self.handle, state, shard, note)
             self.drift += done.drift if done.applied else 0
             state = self.handle.state()
             shard = self.layout(state)
