@@ -95,6 +95,8 @@ def _call(node: exp.Anonymous) -> exp.Expression:
         return exp.Anonymous(this="error", expressions=node.expressions)
     if name == "timestamp_millis":
         return exp.Anonymous(this="epoch_ms", expressions=node.expressions)
+    if name == "spark_partition_id":
+        return exp.Literal.number(0)
     if name == "monotonically_increasing_id":
         return sqlglot.parse_one("row_number() over ()", read="duckdb")
     return node

@@ -55,13 +55,36 @@ def test_one_job_reads_the_base_once(quick, tmp_path, statement, wanted):
     assert [text.count(base) for what, text in engine.ran if what == "statement 0, 1"] == [1]
 
 
-def test_a_row_that_is_gone_makes_no_statement_fail(quick, tmp_path):
-    task = begun(quick, tmp_path, f"delete from db.t where 10 / val > 1.5; {KEEP}")  # (1, 0) stands in the base still
+GONE = {
+    "delete": (f"delete from db.t where 10 / val > 1.5; {KEEP}", [(3, 7), (9, 9)]),
+    "update": (f"update db.t set val = 1 where 10 / val > 1.5; {KEEP}", [(2, 1), (3, 7), (9, 9)]),
+    "insert": (f"insert into db.t select key, 1 from db.t where 10 / val > 1.5; {KEEP}", [(2, 1), (2, 5), (3, 7), (9, 9)]),
+    "merge": (
+        "merge into db.t using db.i on 10 / t.val < 1.5 when matched then delete when not matched then insert *",
+        [(2, 5)],
+    ),
+}
+
+
+@pytest.mark.parametrize(("statements", "wanted"), GONE.values(), ids=GONE)
+def test_a_row_that_is_gone_makes_no_statement_fail(quick, tmp_path, statements, wanted):
+    task = begun(quick, tmp_path, statements)
     task.input.write(30, [(9, 9, 1)])
-    engine = SessionEngine(quick)
-    task.run(30, engine=engine)
-    assert sorted(task.output.contents()) == [(3, 7), (9, 9)]
-    assert ran(engine) == ["statement 0, 1", "statement 0", "statement 1"]
+    task.run(30)
+    assert sorted(task.output.contents()) == wanted
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["at a first run", "at a later run"])
+def test_nor_does_one_that_an_earlier_statement_took_away(quick, tmp_path, later):
+    task = Task(
+        quick, tmp_path, f"on input db.i as ({KEEP}; delete from db.t where val = 0; delete from db.t where 10 / val > 1.5)"
+    )
+    task.input.write(10, [(1, 0, 1), (3, 7, 1)])
+    task.run(10)
+    if later:
+        task.input.write(20, [(4, 0, 1), (2, 5, 1)])
+        task.run(20)
+    assert task.output.contents() == [(3, 7)]
 
 
 @pytest.mark.parametrize(

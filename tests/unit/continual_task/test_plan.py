@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.mvsink.continual_task.parse import parse
-from dbt.adapters.mvsink.continual_task.plan import Bindings, analysed, assigned, bind, bound, delta
+from dbt.adapters.mvsink.continual_task.plan import Bindings, analysed, assigned, bind, bound, delta, groups
 from dbt.adapters.mvsink.continual_task.statements import Delete, Insert, Merge, Update
 from dbt.adapters.mvsink.sink import Column, parse_type
+from dbt.adapters.mvsink.sink.view import Apart
 
 COLUMNS = (Column("key", parse_type("int", "")), Column("a b", parse_type("array<string>", "")))
 BINDINGS = Bindings("IN", "THIS", "DEL", {"db.shard": "SHARD", "DB.X": "not this", "`db`.t": "nor this"}, now=7)
@@ -182,3 +183,39 @@ def test_what_is_bound_is_not_bound_again():
     program = parse("on input db.x as (insert into db.t select * from db.r)", "db.t", "my_task")
     bindings = Bindings("IN", "THIS", references={"db.r": "select * from db.x"})
     assert "from ( select * from db.x ) as `r`" in line(delta(program, program.statements[0], COLUMNS, "CONTENTS", bindings))
+
+
+APART = Apart("BASE", "REST")
+NARROWED = {
+    "delete from db.t where key = 1": True,
+    "update db.t set key = 2 where key = 1": True,
+    "delete from db.t": False,
+    "update db.t set key = 2": False,
+    "delete from db.t where rand() < 0.5": False,  # it would be asked twice
+    "insert into db.t select key, null from db.t where key = 1": False,
+    "merge into db.t using db.x x on t.key = x.key when matched then delete": False,
+}
+
+
+@pytest.mark.parametrize(("text", "narrowed"), NARROWED.items(), ids=NARROWED)
+def test_what_a_condition_lets_through_is_all_that_is_added_up(text, narrowed):
+    program = parse(f"on input db.x as ({text})", "db.t", "my_task")
+    query = line(delta(program, program.statements[0], COLUMNS, "CONTENTS", BINDINGS, APART))
+    assert ("BASE" in query, "REST" in query) == (narrowed, narrowed)
+    assert not narrowed or ("CONTENTS" not in query and query.count("( key = 1 )") == 2)
+
+
+GROUPS = {
+    "delete from db.t; insert into db.t select * from db.x; insert into db.t select 1, null": [[0, 1, 2]],
+    "insert into db.t select * from db.x; insert into db.t select 1, null": [[0, 1]],
+    "insert into db.t select * from db.x; delete from db.t": [[0], [1]],
+    "insert into db.t select * from db.x; insert into db.t select * from db.t": [[0], [1]],
+    "insert into db.t select 1, null; insert into db.t with c as (select * from `DB`.T) select * from c": [[0], [1]],
+    "delete from db.t; update db.t set key = 1; insert into db.t select * from db.x": [[0], [1, 2]],
+}
+
+
+@pytest.mark.parametrize(("text", "numbers"), GROUPS.items(), ids=GROUPS)
+def test_statements_that_read_the_output_wait_for_those_before(text, numbers):
+    program = parse(f"on input db.x as ({text})", "db.t", "my_task")
+    assert [[statement.number for statement in group] for group in groups(program)] == numbers

@@ -146,6 +146,16 @@ def test_every_member_tries_until_the_clients_timeout(inner, member):
     assert 2 <= len(asked) < 100
 
 
+def test_a_wait_ends_at_its_own_timeout_though_the_log_is_out_of_reach(inner):
+    client = ShardClient(locate=lambda uri: FaultyStorage(inner, lambda call: None if reachable[0] else "before"))
+    reachable = [True]
+    handle = client.open_writer(U, SCHEMA)
+    reachable[0] = False
+    with pytest.raises(TimeoutError, match="not past") as late:
+        handle.wait_for_upper_past(at(5), timeout=0.05)
+    assert isinstance(late.value.__cause__, StorageError)
+
+
 OUTCOMES = {"lost": ["lost"], "unknown, then it works": ["unknown"], "unknown, then lost": ["unknown", "lost"],
             "unknown, unsent, lost": ["unknown", "before", "lost"]}  # fmt: skip
 

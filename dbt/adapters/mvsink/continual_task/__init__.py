@@ -7,7 +7,8 @@
       | parse |------------->| plan |---------->|   execute, for each w |<--- references as of w
       +-------+  statements  +------+  deltas   |                       |
                                                 |  this := the output   |<--- the output's shard just before w
-                                                |  for each statement:  |
+                                                |  in groups that do not|
+                                                |  read each other:     |
                                                 |    delta  := its SQL  |     columns + _mv_diff
                                                 |    this   += delta    |
                                                 |  consolidate deltas   |
@@ -25,7 +26,7 @@ read in full. Where every output row comes from one row of the input, all pendin
 - `parse`, `cursor`, `merge_syntax`: from the text to these values, by tokens; all that is wrong with a text is said here
 - `columns`: the output's columns, and whether the statements fit them
 - `plan`, `changes`, `stateless`: from the values to SQL
-- `execute`: the only part that runs anything
+- `execute`: the loop over pending times; `effects`: runs the statements of one. The only parts that run anything
 
 Invariants: a delta reads nothing but its bindings; nothing is written before every statement has been parsed and analysed; the
 planning half imports neither dbt's core nor Spark.

@@ -14,6 +14,7 @@ from dbt.adapters.mvsink.continual_task.statements import Action, Assignment, De
 from dbt.adapters.mvsink.sink import Column, sql
 from dbt.adapters.mvsink.sink.grouping import net
 from dbt.adapters.mvsink.sink.layout import DIFF
+from dbt.adapters.mvsink.sink.view import Apart
 
 Columns = Sequence[Column]
 # As Spark's own MERGE says it: an SQLSTATE of class 23 is what tells a failure that the data cause (`EngineError.caused_by_data`), and
@@ -32,12 +33,8 @@ def _value(expression: str) -> str:
     return "null" if expression.strip().upper() == "DEFAULT" else f"\n{expression}\n"
 
 
-@dataclass(frozen=True)
-class Apart:
-    """The output as two queries of updates, each its columns and `_mv_diff`, errors left out: the ``base``, large and all positive, and the ``rest``."""
-
-    base: str
-    rest: str
+def _where(statement: Delete | Update) -> str:
+    return "" if statement.where is None else f" where (\n{statement.where}\n)"
 
 
 def within_reach(statement: Delete | Update, columns: Columns, apart: Apart) -> str:
@@ -56,10 +53,6 @@ def delete_delta(statement: Delete, columns: Columns, contents: str) -> str:
     """Minus the rows for which the condition is true."""
     items = sql.columns(column.name for column in columns)
     return f"select {items}, -{DIFF} {DIFF} from {target(contents, statement.alias)}{_where(statement)}"
-
-
-def _where(statement: Delete | Update) -> str:
-    return "" if statement.where is None else f" where (\n{statement.where}\n)"
 
 
 def update_delta(statement: Update, columns: Columns, contents: str) -> str:

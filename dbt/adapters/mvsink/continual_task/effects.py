@@ -1,12 +1,12 @@
 """What a task's statements do at one time: staged, statement by statement, as updates of the output.
 
-A delta is staged before the next statement that reads the output runs, so every statement is evaluated once, and what it did is one more
-batch of the output for those behind it. The sum of the deltas, consolidated, is what is appended. Where the statements only insert there
+A delta is staged before the next statement that reads the output runs, and what it did is one more batch of the output for those behind it. The sum of the deltas, consolidated, is what is appended. Where the statements only insert there
 is nothing to consolidate: their rows are written as they come, with hashes. A batch that takes rows away carries no hashes, because
 a row that it takes away may stand in the base more than once (`sink`); readers compare its rows whole until compaction.
 
 Statements that do not wait for each other run as one (`plan.groups`), and of the output they read what they can change
-(`changes.within_reach`). Should that fail they run again, each alone and over the whole output: that failure is theirs.
+(`changes.within_reach`). Should the data make that fail they run again, each alone, over an output in which no condition sees a
+row that is gone: that failure is theirs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from dbt.adapters.mvsink.continual_task import plan
 from dbt.adapters.mvsink.continual_task.errors import StatementFailed
 from dbt.adapters.mvsink.continual_task.statements import AnyStatement, Delete, Insert, Program, Update
 from dbt.adapters.mvsink.inputs import Input
-from dbt.adapters.mvsink.query.splice import with_ctes
 from dbt.adapters.mvsink.shard import Batch
 from dbt.adapters.mvsink.sink import Column, Description, Engine, EngineError, Layout, faults, sql
 from dbt.adapters.mvsink.sink.as_of import times_of
@@ -104,17 +103,15 @@ class Effects:
         """
         if not change.runs:
             return self._only_errors(change, time, description)
-        singly = [[statement] for statement in self.program.statements]
-        groups = plan.groups(self.program)
-        narrowed = updates_apart(output) is not None and any(map(plan.narrowable, self.program.statements))
         try:
-            return self._of(groups, change, output, references, time, description)
+            return self._of(plan.groups(self.program), change, output, references, time, description)
         except StatementFailed as failure:
-            if groups == singly and not narrowed:
+            if not failure.error.caused_by_data:
                 raise
             log.debug("%s: again, one by one: %s", self.program.model, failure)
             self._clean()
-            return self._of(singly, change, output, references, time, description, narrow=False)
+            singly = [[statement] for statement in self.program.statements]
+            return self._of(singly, change, output, references, time, description, careful=True)
         finally:
             self._clean()
 
@@ -131,7 +128,7 @@ class Effects:
         references: Mapping[str, str],
         time: int,
         description: Description,
-        narrow: bool = True,
+        careful: bool = False,
     ) -> tuple[Batch | None, Counts]:
         deltas: list[str] = []
         takes_away = change.errors is not None
@@ -142,8 +139,8 @@ class Effects:
             if not group:
                 continue
             inserts = _only_insert(group)
-            delta = sql.union_all(self._deltas(group, change, output, references, time, narrow))
-            batch = self._stage(group, with_ctes(named, self._updates(delta, time, summed=not inserts)), description)
+            delta = sql.union_all(self._deltas(group, change, output, references, time, careful))
+            batch = self._stage(group, named + self._updates(delta, time, summed=not inserts), description)
             faults.reach("statement staged")
             if batch is None:
                 continue
@@ -155,10 +152,10 @@ class Effects:
                 output = replace(output, unhashed=(*output.unhashed, directory))
             deltas.append(f"select {self._items}, {DIFF} from {sql.parquet(self._place(batch))}")
         last = _effective(last, output)
-        deltas += self._deltas(last, change, output, references, time, narrow)
+        deltas += self._deltas(last, change, output, references, time, careful)
         if not deltas:
             return self._only_errors(change, time, description)
-        query = with_ctes(named, self._updates(sql.union_all(deltas), time, summed=takes_away or not _only_insert(last)))
+        query = named + self._updates(sql.union_all(deltas), time, summed=takes_away or not _only_insert(last))
         if change.errors is not None:
             query = sql.union_all([query, self._errors(change.errors, time)])
         return self._adopted(last, query, description)
@@ -192,20 +189,17 @@ class Effects:
         output: Layout,
         references: Mapping[str, str],
         time: int,
-        narrow: bool,
+        careful: bool,
     ) -> list[str]:
         """Each statement's, as a query that may stand in a union: it may begin with a WITH itself."""
         rows = plain_rows(output)
-        # Over the whole output no condition is to see a row that is gone: past the partition's number the optimizer moves no filter.
-        one = "1L" if narrow else "(1L | (spark_partition_id() & 0))"
-        contents = f"select {self._items}, {one} {DIFF} from (\n{rows}\n)"
-        apart = updates_apart(output) if narrow else None
+        if careful:  # the optimizer moves no condition past one that is not deterministic, down to rows that are gone
+            rows = f"select * from (\n{rows}\n) where spark_partition_id() >= 0"
+        contents = f"select {self._items}, 1L {DIFF} from (\n{rows}\n)"
+        apart = None if careful else updates_apart(output)
         deletes = f"select * from {DELETED}" if self.program.deletes_used else None
         bindings = plan.Bindings(f"select * from {INSERTED}", rows, deletes, references, time)
-        found = (
-            plan.delta(self.program, statement, self.columns, contents, bindings, apart and plan.Apart(*apart))
-            for statement in group
-        )
+        found = (plan.delta(self.program, statement, self.columns, contents, bindings, apart) for statement in group)
         return [f"select {self._items}, {DIFF} from (\n{delta}\n)" for delta in found]
 
     def _updates(self, delta: str, time: int, *, summed: bool) -> str:
@@ -222,12 +216,12 @@ class Effects:
         return f"select {items}, {sql.bigint(time)} {TIME}, d {DIFF}, e {ERROR}, cast(null as bigint) {HASH} from (\n{kept}\n)"
 
     def _stage(self, group: Sequence[AnyStatement], query: str, description: Description) -> Batch | None:
-        """Raises `StatementFailed` for the last one of the ``group``."""
+        """Raises `StatementFailed` for the ``group``."""
         numbers = ", ".join(str(statement.number) for statement in group)
         try:
             staged = self.write.stage_query(query, f"statement {numbers}")
         except EngineError as error:
-            raise StatementFailed(self.program.model, group[-1].number, error) from error
+            raise StatementFailed(self.program.model, numbers, error) from error
         batch = self.write.adopt(staged, description)
         if batch is not None:
             self.staged.append(batch)
@@ -257,9 +251,9 @@ def _effective(group: Sequence[AnyStatement], output: Layout) -> Sequence[AnySta
 
 
 def _named(change: Change, deletes: bool) -> str:
-    """The change's rows under names of their own: the engine looks up each relation by itself, however often statements read it."""
+    """The change's rows under names of their own, as a WITH for what follows: the engine looks up each relation by itself, however often statements read it."""
     found = {INSERTED: change.inserted} | ({DELETED: change.deleted} if deletes else {})
-    return "with " + ", ".join(f"{name} as (\n{query}\n)" for name, query in found.items())
+    return "with " + ", ".join(f"{name} as (\n{query}\n)" for name, query in found.items()) + "\n"
 
 
 def _only_insert(group: Sequence[AnyStatement]) -> bool:

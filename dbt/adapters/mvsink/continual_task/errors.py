@@ -180,9 +180,9 @@ class RepeatedColumn(StatementColumns):
 class StatementFailed(TaskError):
     """The engine failed a statement while it ran. What was committed before stays; the next run starts again there."""
 
-    def __init__(self, model: str, statement: int, error: EngineError):
+    def __init__(self, model: str, statement: str, error: EngineError):
         super().__init__(f"{model}: statement {statement}: {error.message}")
-        self.statement = statement
+        self.statement = statement  # its number, or those of all that ran together
         self.error = error
 
 

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink.continual_task.changes import (
-    Apart,
     Assigned,
     Columns,
     delete_delta,
@@ -43,12 +42,13 @@ from dbt.adapters.mvsink.continual_task.statements import (
     Program,
     Update,
 )
+from dbt.adapters.mvsink.query.checks import nondeterministic_functions
 from dbt.adapters.mvsink.query.splice import Query, Span, last_part, parts, relations, replace_relations, with_ctes, words
 from dbt.adapters.mvsink.sink import query_at, sql
 from dbt.adapters.mvsink.sink.layout import DIFF, TIME
+from dbt.adapters.mvsink.sink.view import Apart
 
 __all__ = [
-    "Apart",
     "Assigned",
     "Bindings",
     "Carried",
@@ -171,9 +171,9 @@ def delta(
     bindings: Bindings,
     apart: Apart | None = None,
 ) -> str:
-    """The statement's delta, ready to run. ``columns`` are the output's. With ``apart``, it may read that instead of ``contents``."""
+    """The statement's delta, ready to run. ``columns`` are the output's. ``apart`` is the same output, which may be read instead of ``contents``."""
     ready = bound(program, statement, bindings)
-    if apart is not None and narrowable(ready):
+    if apart is not None and _narrowable(ready):
         assert isinstance(ready, (Delete, Update))
         contents = within_reach(ready, columns, apart)
     if isinstance(ready, Insert):
@@ -187,9 +187,11 @@ def delta(
     return _with_all_ctes(program, ready.ctes, query, bindings)
 
 
-def narrowable(statement: AnyStatement) -> bool:
-    """Does the statement look at those rows of the output only for which a condition on each of them is true?"""
-    return isinstance(statement, (Delete, Update)) and statement.where is not None
+def _narrowable(statement: AnyStatement) -> bool:
+    """Does it look at those rows of the output only for which a condition is true, the same whenever it is asked?"""
+    if not isinstance(statement, (Delete, Update)) or statement.where is None:
+        return False
+    return not nondeterministic_functions(statement.where)
 
 
 def groups(program: Program) -> list[list[AnyStatement]]:

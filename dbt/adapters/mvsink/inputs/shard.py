@@ -54,7 +54,7 @@ class ShardInput:
         parts = self.layout(self.require_changes(lower, upper))
         known = as_of.known_times(parts, lower, upper) if lower < upper else {}
         if known == {} or (known is not None and self._projection is None):
-            return [PendingTime(time, inserts, deletes) for time, (inserts, deletes) in known.items()]
+            return [PendingTime(time, signs.inserts, signs.deletes) for time, signs in known.items()]
         rows = self.engine.query(as_of.times_between(parts, lower, upper, self._projection), "pending")
         return sorted(
             (PendingTime(int(str(time)), bool(inserts), bool(deletes), bool(errors)) for time, inserts, deletes, errors in rows),

@@ -33,11 +33,11 @@ class ShardClient:
         locate: Locate | None = None,
         timeout: float = DEFAULT_TIMEOUT,
     ):
-        self._given = locate or (lambda uri: DeltaStorage(uri, storage_options))
+        self._storage_at = locate or (lambda uri: DeltaStorage(uri, storage_options))
         self._timeout = timeout
 
     def _locate(self, uri: str) -> Storage:
-        storage = self._given(uri)
+        storage = self._storage_at(uri)
         storage.timeout = self._timeout
         return storage
 

@@ -36,7 +36,8 @@ class FileStore:
     def read(self, file: DataFile, schema: pa.Schema) -> pa.Table:
         try:
             with self.filesystem.open_input_file(self._at(file.path)) as source:
-                return with_schema(pq.read_table(source), schema)
+                held = pq.ParquetFile(source)
+                return with_schema(held.read(columns=[name for name in schema.names if name in held.schema_arrow.names]), schema)
         except OSError as error:
             raise StorageError(f"cannot read {file.path} of shard {self.uri}: {error}") from error
 

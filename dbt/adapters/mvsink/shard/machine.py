@@ -28,10 +28,10 @@ Decide = Callable[[ShardState], Change | None]
 
 
 class Backoff:
-    """Pauses that double, with jitter, until the storage's timeout is over."""
+    """Pauses that double, with jitter, until the storage's timeout is over, or ``within`` seconds are."""
 
-    def __init__(self, storage: Storage):
-        self.deadline = time.monotonic() + storage.timeout
+    def __init__(self, storage: Storage, within: float | None = None):
+        self.deadline = time.monotonic() + (storage.timeout if within is None else min(within, storage.timeout))
         self.pause = FIRST_PAUSE
 
     def wait(self, cause: BaseException) -> None:
@@ -42,14 +42,14 @@ class Backoff:
         self.pause = min(self.pause * 2, LONGEST_PAUSE)
 
 
-def load(storage: Storage) -> ShardState:
+def load(storage: Storage, within: float | None = None) -> ShardState:
     """The newest version; `InvalidUsage` if there is no shard."""
-    return require(find(storage), storage.uri)
+    return require(find(storage, within), storage.uri)
 
 
-def find(storage: Storage) -> ShardState | None:
-    """The newest version, None if there is no shard. Transient failures are tried again until the storage's timeout."""
-    backoff = Backoff(storage)
+def find(storage: Storage, within: float | None = None) -> ShardState | None:
+    """The newest version, None if there is no shard. Transient failures are tried again until the timeout (`Backoff`)."""
+    backoff = Backoff(storage, within)
     while True:
         try:
             return storage.load()

@@ -47,7 +47,7 @@ class DataFile:
     @property
     def trusted(self) -> bool:
         """May its hashes be believed? Only where one of our own commits staged all of them."""
-        return self.batch_id is not None and not self.deletion_vector and self.hashes == self.rows
+        return self.batch_id is not None and not self.deletion_vector and self.rows is not None and self.hashes == self.rows
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.state import BATCHES, Change, CommitNote, DataFile, ShardState, apply
 from dbt.adapters.mvsink.shard.updates import DIFF, ERROR, HASH, TIME
 
+DEFAULT_TIMEOUT = 60.0  # seconds
+
 
 @dataclass(frozen=True)
 class StoredFile:
@@ -60,9 +62,6 @@ class PartWriter(Protocol):
     def close(self) -> DataFile:
         """Finish the file; its description."""
         ...
-
-
-DEFAULT_TIMEOUT = 60.0  # seconds
 
 
 class Storage(Protocol):

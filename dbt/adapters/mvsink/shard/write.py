@@ -19,7 +19,7 @@ import pyarrow as pa
 from dbt.adapters.mvsink.shard import machine
 from dbt.adapters.mvsink.shard import state as transitions
 from dbt.adapters.mvsink.shard.batch import Batch, BatchState, Cut, check_files, cut
-from dbt.adapters.mvsink.shard.errors import Conflict, InvalidUsage, ShardReplaced, UnresolvedCommit, UpperMismatch
+from dbt.adapters.mvsink.shard.errors import Conflict, InvalidUsage, ShardReplaced, StorageError, UnresolvedCommit, UpperMismatch
 from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
 from dbt.adapters.mvsink.shard.read import leased_since
 from dbt.adapters.mvsink.shard.staging import Staging
@@ -314,11 +314,20 @@ class WriteHandle(Staging):
         """Return once ``frontier`` is strictly before the upper; `TimeoutError` after ``timeout`` seconds."""
         deadline = None if timeout is None else time.monotonic() + timeout
         pause = 0.01
+        late = f"the upper of {self.uri} is {{!r}}, not past {frontier!r}, after {timeout} s"
         while not frontier.less_than(self._upper):
-            if frontier.less_than(self.fetch_recent_upper()):
+            self._require_open()
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            try:
+                self._saw(machine.load(self.storage, left))
+            except StorageError as error:
+                if left is None or left >= self.storage.timeout:
+                    raise
+                raise TimeoutError(late.format(self._upper)) from error
+            if frontier.less_than(self._upper):
                 return
             if deadline is not None and time.monotonic() + pause > deadline:
-                raise TimeoutError(f"the upper of {self.uri} is {self._upper!r}, not past {frontier!r}, after {timeout} s")
+                raise TimeoutError(late.format(self._upper))
             time.sleep(pause)
             pause = min(pause * 2, LONGEST_POLL)
 

@@ -18,6 +18,7 @@ Invariants:
 
 - Only `append` (and `driver`, for a new generation) moves a shard's upper; only `rewrite` replaces files, and adds columns.
 - What is staged but not committed is invisible, and is deleted by whoever staged it, or by garbage collection.
+- What is staged with hashes for one time has each row with one sign (`Directory.consolidated`).
 - What is *written* never rests on a hash: hashes only say where to look (`write`), and what a reader may skip (`view`).
 - In what Spark stages as a correction, one hash is one row, and one record of the base at most; a row that would break this
   is staged without a hash.

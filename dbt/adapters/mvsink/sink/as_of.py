@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from dbt.adapters.mvsink.shard import DataFile, ShardState
 from dbt.adapters.mvsink.sink import sql
@@ -119,8 +120,15 @@ def changes_between(shard: Layout, lower: int, upper: int | None = None, project
     return sql.union_all(_between(shard, lower, upper).select(f"{items}, {TIME}, {DIFF}, {ERROR}", bounds))
 
 
-def known_times(shard: Layout, lower: int, upper: int | None = None) -> dict[int, tuple[bool, bool]] | None:
-    """The times of `updates_between`, whether rows were inserted and whether deleted, where file statistics tell. No error changed then.
+class Signs(NamedTuple):
+    """Of the updates at one time: are there rows inserted, are there rows deleted?"""
+
+    inserts: bool
+    deletes: bool
+
+
+def known_times(shard: Layout, lower: int, upper: int | None = None) -> dict[int, Signs] | None:
+    """The times of `updates_between` with their signs, where file statistics tell. No error changed then.
 
     None if only a query can tell; empty if no file holds such a time.
     """
@@ -140,7 +148,7 @@ def known_times(shard: Layout, lower: int, upper: int | None = None) -> dict[int
     if any(len(found) > 1 and not all(map(_only_inserts, found)) for found in parts.values()):
         return None
     return {
-        time: (any((part.max_diff or 1) > 0 for part in found), not all(map(_only_inserts, found)))
+        time: Signs(any((part.max_diff or 1) > 0 for part in found), not all(map(_only_inserts, found)))
         for time, found in sorted(parts.items())
     }
 

@@ -38,7 +38,7 @@ class Upkeep:
         shard = self.layout(state)
         while shard.loose:
             with self.watch("fold"):
-                note = CommitNote(purpose="fold", invocation_id=self.invocation_id)
+                note = CommitNote(purpose=f"fold({self.handle.purpose})", invocation_id=self.invocation_id)
                 done = fold_foreign_files(self.engine, self.handle, state, shard, note)
             self.drift += done.drift if done.applied else 0
             state = self.handle.state()

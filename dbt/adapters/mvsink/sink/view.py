@@ -9,6 +9,7 @@ straight through. A shard that holds errors fails its readers with the smallest 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from dbt.adapters.mvsink.sink import sql
 from dbt.adapters.mvsink.sink.grouping import net
@@ -53,15 +54,23 @@ def plain_rows(layout: Layout) -> str:
     return named + sql.union_all(parts)
 
 
-def updates_apart(layout: Layout) -> tuple[str, str] | None:
-    """The updates that are rows, those of the base and all others: columns and `_mv_diff`. None where one of the two has no files."""
+@dataclass(frozen=True)
+class Apart:
+    """A collection as two queries of updates that are rows: columns and `_mv_diff`. The ``base`` is large, and only adds; ``rest`` is all others."""
+
+    base: str
+    rest: str
+
+
+def updates_apart(layout: Layout) -> Apart | None:
+    """The collection without the guard, not added up. None where one of the two has no files."""
     others = (*layout.recent, *layout.unhashed)
     if layout.base is None or layout.loose or not others:
         return None
     items, rows = sql.columns(layout.names), f"{ERROR} is null"
     count = "1L " if layout.base.max_diff == 1 else ""
     base = layout.select([layout.base], f"{items}, {count}{DIFF}", rows if layout.base.may_hold_errors else "")
-    return base, layout.select(others, f"{items}, {DIFF}", rows)
+    return Apart(base, layout.select(others, f"{items}, {DIFF}", rows))
 
 
 def _base(layout: Layout, base: Directory) -> str:

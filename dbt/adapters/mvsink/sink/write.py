@@ -252,7 +252,7 @@ class Write:
             return self._summed(f"select * from {sql.parquet(staged.uri)}")[0]
 
     def batch_counts(self, batch: Batch, uri: str) -> Counts:
-        """What a batch, in the directory ``uri``, inserts and deletes."""
+        """What a batch inserts and deletes; ``uri`` is its directory as the engine names it."""
         if batch.rows > FEW_UPDATES:
             with self.watch("count"):
                 return self._summed(f"select * from {sql.parquet(uri)}")[0]
