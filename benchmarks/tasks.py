@@ -1,7 +1,7 @@
 """How much a continual task costs, against the size of its input and against the number of pending times: `make bench`.
 
 An upsert task over a shard of `--rows` rows: the first run, which reads all of it, against a later run for a change of 1,000 rows; and
-whether that read any file of the input which the change did not touch. Then `--times` pending times of a task without state, all in
+whether that, by Spark's metrics, read any file of the input which the change did not touch. Then `--times` pending times of a task without state, all in
 one run, against one by one (`--singly` of them, by the time). Every kind of run goes once unmeasured, on little data.
 """
 
@@ -37,6 +37,7 @@ def main() -> None:
     parser.add_argument("--singly", type=int, default=100, help="of them, one by one")
     given = parser.parse_args()
     session = start()
+    session.conf.set("spark.sql.maxMetadataStringLength", 100_000)  # a scan tells its whole location
     place = Path(tempfile.mkdtemp(prefix="mvsink-tasks-"))
     try:
         by_size(session, place / "warm", 10_000, 5)
@@ -63,14 +64,30 @@ def by_size(session: Any, place: Path, rows: int, rounds: int) -> tuple[float, f
     refresh(session, task.input, rows, 0)
     untouched = {file.path for file in task.input.state().files}
     first = seconds(lambda: task.run(T0))
-    found, read = [], 0
+    found, read = [], set()
     for n in range(1, rounds + 1):
         refresh(session, task.input, rows, n)
-        engine = SessionEngine(session)
-        found.append(seconds(lambda n=n, engine=engine: task.run(T0 + n, engine=engine)))
-        named = set(re.findall(r"/i/batches/([^`]*)", "\n".join(text for _, text in engine.ran)))
-        read += sum(any(path.split("/")[1] in name for name in named) for path in untouched)
-    return first, sorted(found)[len(found) // 2], read
+        before = len(scans(session))
+        found.append(seconds(lambda n=n: task.run(T0 + n)))
+        read |= {batch for location in scans(session)[before:] for batch in re.findall(r"/i/batches/(\w+)", location)}
+    assert read, "later runs read the change"
+    return first, sorted(found)[len(found) // 2], sum(path.split("/")[1] in read for path in untouched)
+
+
+def scans(session: Any) -> list[str]:
+    """Where Spark read files, by its own metrics: the location of every scan so far that opened any."""
+    session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    store = session._jsparkSession.sharedState().statusStore()
+    executions, found = store.executionsList(), []
+    for index in range(executions.size()):
+        number = executions.apply(index).executionId()
+        values, nodes = store.executionMetrics(number), store.planGraph(number).allNodes()
+        for node in (nodes.apply(i) for i in range(nodes.size())):
+            metrics = (node.metrics().apply(i) for i in range(node.metrics().size()))
+            files = [values.get(metric.accumulatorId()) for metric in metrics if metric.name() == "number of files read"]
+            if any(count.isDefined() and count.get() != "0" for count in files):
+                found.append(node.desc())
+    return found
 
 
 def refresh(session: Any, shard: Shard, rows: int, n: int) -> None:
