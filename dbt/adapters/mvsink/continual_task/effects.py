@@ -1,8 +1,9 @@
 """What a task's statements do at one time: staged, statement by statement, as updates of the output.
 
-A delta is staged before the next statement that reads the output runs, and what it did is one more batch of the output for those behind it. The sum of the deltas, consolidated, is what is appended. Where the statements only insert there
-is nothing to consolidate: their rows are written as they come, with hashes. A batch that takes rows away carries no hashes, because
-a row that it takes away may stand in the base more than once (`sink`); readers compare its rows whole until compaction.
+A delta is staged before the next statement that reads the output runs, and what it did is one more batch of the output for those behind
+it. The sum of the deltas, consolidated, is what is appended. Where the statements only insert there is nothing to consolidate:
+their rows are written as they come, with hashes. A batch that takes rows away carries no hashes, because a row that it takes
+away may stand in the base more than once (`sink`); readers compare its rows whole until compaction.
 
 Statements that do not wait for each other run as one (`plan.groups`), and of the output they read what they can change
 (`changes.within_reach`). Should the data make that fail they run again, each alone, over an output in which no condition sees a
@@ -84,6 +85,20 @@ def repeated(columns: Sequence[Column], updates: str, where: str, count: str, *m
     return f"select {items} from (\nselect * from (\n{updates}\n) where {where}\n) {copies}"
 
 
+@dataclass(frozen=True)
+class Moment:
+    """One pending ``time`` (ms): the change of the input, the contents of references as of then, and the batch that is to come of it.
+
+    ``careful``: the output is read so that no condition sees a row that is gone.
+    """
+
+    change: Change
+    references: Mapping[str, str]
+    time: int
+    description: Description
+    careful: bool = False
+
+
 @dataclass
 class Effects:
     """Computes them for one run. ``columns`` are the output's."""
@@ -103,15 +118,16 @@ class Effects:
         """
         if not change.runs:
             return self._only_errors(change, time, description)
+        moment = Moment(change, references, time, description)
         try:
-            return self._of(plan.groups(self.program), change, output, references, time, description)
+            return self._of(moment, plan.groups(self.program), output)
         except StatementFailed as failure:
             if not failure.error.caused_by_data:
                 raise
             log.debug("%s: again, one by one: %s", self.program.model, failure)
             self._clean()
             singly = [[statement] for statement in self.program.statements]
-            return self._of(singly, change, output, references, time, description, careful=True)
+            return self._of(replace(moment, careful=True), singly, output)
         finally:
             self._clean()
 
@@ -120,16 +136,8 @@ class Effects:
             batch.delete()
         self.staged.clear()
 
-    def _of(
-        self,
-        groups: Sequence[Sequence[AnyStatement]],
-        change: Change,
-        output: Layout,
-        references: Mapping[str, str],
-        time: int,
-        description: Description,
-        careful: bool = False,
-    ) -> tuple[Batch | None, Counts]:
+    def _of(self, moment: Moment, groups: Sequence[Sequence[AnyStatement]], output: Layout) -> tuple[Batch | None, Counts]:
+        change, time, description = moment.change, moment.time, moment.description
         deltas: list[str] = []
         takes_away = change.errors is not None
         named = _named(change, self.program.deletes_used)
@@ -139,7 +147,7 @@ class Effects:
             if not group:
                 continue
             inserts = _only_insert(group)
-            delta = sql.union_all(self._deltas(group, change, output, references, time, careful))
+            delta = sql.union_all(self._deltas(moment, group, output))
             batch = self._stage(group, named + self._updates(delta, time, summed=not inserts), description)
             faults.reach("statement staged")
             if batch is None:
@@ -152,7 +160,7 @@ class Effects:
                 output = replace(output, unhashed=(*output.unhashed, directory))
             deltas.append(f"select {self._items}, {DIFF} from {sql.parquet(self._place(batch))}")
         last = _effective(last, output)
-        deltas += self._deltas(last, change, output, references, time, careful)
+        deltas += self._deltas(moment, last, output)
         if not deltas:
             return self._only_errors(change, time, description)
         query = named + self._updates(sql.union_all(deltas), time, summed=takes_away or not _only_insert(last))
@@ -182,23 +190,15 @@ class Effects:
     def _items(self) -> str:
         return sql.columns(column.name for column in self.columns)
 
-    def _deltas(
-        self,
-        group: Sequence[AnyStatement],
-        change: Change,
-        output: Layout,
-        references: Mapping[str, str],
-        time: int,
-        careful: bool,
-    ) -> list[str]:
+    def _deltas(self, moment: Moment, group: Sequence[AnyStatement], output: Layout) -> list[str]:
         """Each statement's, as a query that may stand in a union: it may begin with a WITH itself."""
         rows = plain_rows(output)
-        if careful:  # the optimizer moves no condition past one that is not deterministic, down to rows that are gone
+        if moment.careful:  # the optimizer moves no condition past one that is not deterministic, down to rows that are gone
             rows = f"select * from (\n{rows}\n) where spark_partition_id() >= 0"
         contents = f"select {self._items}, 1L {DIFF} from (\n{rows}\n)"
-        apart = None if careful else updates_apart(output)
+        apart = None if moment.careful else updates_apart(output)
         deletes = f"select * from {DELETED}" if self.program.deletes_used else None
-        bindings = plan.Bindings(f"select * from {INSERTED}", rows, deletes, references, time)
+        bindings = plan.Bindings(f"select * from {INSERTED}", rows, deletes, moment.references, moment.time)
         found = (plan.delta(self.program, statement, self.columns, contents, bindings, apart) for statement in group)
         return [f"select {self._items}, {DIFF} from (\n{delta}\n)" for delta in found]
 
