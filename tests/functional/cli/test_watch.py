@@ -25,6 +25,7 @@ STG = "{{ config(materialized='view') }} select id, name from parquet.`%s`"
 MV = "{{ config(materialized='self_correcting_mv') }} select id, name from {{ ref('stg') }}"
 TOP = "{{ config(materialized='self_correcting_mv') }} select count(*) as n from {{ ref('mv') }} m"
 SLOW = "{{ config(materialized='self_correcting_mv') }} select count(*) as n from range({{ var('upto', 1000) }}) where id % 7 = 3"
+TASK = "{{ config(materialized='continual_task') }} from transform {{ ref('mv') }} using (select id from {{ ref('mv') }})"
 STAGING = "insert overwrite directory"
 WATCH = "from dbt.adapters.mvsink.cli.main import cli; cli()"
 
@@ -87,6 +88,20 @@ def test_a_watch_from_start_to_end(tmp_path):
 
         process.popen.send_signal(signal.SIGTERM)
         assert process.end(60) == 0 and process.out.endswith("stopped\n"), process.told
+
+
+def test_a_task_runs_when_its_input_changed(tmp_path):
+    source = tmp_path / "source"
+    land(source, "1", (1, "a"))
+    project = make_project(tmp_path / "p", {"stg": STG % source, "mv": MV, "log": TASK}, PROFILE)
+    with watch(project, "watch", "--interval", "1 second") as process:
+        process.until("log +1 -0")
+        land(source, "2", (2, "b"), (3, "c"))
+        process.until("log +2 -0")
+        assert dbt(project, "other", "run", "--select", "mv").end() == 0  # a new time of the input, without a change
+        time.sleep(5)
+        assert re.findall(r"log (\S+)", process.out.split("\n", 1)[1]) == ["+1", "+2"], process.told
+        assert "cannot tell" not in process.out
 
 
 def test_ctrl_c_cancels_a_running_query_and_leaves_the_shard_as_it_was(tmp_path):

@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-MAINTAINED = ("self_correcting_mv", "continual_task")
+TASK = "continual_task"
+MAINTAINED = ("self_correcting_mv", TASK)
 QUIET = ("--log-level", "none", "--log-level-file", "debug", "--no-use-colors", "--no-write-json")
 WAITING = "waiting for the embedded metastore"
 

@@ -90,12 +90,13 @@ class Looker:
             return None
 
     def intruded(self, place: Place, before: Look | None, invocation_id: str) -> bool:
-        """Has anybody but this dbt invocation written the shard since ``before``?"""
+        """Has anybody but this dbt invocation written the shard since ``before``? A reader's hold, or a since that moves, is no writing."""
         with self.client.open_reader(place.at) as reader:
             since = -1 if before is None else before.version
             commits = [commit for commit in reader.history() if commit.version > since]
+        written = [commit for commit in commits if commit.kind != "advance" or commit.upper is not None]
         ours = ("create", "compact", "schema")
-        return any(commit.kind not in ours and commit.note.invocation_id != invocation_id for commit in commits)
+        return any(commit.kind not in ours and commit.note.invocation_id != invocation_id for commit in written)
 
     def _shard(self, uri: str, now: int) -> Look | None:
         if not self.client.exists(uri):

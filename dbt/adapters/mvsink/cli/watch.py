@@ -11,20 +11,21 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
 
 import click
 from dbt.cli import params
 
-from dbt.adapters.mvsink.cli.dbt_runs import Dbt, DbtFailed, Model, Ran, flat
+from dbt.adapters.mvsink.cli.dbt_runs import TASK, Dbt, DbtFailed, Model, Ran, flat
 from dbt.adapters.mvsink.cli.looks import Inputs, Kind, Look, Looker, Place
 from dbt.adapters.mvsink.cli.output import duration_text, time_text
 from dbt.adapters.mvsink.cli.project import Place as Target
 from dbt.adapters.mvsink.cli.project import takes_dbt
 from dbt.adapters.mvsink.cli.rounds import Round, Rounds, Watched, Why
 from dbt.adapters.mvsink.cli.shards import words
+from dbt.adapters.mvsink.continual_task.parse import parse
 from dbt.adapters.mvsink.durations import parse_interval, parse_time
 
 POLL = 0.5  # seconds between looks
@@ -105,12 +106,21 @@ class Watch:
             own = None
             try:
                 own = self.looker.shard_of(session, *each.relation.split(".", 1))
-                inputs = self.looker.inputs(session, each.compiled)
+                inputs = self._inputs(session, each)
             except Exception as error:
                 say(f"  cannot tell what {each.name} reads, so it runs every interval: {words(error)}")
                 inputs = Inputs(blind=True)
             self.rounds.learned(each.unique_id, inputs, clock(), own)
             self.learned_at[each.unique_id] = clock() + LEARN_AGAIN
+
+    def _inputs(self, session: Any, ran: Ran) -> Inputs:
+        """What the model is to be run for. A task looks at its input alone, unless it waits for references."""
+        if self.rounds.watched[ran.unique_id].model.materialized != TASK:
+            return self.looker.inputs(session, ran.compiled)
+        program = parse(ran.compiled, ran.relation, ran.name)
+        found = self.looker.inputs(session, program.with_ctes(f"select * from {program.input.name}"))
+        waits = self.manifest.nodes[ran.unique_id].config.get("on_late_reference") == "wait"
+        return replace(found, blind=found.blind or waits)
 
     def _let_go(self) -> None:
         if _session() is not None:
