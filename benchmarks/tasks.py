@@ -1,8 +1,9 @@
 """How much a continual task costs, against the size of its input and against the number of pending times: `make bench`.
 
-An upsert task over a shard of `--rows` rows: the first run, which reads all of it, against a later run for a change of 1,000 rows; and
-whether that, by Spark's metrics, read any file of the input which the change did not touch. Then `--times` pending times of a task without state, all in
-one run, against one by one (`--singly` of them, by the time). Every kind of run goes once unmeasured, on little data.
+An upsert task over a shard of `--rows` rows: the first run, which reads all of it, against a later run for a change of 1,000 rows;
+and whether that, by Spark's metrics, read any file of the input which the change did not touch. Then `--times` pending times of a
+task without state, all in one run, against one by one (`--singly` of them, by the time). Every kind of run goes once unmeasured, on
+little data.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def main() -> None:
 
 
 def by_size(session: Any, place: Path, rows: int, rounds: int) -> tuple[float, float, int]:
-    """Seconds of the first and of a later run, and how many files that no change touched were named in what later ones ran."""
+    """Seconds of the first and of a later run, and how many files that no change touched were read by later ones."""
     task = Task(session, place, UPSERT)
     refresh(session, task.input, rows, 0)
     untouched = {file.path for file in task.input.state().files}

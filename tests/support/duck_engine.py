@@ -44,7 +44,10 @@ class DuckEngine:
         return self._run(translated(query)).fetchall()
 
     def columns(self, query: str) -> list[tuple[str, str]]:
-        raise NotImplementedError
+        described = self._run(f"describe {translated(query)}").fetchall()
+        return [
+            (row[0], exp.DataType.build(row[1], dialect="duckdb").sql("spark").lower().replace(", ", ",")) for row in described
+        ]
 
     def _run(self, text: str) -> duckdb.DuckDBPyConnection:
         try:

@@ -6,7 +6,9 @@ Comments are read with DESCRIBE: dbt-spark's catalog has none. It writes a table
 from __future__ import annotations
 
 import pytest
+import yaml
 from dbt.tests.adapter.catalog.relation_types import CatalogRelationTypes
+from dbt.tests.adapter.persist_docs.fixtures import _PROPERTIES__QUOTE_MODEL
 from dbt.tests.adapter.persist_docs.test_persist_docs import (
     BasePersistDocs,
     BasePersistDocsAllColumnsMissing,
@@ -64,7 +66,9 @@ class TestPersistDocsCommentOnQuotedColumn(Delta, BasePersistDocsCommentOnQuoted
 
         def run():
             run_dbt()
-            assert described(project, "quote_model")["columns"]["2id"]["comment"].startswith("XXX")
+            [model] = yaml.safe_load(_PROPERTIES__QUOTE_MODEL)["models"]
+            [column] = model["columns"]
+            assert described(project, "quote_model")["columns"][column["name"]]["comment"] == column["description"]
 
         return run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.mvsink.continual_task.errors import StatementFailed
-from dbt.adapters.mvsink.sink import Counts, write
+from dbt.adapters.mvsink.sink import Counts, EngineError, write
 from tests.functional.task.driver import Task
 from tests.support.session_engine import SessionEngine
 
@@ -103,6 +103,23 @@ def test_the_statement_that_fails_is_named(quick, tmp_path, statements, number):
     assert {f"batches/{path.name}" for path in (tmp_path / "t" / "batches").iterdir()} == {
         file.path.rsplit("/", 1)[0] for file in task.output.state().files
     }
+
+
+class Full(SessionEngine):
+    """Every statement fails, and no data are the cause."""
+
+    def execute(self, statement, what):
+        self.ran.append((what, statement))
+        raise EngineError("no space left on device", "58030")
+
+
+def test_a_failure_that_the_data_did_not_cause_is_told_at_once(quick, tmp_path):
+    task = begun(quick, tmp_path, f"delete from db.t where val > 6; {KEEP}")
+    task.input.write(30, [(9, 9, 1)])
+    engine = Full(quick)
+    with pytest.raises(StatementFailed, match="^db.t: statement 0, 1: no space left on device"):
+        task.run(30, engine=engine)
+    assert ran(engine) == ["statement 0, 1"] and task.output.upper <= 30
 
 
 @pytest.mark.parametrize("few", [0, 10_000], ids=["by the engine", "from the files"])

@@ -82,6 +82,8 @@ def test_a_shard(shop, looker):
     same = looker.look(place, NOW)
     assert same.signature == before.signature and same.version > before.version
     assert not looker.intruded(place, before, "mine") and looker.intruded(place, before, "another's")
+    handle.hold("s.task", NOW)
+    assert not looker.intruded(place, same, "mine")  # it reads, and writes nothing
     DeltaTable(str(shop.at("s.orders"))).delete("x = 'a'")
     assert looker.look(place, NOW).signature != before.signature
     assert looker.intruded(place, same, "mine")

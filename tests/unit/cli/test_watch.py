@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from types import SimpleNamespace
 
 import pytest
 
 from dbt.adapters.mvsink.cli import watch as command
 from dbt.adapters.mvsink.cli.dbt_runs import Dbt, DbtFailed, Model, Ran
+from dbt.adapters.mvsink.cli.looks import Inputs
 from dbt.adapters.mvsink.cli.rounds import Round, Why
 from dbt.adapters.mvsink.cli.watch import lines
 from tests.unit.cli.shop import NOW
@@ -117,3 +119,35 @@ def test_nothing_to_watch(shop, dbt, monkeypatch):
     monkeypatch.setattr(Dbt, "models", lambda *_: [Model("model.shop.stg", "view", "shop.stg")])
     result = shop.run("watch")
     assert result.exit_code == 2 and "no maintained models are selected" in result.stderr
+
+
+TASK = "on input s.i as (insert into s.log select k from s.i)"
+ASKED = {
+    "a view is run for all that it reads": ("self_correcting_mv", "select 1 from s.i, s.r", {}, "select 1 from s.i, s.r", False),
+    "a task for its input alone": ("continual_task", TASK, {}, "select * from s.i", False),
+    "one that waits for references, every interval": (
+        "continual_task",
+        TASK,
+        {"on_late_reference": "wait"},
+        "select * from s.i",
+        True,
+    ),
+    "an ephemeral input is what it selects from": (
+        "continual_task",
+        "with __dbt__cte__i as (select k from s.t) " + TASK.replace("s.i", "__dbt__cte__i"),
+        {},
+        "with __dbt__cte__i as (select k from s.t) select * from __dbt__cte__i",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("materialized", "compiled", "config", "asked", "blind"), ASKED.values(), ids=ASKED)
+def test_what_a_model_is_run_for(materialized, compiled, config, asked, blind):
+    told = []
+    looker = SimpleNamespace(inputs=lambda session, query: told.append(" ".join(query.split())) or Inputs())
+    watched = {"m": SimpleNamespace(model=Model("m", materialized, "s.log"))}
+    manifest = SimpleNamespace(nodes={"m": SimpleNamespace(config=config)})
+    watch = command.Watch(dbt=None, manifest=manifest, looker=looker, rounds=SimpleNamespace(watched=watched))
+    found = watch._inputs(None, Ran("m", "success", "", "s.log", compiled, {}))
+    assert (told, found) == ([asked], Inputs(blind=blind))

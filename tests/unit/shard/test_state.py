@@ -165,6 +165,7 @@ TRUSTED = {
     "a deletion vector": (replace(file("b"), deletion_vector=True), False),
     "a row without a hash": (replace(file("b"), hashes=99), False),
     "nobody knows": (replace(file("b"), hashes=None), False),
+    "nor how many rows": (replace(file("b"), rows=None, hashes=None), False),
 }
 
 

@@ -40,9 +40,8 @@ def _where(statement: Delete | Update) -> str:
 def within_reach(statement: Delete | Update, columns: Columns, apart: Apart) -> str:
     """Contents, as far as the statement's condition can be true: enough for its delta, without adding up the base.
 
-    The base's rows for which it is true, and all of the rest, added up. A row never counts for more than it does in the whole, even if the
-    condition is another one each time it is evaluated; and one that stands in the base but has gone since may make it fail
-    that would not fail on what is there, so a failure tells nothing.
+    The base's rows for which it is true, and all of the rest, added up: no row counts for more than it does in the whole. But the
+    condition is asked of base rows that are gone since, too, and may fail on one: a failure here tells nothing of the contents.
     """
     items = sql.columns(column.name for column in columns)
     base = f"select {items}, {DIFF} from {target(apart.base, statement.alias)}{_where(statement)}"

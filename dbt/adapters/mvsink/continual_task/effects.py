@@ -25,7 +25,7 @@ from dbt.adapters.mvsink.sink import Column, Description, Engine, EngineError, L
 from dbt.adapters.mvsink.sink.as_of import times_of
 from dbt.adapters.mvsink.sink.grouping import net
 from dbt.adapters.mvsink.sink.hashing import row_hash
-from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Directory, escape_glob
+from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, with_batch
 from dbt.adapters.mvsink.sink.view import plain_rows, updates_apart
 from dbt.adapters.mvsink.sink.write import Counts, Write
 
@@ -153,12 +153,8 @@ class Effects:
             if batch is None:
                 continue
             takes_away = takes_away or not inserts
-            directory = Directory(batch_id(batch), batch.files)
-            if directory.trusted:
-                output = replace(output, recent=(*output.recent, directory))
-            else:
-                output = replace(output, unhashed=(*output.unhashed, directory))
-            deltas.append(f"select {self._items}, {DIFF} from {sql.parquet(self._place(batch))}")
+            output = with_batch(output, batch)
+            deltas.append(f"select {self._items}, {DIFF} from {sql.parquet_in(batch.uri)}")
         last = _effective(last, output)
         deltas += self._deltas(moment, last, output)
         if not deltas:
@@ -232,7 +228,7 @@ class Effects:
         if batch is None:
             return None, Counts()
         try:
-            counts = self.write.batch_counts(batch, self._place(batch))
+            counts = self.write.counts(batch)
         except BaseException:
             batch.delete()
             raise
@@ -240,9 +236,6 @@ class Effects:
             self.staged.remove(batch)
         faults.reach("staged")
         return batch, counts
-
-    def _place(self, batch: Batch) -> str:
-        return f"{escape_glob(self.write.handle.uri)}/batches/{batch_id(batch)}"
 
 
 def _effective(group: Sequence[AnyStatement], output: Layout) -> Sequence[AnyStatement]:
@@ -258,8 +251,3 @@ def _named(change: Change, deletes: bool) -> str:
 
 def _only_insert(group: Sequence[AnyStatement]) -> bool:
     return all(isinstance(statement, Insert) for statement in group)
-
-
-def batch_id(batch: Batch) -> str:
-    """The directory that a batch which an engine staged is in."""
-    return str(batch.files[0].batch_id)

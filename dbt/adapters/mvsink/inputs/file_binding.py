@@ -146,7 +146,7 @@ class _FileBinder:
         else:
             rows = self._stage_rows(state, came, vanished, kept)
             number = sql.identifier(self.file.name)
-            found = self._numbers(f"select {number} n from {sql.parquet(rows.uri)} where {DIFF} > 0")
+            found = self._numbers(f"select {number} n from {sql.parquet_in(rows.uri)} where {DIFF} > 0")
         after = self.table.manifest()
         if not came <= after.keys() or not found <= after.keys():
             if rows is not None:

@@ -17,7 +17,6 @@ import pyarrow as pa
 from dbt.adapters.mvsink.shard.updates import canonical
 from dbt.adapters.mvsink.sink import sql
 from dbt.adapters.mvsink.sink.errors import UnsupportedType
-from dbt.adapters.mvsink.sink.layout import escape_glob
 from dbt.adapters.mvsink.sink.types import Column, SparkType, spark_type
 
 FEW_DIRECTORIES = 8  # so many are a relation each
@@ -86,7 +85,7 @@ def _read_together(
     known = "d._mv_place is not null or cast(raise_error(concat('no partition values for ', f._mv_place)) as boolean)"
     queries = []
     for chunk in _chunks([(d, globs(d.path[len(root) + 1 :], found)) for d, found in directories.items()]):
-        files = sql.parquet(f"{escape_glob(root)}/{{{','.join(glob for _, found in chunk for glob in found)}}}")
+        files = sql.parquet(f"{sql.escape_glob(root)}/{{{','.join(glob for _, found in chunk for glob in found)}}}")
         rows = [", ".join([sql.text(spelled(d.path)), *(f"string({value})" for _, value in d.partition)]) for d, _ in chunk]
         listed = f"values {', '.join(f'({row})' for row in rows)} as d(_mv_place, {', '.join(names)})"
         queries.append(
@@ -119,7 +118,7 @@ def globs(directory: str, names: Sequence[str]) -> list[str]:
         while count < len(taken) and (count == 0 or size + len(taken[count]) < LONGEST_GLOB):
             size += len(taken[count]) + 1
             count += 1
-        found.append(f"{escape_glob(directory)}/{_braces(taken[:count])}")
+        found.append(f"{sql.escape_glob(directory)}/{_braces(taken[:count])}")
         taken = taken[count:]
     return found
 
@@ -127,13 +126,13 @@ def globs(directory: str, names: Sequence[str]) -> list[str]:
 def _braces(names: Sequence[str]) -> str:
     """``part-1.parquet, part-2.parquet`` as ``part-{1,2}.parquet``."""
     if len(names) == 1:
-        return escape_glob(names[0])
+        return sql.escape_glob(names[0])
     head = _common(names)
     tail = _common([name[len(head) :][::-1] for name in names])[::-1]
     middles = [name[len(head) : len(name) - len(tail)] for name in names]
     if not all(middles):
         head, middles, tail = "", list(names), ""
-    return escape_glob(head) + "{" + ",".join(_escaped(middle) for middle in middles) + "}" + escape_glob(tail)
+    return sql.escape_glob(head) + "{" + ",".join(_escaped(middle) for middle in middles) + "}" + sql.escape_glob(tail)
 
 
 def _common(names: Sequence[str]) -> str:
@@ -144,7 +143,7 @@ def _common(names: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    return escape_glob(text).replace(",", "\\,")
+    return sql.escape_glob(text).replace(",", "\\,")
 
 
 def _items(columns: Sequence[Column], held: Sequence[Column], partition: Mapping[str, str]) -> list[str]:

@@ -85,7 +85,17 @@ class Batch:
         """How many bytes are staged."""
         return sum(file.size for file in self.files)
 
-    def signs(self) -> pa.Table:
+    @property
+    def directory(self) -> str:
+        """Where its files are; only a batch that has files has one."""
+        return self.files[0].path.rsplit("/", 1)[0]
+
+    @property
+    def uri(self) -> str:
+        """The directory's full place."""
+        return f"{self.storage.uri}/{self.directory}"
+
+    def diffs(self) -> pa.Table:
         """`_mv_diff` and `_mv_error` of every staged update. It is read into memory: ask for it where `rows` are few."""
         schema = pa.schema([field for field in META_SCHEMA if field.name in (DIFF, ERROR)])
         return pa.concat_tables(self.storage.read(file, schema) for file in self.files)

@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.shard import DataFile, ShardState
 from dbt.adapters.mvsink.sink import sql
 from dbt.adapters.mvsink.sink.errors import NotReadable, NotRefreshed
 from dbt.adapters.mvsink.sink.grouping import net
-from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, TIME, Directory, Layout, escape_glob
+from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, TIME, Directory, Layout
 from dbt.adapters.mvsink.sink.types import Column
 from dbt.adapters.mvsink.sink.view import plain_rows, view_query
 
@@ -90,14 +90,10 @@ def updates_between(shard: Layout, lower: int, upper: int | None = None, project
     With a ``projection`` they are consolidated over its columns; errors pass.
     """
     part = projection or Projection(shard.columns)
-    items = sql.columns(column.name for column in part.columns)
-    late = _between(shard, lower, upper)
-    if not late.files:
+    rows = _updates(shard, lower, upper, part)
+    if not rows:
         return no_updates(part.columns)
-    bounds = f"{TIME} >= {sql.bigint(lower)}" + ("" if upper is None else f" and {TIME} < {sql.bigint(upper)}")
-    where = f"{bounds} and {part.updates}" if part.where else bounds
-    rows = sql.union_all(late.select(f"{items}, {TIME}, {DIFF}, {ERROR}", where))
-    return f"select {items}, {TIME}, {DIFF}, {ERROR} from (\n{net(part.columns, [TIME, ERROR], rows, '<> 0')}\n)"
+    return f"select {_items(part.columns)} from (\n{net(part.columns, [TIME, ERROR], sql.union_all(rows), '<> 0')}\n)"
 
 
 def times_between(shard: Layout, lower: int, upper: int | None = None, projection: Projection | None = None) -> str:
@@ -115,9 +111,17 @@ def changes_between(shard: Layout, lower: int, upper: int | None = None, project
     """`updates_between`, but equal rows may come as several updates. Nothing is added up where file statistics tell that nothing cancels."""
     if projection is not None or not known_times(shard, lower, upper):
         return updates_between(shard, lower, upper, projection)
-    items = sql.columns(shard.names)
+    return sql.union_all(_updates(shard, lower, upper, Projection(shard.columns)))
+
+
+def _updates(shard: Layout, lower: int, upper: int | None, part: Projection) -> list[str]:
+    """The stored updates with ``lower <= _mv_time < upper``, one query for each part of the shard that may hold some."""
     bounds = f"{TIME} >= {sql.bigint(lower)}" + ("" if upper is None else f" and {TIME} < {sql.bigint(upper)}")
-    return sql.union_all(_between(shard, lower, upper).select(f"{items}, {TIME}, {DIFF}, {ERROR}", bounds))
+    return _between(shard, lower, upper).select(_items(part.columns), f"{bounds} and {part.updates}" if part.where else bounds)
+
+
+def _items(columns: Sequence[Column]) -> str:
+    return f"{sql.columns(column.name for column in columns)}, {TIME}, {DIFF}, {ERROR}"
 
 
 class Signs(NamedTuple):
@@ -195,16 +199,12 @@ class _Range:
     whole: Layout
     some: tuple[Directory, ...]
 
-    @property
-    def files(self) -> tuple[DataFile, ...]:
-        return (*self.whole.files, *(file for directory in self.some for file in directory.files))
-
     def select(self, items: str, where: str) -> list[str]:
         """``items`` of the updates, one query a part."""
         queries = self.whole.parts(self.whole.directories, items, where)
         for directory in self.some:
-            names = ",".join(escape_glob(file.path.rsplit("/", 1)[-1]) for file in directory.files)
-            glob = f"{escape_glob(self.whole.root)}/batches/{directory.batch_id}/"
+            names = ",".join(sql.escape_glob(file.path.rsplit("/", 1)[-1]) for file in directory.files)
+            glob = f"{sql.escape_glob(self.whole.root)}/batches/{directory.batch_id}/"
             path = glob + ("{" + names + "}" if len(directory.files) > 1 else names)
             queries.append(f"select {items} from {sql.parquet(path)} where {where}")
         return queries

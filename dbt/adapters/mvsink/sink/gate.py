@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from dbt.adapters.mvsink.shard import Batch
 from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.errors import AuditFailed, EngineError, MaxChangeExceeded
-from dbt.adapters.mvsink.sink.layout import Directory, Layout, row_count
+from dbt.adapters.mvsink.sink.layout import Layout, row_count, with_batch
 from dbt.adapters.mvsink.sink.types import Column
 from dbt.adapters.mvsink.sink.view import plain_rows
 from dbt.adapters.mvsink.sink.write import Counts
@@ -123,14 +123,7 @@ def _check_contents(audits: Sequence[Audit], engine: Engine, contents: str) -> l
 
 def would_be(shard: Layout, batch: Batch | None) -> str:
     """The query of the contents with a staged correction: the shard's parts and the batch as one more directory. Errors are left out."""
-    if batch is None:
-        return plain_rows(shard)
-    staged = Directory(batch.files[0].batch_id or "", batch.files)
-    if shard.empty and staged.compacted:
-        return plain_rows(replace(shard, base=staged))
-    if staged.trusted:
-        return plain_rows(replace(shard, recent=(*shard.recent, staged)))
-    return plain_rows(replace(shard, unhashed=(*shard.unhashed, staged)))
+    return plain_rows(shard if batch is None else with_batch(shard, batch))
 
 
 def emptied(shard: Layout, columns: tuple[Column, ...]) -> Layout:

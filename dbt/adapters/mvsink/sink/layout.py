@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from dbt.adapters.mvsink.shard import DataFile, ShardState
+from dbt.adapters.mvsink.shard import Batch, DataFile, ShardState
 from dbt.adapters.mvsink.sink import sql
 from dbt.adapters.mvsink.sink.hashing import row_hash
 from dbt.adapters.mvsink.sink.types import Column, shard_columns
@@ -116,7 +116,7 @@ class Layout:
     def select(self, directories: Sequence[Directory], items: str, where: str = "") -> str:
         """``select items`` from whole directories, read through one glob."""
         ids = ",".join(directory.batch_id for directory in directories)
-        glob = f"{escape_glob(self.root)}/batches/" + ("{" + ids + "}" if len(directories) > 1 else ids)
+        glob = f"{sql.escape_glob(self.root)}/batches/" + ("{" + ids + "}" if len(directories) > 1 else ids)
         return f"select {items} from {sql.parquet(glob)}" + (f" where {where}" if where else "")
 
     def select_loose(self, items: str, where: str = "") -> list[str]:
@@ -126,7 +126,7 @@ class Layout:
             groups[present].append(file)
         queries = []
         for present, files in groups.items():
-            paths = [f"{escape_glob(self.root)}/{escape_glob(file.path)}" for file in files]
+            paths = [f"{sql.escape_glob(self.root)}/{sql.escape_glob(file.path)}" for file in files]
             inner = [self._loose_column(column.name, column.type.text, present) for column in self.columns]
             inner += [self._loose_column(name, "bigint", present) for name in (TIME, DIFF)]
             inner += [self._loose_column(ERROR, "string", present), f"cast(null as bigint) as {HASH}"]
@@ -176,6 +176,16 @@ def widened(shard: Layout, added: Sequence[Column]) -> Layout:
     return Widened(**{**vars(shard), "columns": (*shard.columns, *added)}, held=shard.columns)
 
 
+def with_batch(shard: Layout, batch: Batch) -> Layout:
+    """``shard`` as it would be with a staged batch of at least one row."""
+    staged = Directory(batch.directory.rsplit("/", 1)[-1], batch.files)
+    if shard.empty and staged.compacted:
+        return replace(shard, base=staged)
+    if staged.trusted:
+        return replace(shard, recent=(*shard.recent, staged))
+    return replace(shard, unhashed=(*shard.unhashed, staged))
+
+
 def layout(state: ShardState, root: str, files_in: Callable[[str], int], columns_of: FileColumns) -> Layout:
     """Sort the live files of ``state`` into parts.
 
@@ -220,11 +230,6 @@ def row_count(shard: Layout) -> str:
     if shard.empty:
         return "select 0L"
     return f"select coalesce(sum({DIFF}), 0L) from (\n{shard.updates(DIFF, f'{ERROR} is null')}\n)"
-
-
-def escape_glob(path: str) -> str:
-    """A path that Hadoop's glob reads as itself."""
-    return "".join("\\" + character if character in "{}[]*?\\" else character for character in path)
 
 
 def _bound(choose: Callable[[list[int]], int], bounds: Sequence[int | None]) -> int | None:

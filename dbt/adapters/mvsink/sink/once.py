@@ -32,7 +32,7 @@ class Copied:
 
     def hashed(self) -> str:
         """See `Desired.hashed`."""
-        return f"select {_items(self.columns)}, {ERROR}, {HASH}, 1L {DIFF}, 0L {BASE} from {sql.parquet(self.uri)}"
+        return f"select {_items(self.columns)}, {ERROR}, {HASH}, 1L {DIFF}, 0L {BASE} from {sql.parquet_in(self.uri)}"
 
 
 def copied_rows(desired: Desired) -> str:

@@ -37,6 +37,16 @@ def parquet(path: str, *, merge_schema: bool = False) -> str:
     return f"parquet.{identifier(path)}{options}"
 
 
+def parquet_in(directory: str) -> str:
+    """A relation over the Parquet files of one directory, whatever characters its name has."""
+    return parquet(escape_glob(directory))
+
+
+def escape_glob(path: str) -> str:
+    """A path that Hadoop's glob reads as itself."""
+    return "".join("\\" + character if character in "{}[]*?\\" else character for character in path)
+
+
 def overwrite_directory(path: str, query: str) -> str:
     """The statement that writes ``query`` as Parquet files into ``path``."""
     return f"insert overwrite directory {text(path)} using parquet\n{query}"

@@ -49,9 +49,7 @@ def plain_rows(layout: Layout) -> str:
         parts.append(_base(layout, layout.base))
     if layout.recent:
         parts.append(_repeat(layout, _net(layout, "> 0"), DIFF))
-    # A name of its own: the engine looks up each relation that is named by its path, each time with a job.
-    named = f"with t as (\n{layout.select(layout.recent, '*')}\n)\n" if layout.recent else ""
-    return named + sql.union_all(parts)
+    return sql.union_all(parts)
 
 
 @dataclass(frozen=True)
@@ -100,8 +98,8 @@ def _base(layout: Layout, base: Directory) -> str:
 def _retracted(layout: Layout) -> str:
     """Hashes `h` that the recent part retracts on balance, with how often, `n` < 0."""
     if _consolidated(layout.recent):
-        return f"select {HASH} h, {DIFF} n from t where {ERROR} is null and {DIFF} < 0"
-    sums = f"select {HASH} h, sum({DIFF}) n from t where {ERROR} is null"
+        return layout.select(layout.recent, f"{HASH} h, {DIFF} n", f"{ERROR} is null and {DIFF} < 0")
+    sums = layout.select(layout.recent, f"{HASH} h, sum({DIFF}) n", f"{ERROR} is null")
     return f"{sums} group by {HASH} having sum({DIFF}) < 0"
 
 
@@ -114,8 +112,8 @@ def _net(layout: Layout, having: str) -> str:
     """The recent part, consolidated: one hash is one row there, so the columns only follow their hash."""
     items = sql.columns(layout.names)
     if _consolidated(layout.recent):
-        return f"select {items}, {DIFF} from t where {ERROR} is null and {DIFF} {having}"
-    rows = f"select {items}, {HASH}, {DIFF} from t where {ERROR} is null"
+        return layout.select(layout.recent, f"{items}, {DIFF}", f"{ERROR} is null and {DIFF} {having}")
+    rows = layout.select(layout.recent, f"{items}, {HASH}, {DIFF}", f"{ERROR} is null")
     return f"select {items}, {DIFF} from (\n{net(layout.columns, [HASH], rows, having)}\n)"
 
 

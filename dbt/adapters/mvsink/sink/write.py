@@ -20,7 +20,6 @@ Nothing here commits: what is staged is a batch to append, or to delete.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -93,7 +92,7 @@ class Found:
 
     @property
     def totals(self) -> str:
-        return f"select * from {sql.parquet(self.staged.uri)}"
+        return f"select * from {sql.parquet_in(self.staged.uri)}"
 
 
 @dataclass
@@ -122,18 +121,7 @@ class Write:
         items = sql.columns(column.name for column in desired.columns)
         meta = f"{sql.bigint(time)} {TIME}, {DIFF}, {ERROR}, {HASH}"
         staged = self.stage_query(f"select {items}, {meta} from (\n{desired.hashed()}\n)", "write")
-        batch = self.adopt(staged, description)
-        counts = Counts() if batch is None else self._loaded(batch, staged)
-        return Written(batch, counts)
-
-    def _loaded(self, batch: Batch, staged: StagedDirectory) -> Counts:
-        """A first load's counts: every row comes once for each record. From the files' statistics, where they tell."""
-        errors = [file.errors for file in batch.files]
-        if None in errors:
-            [[counted]] = self.engine.query(f"select count({ERROR}) from {sql.parquet(staged.uri)}", "count")
-            return Counts(inserted=batch.rows - int(str(counted)), errors_inserted=int(str(counted)))
-        known = sum(count or 0 for count in errors)
-        return Counts(inserted=batch.rows - known, errors_inserted=known)
+        return self._written(staged, description, None)
 
     def stage_error(self, message: str, desired: Desired, shard: Layout, time: int, description: Description) -> Written:
         """Stage ``message`` as the shard's only error update; the rows stay as they are."""
@@ -147,8 +135,7 @@ class Write:
         if held is not None:
             correction = correction.insert_negated(held)
         staged = self.stage_query(self._updates(correction, description), "write")
-        counts = self.counts(staged)
-        return Written(self.adopt(staged, description), counts)
+        return self._written(staged, description, None)
 
     def preview(self, desired: Desired, shard: Layout, time: int, sample: int = 0) -> Previewed:
         """What `stage` would stage, counted, with up to ``sample`` of its updates; nothing is written anywhere."""
@@ -167,7 +154,7 @@ class Write:
     def _correct(self, desired: Desired, shard: Layout, time: int, description: Description) -> Written:
         if not shard.detectable:
             staged = self.stage_query(self._updates(self._correction(desired, shard, time), description), "write")
-            return self._written(staged, description, self.counts(staged), None)
+            return self._written(staged, description, None)
         written = self._compared(desired, shard, time, description, exact=True)
         if written is not None:
             return written
@@ -198,9 +185,8 @@ class Write:
             if found.candidates < found.buckets.nearly_all:
                 correction = correction.restricted_to(found.buckets.scope(found.totals, exact=exact))
             staged = self.stage_query(self._updates(correction, description), "write")
-            counts = self._agreed(found, staged, shard)
-            if counts is not None:
-                return self._written(staged, description, counts, found.candidates)
+            if self._agrees(found, staged, shard):
+                return self._written(staged, description, found.candidates)
             staged.delete()
             return None
         finally:
@@ -222,15 +208,13 @@ class Write:
         staged = self.stage_query(differing, "detect")
         return Found(staged, buckets, self.handle.rows_in(staged))
 
-    def _agreed(self, found: Found, staged: StagedDirectory, shard: Layout) -> Counts | None:
-        """What the staged updates insert and delete; None unless they add up, bucket by bucket, to what detection found."""
+    def _agrees(self, found: Found, staged: StagedDirectory, shard: Layout) -> bool:
+        """Do the staged updates add up, bucket by bucket, to what detection found?"""
         hashed = f"coalesce({HASH}, {shard.hash_of()}) {HASH}"
-        rows = f"select {hashed}, {DIFF} from {sql.parquet(staged.uri)}"
+        rows = f"select {hashed}, {DIFF} from {sql.parquet_in(staged.uri)}"
         left = differing_buckets([found.totals, found.buckets.digest(rows, -1)])
-        agree = f"(select count(*) from (\n{left}\n)) = 0"
-        with self.watch("agree"):  # one statement for both questions
-            [[agreed, *summed]] = self.engine.query(f"select {agree}, * from (\n{_sums(sql.parquet(staged.uri))}\n)", "agree")
-        return _counts(summed)[0] if agreed else None
+        with self.watch("agree"):
+            return not self.engine.query(f"select b from (\n{left}\n) limit 1", "agree")
 
     def stage_query(self, query: str, what: str) -> StagedDirectory:
         """``query``'s rows as files in a directory of their own; nothing is left of them if it fails."""
@@ -243,32 +227,37 @@ class Write:
             raise
         return staged
 
-    def _written(self, staged: StagedDirectory, description: Description, counts: Counts, candidates: int | None) -> Written:
-        return Written(self.adopt(staged, description), counts, candidates)
+    def _written(self, staged: StagedDirectory, description: Description, candidates: int | None) -> Written:
+        batch = self.adopt(staged, description)
+        if batch is None:
+            return Written(None, Counts(), candidates)
+        try:
+            return Written(batch, self.counts(batch), candidates)
+        except BaseException:
+            batch.delete()
+            raise
 
-    def counts(self, staged: StagedDirectory) -> Counts:
-        """What the staged updates insert and delete."""
+    def counts(self, batch: Batch) -> Counts:
+        """What a batch inserts and deletes, told by its files' statistics where they can."""
+        errors = [file.errors for file in batch.files]
+        if {bound for file in batch.files for bound in (file.min_diff, file.max_diff)} == {1} and None not in errors:
+            known = sum(count or 0 for count in errors)
+            return Counts(inserted=batch.rows - known, errors_inserted=known)
         with self.watch("count"):
-            return self._summed(f"select * from {sql.parquet(staged.uri)}")[0]
-
-    def batch_counts(self, batch: Batch, uri: str) -> Counts:
-        """What a batch inserts and deletes; ``uri`` is its directory as the engine names it."""
-        if batch.rows > FEW_UPDATES:
-            with self.watch("count"):
-                return self._summed(f"select * from {sql.parquet(uri)}")[0]
-        signs = batch.signs()  # two columns of few updates: a Spark job for them takes a hundred times as long
-        error, diff = pc.is_valid(signs.column(ERROR)), signs.column(DIFF)
-
-        def total(of: pa.ChunkedArray, which: pa.ChunkedArray) -> int:
-            return abs(int(pc.sum(pc.if_else(pc.and_(of, which), diff, 0)).as_py()))
-
-        more, fewer, row = pc.greater(diff, 0), pc.less(diff, 0), pc.invert(error)
-        return Counts(total(row, more), total(row, fewer), total(error, more), total(error, fewer))
+            if batch.rows > FEW_UPDATES:
+                return self._summed(f"select * from {sql.parquet_in(batch.uri)}")[0]
+            return _added_up(batch.diffs())  # two columns of few updates: a Spark job for them takes a hundred times as long
 
     def _summed(self, updates: str) -> tuple[Counts, int]:
         """What ``updates``, a query, insert and delete, and how many they are: a row that comes several times is one."""
-        [row] = self.engine.query(_sums(f"(\n{updates}\n)"), "count")
-        return _counts(row)
+        sums = [
+            f"coalesce(sum(if({DIFF} {sign} 0 and {ERROR} {kind} null, abs({DIFF}), 0L)), 0L)"
+            for kind in ("is", "is not")
+            for sign in (">", "<")
+        ]
+        [row] = self.engine.query(f"select {', '.join(sums)}, count(*) from (\n{updates}\n)", "count")
+        *summed, records = (int(str(value)) for value in row)
+        return Counts(*summed), records
 
     def adopt(self, staged: StagedDirectory, description: Description) -> Batch | None:
         """What was staged, as the batch of ``description``; None if it is no row."""
@@ -283,16 +272,12 @@ class Write:
         return batch
 
 
-def _sums(updates: str) -> str:
-    """One row: rows inserted and deleted, errors inserted and deleted, and how many updates they are."""
-    sums = [
-        f"coalesce(sum(if({DIFF} {sign} 0 and {ERROR} {kind} null, abs({DIFF}), 0L)), 0L)"
-        for kind in ("is", "is not")
-        for sign in (">", "<")
-    ]
-    return f"select {', '.join(sums)}, count(*) from {updates}"
+def _added_up(diffs: pa.Table) -> Counts:
+    """The counts of updates whose `_mv_diff` and `_mv_error` these are."""
+    error, diff = pc.is_valid(diffs.column(ERROR)), diffs.column(DIFF)
 
+    def total(of: pa.ChunkedArray, which: pa.ChunkedArray) -> int:
+        return abs(int(pc.sum(pc.if_else(pc.and_(of, which), diff, 0)).as_py()))
 
-def _counts(row: Sequence[object]) -> tuple[Counts, int]:
-    *summed, records = (int(str(value)) for value in row)
-    return Counts(*summed), records
+    more, fewer, row = pc.greater(diff, 0), pc.less(diff, 0), pc.invert(error)
+    return Counts(total(row, more), total(row, fewer), total(error, more), total(error, fewer))
