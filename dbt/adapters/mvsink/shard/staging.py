@@ -90,9 +90,11 @@ class Staging(Looking):
             staged.delete()
         return self.track(batch)
 
-    def rows_in(self, staged: StagedDirectory) -> int:
-        """How many rows an engine wrote there, whatever its columns; reads footers."""
-        return sum(self.storage.describe(path).rows or 0 for path in only_parts(self.storage.list_files(staged.path)))
+    def read_staged(self, staged: StagedDirectory, schema: pa.Schema) -> pa.Table:
+        """These columns of what an engine wrote there, which need be no updates. They are read into memory: ask where they are few."""
+        parts = sorted(only_parts(self.storage.list_files(staged.path)))
+        files = [file for file in map(self.storage.describe, parts) if file.rows]
+        return pa.concat_tables([schema.empty_table(), *(self.storage.read(file, schema) for file in files)])
 
     def batch_from_transmittable_batch(self, described: Mapping[str, Any]) -> Batch:
         """A batch that another handle, process or machine handed over; this handle owns it now."""

@@ -132,11 +132,24 @@ class Desired:
     salt: int
     assertions: tuple[Assertion, ...] = ()
     missing: tuple[str, ...] = ()
+    condition: str = ""
+
+    def where(self, condition: str) -> Desired:
+        """Of the query's rows only those for which ``condition`` is true. It may name the query's columns, and stands as near to it as can be."""
+        return replace(self, condition=condition)
+
+    def value(self, column: Column) -> str:
+        """The column as the shard holds it, as an expression over the query's columns."""
+        name = sql.identifier(column.name)
+        if column.name in self.missing:
+            return f"cast(null as {column.type.text})"
+        # A nested column has its type already (the shard's columns come from the query); a cast would copy it.
+        return name if column.type.nested else f"cast({name} as {column.type.text})"
 
     def rows(self) -> str:
         """Model columns and `_mv_error`, typed as the shard's."""
-        items = ", ".join(self._typed(column) for column in self.columns)
-        source = sql.subquery(self.query, "_mv_query")
+        items = ", ".join(f"{self.value(column)} {sql.identifier(column.name)}" for column in self.columns)
+        source = sql.subquery(self.query, "_mv_query") + (f" where {self.condition}" if self.condition else "")
         if not self.assertions:
             return f"select {items}, cast(null as string) {ERROR} from {source}"
         message = " ".join(assertion.branch() for assertion in self.assertions)
@@ -148,13 +161,6 @@ class Desired:
         """The model's columns of every row that is no error: what readers would get."""
         items = sql.columns(column.name for column in self.columns)
         return f"select {items} from (\n{self.rows()}\n) where {ERROR} is null"
-
-    def _typed(self, column: Column) -> str:
-        name = sql.identifier(column.name)
-        if column.name in self.missing:
-            return f"cast(null as {column.type.text}) {name}"
-        # A nested column has its type already (the shard's columns come from the query); a cast would copy it.
-        return name if column.type.nested else f"cast({name} as {column.type.text}) {name}"
 
     def hashed(self) -> str:
         """`rows` with `_mv_hash`, and a `_mv_diff` of one per row.

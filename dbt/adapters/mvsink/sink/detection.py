@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from dbt.adapters.mvsink.sink import sql
 from dbt.adapters.mvsink.sink.layout import DIFF, HASH, Layout
+from dbt.adapters.mvsink.sink.types import Column
 
 ROWS_A_BUCKET = 64
 FEWEST_BITS, MOST_BITS = 10, 20  # of a bucket's number; the embedded session's quick map for sums ends at 2^20 keys
@@ -25,41 +26,67 @@ class Scope:
 
     def restrict(self, rows: str) -> str:
         """Those of ``rows``, a query with `_mv_hash`, that are to be looked at."""
-        number = self.buckets.number(f"_mv_rows.{HASH}")
+        number = self.buckets.number("_mv_rows")
         within = f"{number} = _mv_scope.b and (_mv_scope.h is null or _mv_scope.h = _mv_rows.{HASH})"
         return f"select /*+ BROADCAST(_mv_scope) */ * from (\n{rows}\n) _mv_rows left semi join (\n{self.query}\n) _mv_scope on {within}"
 
 
 @dataclass(frozen=True)
 class Buckets:
-    """The low ``bits`` of a hash are its bucket's number."""
+    """``bits`` of a row's hash are its bucket's number; with a ``locator``, of that column's value, so that equal values share a bucket."""
 
     bits: int
+    salt: int = 0
+    locator: Column | None = None
 
     @classmethod
-    def of(cls, shard: Layout) -> Buckets:
+    def of(cls, shard: Layout, locator: Column | None = None) -> Buckets:
         """For a shard of that size."""
         rows = sum(directory.rows for directory in shard.directories)
-        return cls(min(max((rows // ROWS_A_BUCKET).bit_length() - 1, FEWEST_BITS), MOST_BITS))
+        return cls(min(max((rows // ROWS_A_BUCKET).bit_length() - 1, FEWEST_BITS), MOST_BITS), shard.salt, locator)
 
     @property
     def nearly_all(self) -> int:
         """If so many differ, looking at these alone saves nothing."""
         return 1 << (self.bits - 1)
 
-    def number(self, hash_expression: str) -> str:
-        """The bucket of a hash."""
+    def with_locator(self, *items: str) -> str:
+        """A list of columns, with the one that tells the bucket if there is one."""
+        return ", ".join([*items, *([] if self.locator is None else [sql.identifier(self.locator.name)])])
+
+    def number(self, qualifier: str = "") -> str:
+        """The bucket of a row."""
+        if self.locator is not None:
+            return self._located(sql.columns([self.locator.name], qualifier))
+        return self._low_bits(f"{qualifier}.{HASH}" if qualifier else HASH)
+
+    def located(self, value: str, numbers: Sequence[int]) -> str:
+        """A condition: is the bucket of a row whose locator is ``value``, an expression, among ``numbers``?
+
+        They are bits of a constant array, so that the optimizer sees a plain condition on one column.
+        """
+        words = [0] * (-(-(2**self.bits) // 64))
+        for number in numbers:  # at most 2^19 of them
+            words[number >> 6] |= 1 << (number & 63)
+        listed = ", ".join(sql.bigint(word - (word >> 63 << 64)) for word in words)
+        bucket = self._located(value)
+        return f"shiftright(array({listed})[cast(shiftright({bucket}, 6) as int)], cast({bucket} & 63 as int)) & 1L = 1L"
+
+    def _located(self, value: str) -> str:
+        return self._low_bits(f"xxhash64({sql.bigint(self.salt)}, {value})")
+
+    def _low_bits(self, hash_expression: str) -> str:
         return f"({hash_expression} & {2**self.bits - 1}L)"
 
     def digest(self, hashed_rows: str, sign: int) -> str:
         """Each row's bucket, and its share of what is added up there: ``x`` of hashes by XOR, ``s`` of their upper 43 bits by sum.
 
         XOR does not see a multiplicity that changes by two, the sum does; and each tells whether the other is that of a single hash.
-        ``hashed_rows`` gives `_mv_hash` and `_mv_diff`.
+        ``hashed_rows`` gives `_mv_hash`, `_mv_diff` and the locator.
         """
         diff = DIFF if sign > 0 else f"-{DIFF}"
         odd = f"if({DIFF} % 2 = 0, 0L, {HASH})"
-        return f"select {self.number(HASH)} b, {odd} x, {diff} * {_upper(HASH)} s from (\n{hashed_rows}\n)"
+        return f"select {self.number()} b, {odd} x, {diff} * {_upper(HASH)} s from (\n{hashed_rows}\n)"
 
     def scope(self, differing: str, *, exact: bool = True) -> Scope:
         """The rows that ``differing``, the result of `differing_buckets`, says may differ.
@@ -69,7 +96,8 @@ class Buckets:
         looked at. That several hashes pass for one takes 43 bits that agree by chance; then what is staged does not add up to
         what was detected, and is thrown away (`write`). Not ``exact``: always the whole bucket.
         """
-        one = f"{self.number('x')} = b and abs(s) = {_upper('x')}" if exact else "false"
+        inside = f"{self._low_bits('x')} = b and " if self.locator is None else ""
+        one = f"{inside}abs(s) = {_upper('x')}" if exact else "false"
         return Scope(f"select b, if({one}, x, cast(null as bigint)) h from (\n{differing}\n)", self)
 
 
@@ -83,9 +111,9 @@ def differing_buckets(digests: Sequence[str]) -> str:
     )
 
 
-def narrow(layout: Layout) -> str:
-    """`_mv_hash` and `_mv_diff` of all the shard's rows: two narrow columns where the hashes can be believed."""
-    return layout.updates(f"{believed_hash(layout)} {HASH}, {DIFF}")
+def narrow(layout: Layout, buckets: Buckets) -> str:
+    """`_mv_hash`, `_mv_diff` and the locator of all the shard's rows: narrow columns where the hashes can be believed."""
+    return layout.updates(buckets.with_locator(f"{believed_hash(layout)} {HASH}", DIFF))
 
 
 def believed_hash(layout: Layout) -> str:

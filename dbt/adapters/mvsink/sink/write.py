@@ -32,6 +32,7 @@ from dbt.adapters.mvsink.sink.detection import Buckets, differing_buckets, narro
 from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.errors import NondeterministicQuery
 from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Layout
+from dbt.adapters.mvsink.sink.locator import locator
 from dbt.adapters.mvsink.sink.mint import Description
 from dbt.adapters.mvsink.sink.once import Copied, copied_rows, evaluated_once
 from dbt.adapters.mvsink.sink.timing import Stopwatch
@@ -84,15 +85,30 @@ class Previewed:
 
 @dataclass(frozen=True)
 class Found:
-    """What detection staged: the differing buckets with their totals, and how many they are."""
+    """What detection staged: the differing buckets with their totals; and their ``numbers``."""
 
     staged: StagedDirectory
     buckets: Buckets
-    candidates: int
+    numbers: pa.ChunkedArray
+
+    @property
+    def candidates(self) -> int:
+        return len(self.numbers)
 
     @property
     def totals(self) -> str:
         return f"select * from {sql.parquet_in(self.staged.uri)}"
+
+    def near(self, desired: Desired | Copied) -> Desired | Copied:
+        """``desired``, evaluated no further than it may differ."""
+        column = self.buckets.locator
+        if column is None or isinstance(desired, Copied):
+            return desired
+        numbers = self.numbers.to_pylist()
+        condition = self.buckets.located(desired.value(column), numbers)
+        if desired.assertions:  # a row that breaks one is in the bucket of NULL, whatever the query says it is
+            condition = f"({condition} or {self.buckets.located(f'cast(null as {column.type.text})', numbers)})"
+        return desired.where(condition)
 
 
 @dataclass
@@ -140,10 +156,9 @@ class Write:
     def preview(self, desired: Desired, shard: Layout, time: int, sample: int = 0) -> Previewed:
         """What `stage` would stage, counted, with up to ``sample`` of its updates; nothing is written anywhere."""
         correction = self._correction(desired, shard, time)
-        held = narrow(shard) if not shard.empty and shard.detectable else None
-        if held is not None:
+        if not shard.empty and shard.detectable:
             buckets = Buckets.of(shard)
-            found = differing_buckets([buckets.digest(desired.hashed(), 1), buckets.digest(held, -1)])
+            found = differing_buckets([buckets.digest(desired.hashed(), 1), buckets.digest(narrow(shard, buckets), -1)])
             correction = correction.restricted_to(buckets.scope(found))
         updates = correction.consolidate_at_since()
         with self.watch("preview"):
@@ -181,8 +196,10 @@ class Write:
             if found.candidates == 0:
                 log.debug("%s: skipping empty [%s, %s)", self.model, description.lower, description.upper)
                 return Written(None, Counts(), 0)
-            correction = self._correction(desired, shard, time)
-            if found.candidates < found.buckets.nearly_all:
+            if found.candidates >= found.buckets.nearly_all:
+                correction = self._correction(desired, shard, time)
+            else:
+                correction = self._correction(found.near(desired), shard, time)
                 correction = correction.restricted_to(found.buckets.scope(found.totals, exact=exact))
             staged = self.stage_query(self._updates(correction, description), "write")
             if self._agrees(found, staged, shard):
@@ -203,15 +220,16 @@ class Write:
         return correction.updates_before(2**63 - 1 if upper is None else upper)
 
     def _detect(self, desired: Desired | Copied, shard: Layout) -> Found:
-        buckets = Buckets.of(shard)
-        differing = differing_buckets([buckets.digest(desired.hashed(), 1), buckets.digest(narrow(shard), -1)])
+        buckets = Buckets.of(shard, None if isinstance(desired, Copied) else locator(self.engine, desired, shard))
+        differing = differing_buckets([buckets.digest(desired.hashed(), 1), buckets.digest(narrow(shard, buckets), -1)])
         staged = self.stage_query(differing, "detect")
-        return Found(staged, buckets, self.handle.rows_in(staged))
+        numbers = self.handle.read_staged(staged, pa.schema([("b", pa.int64())])).column("b")
+        return Found(staged, buckets, numbers)
 
     def _agrees(self, found: Found, staged: StagedDirectory, shard: Layout) -> bool:
         """Do the staged updates add up, bucket by bucket, to what detection found?"""
         hashed = f"coalesce({HASH}, {shard.hash_of()}) {HASH}"
-        rows = f"select {hashed}, {DIFF} from {sql.parquet_in(staged.uri)}"
+        rows = f"select {found.buckets.with_locator(hashed, DIFF)} from {sql.parquet_in(staged.uri)}"
         left = differing_buckets([found.totals, found.buckets.digest(rows, -1)])
         with self.watch("agree"):
             return not self.engine.query(f"select b from (\n{left}\n) limit 1", "agree")

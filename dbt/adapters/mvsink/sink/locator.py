@@ -1,0 +1,37 @@
+"""The locator: a column by whose values a large view's changed rows are found again in its query.
+
+Detection tells which buckets differ. Where a bucket's number comes from one column's value, the query's second evaluation can be asked for
+those values only, by a condition on that column; Spark carries it down past projections, joins, and groupings and windows by that column,
+towards the scans. Whatever column is taken, and wherever Spark leaves the condition, the same rows are fetched.
+
+So the choice is one of speed alone. A column with few values fills few buckets, and one that changes brings them all with it: a column
+qualifies whose values in a sample of the base are different enough, the first in the model's order.
+"""
+
+from __future__ import annotations
+
+from dbt.adapters.mvsink.sink import sql
+from dbt.adapters.mvsink.sink.correction import Desired
+from dbt.adapters.mvsink.sink.engine import Engine
+from dbt.adapters.mvsink.sink.layout import Layout
+from dbt.adapters.mvsink.sink.once import FEW_ROWS
+from dbt.adapters.mvsink.sink.types import Column
+
+LOCATING = ("tinyint", "smallint", "int", "bigint", "string", "date", "timestamp", "timestamp_ntz", "decimal")
+SAMPLED = 10_000  # rows
+LEAST_DISTINCT = 0.1  # of the sampled rows
+
+
+def locator(engine: Engine, desired: Desired, shard: Layout) -> Column | None:
+    """The column; None for a small shard, where a second evaluation costs little, and where no column qualifies."""
+    candidates = [c for c in desired.columns if c.type.name in LOCATING and c.name not in desired.missing]
+    if not candidates or shard.base is None or shard.base.rows < FEW_ROWS:
+        return None
+    largest = max(shard.base.files, key=lambda file: file.rows or 0)
+    names = [sql.identifier(column.name) for column in candidates]
+    path = f"{sql.escape_glob(shard.root)}/{sql.escape_glob(largest.path)}"
+    sample = f"select {', '.join(names)} from {sql.parquet(path)} limit {SAMPLED}"
+    counts = ", ".join(f"approx_count_distinct({name})" for name in names)
+    [(rows, *found)] = engine.query(f"select count(*), {counts} from (\n{sample}\n)", "sample")
+    enough = LEAST_DISTINCT * int(str(rows))
+    return next((column for column, count in zip(candidates, found, strict=True) if int(str(count)) >= enough), None)

@@ -1,0 +1,133 @@
+"""sink.md, *How Spark computes the correction*, on a large shard: the query's second evaluation is asked for the values that may differ."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from dbt.adapters.mvsink.sink import Driver, not_null, write
+from dbt.adapters.mvsink.sink import locator as located
+from tests.support.session_engine import Model, SessionEngine
+
+ROWS = 3_000
+
+
+@pytest.fixture
+def model(spark, tmp_path, monkeypatch):
+    """A model for which every shard is a large one."""
+    monkeypatch.setattr(located, "FEW_ROWS", 1)
+    monkeypatch.setattr(write, "evaluated_once", lambda *_: False)
+    return Model(spark, tmp_path)
+
+
+def ran(model, query, **changes):
+    engine = SessionEngine(model.session)
+    with model.open(query) as handle:
+        outcome = Driver(model.request(query, **changes), handle, engine).run()
+    return outcome, dict(engine.ran)
+
+
+def numbered(items):
+    return f"select {items} from range({ROWS})"
+
+
+# A query with {key}, the locator, which `n` turns into other rows: some change, some go, some come, some are there twice.
+CHANGED = "case when {n} = 0 then id when id % 700 = 1 then id + {n} * 10000 else id end"
+KEYS = {
+    "bigint": "id",
+    "int": "cast(id as int)",
+    "string": "concat('key ''', id, if(id % 2 = 0, '\\\\', ''))",
+    "date": "date_add(date'2000-01-01', cast(id as int))",
+    "timestamp": "timestamp_millis(id * 3600000)",
+    "timestamp_ntz": "cast(timestamp_millis(id * 3600000) as timestamp_ntz)",
+    "decimal(20,4)": "cast(id * 1.5 as decimal(20, 4))",
+}
+
+
+@pytest.mark.parametrize(("kind", "key"), KEYS.items(), ids=KEYS)
+def test_keys_of_every_type(model, kind, key):
+    def query(n):
+        rows = numbered(f"{CHANGED.format(n=n)} id, if(id % 500 = {n}, 'x', 'y') note")
+        return f"select {key} k, note from ({rows}) union all select null, 'no key' from range({n + 1})"
+
+    for n in range(3):
+        outcome, statements = ran(model, query(n))
+        model.assert_holds(query(n))
+        assert not outcome.evaluated_once
+        assert n == 0 or ("xxhash64" in statements["sample"] or "approx_count_distinct(`k`)" in statements["sample"])
+        assert n == 0 or len(re.findall(r"where shiftright\(array\(", statements["write"])) == 1
+    assert dict(model.engine().columns(query(0)))["k"] == kind
+
+
+SHAPES = {
+    "a join": "select a.id, b.id % 7 seven, if(a.id % 500 < {n}, 1, 0) c from range(3000) a join range(3000) b on a.id = b.id",
+    "a grouping": "select id % 2500 k, sum(if(id % 500 < {n}, id, 1)) s from range(3000) group by 1",
+    "a grouping by what is no locator": "select count(*) + max(id) c, id % 2500 k from range(3000) where id >= {n} group by 2",
+    "the last of each key": "select k, v from (select id % 2000 k, id + {n} * (id % 9) v, row_number() over (partition by id % 2000 "
+    "order by id desc) r from range(3000)) where r = 1",
+    "a limit": "select id + {n} id from range(3000) order by id limit 2000",
+    "duplicates": "select id div 3 k, if(id % 400 = {n}, 'b', 'a') v from range(3000)",
+    "a random order is none of the contents": "select id, if(id = {n}, 0, 1) v from range(3000) order by rand()",
+    "all gone but one": "select id from range(3000) where {n} = 0 or id = 5",
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_wherever_the_condition_ends_up_the_contents_are_right(model, shape):
+    for n in range(3):
+        outcome, _ = ran(model, shape.format(n=n))
+        model.assert_holds(shape.format(n=n))
+        assert not outcome.evaluated_once
+
+
+class Planning(SessionEngine):
+    """Remembers how Spark would run what is written."""
+
+    plan = ""
+
+    def execute(self, statement, what):
+        if what == "write":
+            query = statement.split("using parquet\n", 1)[1]
+            self.plan = self.session.sql(query)._jdf.queryExecution().optimizedPlan().toString()
+        super().execute(statement, what)
+
+
+def test_the_condition_reaches_both_sides_of_a_join(model):
+    query = SHAPES["a join"]
+    ran(model, query.format(n=0))
+    engine = Planning(model.session)
+    with model.open(query.format(n=1)) as handle:
+        Driver(model.request(query.format(n=1)), handle, engine).run()
+    assert len(re.findall(r"Filter [^\n]*xxhash64[^\n]*\n[ :+|-]*Range", engine.plan)) == 2, engine.plan
+
+
+def test_rows_that_break_an_assertion(model):
+    """They have no key any more, wherever the query says they are."""
+    query = "select id, if(id % 1000 = {n}, null, 'v') v, 'x' w from range(3000)"
+    asserted = {"assertions": (not_null("v"),)}
+    for n in range(3):
+        outcome, _ = ran(model, query.format(n=n), **asserted)
+        assert not outcome.evaluated_once
+        assert outcome.counts.errors_inserted == (3 if n == 0 else 0)
+    outcome, _ = ran(model, query.format(n=5000), **asserted)
+    assert outcome.counts.errors_deleted == 3
+    model.assert_holds(query.format(n=5000))
+
+
+def test_what_another_engine_broke_is_repaired(model):
+    from deltalake import DeltaTable
+
+    query = numbered("id, id % 10 v")
+    ran(model, query)
+    DeltaTable(model.uri).delete("id % 100 = 3")
+    DeltaTable(model.uri).update(predicate="id % 100 = 4", updates={"v": "v + 1"})
+    ran(model, query)
+    model.assert_holds(query)
+
+
+def test_two_evaluations_that_differ_are_noticed(model):
+    query = "select id, if(id % 100 = 1, rand(), 0) v from range(3000)"
+    ran(model, query)
+    outcome, _ = ran(model, query)
+    assert outcome.evaluated_once and outcome.counts.inserted == 30
