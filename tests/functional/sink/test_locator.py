@@ -55,7 +55,6 @@ def test_keys_of_every_type(model, kind, key):
         outcome, statements = ran(model, query(n))
         model.assert_holds(query(n))
         assert not outcome.evaluated_once
-        assert n == 0 or ("xxhash64" in statements["sample"] or "approx_count_distinct(`k`)" in statements["sample"])
         assert n == 0 or len(re.findall(r"where shiftright\(array\(", statements["write"])) == 1
     assert dict(model.engine().columns(query(0)))["k"] == kind
 

@@ -18,6 +18,7 @@ from dbt.adapters.mvsink.shard.state import DataFile
 from dbt.adapters.mvsink.shard.storage import DEFAULT_TIMEOUT, PartWriter, StoredFile, with_schema
 from dbt.adapters.mvsink.shard.updates import DIFF, ERROR, HASH, TIME
 
+BUFFER = 2**16  # bytes that are read at once where not all of a file is wanted
 COUNTED = (TIME, DIFF, ERROR, HASH)
 
 
@@ -33,11 +34,15 @@ class FileStore:
     def write_part(self, path: str, schema: pa.Schema) -> PartWriter:
         return _ParquetPart(self, path, schema)
 
-    def read(self, file: DataFile, schema: pa.Schema) -> pa.Table:
+    def read(self, file: DataFile, schema: pa.Schema, rows: int | None = None) -> pa.Table:
         try:
             with self.filesystem.open_input_file(self._at(file.path)) as source:
-                held = pq.ParquetFile(source)
-                return with_schema(held.read(columns=[name for name in schema.names if name in held.schema_arrow.names]), schema)
+                held = pq.ParquetFile(source, buffer_size=0 if rows is None else BUFFER)
+                names = [name for name in schema.names if name in held.schema_arrow.names]
+                if rows is None:
+                    return with_schema(held.read(columns=names), schema)
+                first = next(held.iter_batches(rows, columns=names), None)
+                return schema.empty_table() if first is None else with_schema(pa.table(first), schema)
         except OSError as error:
             raise StorageError(f"cannot read {file.path} of shard {self.uri}: {error}") from error
 

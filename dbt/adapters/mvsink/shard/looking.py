@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
+
 from dbt.adapters.mvsink.shard.state import BATCHES, DataFile, ShardState
 from dbt.adapters.mvsink.shard.storage import Commit, Storage, is_part
 
@@ -33,6 +35,10 @@ class Looking:
     def files_in(self, batch_id: str) -> int:
         """How many data files the batch's directory holds, live or not."""
         return sum(is_part(file.path) for file in self.storage.list_files(f"{BATCHES}/{batch_id}"))
+
+    def first_rows(self, file: DataFile, schema: pa.Schema, rows: int) -> pa.Table:
+        """These columns of so many rows at the beginning of a live file."""
+        return self.storage.read(file, schema, rows)
 
     def column_names(self, file: DataFile) -> Sequence[str]:
         """The columns that a live file physically has."""

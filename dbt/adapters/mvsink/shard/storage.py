@@ -109,8 +109,8 @@ class Storage(Protocol):
         """Begin a new file."""
         ...
 
-    def read(self, file: DataFile, schema: pa.Schema) -> pa.Table:
-        """A file's rows in ``schema``; columns that it lacks are NULL."""
+    def read(self, file: DataFile, schema: pa.Schema, rows: int | None = None) -> pa.Table:
+        """A file's rows in ``schema``; columns that it lacks are NULL. Only so many of the first ``rows`` if that is given."""
         ...
 
     def describe(self, path: str) -> DataFile:
@@ -232,8 +232,8 @@ class MemoryStorage:
     def write_part(self, path: str, schema: pa.Schema) -> PartWriter:
         return _MemoryPart(self, path, schema)
 
-    def read(self, file: DataFile, schema: pa.Schema) -> pa.Table:
-        return with_schema(self._table(file.path), schema)
+    def read(self, file: DataFile, schema: pa.Schema, rows: int | None = None) -> pa.Table:
+        return with_schema(self._table(file.path).slice(0, rows), schema)
 
     def describe(self, path: str) -> DataFile:
         table = self._table(path)

@@ -10,28 +10,31 @@ qualifies whose values in a sample of the base are different enough, the first i
 
 from __future__ import annotations
 
-from dbt.adapters.mvsink.sink import sql
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dbt.adapters.mvsink.shard import WriteHandle
 from dbt.adapters.mvsink.sink.correction import Desired
-from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.layout import Layout
 from dbt.adapters.mvsink.sink.once import FEW_ROWS
-from dbt.adapters.mvsink.sink.types import Column
+from dbt.adapters.mvsink.sink.types import Column, arrow_schema
 
 LOCATING = ("tinyint", "smallint", "int", "bigint", "string", "date", "timestamp", "timestamp_ntz", "decimal")
 SAMPLED = 10_000  # rows
 LEAST_DISTINCT = 0.1  # of the sampled rows
 
 
-def locator(engine: Engine, desired: Desired, shard: Layout) -> Column | None:
+def locator(handle: WriteHandle, desired: Desired, shard: Layout) -> Column | None:
     """The column; None for a small shard, where a second evaluation costs little, and where no column qualifies."""
-    candidates = [c for c in desired.columns if c.type.name in LOCATING and c.name not in desired.missing]
-    if not candidates or shard.base is None or shard.base.rows < FEW_ROWS:
+    if shard.base is None or shard.base.rows < FEW_ROWS:
+        return None
+    candidates = tuple(c for c in desired.columns if c.type.name in LOCATING and c.name not in desired.missing)
+    if not candidates:
         return None
     largest = max(shard.base.files, key=lambda file: file.rows or 0)
-    names = [sql.identifier(column.name) for column in candidates]
-    path = f"{sql.escape_glob(shard.root)}/{sql.escape_glob(largest.path)}"
-    sample = f"select {', '.join(names)} from {sql.parquet(path)} limit {SAMPLED}"
-    counts = ", ".join(f"approx_count_distinct({name})" for name in names)
-    [(rows, *found)] = engine.query(f"select count(*), {counts} from (\n{sample}\n)", "sample")
-    enough = LEAST_DISTINCT * int(str(rows))
-    return next((column for column, count in zip(candidates, found, strict=True) if int(str(count)) >= enough), None)
+    sample = handle.first_rows(largest, arrow_schema(candidates), SAMPLED)
+    return next((column for column in candidates if _varied(sample.column(column.name))), None)
+
+
+def _varied(values: pa.ChunkedArray) -> bool:
+    return int(pc.count_distinct(values).as_py()) >= LEAST_DISTINCT * len(values)

@@ -220,7 +220,7 @@ class Write:
         return correction.updates_before(2**63 - 1 if upper is None else upper)
 
     def _detect(self, desired: Desired | Copied, shard: Layout) -> Found:
-        buckets = Buckets.of(shard, None if isinstance(desired, Copied) else locator(self.engine, desired, shard))
+        buckets = Buckets.of(shard, None if isinstance(desired, Copied) else locator(self.handle, desired, shard))
         differing = differing_buckets([buckets.digest(desired.hashed(), 1), buckets.digest(narrow(shard, buckets), -1)])
         staged = self.stage_query(differing, "detect")
         numbers = self.handle.read_staged(staged, pa.schema([("b", pa.int64())])).column("b")
