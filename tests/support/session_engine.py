@@ -86,11 +86,14 @@ class Model:
         with open_shard(self.uri, arrow_schema(columns)) as handle:
             return Driver(self.request(query, columns=columns, **changes), handle, self.engine()).run()
 
+    def view(self) -> str:
+        """The query of the view that would be published."""
+        with open_shard(self.uri, None) as handle:
+            return view_query(layout(handle.state(), handle.uri, handle.files_in, handle.column_names))
+
     def contents(self) -> Any:
         """What a reader of the published view gets, as a DataFrame."""
-        with open_shard(self.uri, None) as handle:
-            state = handle.state()
-            return self.session.sql(view_query(layout(state, handle.uri, handle.files_in, handle.column_names)))
+        return self.session.sql(self.view())
 
     def rows(self) -> list[tuple[Any, ...]]:
         return sorted((tuple(row) for row in self.contents().collect()), key=repr)

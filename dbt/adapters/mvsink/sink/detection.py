@@ -104,11 +104,10 @@ class Buckets:
 def differing_buckets(digests: Sequence[str]) -> str:
     """The buckets whose totals over all ``digests`` are not zero, with those totals: ``b, x, s``.
 
-    Each side is added up on its own first, which leaves at most one record a bucket and task to shuffle.
+    Each side is added up on its own first, which leaves at most one record a bucket and task to shuffle, and none to shuffle again.
     """
-    return (
-        f"select b, bit_xor(x) x, sum(s) s from (\n{sql.union_all(digests)}\n) group by b having bit_xor(x) <> 0 or sum(s) <> 0"
-    )
+    totals = sql.union_all(f"select b, bit_xor(x) x, sum(s) s from (\n{digest}\n) group by b" for digest in digests)
+    return f"select b, bit_xor(x) x, sum(s) s from (\n{totals}\n) group by b having bit_xor(x) <> 0 or sum(s) <> 0"
 
 
 def narrow(layout: Layout, buckets: Buckets) -> str:
