@@ -1,4 +1,4 @@
-"""What a module of tests sets in the process's one session ends with the module."""
+"""What a module of tests sets in the process's one session ends with the module; and a session in which no code is generated."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+from tests.support.small_data import INTERPRETED
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -19,3 +21,12 @@ def settings_stay(spark: Any) -> Iterator[None]:
     for name, value in before.items():
         if after.get(name) != value:
             spark.conf.set(name, value)
+
+
+@pytest.fixture(scope="session")
+def quick(spark: Any) -> Iterator[Any]:
+    """A session of its own on the same context, set up for tiny data."""
+    session = spark.newSession()
+    for name, value in INTERPRETED.items():
+        session.conf.set(name, value)
+    yield session

@@ -82,7 +82,8 @@ def test_no_two_modules_need_each_other_not_even_through_others():
         for path in PACKAGE.rglob("*.py")
         if path.name != "__init__.py"
     }
-    needs = {name: {other for other in paths for found in imports(path) if within(found, other)} for name, path in paths.items()}
+    imported = {name: set(imports(path)) for name, path in paths.items()}
+    needs = {name: {other for other in paths for each in found if within(each, other)} for name, found in imported.items()}
     for one, other in (("errors", "frontier"), ("batch", "staging")):
         needs[f"{OURS}.shard.{one}"].discard(f"{OURS}.shard.{other}")
     while leaves := {name for name, needed in needs.items() if not needed}:

@@ -33,8 +33,8 @@ KEEP = OnSchemaChange.APPEND_NEW_COLUMNS
 
 
 @pytest.fixture
-def model(spark, tmp_path):
-    yield Model(spark, tmp_path)
+def model(quick, tmp_path):
+    yield Model(quick, tmp_path)
     faults.install(None)
 
 

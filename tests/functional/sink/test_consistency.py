@@ -52,9 +52,9 @@ def values(keys: str) -> str:
     return "(values " + ", ".join(f"('{key}')" for key in keys) + ") as source(k)"
 
 
-def test_two_runs_that_overlap_never_mix(spark, tmp_path):
+def test_two_runs_that_overlap_never_mix(quick, tmp_path):
     """The later run writes every view before the earlier one, which found its references first, comes to write what reads them."""
-    world = World(spark, tmp_path, values("aab"))
+    world = World(quick, tmp_path, values("aab"))
     for name in QUERIES:
         world.run(name, T0)
     world.source = values("aabc")

@@ -26,8 +26,8 @@ def audit(bad, severe=True):
 
 
 @pytest.fixture
-def model(spark, tmp_path):
-    return Model(spark, tmp_path)
+def model(quick, tmp_path):
+    return Model(quick, tmp_path)
 
 
 def trace(model):

@@ -11,7 +11,6 @@ from deltalake import DeltaTable
 from dbt.adapters.mvsink.sink import Kind, parse_type
 from dbt.adapters.mvsink.sink.types import Column
 from tests.support.session_engine import Model, open_shard
-from tests.support.small_data import interpreted
 
 CHANGES = 100
 SEED = 7
@@ -51,14 +50,9 @@ def disk(model):
         return handle.state().version, sorted(str(path) for path in Path(model.uri).rglob("*"))
 
 
-def test_for_random_changes_the_plan_is_what_the_run_does(spark, tmp_path):
-    with interpreted(spark):  # eight hundred small statements
-        agree(spark, tmp_path)
-
-
-def agree(spark, tmp_path):
+def test_for_random_changes_the_plan_is_what_the_run_does(quick, tmp_path):
     chance = random.Random(SEED)
-    model, source = Quick(spark, tmp_path), Source(chance)
+    model, source = Quick(quick, tmp_path), Source(chance)
     model.run(source.query())
     seen, compactions = set(), []
     for number in range(CHANGES):
@@ -83,8 +77,8 @@ def agree(spark, tmp_path):
     assert any(happened for _, _, happened in compactions)
 
 
-def test_of_a_new_shard_and_of_other_columns(spark, tmp_path):
-    model = Model(spark, tmp_path)
+def test_of_a_new_shard_and_of_other_columns(quick, tmp_path):
+    model = Model(quick, tmp_path)
     for query in ("select 1 x union all select 1", "select 2 x, 'a' y", "select 2 x where false", "select cast(2 as bigint) x"):
         planned = model.run(query, read_only=True)
         done = model.run(query)

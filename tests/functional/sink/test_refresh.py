@@ -73,8 +73,8 @@ class Scheduled:
 
 
 @pytest.fixture
-def scheduled(spark, tmp_path):
-    return lambda refresh, **options: Scheduled(Model(spark, tmp_path, options={"retain_history": 24 * HOUR, **options}), refresh)
+def scheduled(quick, tmp_path):
+    return lambda refresh, **options: Scheduled(Model(quick, tmp_path, options={"retain_history": 24 * HOUR, **options}), refresh)
 
 
 # the table

@@ -17,8 +17,8 @@ ROWS = {ONE: [("a",), ("b",)], TWO: [("b",), ("b",), ("c",)]}
 
 
 @pytest.fixture
-def model(spark, tmp_path):
-    return Model(spark, tmp_path)
+def model(quick, tmp_path):
+    return Model(quick, tmp_path)
 
 
 @pytest.fixture
