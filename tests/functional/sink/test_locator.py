@@ -33,9 +33,10 @@ def numbered(items):
 
 
 # A query with {key}, the locator, which `n` turns into other rows: some change, some go, some come, some are there twice.
-CHANGED = "case when {n} = 0 then id when id % 700 = 1 then id + {n} * 10000 else id end"
+CHANGED = "if({n} > 0 and id % 700 = 1, id + 10000, id)"
 KEYS = {
     "bigint": "id",
+    "smallint": "cast(id - 20000 as smallint)",
     "int": "cast(id as int)",
     "string": "concat('key ''', id, if(id % 2 = 0, '\\\\', ''))",
     "date": "date_add(date'2000-01-01', cast(id as int))",
@@ -51,7 +52,7 @@ def test_keys_of_every_type(model, kind, key):
         rows = numbered(f"{CHANGED.format(n=n)} id, if(id % 500 = {n}, 'x', 'y') note")
         return f"select {key} k, note from ({rows}) union all select null, 'no key' from range({n + 1})"
 
-    for n in range(3):
+    for n in range(2):
         outcome, statements = ran(model, query(n))
         model.assert_holds(query(n))
         assert not outcome.evaluated_once

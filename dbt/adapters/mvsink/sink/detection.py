@@ -14,6 +14,8 @@ from dbt.adapters.mvsink.sink.layout import DIFF, HASH, Layout
 from dbt.adapters.mvsink.sink.types import Column
 
 ROWS_A_BUCKET = 64
+NEIGHBOUR_BITS = 5  # so many low bits of a whole number do not count for its bucket
+INTEGERS = ("tinyint", "smallint", "int", "bigint")
 FEWEST_BITS, MOST_BITS = 10, 20  # of a bucket's number; the embedded session's quick map for sums ends at 2^20 keys
 
 
@@ -73,7 +75,9 @@ class Buckets:
         return f"shiftright(array({listed})[cast(shiftright({bucket}, 6) as int)], cast({bucket} & 63 as int)) & 1L = 1L"
 
     def _located(self, value: str) -> str:
-        return self._low_bits(f"xxhash64({sql.bigint(self.salt)}, {value})")
+        """The bucket of a locator's value. Neighbours share one: rows mostly lie in order, and so do their sums near the processor."""
+        near = f"shiftright({value}, {NEIGHBOUR_BITS})" if self.locator and self.locator.type.name in INTEGERS else value
+        return self._low_bits(f"xxhash64({sql.bigint(self.salt)}, {near})")
 
     def _low_bits(self, hash_expression: str) -> str:
         return f"({hash_expression} & {2**self.bits - 1}L)"
