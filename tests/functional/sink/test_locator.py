@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 
+from dbt.adapters.mvsink import sink
 from dbt.adapters.mvsink.sink import Driver, not_null, write
 from dbt.adapters.mvsink.sink import locator as located
 from tests.support.session_engine import Model, SessionEngine
@@ -124,6 +126,25 @@ def test_what_another_engine_broke_is_repaired(model):
     DeltaTable(model.uri).update(predicate="id % 100 = 4", updates={"v": "v + 1"})
     ran(model, query)
     model.assert_holds(query)
+
+
+COLLIDING = {"in one bucket": "id div 32 * 16 + id % 16", "in two buckets": "id % 1500"}
+
+
+@pytest.mark.parametrize("alike", COLLIDING.values(), ids=COLLIDING)
+def test_the_hash_of_two_rows_stands_for_neither(model, monkeypatch, alike):
+    """Where one of two rows that collide changes, readers must not lose the other."""
+
+    def weak(columns, salt, error=None):
+        return f"xxhash64({salt}L, {alike}, v{'' if error is None else f', {error}'})"
+
+    for name in ("correction", "layout"):
+        monkeypatch.setattr(sys.modules[f"{sink.__name__}.{name}"], "row_hash", weak)
+    query = "select id, if(id between 5 and 4 + {n}, 'changed', 'as it was') v from range(3000)"
+    for n in range(3):
+        outcome, _ = ran(model, query.format(n=n))
+        model.assert_holds(query.format(n=n))
+        assert n == 0 or (outcome.counts.inserted, outcome.counts.deleted) == (1, 1)
 
 
 def test_two_evaluations_that_differ_are_noticed(model):

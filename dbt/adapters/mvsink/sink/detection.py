@@ -74,6 +74,18 @@ class Buckets:
         bucket = self._located(value)
         return f"shiftright(array({listed})[cast(shiftright({bucket}, 6) as int)], cast({bucket} & 63 as int)) & 1L = 1L"
 
+    def overlooked(self, rows: str, hashes: str, differing: str) -> str:
+        """Those of ``rows``, by their hash, that have one of ``hashes`` but stand in a bucket that does not differ.
+
+        By its own bits a hash is in one bucket, where every row that has it is seen. By a locator two rows that collide may be in two, and
+        then the hash of one must not stand for it: it would take the other away from readers.
+        """
+        return (
+            f"select /*+ BROADCAST(_mv_taken), BROADCAST(_mv_seen) */ _mv_rows.{HASH} from (\n{rows}\n) _mv_rows "
+            f"left semi join (\n{hashes}\n) _mv_taken on _mv_taken.h = _mv_rows.{HASH} "
+            f"left anti join (\n{differing}\n) _mv_seen on _mv_seen.b = {self.number('_mv_rows')}"
+        )
+
     def _located(self, value: str) -> str:
         """The bucket of a locator's value. Neighbours share one: rows mostly lie in order, and so do their sums near the processor."""
         near = f"shiftright({value}, {NEIGHBOUR_BITS})" if self.locator and self.locator.type.name in INTEGERS else value

@@ -96,6 +96,11 @@ class Found:
         return len(self.numbers)
 
     @property
+    def partial(self) -> bool:
+        """Is it worth while to look at the differing buckets alone?"""
+        return self.candidates < self.buckets.nearly_all
+
+    @property
     def totals(self) -> str:
         return f"select * from {sql.parquet_in(self.staged.uri)}"
 
@@ -173,7 +178,7 @@ class Write:
         written = self._compared(desired, shard, time, description, exact=True)
         if written is not None:
             return written
-        log.info("%s: two evaluations of the query differ; evaluating it once", self.model)
+        log.info("%s: two evaluations of the query differ, or two rows share a hash; evaluating it once", self.model)
         return self._correct_once(desired, shard, time, description)
 
     def _correct_once(self, desired: Desired, shard: Layout, time: int, description: Description) -> Written:
@@ -196,11 +201,11 @@ class Write:
             if found.candidates == 0:
                 log.debug("%s: skipping empty [%s, %s)", self.model, description.lower, description.upper)
                 return Written(None, Counts(), 0)
-            if found.candidates >= found.buckets.nearly_all:
-                correction = self._correction(desired, shard, time)
-            else:
+            if found.partial:
                 correction = self._correction(found.near(desired), shard, time)
                 correction = correction.restricted_to(found.buckets.scope(found.totals, exact=exact))
+            else:
+                correction = self._correction(desired, shard, time)
             staged = self.stage_query(self._updates(correction, description), "write")
             if self._agrees(found, staged, shard):
                 return self._written(staged, description, found.candidates)
@@ -227,12 +232,16 @@ class Write:
         return Found(staged, buckets, numbers)
 
     def _agrees(self, found: Found, staged: StagedDirectory, shard: Layout) -> bool:
-        """Do the staged updates add up, bucket by bucket, to what detection found?"""
+        """Do the staged updates add up, bucket by bucket, to what detection found, and may their hashes stand for them?"""
         hashed = f"coalesce({HASH}, {shard.hash_of()}) {HASH}"
         rows = f"select {found.buckets.with_locator(hashed, DIFF)} from {sql.parquet_in(staged.uri)}"
         left = differing_buckets([found.totals, found.buckets.digest(rows, -1)])
+        against = [f"select b from (\n{left}\n)"]
+        if found.partial and found.buckets.locator is not None:
+            hashes = f"select {HASH} h from {sql.parquet_in(staged.uri)} where {HASH} is not null"
+            against.append(found.buckets.overlooked(narrow(shard, found.buckets), hashes, found.totals))
         with self.watch("agree"):
-            return not self.engine.query(f"select b from (\n{left}\n) limit 1", "agree")
+            return not self.engine.query(f"select * from (\n{sql.union_all(against)}\n) limit 1", "agree")
 
     def stage_query(self, query: str, what: str) -> StagedDirectory:
         """``query``'s rows as files in a directory of their own; nothing is left of them if it fails."""
