@@ -235,3 +235,13 @@ def test_rows_that_a_plain_hash_confuses_are_told_apart(model, one, other):
     model.run(f"select a, b from values {one}, {other} as t(a, b)")
     outcome = model.run(f"select a, b from values {one}, {one} as t(a, b)")
     assert (outcome.counts.inserted, outcome.counts.deleted) == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["a{b,c}", "[ab]?", "x*y"])
+def test_a_place_whose_name_looks_like_a_pattern(spark, tmp_path, name):
+    (tmp_path / "b").mkdir()  # what a pattern could mean is there too
+    model = Model(spark, tmp_path / name)
+    for wanted in ((A, B), (A, C, C), (A, C, C)):
+        outcome = model.run(values(*wanted))
+        model.assert_holds(values(*wanted))
+    assert outcome.kind is Kind.NONE

@@ -128,11 +128,17 @@ def test_what_another_engine_broke_is_repaired(model):
     model.assert_holds(query)
 
 
-COLLIDING = {"in one bucket": "id div 32 * 16 + id % 16", "in two buckets": "id % 1500"}
+ONE_CHANGES = "select id, if(id between 5 and 4 + {n}, 'changed', 'as it was') v from range(3000)"
+TWO_GO = "select id, 'v' v from range(3000) where {n} = 0 or id not in (6 + {n}, 1508 + {n})"
+COLLIDING = {
+    "in one bucket": ("id div 32 * 16 + id % 16", ONE_CHANGES, (1, 1)),
+    "in two buckets": ("id % 1500", ONE_CHANGES, (1, 1)),
+    "in two buckets that both differ by other rows": ("id % 1500", TWO_GO, None),
+}
 
 
-@pytest.mark.parametrize("alike", COLLIDING.values(), ids=COLLIDING)
-def test_the_hash_of_two_rows_stands_for_neither(model, monkeypatch, alike):
+@pytest.mark.parametrize(("alike", "query", "counts"), COLLIDING.values(), ids=COLLIDING)
+def test_the_hash_of_two_rows_stands_for_neither(model, monkeypatch, alike, query, counts):
     """Where one of two rows that collide changes, readers must not lose the other."""
 
     def weak(columns, salt, error=None):
@@ -140,11 +146,10 @@ def test_the_hash_of_two_rows_stands_for_neither(model, monkeypatch, alike):
 
     for name in ("correction", "layout"):
         monkeypatch.setattr(sys.modules[f"{sink.__name__}.{name}"], "row_hash", weak)
-    query = "select id, if(id between 5 and 4 + {n}, 'changed', 'as it was') v from range(3000)"
     for n in range(3):
         outcome, _ = ran(model, query.format(n=n))
         model.assert_holds(query.format(n=n))
-        assert n == 0 or (outcome.counts.inserted, outcome.counts.deleted) == (1, 1)
+        assert n == 0 or counts in (None, (outcome.counts.inserted, outcome.counts.deleted))
 
 
 def test_two_evaluations_that_differ_are_noticed(model):

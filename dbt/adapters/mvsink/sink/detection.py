@@ -27,10 +27,24 @@ class Scope:
     buckets: Buckets
 
     def restrict(self, rows: str) -> str:
-        """Those of ``rows``, a query with `_mv_hash`, that are to be looked at."""
-        number = self.buckets.number("_mv_rows")
-        within = f"{number} = _mv_scope.b and (_mv_scope.h is null or _mv_scope.h = _mv_rows.{HASH})"
-        return f"select /*+ BROADCAST(_mv_scope) */ * from (\n{rows}\n) _mv_rows left semi join (\n{self.query}\n) _mv_scope on {within}"
+        """Those of ``rows``, a query with `_mv_hash` and the locator, that are to be looked at."""
+        return f"select /*+ BROADCAST(_mv_scope) */ * from (\n{rows}\n) _mv_rows left semi join {self._joined}"
+
+    def overlooked(self, rows: str, hashes: str) -> str:
+        """Those of ``rows``, by their hash, that have one of ``hashes`` (``h``) but are not looked at.
+
+        By its own bits a hash is in one bucket, where every row that has it is seen. By a locator two rows that collide may be in two, and
+        then the hash of one must not stand for it: it would take the other away from readers.
+        """
+        return (
+            f"select /*+ BROADCAST(_mv_taken), BROADCAST(_mv_scope) */ _mv_rows.{HASH} from (\n{rows}\n) _mv_rows "
+            f"left semi join (\n{hashes}\n) _mv_taken on _mv_taken.h = _mv_rows.{HASH} left anti join {self._joined}"
+        )
+
+    @property
+    def _joined(self) -> str:
+        within = f"{self.buckets.number('_mv_rows')} = _mv_scope.b and (_mv_scope.h is null or _mv_scope.h = _mv_rows.{HASH})"
+        return f"(\n{self.query}\n) _mv_scope on {within}"
 
 
 @dataclass(frozen=True)
@@ -74,26 +88,6 @@ class Buckets:
         bucket = self._located(value)
         return f"shiftright(array({listed})[cast(shiftright({bucket}, 6) as int)], cast({bucket} & 63 as int)) & 1L = 1L"
 
-    def overlooked(self, rows: str, hashes: str, differing: str) -> str:
-        """Those of ``rows``, by their hash, that have one of ``hashes`` but stand in a bucket that does not differ.
-
-        By its own bits a hash is in one bucket, where every row that has it is seen. By a locator two rows that collide may be in two, and
-        then the hash of one must not stand for it: it would take the other away from readers.
-        """
-        return (
-            f"select /*+ BROADCAST(_mv_taken), BROADCAST(_mv_seen) */ _mv_rows.{HASH} from (\n{rows}\n) _mv_rows "
-            f"left semi join (\n{hashes}\n) _mv_taken on _mv_taken.h = _mv_rows.{HASH} "
-            f"left anti join (\n{differing}\n) _mv_seen on _mv_seen.b = {self.number('_mv_rows')}"
-        )
-
-    def _located(self, value: str) -> str:
-        """The bucket of a locator's value. Neighbours share one: rows mostly lie in order, and so do their sums near the processor."""
-        near = f"shiftright({value}, {NEIGHBOUR_BITS})" if self.locator and self.locator.type.name in INTEGERS else value
-        return self._low_bits(f"xxhash64({sql.bigint(self.salt)}, {near})")
-
-    def _low_bits(self, hash_expression: str) -> str:
-        return f"({hash_expression} & {2**self.bits - 1}L)"
-
     def digest(self, hashed_rows: str, sign: int) -> str:
         """Each row's bucket, and its share of what is added up there: ``x`` of hashes by XOR, ``s`` of their upper 43 bits by sum.
 
@@ -115,6 +109,14 @@ class Buckets:
         inside = f"{self._low_bits('x')} = b and " if self.locator is None else ""
         one = f"{inside}abs(s) = {_upper('x')}" if exact else "false"
         return Scope(f"select b, if({one}, x, cast(null as bigint)) h from (\n{differing}\n)", self)
+
+    def _located(self, value: str) -> str:
+        """The bucket of a locator's value. Neighbours share one: rows mostly lie in order, and so do their sums near the processor."""
+        near = f"shiftright({value}, {NEIGHBOUR_BITS})" if self.locator and self.locator.type.name in INTEGERS else value
+        return self._low_bits(f"xxhash64({sql.bigint(self.salt)}, {near})")
+
+    def _low_bits(self, hash_expression: str) -> str:
+        return f"({hash_expression} & {2**self.bits - 1}L)"
 
 
 def differing_buckets(digests: Sequence[str]) -> str:

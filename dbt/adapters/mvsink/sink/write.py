@@ -2,12 +2,14 @@
 
 A row that did not change is neither shuffled nor written:
 
-1. *Detect.* One pass over desired and one over the shard's two narrow columns add hashes up in buckets. Buckets whose
+1. *Detect.* One pass over desired and one over the shard's narrow columns add hashes up in buckets. Buckets whose
    totals differ are candidates; none means there is nothing to do.
 2. *Fetch.* Desired again and the shard's rows, both only of the one hash by which a candidate bucket differs, or of the whole bucket
-   (`detection`), grouped by the whole row. Sums that are not zero are the correction.
-3. *Agree.* What was staged must give exactly the differences that detection found. If not, the query is not
-   deterministic or its inputs moved: it is evaluated once into a staging place and corrected against that.
+   (`detection`), grouped by the whole row. Sums that are not zero are the correction. In a large view the buckets are those of
+   a column's values, and desired is asked for these values only (`locator`).
+3. *Agree.* What was staged must give exactly the differences that detection found, and no row that was not looked at may share a hash
+   with it. If not, the query is not deterministic, its inputs moved, or two rows collide: the query is evaluated once into a
+   staging place and corrected against that.
 
 That is also what is done from the start where it costs less (`once`).
 
@@ -28,7 +30,7 @@ import pyarrow.compute as pc
 from dbt.adapters.mvsink.shard import Batch, StagedDirectory, WriteHandle
 from dbt.adapters.mvsink.sink import faults, sql
 from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
-from dbt.adapters.mvsink.sink.detection import Buckets, differing_buckets, narrow
+from dbt.adapters.mvsink.sink.detection import Buckets, Scope, differing_buckets, narrow
 from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.errors import NondeterministicQuery
 from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Layout
@@ -201,13 +203,13 @@ class Write:
             if found.candidates == 0:
                 log.debug("%s: skipping empty [%s, %s)", self.model, description.lower, description.upper)
                 return Written(None, Counts(), 0)
-            if found.partial:
-                correction = self._correction(found.near(desired), shard, time)
-                correction = correction.restricted_to(found.buckets.scope(found.totals, exact=exact))
-            else:
+            scope = found.buckets.scope(found.totals, exact=exact) if found.partial else None
+            if scope is None:
                 correction = self._correction(desired, shard, time)
+            else:
+                correction = self._correction(found.near(desired), shard, time).restricted_to(scope)
             staged = self.stage_query(self._updates(correction, description), "write")
-            if self._agrees(found, staged, shard):
+            if self._agrees(found, scope, staged, shard):
                 return self._written(staged, description, found.candidates)
             staged.delete()
             return None
@@ -231,15 +233,15 @@ class Write:
         numbers = self.handle.read_staged(staged, pa.schema([("b", pa.int64())])).column("b")
         return Found(staged, buckets, numbers)
 
-    def _agrees(self, found: Found, staged: StagedDirectory, shard: Layout) -> bool:
+    def _agrees(self, found: Found, scope: Scope | None, staged: StagedDirectory, shard: Layout) -> bool:
         """Do the staged updates add up, bucket by bucket, to what detection found, and may their hashes stand for them?"""
         hashed = f"coalesce({HASH}, {shard.hash_of()}) {HASH}"
         rows = f"select {found.buckets.with_locator(hashed, DIFF)} from {sql.parquet_in(staged.uri)}"
         left = differing_buckets([found.totals, found.buckets.digest(rows, -1)])
         against = [f"select b from (\n{left}\n)"]
-        if found.partial and found.buckets.locator is not None:
+        if scope is not None and found.buckets.locator is not None:
             hashes = f"select {HASH} h from {sql.parquet_in(staged.uri)} where {HASH} is not null"
-            against.append(found.buckets.overlooked(narrow(shard, found.buckets), hashes, found.totals))
+            against.append(scope.overlooked(narrow(shard, found.buckets), hashes))
         with self.watch("agree"):
             return not self.engine.query(f"select * from (\n{sql.union_all(against)}\n) limit 1", "agree")
 
