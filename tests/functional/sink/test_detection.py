@@ -6,6 +6,7 @@ import pytest
 
 from dbt.adapters.mvsink.sink import layout
 from dbt.adapters.mvsink.sink.detection import FEWEST_BITS, MOST_BITS, Buckets, differing_buckets
+from dbt.adapters.mvsink.sink.types import Column, parse_type
 from tests.support.session_engine import Model
 
 BITS = 10
@@ -58,3 +59,18 @@ def test_a_larger_shard_has_more_buckets_within_bounds(spark, tmp_path):
             return Buckets.of(layout(handle.state(), handle.uri, handle.files_in, handle.column_names)).bits
 
     assert (bits(10), bits(300_000)) == (FEWEST_BITS, 12) and MOST_BITS == 20
+
+
+@pytest.mark.parametrize("kind", ["tinyint", "int", "bigint", "string", "date"])
+def test_a_condition_names_the_buckets_of_a_locator(spark, kind):
+    buckets = Buckets(BITS, 7, Column("k", parse_type(kind, "k")))
+    numbers = [0, 1, 63, 64, 500, 1023, *range(127, 1000, 64)]  # the sign bit of many words
+    values = {"string": "cast(id as string)", "date": "date_from_unix_date(cast(id as int))"}.get(kind, f"cast(id as {kind})")
+    low, high = (-128, 128) if kind == "tinyint" else (-50_000, 50_000)
+    rows = f"select {values} k from range({low}, {high}) union all select cast(null as {kind})"
+    among = f"{buckets.number()} in ({', '.join(map(str, numbers))})"
+    counts = f"count(*), count_if({among}), count_if(({buckets.located('k', numbers)}) <> ({among}))"
+    [(total, inside, wrong)] = spark.sql(f"select {counts} from ({rows})").collect()
+    assert wrong == 0 and (kind == "tinyint" or 0 < inside < total / 20)
+    differing = spark.sql(f"select 1 from ({rows}) _mv_rows where {buckets.number('_mv_rows')} <> {buckets.number()}")
+    assert differing.collect() == []

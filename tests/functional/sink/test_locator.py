@@ -71,6 +71,7 @@ SHAPES = {
     "a limit": "select id + {n} id from range(3000) order by id limit 2000",
     "duplicates": "select id div 3 k, if(id % 400 = {n}, 'b', 'a') v from range(3000)",
     "a random order is none of the contents": "select id, if(id = {n}, 0, 1) v from range(3000) order by rand()",
+    "columns that are called as ours are": "select id b, id % 3 h, -id x, if(id % 400 < {n}, 1, 0) s from range(3000)",
     "all gone but one": "select id from range(3000) where {n} = 0 or id = 5",
 }
 

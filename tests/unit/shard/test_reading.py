@@ -18,6 +18,7 @@ from dbt.adapters.mvsink.shard import (
 )
 from dbt.adapters.mvsink.shard.read import leased_since
 from dbt.adapters.mvsink.shard.state import CompactionPlan
+from dbt.adapters.mvsink.shard.updates import physical_schema
 from tests.support.shards import SCHEMA, at, live, read, rows, staged, updates
 
 U = "s"
@@ -201,3 +202,22 @@ def test_a_handle_notices_that_the_shard_was_made_anew(tmp_path):
     two = ShardClient().open_writer(str(tmp_path / "s"), SCHEMA)
     two.compare_and_append(updates(("b", 0, 1), ("c", 0, 1)), at(0), at(2))
     assert one.storage.load().shard_id == two.shard_id
+
+
+def test_a_few_rows_of_a_file_and_what_an_engine_left(writer):
+    batch = writer.batch(updates(*((name, 1, 1) for name in "abcde")), at(0), at(2))
+    writer.compare_and_append_batch([batch], at(0), at(2))
+    [file] = writer.state().files
+    schema = pa.schema([("x", pa.string()), ("new", pa.int64())])
+    assert writer.first_rows(file, schema, 2).to_pylist() == [{"x": "a", "new": None}, {"x": "b", "new": None}]
+    assert writer.first_rows(file, schema, 9).num_rows == 5
+    directory, wanted = writer.stage(), pa.schema([("x", pa.string())])
+    assert writer.read_staged(directory, wanted).num_rows == 0
+    physical = physical_schema(SCHEMA)
+    left = writer.storage.read(file, physical)
+    for number, rows_ in enumerate((left, left.slice(0, 0), left.slice(3))):
+        part = writer.storage.write_part(f"{directory.path}/part-{number:05d}.parquet", physical)
+        part.write(rows_)
+        part.close()
+    assert writer.read_staged(directory, wanted).column("x").to_pylist() == [*"abcde", *"de"]
+    directory.delete()

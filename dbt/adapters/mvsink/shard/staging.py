@@ -15,7 +15,7 @@ from dbt.adapters.mvsink.shard.batch import Batch, BatchBuilder, BatchState, bat
 from dbt.adapters.mvsink.shard.errors import InvalidUsage, SchemaMismatch
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.looking import Looking
-from dbt.adapters.mvsink.shard.state import BATCHES, ShardState, check_bounds, schema_differences
+from dbt.adapters.mvsink.shard.state import BATCHES, DataFile, ShardState, check_bounds, schema_differences
 from dbt.adapters.mvsink.shard.storage import Storage, fresh_batch_id, only_parts
 from dbt.adapters.mvsink.shard.updates import Updates, canonical
 
@@ -93,8 +93,7 @@ class Staging(Looking):
     def read_staged(self, staged: StagedDirectory, schema: pa.Schema) -> pa.Table:
         """These columns of what an engine wrote there, which need be no updates. They are read into memory: ask where they are few."""
         parts = sorted(only_parts(self.storage.list_files(staged.path)))
-        files = [file for file in map(self.storage.describe, parts) if file.rows]
-        return pa.concat_tables([schema.empty_table(), *(self.storage.read(file, schema) for file in files)])
+        return pa.concat_tables([schema.empty_table(), *(self.storage.read(DataFile(path, 0), schema) for path in parts)])
 
     def batch_from_transmittable_batch(self, described: Mapping[str, Any]) -> Batch:
         """A batch that another handle, process or machine handed over; this handle owns it now."""

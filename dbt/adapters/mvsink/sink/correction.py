@@ -124,7 +124,8 @@ class Desired:
     """What the model's SQL says, as a term of a correction.
 
     A row that breaks one of ``assertions`` is no row but an error update, its message that of the first one broken.
-    ``missing`` are columns that the shard keeps although the query has lost them: NULL in every row.
+    ``missing`` are columns that the shard keeps although the query has lost them: NULL in every row. With a ``condition`` only those of the
+    query's rows are meant for which it is true.
     """
 
     query: str
@@ -135,7 +136,7 @@ class Desired:
     condition: str = ""
 
     def where(self, condition: str) -> Desired:
-        """Of the query's rows only those for which ``condition`` is true. It may name the query's columns, and stands as near to it as can be."""
+        """The same under this ``condition`` over the query's columns; it stands as near to the query as can be."""
         return replace(self, condition=condition)
 
     def value(self, column: Column) -> str:

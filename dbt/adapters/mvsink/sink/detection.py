@@ -1,7 +1,10 @@
 """Detection: which rows of two collections differ, told by their hashes alone.
 
 Each side's hashes are added up in buckets, a bucket for about 64 rows: few enough that the sums of a task stay near the processor, enough
-that a bucket in which several rows differ is rare as long as few rows changed. What is found only says where to look.
+that few rows which did not change are in a bucket that differs, as long as few changed. What is found only says where to look.
+
+A bucket is told by the row's hash, which spreads changed rows best: mostly one is alone in its bucket. Or by a column's value (`locator`),
+which keeps the rows of a key together and tells the query which keys to look for.
 """
 
 from __future__ import annotations
