@@ -14,7 +14,7 @@ from tests.support.shards import SCHEMA, at, live, read, staged, updates
 
 APPENDER = """
 import sys
-from dbt.adapters.mvsink.shard import ShardClient, UpperMismatch
+from dbt.adapters.mvsink.shard import ShardClient, UpperMismatch, checkpoint
 from tests.support.shards import SCHEMA, updates
 uri, name = sys.argv[1:]
 with ShardClient().open_writer(uri, SCHEMA) as handle:
@@ -23,10 +23,12 @@ with ShardClient().open_writer(uri, SCHEMA) as handle:
             upper = handle.upper
             time = upper.as_option()
             try:
-                handle.compare_and_append(updates((f"{name}-{i}", time, 1)), upper, upper.step_forward())
+                done = handle.compare_and_append(updates((f"{name}-{i}", time, 1)), upper, upper.step_forward())
                 break
             except UpperMismatch:
                 pass
+        if done.maintenance.checkpoint:
+            checkpoint(handle)
 """
 
 KILLED = """

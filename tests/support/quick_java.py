@@ -18,7 +18,9 @@ ARCHIVE = Path(sys.prefix) / "java-classes.jsa"  # beside the PySpark whose clas
 def install() -> None:
     """For every JVM that this process and its children start from here on."""
     # What Java says of an archive that does not fit (another Java, another class path) would stand in dbt's output.
-    shared = f" -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else ""
+    shared = (
+        f" -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else ""
+    )
     os.environ.setdefault("JDK_JAVA_OPTIONS", OPTIONS + shared)
 
 

@@ -19,6 +19,8 @@ from dbt.adapters.mvsink.shard import (
     collect_garbage,
     compact_with_pyarrow,
 )
+from dbt.adapters.mvsink.shard.delta import DeltaStorage
+from dbt.adapters.mvsink.shard.errors import StorageError
 from dbt.adapters.mvsink.shard.read import leased_since
 from dbt.adapters.mvsink.shard.state import CompactionPlan
 from tests.support.shards import SCHEMA, at, live, read, staged, updates
@@ -119,10 +121,31 @@ def test_only_a_new_generation_lets_the_upper_fall_and_every_old_handle_says_so(
 def test_maintenance_is_returned_as_a_value(handle):
     rows = [[(f"{n}", 0, 1) for n in range(100)], *([("a", t, 1)] for t in range(1, 20))]
     due = [handle.compare_and_append(updates(*rows[t]), at(t), at(t + 1)).maintenance for t in range(20)]
-    assert [m.collect_garbage for m in due] == [version % 10 == 0 for version in range(1, 21)]
-    assert [m.checkpoint for m in due] == [version % 20 == 0 for version in range(1, 21)]
+    assert [m.collect_garbage and m.checkpoint for m in due] == [version == 20 for version in range(1, 21)]
     assert due[15].compact is None and due[16].compact is not None  # 16 batches beside the largest
     assert len(live(handle)) == 20  # nothing was done unasked
+
+
+def test_the_log_is_due_until_its_checkpoint_is_written_whatever_other_commits_there_are(handle):
+    def appended(t):
+        handle.set_properties({"seen": str(t)})  # two commits a round: their versions pass over every other number
+        done = handle.compare_and_append(updates(), at(t), at(t + 1))
+        assert done.maintenance.checkpoint == done.maintenance.collect_garbage
+        return done.maintenance.checkpoint
+
+    assert [appended(t) for t in range(12)] == [False] * 9 + [True] * 3
+    checkpoint(handle)
+    assert handle.storage.checkpointed() == handle.state().version
+    assert [appended(t) for t in range(12, 23)] == [False] * 9 + [True] * 2
+
+
+def test_an_append_is_done_even_if_nobody_can_tell_what_is_due(handle, monkeypatch):
+    def out_of_reach(self):
+        raise StorageError("out of reach")
+
+    monkeypatch.setattr(DeltaStorage, "checkpointed", out_of_reach)
+    done = handle.compare_and_append(updates(("a", 0, 1)), at(0), at(1))
+    assert not done.maintenance.checkpoint and handle.state().upper == at(1)
 
 
 def test_a_maintenance_commit_moves_no_upper_and_is_marked_as_changing_no_data(handle):
@@ -257,3 +280,24 @@ def test_physical_columns_are_the_models_then_ours_all_nullable(handle):
         ("x", "string", True), ("_mv_time", "long", True), ("_mv_diff", "long", True), ("_mv_error", "string", True),
         ("_mv_hash", "long", True),
     ]  # fmt: skip
+
+
+def test_a_reader_that_follows_the_log_knows_what_one_that_just_came_knows(handle):
+    follower, storage = DeltaStorage(handle.uri), handle.storage
+    for step in range(60):
+        for _ in range({20: 15, 40: 25}.get(step, 1)):  # so many commits are followed, and too many
+            upper = handle.state().upper.as_option()
+            handle.compare_and_append(updates(("a", upper, 1)), at(upper), at(upper + 1), inputs={"orders": upper})
+            if step % 7 == 3:
+                handle.hold(f"task {step}", upper)
+            if step % 11 == 5:
+                handle.downgrade_since(at(upper - 1))
+        if step == 30:
+            handle.replace([handle.batch(updates(("b", 1, 1)), at(1), at(9))], SCHEMA, at(9), at(2))
+        if step == 50:  # the commits between are cleaned up
+            checkpoint(handle)
+            for version in range(handle.state().version):
+                (Path(handle.uri) / "_delta_log" / f"{version:020d}.json").unlink(missing_ok=True)
+        newcomer = DeltaStorage(handle.uri)
+        assert follower.load() == newcomer.load() == storage.load(), step
+        assert follower.progress("orders") == newcomer.progress("orders") and follower.progress("others") is None

@@ -74,9 +74,9 @@ def _maintain(handle: WriteHandle, maintenance: Maintenance, compact: Compact) -
     try:
         if maintenance.compact is not None:
             compact(maintenance.compact)
-        if maintenance.checkpoint:
-            checkpoint(handle)
         if maintenance.collect_garbage:
             collect_garbage(handle, now_ms=int(clock.time() * 1000))
+        if maintenance.checkpoint:
+            checkpoint(handle)
     except Exception as error:
         log.debug("%s: maintenance failed and is left to the next run: %s", handle.uri, error)

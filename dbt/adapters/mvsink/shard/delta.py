@@ -17,7 +17,7 @@ import json
 import socket
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -39,6 +39,7 @@ from dbt.adapters.mvsink.shard.files import FileStore
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.state import FORMAT_VERSION, Change, CommitNote, DataFile, ShardState
 from dbt.adapters.mvsink.shard.storage import Commit, StoredFile
+from dbt.adapters.mvsink.shard.transactions import Transactions
 from dbt.adapters.mvsink.shard.updates import DIFF, ERROR, HASH, META_SCHEMA, TIME, physical_schema
 
 PREFIX = "mvsink."
@@ -65,6 +66,7 @@ class DeltaStorage(FileStore):
         self._kept: DeltaTable | None = None
         self._seen: StoredFile | None = None  # the kept version's file in the log
         self._state: ShardState | None = None
+        self._transactions = Transactions(self._commit_text)
 
     def object_store(self) -> pafs.FileSystem:
         """See `FileStore`."""
@@ -98,16 +100,17 @@ class DeltaStorage(FileStore):
         if table is None:
             return None
         if self._state is None or self._state.version != table.version():
-            self._state = self._read_state(table)
+            self._state = self._read_state(table, self._transactions)
         return self._state
 
     def load_at(self, version: int) -> ShardState | None:
         try:
-            return self._read_state(DeltaTable(self.uri, version=version, storage_options=self.options))
+            table = DeltaTable(self.uri, version=version, storage_options=self.options)
+            return self._read_state(table, Transactions(self._commit_text))
         except (DeltaError, OSError):
             return None
 
-    def _read_state(self, table: DeltaTable) -> ShardState:
+    def _read_state(self, table: DeltaTable, transactions: Transactions) -> ShardState:
         configuration = table.metadata().configuration
         own = {key[len(PREFIX) :]: value for key, value in configuration.items() if key.startswith(PREFIX)}
         if "shard_id" not in own:
@@ -118,20 +121,21 @@ class DeltaStorage(FileStore):
                 f"shard {self.uri} has format version {version}; this release reads up to {FORMAT_VERSION}: upgrade it"
             )
         schema = pa.schema(table.schema().to_arrow())
+        told = transactions.of(table.version(), table.transaction_version)
         return ShardState(
             version=table.version(),
             shard_id=uuid.UUID(own["shard_id"]),
             schema=pa.schema([field for field in schema if field.name not in META_SCHEMA.names]),
             salt=int(own.get("salt", "0")),
-            since=Antichain.of(table.transaction_version(PREFIX + "since") or 0),
-            upper=Antichain.of(table.transaction_version(PREFIX + "upper") or 0),
-            generation=table.transaction_version(PREFIX + "generation") or 0,
+            since=Antichain.of(told(PREFIX + "since") or 0),
+            upper=Antichain.of(told(PREFIX + "upper") or 0),
+            generation=told(PREFIX + "generation") or 0,
             format_version=version,
             created=int(own.get("created", "0")),
-            dropped=table.transaction_version(PREFIX + "dropped") or None,
-            creation=table.transaction_version(PREFIX + "creation"),
+            dropped=told(PREFIX + "dropped") or None,
+            creation=told(PREFIX + "creation"),
             files=tuple(_live_files(table)),
-            holds=_holds(table, own),
+            holds=_holds(told, own),
             properties={key: value for key, value in own.items() if key not in FIXED},
         )
 
@@ -168,7 +172,7 @@ class DeltaStorage(FileStore):
             raise UnknownOutcome(str(error)) from error
 
     def token_at(self, version: int) -> str | None:
-        text = self.read_text(f"_delta_log/{version:020d}.json")
+        text = self._commit_text(version)
         if text is None:
             return None
         for line in text.splitlines():
@@ -179,14 +183,16 @@ class DeltaStorage(FileStore):
 
     def progress(self, input_id: str) -> int | None:
         table = self._table()
-        return None if table is None else table.transaction_version(f"{PREFIX}input:{input_id}")
+        if table is None:
+            return None
+        return self._transactions.of(table.version(), table.transaction_version)(f"{PREFIX}input:{input_id}")
 
     def history(self, newest: int | None = None) -> list[Commit]:
         names = (file.path.rsplit("/", 1)[-1] for file in self.list_files("_delta_log"))
         versions = sorted(int(name[:20]) for name in names if name.endswith(".json") and name[:20].isdigit() and len(name) == 25)
         commits = []
         for version in versions if newest is None else versions[len(versions) - min(newest, len(versions)) :]:
-            text = self.read_text(f"_delta_log/{version:020d}.json") or ""
+            text = self._commit_text(version) or ""
             infos = [json.loads(line)["commitInfo"] for line in text.splitlines() if '"commitInfo"' in line]
             commits.append(_commit(version, infos[0] if infos else {}))
         return commits
@@ -195,6 +201,12 @@ class DeltaStorage(FileStore):
         table = self._table()
         if table is not None:
             table.create_checkpoint()
+
+    def checkpointed(self) -> int:
+        try:
+            return int(json.loads(self.read_text("_delta_log/_last_checkpoint") or "{}").get("version") or 0)
+        except ValueError:  # it is a hint, and nobody could follow this one
+            return 0
 
     def removed_files(self, before: int) -> list[str]:
         live = {file.path for file in (self.load() or _no_state(self.uri)).files}
@@ -211,17 +223,27 @@ class DeltaStorage(FileStore):
         """The table at its newest version; None if there is none."""
         try:
             if self._kept is not None and self._seen is not None and self._seen == self._log_file(self._kept.version()):
+                if self._log_file(self._kept.version() + 1) is None:  # versions have no gaps
+                    return self._kept
                 self._kept.update_incremental()
             else:
-                self._state, self._kept = None, DeltaTable(self.uri, storage_options=self.options)
+                self._forget()
+                self._kept = DeltaTable(self.uri, storage_options=self.options)
             self._seen = self._log_file(self._kept.version())
             return self._kept
         except TableNotFoundError:
-            self._kept = self._seen = self._state = None
+            self._forget()
             return None
         except (DeltaError, OSError) as error:
-            self._kept = self._seen = self._state = None
+            self._forget()
             raise TransientError(f"cannot read the log of shard {self.uri}: {error}") from error
+
+    def _forget(self) -> None:
+        self._kept = self._seen = self._state = None
+        self._transactions.forget()
+
+    def _commit_text(self, version: int) -> str | None:
+        return self.read_text(f"_delta_log/{version:020d}.json")
 
     def _log_file(self, version: int) -> StoredFile | None:
         """The commit's file; None if it is not there (cleaned up, or another table)."""
@@ -287,10 +309,10 @@ def _new_holders(table: DeltaTable, change: Change) -> dict[str, str]:
     return {key: ",".join([*known, *new])} if new else {}
 
 
-def _holds(table: DeltaTable, own: Mapping[str, str]) -> dict[str, int]:
+def _holds(told: Callable[[str], int | None], own: Mapping[str, str]) -> dict[str, int]:
     """Holds by holder; a hold that was dropped stands at 2^63-1 and holds nothing."""
     holders = [holder for holder in own.get("holders", "").split(",") if holder]
-    found = {holder: table.transaction_version(f"{PREFIX}hold:{holder}") for holder in holders}
+    found = {holder: told(f"{PREFIX}hold:{holder}") for holder in holders}
     return {holder: time for holder, time in found.items() if time is not None and time < 2**63 - 1}
 
 

@@ -130,11 +130,14 @@ class CompactionPlan:
 
 @dataclass(frozen=True)
 class Maintenance:
-    """What an append leaves to do, for whoever runs it."""
+    """What an append leaves to do, for whoever runs it, in this order.
+
+    Garbage and the log are due together, some versions after the last checkpoint: what was not done is due again after the next append.
+    """
 
     compact: CompactionPlan | None = None
-    checkpoint: bool = False
     collect_garbage: bool = False
+    checkpoint: bool = False
 
 
 def apply(state: ShardState, change: Change) -> ShardState:

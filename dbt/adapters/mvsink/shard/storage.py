@@ -105,6 +105,10 @@ class Storage(Protocol):
         """Make the log quick to load."""
         ...
 
+    def checkpointed(self) -> int:
+        """The version of the newest checkpoint; 0 if there is none."""
+        ...
+
     def write_part(self, path: str, schema: pa.Schema) -> PartWriter:
         """Begin a new file."""
         ...
@@ -180,6 +184,7 @@ class MemoryStorage:
     removed: dict[str, int] = field(default_factory=dict)
     blobs: dict[str, pa.Table | str] = field(default_factory=dict)
     inputs: dict[str, int] = field(default_factory=dict)
+    checkpoint_version: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def create(self, schema: pa.Schema, shard_id: uuid.UUID, salt: int, created: int) -> None:
@@ -227,7 +232,11 @@ class MemoryStorage:
         return self.commits[0 if newest is None else max(0, len(self.commits) - newest) :]
 
     def checkpoint(self) -> None:
-        return None
+        with self.lock:
+            self.checkpoint_version = len(self.states) - 1
+
+    def checkpointed(self) -> int:
+        return self.checkpoint_version
 
     def write_part(self, path: str, schema: pa.Schema) -> PartWriter:
         return _MemoryPart(self, path, schema)

@@ -37,8 +37,7 @@ from dbt.adapters.mvsink.shard.storage import Storage
 from dbt.adapters.mvsink.shard.updates import Updates, check_data_schema
 
 Rewriting = Callable[[ShardState, Sequence[DataFile]], Change]
-CHECKPOINT_EVERY = 20  # versions
-GARBAGE_EVERY = 10  # versions
+UPKEEP_EVERY = 20  # versions since the last checkpoint
 LONGEST_POLL = 1.0  # seconds
 
 _uppers: dict[str, Antichain] = {}  # the newest upper seen by any handle of this process, by shard and generation
@@ -150,7 +149,7 @@ class WriteHandle(Staging):
             raise
         for b in batches:
             _consume(b, cuts[id(b)])
-        return AppendResult(after.version, _maintenance(after))
+        return AppendResult(after.version, _maintenance(after, self.storage))
 
     def append(self, updates: Updates, lower: Antichain, upper: Antichain) -> None:
         """For replicated writers: what is already there is cut away, the rest is appended."""
@@ -399,9 +398,9 @@ def _consume(batch: Batch, made: Cut | None) -> None:
     batch.end(BatchState.CONSUMED)
 
 
-def _maintenance(state: ShardState) -> Maintenance:
-    return Maintenance(
-        compact=compaction_due(state),
-        checkpoint=state.version % CHECKPOINT_EVERY == 0,
-        collect_garbage=state.version % GARBAGE_EVERY == 0,
-    )
+def _maintenance(state: ShardState, storage: Storage) -> Maintenance:
+    try:
+        due = state.version - storage.checkpointed() >= UPKEEP_EVERY
+    except StorageError:  # the append is done; the next one asks again
+        due = False
+    return Maintenance(compact=compaction_due(state), collect_garbage=due, checkpoint=due)

@@ -63,9 +63,9 @@ class Upkeep:
             with self.watch("maintain"):
                 if maintenance.compact is not None:
                     compact(self.engine, self.handle, maintenance.compact, self.layout(self.handle.state()))
-                if maintenance.checkpoint:
-                    checkpoint(self.handle)
                 if maintenance.collect_garbage:
                     collect_garbage(self.handle, now_ms=self.clock)
+                if maintenance.checkpoint:
+                    checkpoint(self.handle)
         except Exception as error:
             self.warnings.append(f"maintenance failed and is left to the next run: {error}")
