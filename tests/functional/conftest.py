@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.small_data import INTERPRETED
+from tests.support.small_data import INTERPRETED, interpreted
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -30,3 +30,11 @@ def quick(spark: Any) -> Iterator[Any]:
     for name, value in INTERPRETED.items():
         session.conf.set(name, value)
     yield session
+
+
+@pytest.fixture(scope="module")
+def small_data(spark: Any) -> Iterator[None]:
+    """The process's own session, set up for tiny data while a module runs. What is tested is the adapter's; what Spark makes of the same
+    statements when it compiles them is seen in `sink/test_correction.py`, `test_detection.py`, `test_locator.py`, and `connection`."""
+    with interpreted(spark):
+        yield

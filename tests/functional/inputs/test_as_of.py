@@ -11,6 +11,8 @@ from dbt.adapters.mvsink.inputs import PendingTime, ShardInput
 from dbt.adapters.mvsink.sink import not_null
 from tests.support.session_engine import T0, Model
 
+pytestmark = pytest.mark.usefixtures("small_data")
+
 NULL = "null"
 ERROR = 'column "x" must not be null'
 WIDE = [f"'w{n}'" for n in range(150)]

@@ -12,6 +12,8 @@ from dbt.adapters.mvsink.inputs import ColumnsChanged, FilesInput, FileVanished,
 from dbt.adapters.mvsink.shard import Antichain, ShardClient
 from tests.support.session_engine import SessionEngine
 
+pytestmark = pytest.mark.usefixtures("small_data")
+
 TABLES = [("parquet", "partitioned by (p)"), ("orc", ""), ("csv", ""), ("json", "")]
 
 

@@ -14,6 +14,8 @@ from dbt.adapters.mvsink.sink import Column, parse_type
 from tests.functional.task.driver import Shard
 from tests.support.session_engine import SessionEngine
 
+pytestmark = pytest.mark.usefixtures("small_data")
+
 QUERY = "with a as (select key % 10 as k, val from db.i) select k, upper(concat('x', k)) from a where val > 0"
 WRITTEN = {  # time: (key, val, diff), and whether the view gains rows then, and loses rows
     10: ([(1, 1, 2), (2, -1, 1)], None),

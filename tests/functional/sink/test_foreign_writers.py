@@ -9,6 +9,8 @@ from deltalake import DeltaTable, write_deltalake
 from dbt.adapters.mvsink.sink import Kind
 from tests.support.session_engine import Model
 
+pytestmark = pytest.mark.usefixtures("small_data")
+
 QUERY = "select cast(id as int) id, concat('n', id % 5) name from range(40) union all select 7, 'twice' from range(2)"
 
 

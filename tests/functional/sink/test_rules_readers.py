@@ -12,6 +12,8 @@ from dbt.adapters.mvsink.shard import collect_garbage
 from dbt.adapters.mvsink.sink import faults, layout, not_null, view_query
 from tests.support.session_engine import Model, SessionEngine
 
+pytestmark = pytest.mark.usefixtures("small_data")
+
 DAY = 86_400_000
 
 

@@ -11,6 +11,8 @@ from dbt.adapters.mvsink.sink import Driver, EngineError, Kind, OnError, not_nul
 from tests.support.projects import replace_source
 from tests.support.session_engine import Model, SessionEngine
 
+pytestmark = pytest.mark.usefixtures("small_data")
+
 A, B, C, Z = "'a'", "'b'", "'c'", "'z'"
 FAILING = "select cast(1 div (length(x) - 1) as string) x from values ('a') as t(x)"
 NOT_NULL = 'column "x" must not be null'

@@ -12,6 +12,8 @@ from dbt.adapters.mvsink.sink import Column, parse_type
 from dbt.adapters.mvsink.tasks.checks import output_columns
 from tests.support.session_engine import SessionEngine
 
+pytestmark = pytest.mark.usefixtures("small_data")
+
 
 def columns(**types: str) -> tuple[Column, ...]:
     return tuple(Column(name, parse_type(kind, name)) for name, kind in types.items())

@@ -11,6 +11,8 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.mvsink.shard import ShardClient
 from tests.functional.mv.base import Base
 
+pytestmark = pytest.mark.usefixtures("small_data")
+
 EVENTS = "{{{{ config(materialized='self_correcting_mv') }}}} select * from values {} as t(key, val)"
 READ_ONLY = "{mvsink_read_only: true}"
 FIRST = "(1, 10), (1, 11), (2, 20)"

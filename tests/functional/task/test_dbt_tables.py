@@ -15,7 +15,8 @@ import pytest
 from dbt.tests.util import rm_file, run_dbt, run_dbt_and_capture
 
 from tests.functional.task.test_dbt import FIRST, READ_ONLY, Tasks, task
-from tests.support.small_data import INTERPRETED
+
+pytestmark = pytest.mark.usefixtures("small_data")
 
 STEPS = [  # a statement of Spark's Delta, and the rows that came and went with it
     ("insert into {t} values (1, 'a'), (2, 'b'), (3, 'c'), (3, 'c')", [(1, "a"), (2, "b"), (3, "c"), (3, "c")], []),
@@ -28,7 +29,7 @@ STEPS = [  # a statement of Spark's Delta, and the rows that came and went with 
     ("update {t} set val = 'C' where id = 3", [(3, "C"), (3, "C")], [(3, "c"), (3, "c")]),
     ("delete from {t} where id = 4", [], [(4, "d")]),
 ]  # fmt: skip
-SETTINGS = {**INTERPRETED, "spark.databricks.delta.retentionDurationCheck.enabled": "false"}
+SETTINGS = {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
 
 
 class TestDelta(Tasks):

@@ -7,6 +7,8 @@ from dbt.tests.util import run_dbt
 
 from tests.functional.task.test_dbt import COPY, EVENTS, FIRST, UPSERT, task
 
+pytestmark = pytest.mark.usefixtures("small_data")
+
 UNIT_TESTS = """
 unit_tests:
   - name: replaces_what_came
