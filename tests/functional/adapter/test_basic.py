@@ -22,6 +22,8 @@ from dbt.tests.util import run_dbt
 
 from tests.functional.adapter.spelling import Delta
 
+ARTIFACTS = True
+
 
 class TestAdapterMethod(BaseAdapterMethod):
     pass

@@ -20,6 +20,8 @@ from dbt.tests.util import run_dbt
 
 from tests.functional.adapter.spelling import Delta
 
+ARTIFACTS = True
+
 
 class CleanUp:
     @pytest.fixture(autouse=True)
