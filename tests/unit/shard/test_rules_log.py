@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.shard import (
     compact_with_pyarrow,
 )
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
-from dbt.adapters.mvsink.shard.errors import StorageError
+from dbt.adapters.mvsink.shard.errors import StorageError, TransientError
 from dbt.adapters.mvsink.shard.read import leased_since
 from dbt.adapters.mvsink.shard.state import CompactionPlan
 from tests.support.shards import SCHEMA, at, live, read, staged, updates
@@ -301,3 +301,36 @@ def test_a_reader_that_follows_the_log_knows_what_one_that_just_came_knows(handl
         newcomer = DeltaStorage(handle.uri)
         assert follower.load() == newcomer.load() == storage.load(), step
         assert follower.progress("orders") == newcomer.progress("orders") and follower.progress("others") is None
+
+
+def test_commits_that_cannot_be_followed_are_looked_up(handle, monkeypatch):
+    follower = DeltaStorage(handle.uri)
+    for t, text in enumerate((None, "{", StorageError("out of reach"))):
+        assert follower.load() == handle.state()
+        handle.compare_and_append(updates(("a", t, 1)), at(t), at(t + 1))
+
+        def told(path, text=text):
+            if isinstance(text, Exception):
+                raise text
+            return text
+
+        monkeypatch.setattr(follower, "read_text", told)
+        assert follower.load() == handle.state() and follower.load().upper == at(t + 1)
+
+
+def test_a_log_out_of_reach_while_it_is_looked_through_is_transient(handle, monkeypatch):
+    class Broken(DeltaTable):
+        def transaction_version(self, name):
+            raise OSError("no route")
+
+    monkeypatch.setattr("dbt.adapters.mvsink.shard.delta.DeltaTable", Broken)
+    storage = DeltaStorage(handle.uri)
+    for use in (storage.load, lambda: storage.progress("orders")):
+        with pytest.raises(TransientError, match=f"cannot read the log of shard {handle.uri}: no route"):
+            use()
+
+
+@pytest.mark.parametrize("hint", ["", "{", "[]", '{"version": null}'])
+def test_a_hint_at_the_newest_checkpoint_that_says_nothing_makes_one_due(handle, hint):
+    handle.storage.write_text("_delta_log/_last_checkpoint", hint)
+    assert handle.storage.checkpointed() == 0

@@ -20,8 +20,7 @@ from dbt.adapters.mvsink.shard import (
     ShardState,
     UpperMismatch,
     WriteHandle,
-    checkpoint,
-    collect_garbage,
+    perform,
 )
 
 log = logging.getLogger("mvsink.task")
@@ -72,11 +71,6 @@ def _advance(handle: WriteHandle, time: int, stage: Stage, compact: Compact) -> 
 def _maintain(handle: WriteHandle, maintenance: Maintenance, compact: Compact) -> None:
     """What the append left to do. A failure costs nothing: the next binding finds the same work."""
     try:
-        if maintenance.compact is not None:
-            compact(maintenance.compact)
-        if maintenance.collect_garbage:
-            collect_garbage(handle, now_ms=int(clock.time() * 1000))
-        if maintenance.checkpoint:
-            checkpoint(handle)
+        perform(handle, maintenance, int(clock.time() * 1000), compact)
     except Exception as error:
         log.debug("%s: maintenance failed and is left to the next run: %s", handle.uri, error)

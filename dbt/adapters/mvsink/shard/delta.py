@@ -100,7 +100,10 @@ class DeltaStorage(FileStore):
         if table is None:
             return None
         if self._state is None or self._state.version != table.version():
-            self._state = self._read_state(table, self._transactions)
+            try:
+                self._state = self._read_state(table, self._transactions)
+            except (DeltaError, OSError) as error:
+                raise self._out_of_reach(error) from error
         return self._state
 
     def load_at(self, version: int) -> ShardState | None:
@@ -185,7 +188,10 @@ class DeltaStorage(FileStore):
         table = self._table()
         if table is None:
             return None
-        return self._transactions.of(table.version(), table.transaction_version)(f"{PREFIX}input:{input_id}")
+        try:
+            return self._transactions.of(table.version(), table.transaction_version)(f"{PREFIX}input:{input_id}")
+        except (DeltaError, OSError) as error:
+            raise self._out_of_reach(error) from error
 
     def history(self, newest: int | None = None) -> list[Commit]:
         names = (file.path.rsplit("/", 1)[-1] for file in self.list_files("_delta_log"))
@@ -204,9 +210,10 @@ class DeltaStorage(FileStore):
 
     def checkpointed(self) -> int:
         try:
-            return int(json.loads(self.read_text("_delta_log/_last_checkpoint") or "{}").get("version") or 0)
-        except ValueError:  # it is a hint, and nobody could follow this one
+            hint = json.loads(self.read_text("_delta_log/_last_checkpoint") or "{}")
+        except ValueError:  # nobody could follow it
             return 0
+        return int(hint.get("version") or 0) if isinstance(hint, dict) else 0
 
     def removed_files(self, before: int) -> list[str]:
         live = {file.path for file in (self.load() or _no_state(self.uri)).files}
@@ -235,8 +242,11 @@ class DeltaStorage(FileStore):
             self._forget()
             return None
         except (DeltaError, OSError) as error:
-            self._forget()
-            raise TransientError(f"cannot read the log of shard {self.uri}: {error}") from error
+            raise self._out_of_reach(error) from error
+
+    def _out_of_reach(self, error: Exception) -> TransientError:
+        self._forget()
+        return TransientError(f"cannot read the log of shard {self.uri}: {error}")
 
     def _forget(self) -> None:
         self._kept = self._seen = self._state = None

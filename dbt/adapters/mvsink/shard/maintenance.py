@@ -5,6 +5,8 @@ None of it changes the collection at a readable time, moves an upper, or matters
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -12,7 +14,7 @@ from dbt.adapters.mvsink.shard.batch import Batch
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.read import leased_since
-from dbt.adapters.mvsink.shard.state import BATCHES, CompactionPlan
+from dbt.adapters.mvsink.shard.state import BATCHES, CompactionPlan, Maintenance
 from dbt.adapters.mvsink.shard.storage import part_path
 from dbt.adapters.mvsink.shard.updates import DIFF, ERROR, TIME, advance, consolidate, physical_schema
 from dbt.adapters.mvsink.shard.write import WriteHandle
@@ -86,3 +88,13 @@ def collect_garbage(
 def checkpoint(handle: WriteHandle) -> None:
     """Write a checkpoint of the log, so that opening the shard stays quick."""
     handle.storage.checkpoint()
+
+
+def perform(handle: WriteHandle, due: Maintenance, now_ms: int, compact: Callable[[CompactionPlan], object]) -> None:
+    """What an append left to do; ``compact`` does the heavy part. The checkpoint comes last: until it is there, all of it stays due."""
+    if due.compact is not None:
+        compact(due.compact)
+    if due.collect_garbage:
+        collect_garbage(handle, now_ms=now_ms)
+    if due.checkpoint:
+        checkpoint(handle)

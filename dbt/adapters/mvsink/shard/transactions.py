@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from dbt.adapters.mvsink.shard.errors import StorageError
+
 MOST_COMMITS = 20  # so many are read one by one
+FILES = ('{"add"', '{"remove"')  # of which there may be many
+GONE = "no JSON"
 
 
 class Transactions:
@@ -38,14 +42,17 @@ class Transactions:
         self._known.clear()
 
     def _follow(self, version: int) -> bool:
+        """False if that cannot be done: then all is looked up anew."""
         if not 0 <= version - self._version <= MOST_COMMITS:
             return False
-        for later in range(self._version + 1, version + 1):
-            text = self._commit_text(later)
-            if text is None:
-                return False
-            for line in text.splitlines():
-                transaction = json.loads(line).get("txn") if '"txn"' in line else None
-                if transaction is not None:
-                    self._known[transaction["appId"]] = transaction["version"]
+        told: dict[str, int | None] = {}
+        try:
+            for later in range(self._version + 1, version + 1):
+                for line in (self._commit_text(later) or GONE).splitlines():
+                    transaction = None if line.startswith(FILES) else json.loads(line).get("txn")
+                    if transaction is not None:
+                        told[transaction["appId"]] = transaction["version"]
+        except (StorageError, ValueError):  # not there any more, out of reach, or torn
+            return False
+        self._known |= told
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dbt.adapters.mvsink.shard import CommitNote, Maintenance, ShardState, WriteHandle, checkpoint, collect_garbage
+from dbt.adapters.mvsink.shard import CommitNote, CompactionPlan, Maintenance, ShardState, WriteHandle, perform
 from dbt.adapters.mvsink.sink import faults
 from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.layout import Layout, layout
@@ -61,11 +61,9 @@ class Upkeep:
         """Perform what an append left to do. It never fails a run: the next one finds the same work."""
         try:
             with self.watch("maintain"):
-                if maintenance.compact is not None:
-                    compact(self.engine, self.handle, maintenance.compact, self.layout(self.handle.state()))
-                if maintenance.collect_garbage:
-                    collect_garbage(self.handle, now_ms=self.clock)
-                if maintenance.checkpoint:
-                    checkpoint(self.handle)
+                perform(self.handle, maintenance, self.clock, self._compact)
         except Exception as error:
             self.warnings.append(f"maintenance failed and is left to the next run: {error}")
+
+    def _compact(self, plan: CompactionPlan) -> None:
+        compact(self.engine, self.handle, plan, self.layout(self.handle.state()))
