@@ -29,6 +29,10 @@ SETTINGS = {
 }
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--on-spark", action="store_true", help="the sink's tests that run on DuckDB run on Spark")
+
+
 @pytest.fixture(scope="session")
 def shard_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where this process's shards live."""

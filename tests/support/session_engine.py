@@ -20,6 +20,7 @@ from dbt.adapters.mvsink.sink import (
     parse_type,
     view_query,
 )
+from tests.support.duck_engine import DuckEngine
 
 _STATE = re.compile(r"SQLSTATE: ((?:22|23)\w{3})")
 T0 = 1_800_000_000_000
@@ -53,7 +54,7 @@ class SessionEngine:
 
 @dataclass
 class Model:
-    """One maintained model, run by run, without dbt."""
+    """One maintained model, run by run, without dbt. Without a session it runs on DuckDB."""
 
     session: Any
     root: Path
@@ -65,8 +66,8 @@ class Model:
     def uri(self) -> str:
         return str(self.root / self.name.replace(".", "/"))
 
-    def engine(self) -> SessionEngine:
-        return SessionEngine(self.session)
+    def engine(self) -> Any:
+        return SessionEngine(self.session) if self.session is not None else DuckEngine()
 
     def columns(self, query: str) -> tuple[Column, ...]:
         return tuple(Column(name, parse_type(text, name)) for name, text in self.engine().columns(query))
@@ -96,10 +97,14 @@ class Model:
         return self.session.sql(self.view())
 
     def rows(self) -> list[tuple[Any, ...]]:
-        return sorted((tuple(row) for row in self.contents().collect()), key=repr)
+        read = self.engine().query(self.view(), "view") if self.session is None else map(tuple, self.contents().collect())
+        return sorted(read, key=repr)
 
     def assert_holds(self, query: str) -> None:
         """Equal as multisets, both ways."""
+        if self.session is None:
+            assert self.rows() == sorted(self.engine().query(query, "query"), key=repr)
+            return
         held, wanted = self.contents(), self.session.sql(query)
         assert held.exceptAll(wanted).take(5) == []
         assert wanted.exceptAll(held).take(5) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -33,7 +34,13 @@ KEEP = OnSchemaChange.APPEND_NEW_COLUMNS
 
 
 @pytest.fixture
-def model(quick, tmp_path):
+def model(session, tmp_path):
+    yield Model(session, tmp_path)
+    faults.install(None)
+
+
+@pytest.fixture
+def on_spark(quick, tmp_path):
     yield Model(quick, tmp_path)
     faults.install(None)
 
@@ -50,7 +57,7 @@ def parts(model):
 
 def held_at(model, time):
     """The collection at ``time`` as sorted tuples."""
-    return sorted((tuple(row) for row in model.session.sql(as_of.collection_as_of(parts(model), time)).collect()), key=repr)
+    return sorted(model.engine().query(as_of.collection_as_of(parts(model), time), "as of"), key=repr)
 
 
 def kinds(model):
@@ -80,7 +87,7 @@ def test_history_goes_on_and_is_null_in_the_new_column(model):
     assert held_at(model, second.time) == held_at(model, outcome.time - 1) == [(i, f"row {i}", None) for i in range(4)]
     assert held_at(model, outcome.time) == [(i, f"row {i}", i * 10) for i in range(4)]
     changes = as_of.updates_between(parts(model), second.time, outcome.time)
-    assert [tuple(row) for row in model.session.sql(changes).collect()] == [(3, "row 3", None, second.time, 1, None)]
+    assert model.engine().query(changes, "changes") == [(3, "row 3", None, second.time, 1, None)]
     again = model.run(WIDER.format(4))
     assert again.counts.nothing and again.kind is Kind.NONE and again.columns_added == ()
 
@@ -107,12 +114,12 @@ def values(rows, more=""):
 
 def snapshot(model, time):
     query = as_of.snapshot_as_of(parts(model), time)
-    frame = model.session.sql(f"select x, _mv_error, sum(_mv_diff) from ({query}) group by all")
-    return sorted(map(tuple, frame.collect()), key=repr)
+    return sorted(model.engine().query(f"select x, _mv_error, sum(_mv_diff) from ({query}) group by all", "snapshot"), key=repr)
 
 
 @pytest.mark.parametrize(("runs", "how"), CONTENTS.values(), ids=CONTENTS)
-def test_every_kind_of_contents_survives(model, runs, how):
+def test_every_kind_of_contents_survives(on_spark, runs, how):
+    model = on_spark
     times = [model.run(values(rows), **how).time for rows in runs]
     before = [snapshot(model, time) for time in times]
     base = parts(model).base
@@ -127,7 +134,7 @@ def test_every_kind_of_contents_survives(model, runs, how):
     final = model.run(filled, **how)
     assert final.counts.inserted >= 1 and snapshot(model, times[-1]) == before[-1]
     if not how:  # Spark has no EXCEPT for maps
-        assert model.rows() == sorted(map(tuple, model.session.sql(filled).collect()), key=repr)
+        assert model.rows() == sorted(model.engine().query(filled, "filled"), key=repr)
 
 
 def test_a_hash_that_the_base_repeats_stays_null_and_the_others_are_believed(model):
@@ -136,7 +143,7 @@ def test_a_hash_that_the_base_repeats_stays_null_and_the_others_are_believed(mod
     model.run(values(["'a'"] * 2 + ["'b'"] + [f"'{i}'" for i in range(50)], ", cast(null as int) n"))
     shard = parts(model)
     [rest] = shard.unhashed
-    rows = model.session.read.parquet(f"{model.uri}/batches/{rest.batch_id}").collect()
+    rows = pq.read_table(f"{model.uri}/batches/{rest.batch_id}").to_pylist()
     assert sorted((row["x"], row["_mv_diff"], row["_mv_hash"] is None) for row in rows) == [("a", -1, True), ("c", -1, False)]
 
 
@@ -166,24 +173,24 @@ def test_a_column_that_the_query_lost_stays_as_null_with_append_new_columns(mode
     assert held_at(model, first.time) == [(0, "n", None), (1, "n", None)]
 
 
-def test_fail_still_fails_and_other_changes_are_still_generations(model):
-    model.run(NAMES.format(2))
+def test_fail_still_fails_and_other_changes_are_still_generations(on_spark):
+    on_spark.run(NAMES.format(2))
     with pytest.raises(SchemaChanged, match="`c` bigint is new"):
-        model.run(WIDER.format(2), on_schema_change=OnSchemaChange.FAIL)
+        on_spark.run(WIDER.format(2), on_schema_change=OnSchemaChange.FAIL)
     changed = {
         "select id, concat('row ', id) as label from range(2)": "`label` string is new; `name` is gone",
         "select cast(id as int) id, concat('row ', id) as label, 1 as c from range(2)": "`c` int is new; `id` was bigint, is int",
         "select id, label, c, named_struct('a', 1) s from (select 1 id, 'b' label, 2 c)": "`s` struct<a:int> is new; `id` was int, is int",
     }
     for query, words in list(changed.items())[:2]:
-        outcome = model.run(query)
+        outcome = on_spark.run(query)
         assert outcome.generation == f"columns changed ({words})" and outcome.columns_added == ()
     nested = "select cast(id as int) id, concat('row ', id) as label, 1 as c, {} s from range(2)"
-    outcome = model.run(nested.format("named_struct('a', 1)"))
+    outcome = on_spark.run(nested.format("named_struct('a', 1)"))
     assert [c.name for c in outcome.columns_added] == ["s"] and outcome.generation == ""
-    outcome = model.run(nested.format("named_struct('a', 1, 'b', 2)"))
+    outcome = on_spark.run(nested.format("named_struct('a', 1, 'b', 2)"))
     assert outcome.generation == "columns changed (`s` was struct<a:int>, is struct<a:int,b:int>)"
-    model.assert_holds(nested.format("named_struct('a', 1, 'b', 2)"))
+    on_spark.assert_holds(nested.format("named_struct('a', 1, 'b', 2)"))
 
 
 def test_with_a_gate_the_change_is_a_new_generation_and_a_gate_that_fails_leaves_everything(model):
@@ -233,9 +240,9 @@ def test_a_run_that_dies_between_leaves_a_right_shard_and_the_next_one_corrects(
     model.assert_holds(WIDER.format(3))
 
 
-def test_a_run_that_dies_before_the_commit_leaves_the_shard_as_it_was(model):
-    model.run(NAMES.format(3))
-    before, files = state_of(model), stored(model)
+def test_a_run_that_dies_before_the_commit_leaves_the_shard_as_it_was(on_spark):
+    on_spark.run(NAMES.format(3))
+    before, files = state_of(on_spark), stored(on_spark)
 
     class Dying(SessionEngine):
         def execute(self, statement, what):
@@ -243,9 +250,9 @@ def test_a_run_that_dies_before_the_commit_leaves_the_shard_as_it_was(model):
             if what == "evolve":
                 raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), model.open(WIDER.format(3)) as handle:
-        Driver(model.request(WIDER.format(3)), handle, Dying(model.session)).run()
-    assert state_of(model) == before and stored(model) == files
+    with pytest.raises(KeyboardInterrupt), on_spark.open(WIDER.format(3)) as handle:
+        Driver(on_spark.request(WIDER.format(3)), handle, Dying(on_spark.session)).run()
+    assert state_of(on_spark) == before and stored(on_spark) == files
 
 
 class Interrupted(SessionEngine):
@@ -277,16 +284,16 @@ MEANWHILE = {  # what another run does while ours has staged the shard with the 
 
 
 @pytest.mark.parametrize(("query", "theirs", "ours"), MEANWHILE.values(), ids=MEANWHILE)
-def test_another_writer_who_was_faster_makes_it_start_again(model, query, theirs, ours):
-    model.run(NAMES.format(3))
-    run_with(model, WIDER.format(4), "evolve", lambda: model.run(query, time=theirs), time=ours)
-    model.assert_holds(WIDER.format(4))
-    assert kinds(model).count("evolve") == 1 and state_of(model).generation == 0
-    assert model.run(WIDER.format(4), time=LATER + 120_000).counts.nothing
+def test_another_writer_who_was_faster_makes_it_start_again(on_spark, query, theirs, ours):
+    on_spark.run(NAMES.format(3))
+    run_with(on_spark, WIDER.format(4), "evolve", lambda: on_spark.run(query, time=theirs), time=ours)
+    on_spark.assert_holds(WIDER.format(4))
+    assert kinds(on_spark).count("evolve") == 1 and state_of(on_spark).generation == 0
+    assert on_spark.run(WIDER.format(4), time=LATER + 120_000).counts.nothing
 
 
-def test_a_run_of_the_old_query_never_appends_its_rows_to_the_new_columns(model):
-    model.run(NAMES.format(3))
+def test_a_run_of_the_old_query_never_appends_its_rows_to_the_new_columns(on_spark):
+    on_spark.run(NAMES.format(3))
 
     def dies_after_it_evolved(point):
         if point == "evolved":
@@ -295,24 +302,24 @@ def test_a_run_of_the_old_query_never_appends_its_rows_to_the_new_columns(model)
     def evolved():
         faults.install(dies_after_it_evolved)
         with pytest.raises(RuntimeError, match="died"):
-            model.run(WIDER.format(3))
+            on_spark.run(WIDER.format(3))
         faults.install(None)
 
     with pytest.raises(SchemaMismatch, match="`c` int64 is missing"):
-        run_with(model, NAMES.format(4), "write", evolved)
-    assert model.rows() == [(i, f"row {i}", None) for i in range(3)]
-    with open_shard(model.uri, None) as handle:  # what it had staged is gone
-        assert stored(model) == {file.path for file in handle.state().files} | set(handle.storage.removed_files(2**63 - 1))
-    assert model.run(WIDER.format(4)).counts.inserted == 4
-    model.assert_holds(WIDER.format(4))
+        run_with(on_spark, NAMES.format(4), "write", evolved)
+    assert on_spark.rows() == [(i, f"row {i}", None) for i in range(3)]
+    with open_shard(on_spark.uri, None) as handle:  # what it had staged is gone
+        assert stored(on_spark) == {file.path for file in handle.state().files} | set(handle.storage.removed_files(2**63 - 1))
+    assert on_spark.run(WIDER.format(4)).counts.inserted == 4
+    on_spark.assert_holds(WIDER.format(4))
 
 
-def test_a_recorded_error_comes_in_the_new_columns(model):
-    model.run(NAMES.format(2))
+def test_a_recorded_error_comes_in_the_new_columns(on_spark):
+    on_spark.run(NAMES.format(2))
     failing = "select id, concat('row ', id) name, 1 div (id - 1) c from range(2)"
-    outcome = model.run(failing, on_query_error=OnError.RECORD)
+    outcome = on_spark.run(failing, on_query_error=OnError.RECORD)
     assert outcome.counts.errors_inserted == 1 and [c.name for c in outcome.columns_added] == ["c"]
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
-        model.rows()
-    model.run(WIDER.format(2))
-    model.assert_holds(WIDER.format(2))
+        on_spark.rows()
+    on_spark.run(WIDER.format(2))
+    on_spark.assert_holds(WIDER.format(2))

@@ -1,4 +1,4 @@
-"""Views read as of one time fit together, in Spark's SQL: what tests/property/test_consistency.py shows of many interleavings, of one."""
+"""Views read as of one time fit together, in SQL: what tests/property/test_consistency.py shows of many interleavings, of one."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ class World:
             Driver(request, handle, model.engine()).run()
 
     def rows(self, name: str, time: int) -> list[tuple[Any, ...]]:
-        return sorted(tuple(row) for row in self.session.sql(self.reference(name).collection(time)).collect())
+        return sorted(Model(self.session, self.root).engine().query(self.reference(name).collection(time), name))
 
 
 def values(keys: str) -> str:
     return "(values " + ", ".join(f"('{key}')" for key in keys) + ") as source(k)"
 
 
-def test_two_runs_that_overlap_never_mix(quick, tmp_path):
+def test_two_runs_that_overlap_never_mix(session, tmp_path):
     """The later run writes every view before the earlier one, which found its references first, comes to write what reads them."""
-    world = World(quick, tmp_path, values("aab"))
+    world = World(session, tmp_path, values("aab"))
     for name in QUERIES:
         world.run(name, T0)
     world.source = values("aabc")

@@ -61,11 +61,11 @@ DAMAGES = [update, delete, delete_everything, merge, optimize, insert_bare_colum
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda f: f.__name__)
-def test_the_next_run_repairs(spark, tmp_path, damage):
-    model = Model(spark, tmp_path)
+def test_the_next_run_repairs(quick, tmp_path, damage):
+    model = Model(quick, tmp_path)
     model.run(QUERY.replace("n', id % 5", "old', id % 3"))
     model.run(QUERY)
-    damage(model.uri, spark)
+    damage(model.uri, quick)
     drifted = model.contents().count()  # the view over the damaged shard can be read
     outcome = model.run(QUERY)
     model.assert_holds(QUERY)
@@ -78,10 +78,10 @@ def test_the_next_run_repairs(spark, tmp_path, damage):
         assert sum(commit.note.drift for commit in handle.history()) == outcome.drift
 
 
-def test_a_first_load_with_equal_rows_that_becomes_the_base_again_loses_none(spark, tmp_path):
+def test_a_first_load_with_equal_rows_that_becomes_the_base_again_loses_none(quick, tmp_path):
     """Larger than the first load, the second batch is the base, until somebody deletes it; corrections in between know of both."""
     few, many = "select 'a' x union all select 'a' union all select 'b'", "select concat('n', id) x from range(100)"
-    model = Model(spark, tmp_path)
+    model = Model(quick, tmp_path)
     model.run(few)
     model.run(f"{few} union all {many}")
     fewer = f"select 'a' x union all select 'b' union all {many}"

@@ -26,8 +26,8 @@ def audit(bad, severe=True):
 
 
 @pytest.fixture
-def model(quick, tmp_path):
-    return Model(quick, tmp_path)
+def model(session, tmp_path):
+    return Model(session, tmp_path)
 
 
 def trace(model):
@@ -116,7 +116,7 @@ def test_all_audits_are_told_and_mild_ones_only_warn(model):
     assert kept_back(model, rows(BAD, WORSE), both).count("no_bad_rows: 1 failure") == 2
     broken = Gate(audits=(audit("no_such_column = 1"), audit("x = 9")))
     message = kept_back(model, rows(BAD), broken)
-    assert "no_bad_rows cannot run: [UNRESOLVED_COLUMN" in message and "x=9, y=i" in message
+    assert "no_bad_rows cannot run: " in message and "no_such_column" in message and "x=9, y=i" in message
     assert passes(model, rows(BAD), Gate(audits=(audit("x = 9", severe=False),))).warnings == ("audit no_bad_rows: 1 failure",)
 
 

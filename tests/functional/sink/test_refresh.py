@@ -73,8 +73,17 @@ class Scheduled:
 
 
 @pytest.fixture
-def scheduled(quick, tmp_path):
-    return lambda refresh, **options: Scheduled(Model(quick, tmp_path, options={"retain_history": 24 * HOUR, **options}), refresh)
+def scheduled(session, tmp_path):
+    return scheduled_on(session, tmp_path)
+
+
+@pytest.fixture
+def scheduled_on_spark(quick, tmp_path):
+    return scheduled_on(quick, tmp_path)
+
+
+def scheduled_on(session, root):
+    return lambda refresh, **options: Scheduled(Model(session, root, options={"retain_history": 24 * HOUR, **options}), refresh)
 
 
 # the table
@@ -173,8 +182,8 @@ READERS = (
 )
 
 
-def test_before_the_first_refresh_the_shard_is_there_and_refuses_readers(scheduled):
-    mv = scheduled(ONCE)
+def test_before_the_first_refresh_the_shard_is_there_and_refuses_readers(scheduled_on_spark):
+    mv = scheduled_on_spark(ONCE)
     mv.run("10:20", "a")
     mv.assert_stands("11:00", readable=False)
     with mv.model.open(rows("a")) as handle:
@@ -318,8 +327,8 @@ def test_a_dropped_shard_begins_anew_and_waits(scheduled):
     assert mv.shown() == ["b"]
 
 
-def test_foreign_rows_stay_until_the_next_refresh_repairs_them(scheduled):
-    mv = scheduled(HOURLY)
+def test_foreign_rows_stay_until_the_next_refresh_repairs_them(scheduled_on_spark):
+    mv = scheduled_on_spark(HOURLY)
     mv.run("10:00", "a")
     name = f"delta.`{mv.model.uri}`"
     mv.model.session.sql(f"insert into {name} (x, _mv_time, _mv_diff) values ('q', {at('10:30')}, 1), ('r', {at('11:30')}, 1)")

@@ -17,8 +17,8 @@ ROWS = {ONE: [("a",), ("b",)], TWO: [("b",), ("b",), ("c",)]}
 
 
 @pytest.fixture
-def model(quick, tmp_path):
-    return Model(quick, tmp_path)
+def model(session, tmp_path):
+    return Model(session, tmp_path)
 
 
 @pytest.fixture

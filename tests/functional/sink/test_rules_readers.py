@@ -18,8 +18,8 @@ DAY = 86_400_000
 
 
 @pytest.fixture
-def model(spark, tmp_path):
-    return Model(spark, tmp_path)
+def model(quick, tmp_path):
+    return Model(quick, tmp_path)
 
 
 def collection(rows):
@@ -71,7 +71,16 @@ BASES = {"with duplicates": BASE, "of single rows": {"a": 1, "b": 1, "c": 1}}
 
 @pytest.mark.parametrize("base", BASES.values(), ids=BASES)
 @pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
-def test_the_view_shows_the_sum_of_diffs(model, base, history):
+def test_the_view_shows_the_sum_of_diffs(session, tmp_path, base, history):
+    shows(Model(session, tmp_path), base, history)
+
+
+@pytest.mark.parametrize("base", BASES.values(), ids=BASES)
+def test_on_spark_too(model, base):
+    shows(model, base, HISTORIES["all at once, three times"])
+
+
+def shows(model, base, history):
     compacted(model, {**base, **REST})
     kept = parts(model).base
     for rows in history:
@@ -87,8 +96,9 @@ def test_a_first_load_with_duplicates_shows_them_and_loses_them_one_by_one(model
         assert shown(model) == Counter(rows)
 
 
-def test_compaction_changes_nothing_that_a_reader_sees(model):
+def test_compaction_changes_nothing_that_a_reader_sees(session, tmp_path):
     """Runs over many rows with a short history: the policy compacts again and again."""
+    model = Model(session, tmp_path)
     generations = set()
     for n in range(6):
         rows = {f"r{i}": 1 + (i * n) % 3 for i in range(n, 20 + 2 * n)}

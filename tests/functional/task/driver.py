@@ -35,9 +35,10 @@ class Shard:
 
     uri: str
     schema: pa.Schema = ROWS
+    client: ShardClient = field(default_factory=ShardClient)
 
     def open(self) -> WriteHandle:
-        return ShardClient().open_writer(self.uri, self.schema, "test")
+        return self.client.open_writer(self.uri, self.schema, "test")
 
     def table(self, time: int, updates: Sequence[tuple[Any, ...]]) -> pa.Table:
         """``(key, val, diff)`` at ``time``; ``(message, diff)`` is an error update."""
@@ -70,7 +71,7 @@ class Shard:
 
     def updates(self) -> list[tuple[Any, ...]]:
         """What it holds at since and all updates after it: ``(time, *row, diff)``, ``(time, message, diff)`` for an error."""
-        with ShardClient().open_reader(self.uri) as reader:
+        with self.client.open_reader(self.uri) as reader:
             state = reader.state()
             if not state.readable:
                 return []
@@ -94,7 +95,7 @@ class Shard:
         return self.state().upper.as_option()
 
     def state(self) -> ShardState:
-        with ShardClient().open_reader(self.uri) as reader:
+        with self.client.open_reader(self.uri) as reader:
             return reader.state()
 
 
@@ -108,24 +109,25 @@ class Task:
     references: tuple[str, ...] = ()
     schema: pa.Schema = ROWS
     options: dict[str, Any] = field(default_factory=dict)
+    client: ShardClient = field(default_factory=ShardClient)
 
     @property
     def input(self) -> Shard:
-        return Shard(str(self.root / "i"))
+        return Shard(str(self.root / "i"), client=self.client)
 
     @property
     def output(self) -> Shard:
-        return Shard(str(self.root / "t"), self.schema)
+        return Shard(str(self.root / "t"), self.schema, self.client)
 
     def reference(self, name: str) -> Shard:
-        return Shard(str(self.root / name.split(".")[-1]))
+        return Shard(str(self.root / name.split(".")[-1]), client=self.client)
 
     def engine(self) -> Any:
         return SessionEngine(self.session) if self.session is not None else DuckEngine()
 
     def shard(self, shard: Shard, engine: Any) -> ShardInput:
         name = shard.uri.rsplit("/", 1)[-1]
-        return ShardInput(WriteHandle.from_read(ShardClient().open_reader(shard.uri), "test"), engine, name)
+        return ShardInput(WriteHandle.from_read(self.client.open_reader(shard.uri), "test"), engine, name)
 
     def run(self, time: int, **changes: Any) -> TaskOutcome:
         """One run at ``time``; ``changes`` are of the request, or an ``engine``."""

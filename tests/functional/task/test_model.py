@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.functional.task.driver import DELETES, NOW, Task
+from tests.support.shards import client
 from tests.support.task_model import Collection, ModelTask, Step, Updates, random_history, random_steps
 
 PROGRAMS = 500
@@ -50,7 +51,7 @@ class Trial:
     def run(self, session, root) -> tuple[Task, ModelTask]:
         root.mkdir()
         references = ("db.r",) if any(step.uses_reference for step in self.steps) else ()
-        task = Task(session, root, self.text(), references)
+        task = Task(session, root, self.text(), references, client=client("delta", root))  # as of one process
         model = ModelTask(self.steps, self.snapshot)
         engine = task.engine()
         known, r = Collection(), Collection()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,16 @@ from dbt.adapters.mvsink.references.as_of import References
 from dbt.adapters.mvsink.references.finding import find_references
 from dbt.adapters.mvsink.references.holds import Holds, held
 from dbt.adapters.mvsink.references.overtaken import Origins, ledgers, origins_after, origins_read
-from dbt.adapters.mvsink.shard import Antichain, MemoryStorage, SchemaMismatch, ShardClient, ShardError, ShardState, WriteHandle
+from dbt.adapters.mvsink.shard import (
+    Antichain,
+    MemoryStorage,
+    NotAShard,
+    SchemaMismatch,
+    ShardClient,
+    ShardError,
+    ShardState,
+    WriteHandle,
+)
 from dbt.adapters.mvsink.sink import (
     Assertion,
     Audit,
@@ -342,7 +352,7 @@ LOWER_ERRORS = (SinkError, ShardError)
 
 def open_or_create(client: ShardClient, uri: str, schema: pa.Schema, purpose: str) -> WriteHandle:
     """A writer of the shard whatever its columns are; created with ``schema`` if it is not there."""
-    if client.exists(uri):
+    with suppress(NotAShard):
         return WriteHandle.from_read(client.open_reader(uri), purpose)
     try:
         return client.open_writer(uri, schema, purpose)
