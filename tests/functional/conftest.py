@@ -35,6 +35,6 @@ def quick(spark: Any) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def small_data(spark: Any) -> Iterator[None]:
     """The process's own session, set up for tiny data while a module runs. What is tested is the adapter's; what Spark makes of the same
-    statements when it compiles them is seen in `sink/test_correction.py`, `test_detection.py`, `test_locator.py`, and `connection`."""
+    statements when it compiles them is seen in `sink/test_correction.py`, `test_detection.py`, `test_rules_write.py`, and `connection`."""
     with interpreted(spark):
         yield

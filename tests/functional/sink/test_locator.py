@@ -16,11 +16,11 @@ ROWS = 3_000
 
 
 @pytest.fixture
-def model(spark, tmp_path, monkeypatch):
+def model(quick, tmp_path, monkeypatch):
     """A model for which every shard is a large one."""
     monkeypatch.setattr(located, "FEW_ROWS", 1)
     monkeypatch.setattr(write, "evaluated_once", lambda *_: False)
-    return Model(spark, tmp_path)
+    return Model(quick, tmp_path)
 
 
 def ran(model, query, **changes):
