@@ -48,7 +48,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory, shard_root: Path) -> Iterato
     before = os.getcwd()
     os.chdir(tmp_path_factory.mktemp("home"))
     try:
-        yield session(MvsinkCredentials(schema="default", shard_root=str(shard_root), server_side_parameters=dict(SETTINGS)))
+        with pytest.MonkeyPatch.context() as patch:  # what starts here is never killed: its metastore need not survive that
+            patch.setenv("JDK_JAVA_OPTIONS", f"{os.environ['JDK_JAVA_OPTIONS']} -Dderby.system.durability=test")
+            started = session(
+                MvsinkCredentials(schema="default", shard_root=str(shard_root), server_side_parameters=dict(SETTINGS))
+            )
+        yield started
     finally:
         os.chdir(before)
 

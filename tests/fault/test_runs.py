@@ -15,6 +15,7 @@ from tests.support.projects import Project
 from tests.support.shards import live, staged
 
 ROUNDS = 20
+QUIET = {"DBT_WRITE_JSON": "false"}  # nobody reads a manifest here
 KILLED = """
 import json, os, sys
 from pathlib import Path
@@ -59,7 +60,7 @@ def test_a_run_killed_at_every_step(tmp_path):
     Each process first does the next run after the one that was killed, then is killed itself, one step later.
     """
     project = Project(tmp_path / "p", tmp_path / "shards", tmp_path / "source")
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    environment = {**os.environ, **QUIET, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     held, wanted = [], []
     for n, point in enumerate([*POINTS, ""]):
         following = [[i, f"{point} {i % 3}"] for i in range(10 + n)]
@@ -86,7 +87,12 @@ def test_two_simultaneous_runs_on_changing_data(tmp_path):
     place.mkdir()
     projects = [Project(tmp_path / name, shards, source) for name in ("one", "two")]
     workers = [
-        subprocess.Popen([sys.executable, "-c", LOOP, name, str(place)], cwd=project.root, stdout=subprocess.DEVNULL)
+        subprocess.Popen(
+            [sys.executable, "-c", LOOP, name, str(place)],
+            cwd=project.root,
+            env={**os.environ, **QUIET},
+            stdout=subprocess.DEVNULL,
+        )
         for name, project in zip(("one", "two"), projects)
     ]
     try:

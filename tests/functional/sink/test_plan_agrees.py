@@ -17,7 +17,7 @@ from dbt.adapters.mvsink.sink.types import Column
 from tests.support.session_engine import Model, open_shard
 
 CHANGES = 100
-ON_SPARK = 12
+ON_SPARK = 8
 SEED = 7
 COLUMNS = (Column("x", parse_type("int", "x")), Column("y", parse_type("string", "y")))
 

@@ -17,7 +17,7 @@ from tests.support.task_model import Collection, ModelTask, Step, Updates, rando
 
 PROGRAMS = 500
 BLOCK = 50
-ON_SPARK = 12
+ON_SPARK = 8
 
 
 @dataclass
