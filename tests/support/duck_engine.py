@@ -1,8 +1,9 @@
 """The engine seam on DuckDB: what the package would have Spark run, run without Spark.
 
 The text is Spark's; it is read by sqlglot and written in DuckDB's dialect. Where the two disagree (what a sum of BIGINTs is, how files
-are named, which hash there is), the tree is changed first. It is for many tiny cases of what no engine decides: times, order,
-races, the shapes of deltas. That Spark does the same is for the tests on Spark to say.
+are named, which hash there is), the tree is changed first. So a shard written here is not for Spark to read: the hashes are others.
+It is for many tiny cases of what no engine decides: times, order, races, the shapes of deltas. That Spark does the same is for the
+tests on Spark to say.
 """
 
 from __future__ import annotations
