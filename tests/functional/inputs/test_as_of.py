@@ -1,4 +1,4 @@
-"""A shard's past on Spark, against a model in plain Python: random histories with duplicates, errors, compaction and kept history."""
+"""A shard's past, against a model in plain Python: random histories with duplicates, errors, compaction and kept history."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from dbt.adapters.mvsink.inputs import PendingTime, ShardInput
-from dbt.adapters.mvsink.sink import not_null
+from dbt.adapters.mvsink.sink import EngineError, not_null
 from tests.support.session_engine import T0, Model
 
 pytestmark = pytest.mark.usefixtures("small_data")
@@ -46,11 +46,20 @@ def signed(new, old):
     return {key: new[key] - old[key] for key in new.keys() | old.keys() if new[key] != old[key]}
 
 
-@pytest.fixture(scope="module", params=[(1, 3_000, 12), (2, 86_400_000, 22)], ids=["compacted to 3 s", "all history kept"])
-def past(request, spark, tmp_path_factory):
+HISTORIES = {  # seed, history kept in milliseconds, runs
+    "compacted to 3 s": (1, 3_000, 12),
+    "all history kept": (2, 86_400_000, 22),
+    "on Spark": (1, 3_000, 12),
+}
+
+
+@pytest.fixture(scope="module", params=HISTORIES)
+def past(request, tmp_path_factory):
     """A shard, and its contents by time as they must be."""
-    seed, retain, steps = request.param
-    model = Model(spark, tmp_path_factory.mktemp("past"), options={"retain_history": retain})
+    seed, retain, steps = HISTORIES[request.param]
+    on_spark = request.param == "on Spark" or request.config.getoption("--on-spark")
+    session = request.getfixturevalue("quick") if on_spark else None
+    model = Model(session, tmp_path_factory.mktemp("past"), options={"retain_history": retain})
     contents = {}
     for rows in history(seed, steps):
         outcome = model.run(query(rows), assertions=(not_null("x"),))
@@ -66,31 +75,32 @@ def test_the_history_has_the_parts_that_matter(past):
     assert any(error for held in contents.values() for _, error in held)
 
 
-def test_as_of_every_readable_time(past, spark):
+def test_as_of_every_readable_time(past):
     shard, contents, handle = past
     since = handle.state().since.as_option()
     readable = [time for time in contents if time >= since]
     assert len(readable) >= 3
     tagged = [f"select {time}L t, x, _mv_diff, _mv_error from (\n{shard.snapshot(time)}\n)" for time in readable]
     found = {time: Counter() for time in readable}
-    for row in spark.sql("\nunion all\n".join(tagged)).collect():
-        found[row["t"]][row["x"], row["_mv_error"]] += row["_mv_diff"]
+    for t, x, diff, error in shard.engine.query("\nunion all\n".join(tagged), "tagged"):
+        found[t][x, error] += diff
     assert found == {time: contents[time] for time in readable}
 
 
-def test_plain_rows_or_the_error_of_that_time(past, spark):
+def test_plain_rows_or_the_error_of_that_time(past):
     shard, contents, handle = past
     since = handle.state().since.as_option()
     failing = [time for time in contents if time >= since and (None, ERROR) in contents[time]]
     plain = [time for time in contents if time >= since and time not in failing]
     for time in plain[:2] + plain[-2:]:
-        assert Counter((row["x"], None) for row in spark.sql(shard.contents(time)).collect()) == contents[time]
+        assert Counter((x, None) for (x,) in shard.engine.query(shard.contents(time), "contents")) == contents[time]
     for time in failing[:1]:
-        with pytest.raises(Exception, match="must not be null"):
-            spark.sql(f"select count(*) from (\n{shard.contents(time)}\n) where x = 'q'").collect()
+        with pytest.raises(EngineError) as error:
+            shard.engine.query(f"select count(*) from (\n{shard.contents(time)}\n) where x = 'q'", "guard")
+        assert "must not be null" in str(error.value.__cause__)  # Spark's first line only says that a job has failed
 
 
-def test_changes_and_pending_times_are_the_differences(past, spark):
+def test_changes_and_pending_times_are_the_differences(past):
     shard, contents, handle = past
     state = handle.state()
     since, upper = state.since.as_option(), state.upper.as_option()
@@ -102,8 +112,10 @@ def test_changes_and_pending_times_are_the_differences(past, spark):
         before = held
     for lower, end in [(since + 1, upper), (times[0] + 1, times[-1])]:
         found: dict[int, dict] = {}
-        for row in spark.sql(shard.changes(lower, end)).collect():
-            found.setdefault(row["_mv_time"], {})[row["x"], row["_mv_error"]] = row["_mv_diff"]
+        for x, time, diff, error in shard.engine.query(
+            f"select x, _mv_time, _mv_diff, _mv_error from (\n{shard.changes(lower, end)}\n)", "changes"
+        ):
+            found.setdefault(time, {})[x, error] = diff
         inside = {time: change for time, change in wanted.items() if lower <= time < end}
         assert found == inside
         assert shard.pending(lower, end) == [
@@ -117,11 +129,12 @@ def test_changes_and_pending_times_are_the_differences(past, spark):
         ]
 
 
-def test_a_difference_to_other_rows(past, spark):
+def test_a_difference_to_other_rows(past):
     shard, contents, _ = past
     time = max(contents)
     before = "select x, n _mv_diff, cast(null as string) _mv_error from values ('a', 1L), ('zz', 1L), ('zz', 1L) as t(x, n)"
-    rows = spark.sql(shard.difference(before, time)).collect()
+    query = f"select x, _mv_time, _mv_diff, _mv_error from (\n{shard.difference(before, time)}\n)"
+    rows = shard.engine.query(query, "difference")
     wanted = signed(contents[time], Counter({("a", None): 1, ("zz", None): 2}))
-    assert {(row["x"], row["_mv_error"]): row["_mv_diff"] for row in rows} == wanted
-    assert {row["_mv_time"] for row in rows} == {time} and time >= T0
+    assert {(x, error): diff for x, _, diff, error in rows} == wanted
+    assert {at for _, at, _, _ in rows} == {time} and time >= T0
