@@ -30,7 +30,7 @@ SETTINGS = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--on-spark", action="store_true", help="the sink's tests that run on DuckDB run on Spark")
+    parser.addoption("--on-spark", action="store_true", help="what is tested on DuckDB (fixture `session`) runs on Spark")
 
 
 @pytest.fixture(scope="session")

@@ -32,6 +32,12 @@ def quick(spark: Any) -> Iterator[Any]:
     yield session
 
 
+@pytest.fixture(scope="session")
+def session(request: pytest.FixtureRequest) -> Any:
+    """For what no engine decides: None, which is DuckDB (`tests.support.duck_engine`); with `--on-spark`, `quick`."""
+    return request.getfixturevalue("quick") if request.config.getoption("--on-spark") else None
+
+
 @pytest.fixture(scope="module")
 def small_data(spark: Any) -> Iterator[None]:
     """The process's own session, set up for tiny data while a module runs. What is tested is the adapter's; what Spark makes of the same

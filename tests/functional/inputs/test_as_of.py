@@ -57,8 +57,7 @@ HISTORIES = {  # seed, history kept in milliseconds, runs
 def past(request, tmp_path_factory):
     """A shard, and its contents by time as they must be."""
     seed, retain, steps = HISTORIES[request.param]
-    on_spark = request.param == "on Spark" or request.config.getoption("--on-spark")
-    session = request.getfixturevalue("quick") if on_spark else None
+    session = request.getfixturevalue("quick" if request.param == "on Spark" else "session")
     model = Model(session, tmp_path_factory.mktemp("past"), options={"retain_history": retain})
     contents = {}
     for rows in history(seed, steps):

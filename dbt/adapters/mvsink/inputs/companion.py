@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.shard import (
     ShardState,
     UpperMismatch,
     WriteHandle,
-    perform,
+    perform_maintenance,
 )
 
 log = logging.getLogger("mvsink.task")
@@ -71,6 +71,6 @@ def _advance(handle: WriteHandle, time: int, stage: Stage, compact: Compact) -> 
 def _maintain(handle: WriteHandle, maintenance: Maintenance, compact: Compact) -> None:
     """What the append left to do. A failure costs nothing: the next binding finds the same work."""
     try:
-        perform(handle, maintenance, int(clock.time() * 1000), compact)
+        perform_maintenance(handle, maintenance, int(clock.time() * 1000), compact)
     except Exception as error:
         log.debug("%s: maintenance failed and is left to the next run: %s", handle.uri, error)

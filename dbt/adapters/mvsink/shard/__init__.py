@@ -36,7 +36,7 @@ from dbt.adapters.mvsink.shard.errors import (
     UpperMismatch,
 )
 from dbt.adapters.mvsink.shard.frontier import LARGEST_TIME, Antichain
-from dbt.adapters.mvsink.shard.maintenance import checkpoint, collect_garbage, compact_with_pyarrow, perform
+from dbt.adapters.mvsink.shard.maintenance import checkpoint, collect_garbage, compact_with_pyarrow, perform_maintenance
 from dbt.adapters.mvsink.shard.read import ReadHandle
 from dbt.adapters.mvsink.shard.staging import StagedDirectory
 from dbt.adapters.mvsink.shard.state import (
@@ -83,6 +83,6 @@ __all__ = [
     "collect_garbage",
     "compact_with_pyarrow",
     "compaction_due",
-    "perform",
+    "perform_maintenance",
     "schema_differences",
 ]

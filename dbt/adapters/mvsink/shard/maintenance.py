@@ -90,8 +90,11 @@ def checkpoint(handle: WriteHandle) -> None:
     handle.storage.checkpoint()
 
 
-def perform(handle: WriteHandle, due: Maintenance, now_ms: int, compact: Callable[[CompactionPlan], object]) -> None:
-    """What an append left to do; ``compact`` does the heavy part. The checkpoint comes last: until it is there, all of it stays due."""
+def perform_maintenance(handle: WriteHandle, due: Maintenance, now_ms: int, compact: Callable[[CompactionPlan], object]) -> None:
+    """What an append left to do, as of ``now_ms`` (wall clock, milliseconds); ``compact`` does the heavy part.
+
+    The checkpoint comes last: until it is there, garbage collection and it stay due, so that what fails here is done by a later run.
+    """
     if due.compact is not None:
         compact(due.compact)
     if due.collect_garbage:

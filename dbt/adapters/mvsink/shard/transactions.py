@@ -9,7 +9,6 @@ from dbt.adapters.mvsink.shard.errors import StorageError
 
 MOST_COMMITS = 20  # so many are read one by one
 FILES = ('{"add"', '{"remove"')  # of which there may be many
-GONE = "no JSON"
 
 
 class Transactions:
@@ -48,11 +47,14 @@ class Transactions:
         told: dict[str, int | None] = {}
         try:
             for later in range(self._version + 1, version + 1):
-                for line in (self._commit_text(later) or GONE).splitlines():
+                text = self._commit_text(later)
+                if not text:  # not there any more
+                    return False
+                for line in text.splitlines():
                     transaction = None if line.startswith(FILES) else json.loads(line).get("txn")
                     if transaction is not None:
                         told[transaction["appId"]] = transaction["version"]
-        except (StorageError, ValueError):  # not there any more, out of reach, or torn
+        except (StorageError, ValueError):  # out of reach, or torn
             return False
         self._known |= told
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dbt.adapters.mvsink.shard import CommitNote, CompactionPlan, Maintenance, ShardState, WriteHandle, perform
+from dbt.adapters.mvsink.shard import CommitNote, CompactionPlan, Maintenance, ShardState, WriteHandle, perform_maintenance
 from dbt.adapters.mvsink.sink import faults
 from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.layout import Layout, layout
@@ -61,7 +61,7 @@ class Upkeep:
         """Perform what an append left to do. It never fails a run: the next one finds the same work."""
         try:
             with self.watch("maintain"):
-                perform(self.handle, maintenance, self.clock, self._compact)
+                perform_maintenance(self.handle, maintenance, self.clock, self._compact)
         except Exception as error:
             self.warnings.append(f"maintenance failed and is left to the next run: {error}")
 
