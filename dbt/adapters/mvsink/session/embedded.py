@@ -22,6 +22,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.session.hadoop import drop_cluster_defaults
 from dbt.adapters.mvsink.session.java import check_java
 from dbt.adapters.mvsink.session.metastore_lock import MetastoreLock
 
@@ -193,6 +194,8 @@ def _start(credentials: MvsinkCredentials) -> SparkSession:
             builder = builder.config(key, value)
         with _own_interrupts():
             started = builder.getOrCreate()
+        if chosen["spark.master"].startswith("local"):
+            drop_cluster_defaults(started)
     except BaseException:
         _let_go()
         raise

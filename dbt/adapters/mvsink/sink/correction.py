@@ -74,6 +74,8 @@ class Correction:
         """
         items = sql.columns(column.name for column in self.columns)
         terms = sql.union_all(self._term(term, items) for term in self.terms)
+        if self.scope is not None:
+            terms = self.scope.restrict(terms)
         # Equal rows have equal hashes, so one exchange by hash serves both the sums and the owners.
         gathered = f"select * from (\n{terms}\n) distribute by {HASH}"
         rows = net(self.columns, [ERROR, HASH], gathered, sums=[BASE])
@@ -89,12 +91,10 @@ class Correction:
             raise ValueError(f"updates before {upper} asked of a correction whose since is {self.since}: there are none")
         return self.consolidate_at_since()
 
-    def _term(self, term: Term, items: str) -> str:
+    @staticmethod
+    def _term(term: Term, items: str) -> str:
         diff = DIFF if term.sign > 0 else f"-{DIFF}"
-        query = f"select {items}, {ERROR}, {HASH}, {diff} {DIFF}, {BASE} from (\n{term.query}\n)"
-        if self.scope is None:
-            return query
-        return self.scope.restrict(query)
+        return f"select {items}, {ERROR}, {HASH}, {diff} {DIFF}, {BASE} from (\n{term.query}\n)"
 
 
 @dataclass(frozen=True)
