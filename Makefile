@@ -1,4 +1,4 @@
-# Every target sets up what it needs in .venv; on a fresh clone only Python 3.10+ and Java 17 are there.
+# Every target sets up what it needs in .venv; on a fresh clone only Python 3.10+ and Java 17 are there. Python compiles what is imported when it is.
 PYTHON ?= python3
 VENV := .venv
 NEWEST := .venv-newest
@@ -12,7 +12,7 @@ setup: $(VENV)/.done
 $(VENV)/.done: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[dev,demo,bench]'
+	$(BIN)/pip install --quiet --no-compile --editable '.[dev,demo,bench]'
 	touch $@
 
 lint: setup
@@ -35,7 +35,7 @@ smoke: $(NEWEST)/.done
 $(NEWEST)/.done: pyproject.toml
 	$(PYTHON) -m venv $(NEWEST)
 	$(NEWEST)/bin/pip install --quiet --upgrade pip
-	$(NEWEST)/bin/pip install --quiet . 'pyspark>=4.3,<5' 'dbt-core>=1.11,<1.12' dbt-tests-adapter pytest
+	$(NEWEST)/bin/pip install --quiet --no-compile . 'pyspark>=4.3,<5' 'dbt-core>=1.11,<1.12' dbt-tests-adapter pytest
 	touch $@
 
 demo: setup

@@ -70,7 +70,5 @@ def test_dbt_init_offers_the_adapter_with_a_profile_that_works(tmp_path):
     shutil.rmtree(tmp_path / "shop")
     dbt("init", "shop", given=f"{number}\n1\n{INIT}")
     assert "method: session" in (tmp_path / "profiles.yml").read_text()
-    debugged = dbt("debug", cwd=tmp_path / "shop")
-    assert "All checks passed!" in debugged.stdout, debugged.stdout
     built = dbt("run", cwd=tmp_path / "shop")
     assert "Completed successfully" in built.stdout, built.stdout
