@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.support import quick_java
+from tests.support import quick_dbt, quick_java
 
 quick_java.install()
+quick_dbt.install()
 pytest_plugins = ["dbt.tests.fixtures.project"]
 
 DELTA = "io.delta:delta-spark_4.1_2.13:4.4.0"

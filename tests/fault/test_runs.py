@@ -15,7 +15,7 @@ from tests.support.projects import Project
 from tests.support.shards import live, staged
 
 ROUNDS = 20
-QUIET = {"DBT_WRITE_JSON": "false"}  # nobody reads a manifest here
+ENVIRONMENT = {"DBT_WRITE_JSON": "false", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}  # nobody reads a manifest here
 KILLED = """
 import json, os, sys
 from pathlib import Path
@@ -43,6 +43,8 @@ POINTS = {"upper raised": False, "staged": False, "appended": True, "view publis
 LOOP = """
 import sys, time, pathlib
 from dbt.cli.main import dbtRunner
+from tests.support import quick_dbt
+quick_dbt.install()
 name, place = sys.argv[1], pathlib.Path(sys.argv[2])
 for round_ in range(20):
     while not (place / f"go-{round_}").exists():
@@ -60,14 +62,13 @@ def test_a_run_killed_at_every_step(tmp_path):
     Each process first does the next run after the one that was killed, then is killed itself, one step later.
     """
     project = Project(tmp_path / "p", tmp_path / "shards", tmp_path / "source")
-    environment = {**os.environ, **QUIET, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     held, wanted = [], []
     for n, point in enumerate([*POINTS, ""]):
         following = [[i, f"{point} {i % 3}"] for i in range(10 + n)]
         arguments = [str(project.source), "recover" if n else "", point, json.dumps(following)]
         done = subprocess.run(
             [sys.executable, "-c", KILLED, *arguments],
-            cwd=project.root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300,
+            cwd=project.root, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300,
         )  # fmt: skip
         assert done.returncode == (9 if point else 0), (point, done.stdout[-2000:])
         if n:
@@ -90,7 +91,7 @@ def test_two_simultaneous_runs_on_changing_data(tmp_path):
         subprocess.Popen(
             [sys.executable, "-c", LOOP, name, str(place)],
             cwd=project.root,
-            env={**os.environ, **QUIET},
+            env={**os.environ, **ENVIRONMENT},
             stdout=subprocess.DEVNULL,
         )
         for name, project in zip(("one", "two"), projects)
