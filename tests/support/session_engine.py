@@ -112,6 +112,4 @@ class Model:
 
 def open_shard(uri: str, schema: Any) -> WriteHandle:
     """A write handle, whatever columns the shard has; created with ``schema`` if it is not there."""
-    from dbt.adapters.mvsink.maintained.run import open_or_create
-
-    return open_or_create(ShardClient(), uri, schema, "test")
+    return ShardClient().open_or_create(uri, schema, "test")

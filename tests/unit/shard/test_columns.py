@@ -13,6 +13,7 @@ from dbt.adapters.mvsink.shard import (
     checkpoint,
     collect_garbage,
     compact_with_pyarrow,
+    machine,
 )
 from dbt.adapters.mvsink.shard.state import CompactionPlan
 from tests.support.shards import SCHEMA, at, evolve, live, read, staged, updates, widened
@@ -132,6 +133,29 @@ def test_opening_is_by_the_new_columns(opened, written):
     with pytest.raises(SchemaMismatch, match="`y` string is missing"):
         opened.open_writer(U, SCHEMA)
     assert opened.open_writer(U, pa.schema([*SCHEMA, ("y", pa.string())])).shard_id == written.shard_id
+
+
+def test_opening_whatever_the_columns_are(opened, written):
+    evolve(written, "y")
+    assert opened.open_or_create(U, SCHEMA).schema.names == [*SCHEMA.names, "y"]
+
+
+def test_opening_whatever_the_columns_are_of_one_that_another_creates_at_that_moment(opened, monkeypatch):
+    """Neither fails, and both have the shard and the columns of whoever was faster."""
+    others = pa.schema([*SCHEMA, ("y", pa.string())])
+    find, faster = machine.find, []
+
+    def found_nothing(storage, within=None):
+        state = find(storage, within)
+        if state is None and not faster:
+            faster.append(None)
+            faster[0] = opened.open_or_create("new", others)
+        return state
+
+    monkeypatch.setattr(machine, "find", found_nothing)
+    handle = opened.open_or_create("new", SCHEMA)
+    assert handle.shard_id == faster[0].shard_id
+    assert handle.schema.names == others.names
 
 
 FASTER = {

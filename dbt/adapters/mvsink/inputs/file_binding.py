@@ -24,16 +24,7 @@ from dbt.adapters.mvsink.inputs import companion
 from dbt.adapters.mvsink.inputs.errors import ColumnsChanged, FilesChanging, FileVanished, ModeChanged
 from dbt.adapters.mvsink.inputs.files import FILE_NUMBER, FilesInput, TableFile, which
 from dbt.adapters.mvsink.inputs.shard import ShardInput
-from dbt.adapters.mvsink.shard import (
-    Antichain,
-    Batch,
-    CompactionPlan,
-    NotAShard,
-    ShardClient,
-    ShardState,
-    StagedDirectory,
-    WriteHandle,
-)
+from dbt.adapters.mvsink.shard import Antichain, Batch, CompactionPlan, ShardClient, ShardState, StagedDirectory, WriteHandle
 from dbt.adapters.mvsink.sink import as_of, sql
 from dbt.adapters.mvsink.sink.as_of import Projection
 from dbt.adapters.mvsink.sink.engine import Engine
@@ -201,13 +192,9 @@ class _FileBinder:
 
 def _open(table: FilesInput, columns: tuple[Column, ...], client: ShardClient, uri: str) -> WriteHandle:
     """The companion. Its columns are those that the table had when it was bound first; later ones are not looked at."""
-    purpose = f"input({table.id})"
-    try:
-        handle = WriteHandle.from_read(client.open_reader(uri), purpose)
-    except NotAShard:
-        books = [Column(name, parse_type(text, name)) for name, text in zip(_free(BOOKS, columns), BOOK_TYPES)]
-        own = () if table.append_only else columns
-        return client.open_writer(uri, arrow_schema((*books, *own)), purpose)
+    books = [Column(name, parse_type(text, name)) for name, text in zip(_free(BOOKS, columns), BOOK_TYPES)]
+    own = () if table.append_only else columns
+    handle = client.open_or_create(uri, arrow_schema((*books, *own)), f"input({table.id})")
     bound = shard_columns(handle.schema)[len(BOOKS) :]
     if bool(bound) == table.append_only:
         raise ModeChanged(table.id, *((APPEND_ONLY, COPIED) if table.append_only else (COPIED, APPEND_ONLY)))

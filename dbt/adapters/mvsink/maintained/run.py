@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
@@ -35,8 +33,6 @@ from dbt.adapters.mvsink.references.overtaken import Origins, ledgers, origins_a
 from dbt.adapters.mvsink.shard import (
     Antichain,
     MemoryStorage,
-    NotAShard,
-    SchemaMismatch,
     ShardClient,
     ShardError,
     ShardState,
@@ -175,7 +171,7 @@ class MaintainedRun:
         client = ShardClient(storage_options)
         if self.read_only and not client.exists(uri):
             client = ShardClient(locate=MemoryStorage)  # an empty shard to compare with that leaves nothing behind
-        self.handle = open_or_create(client, uri, arrow_schema(self.columns), f"mv_sink({self.model})")
+        self.handle = client.open_or_create(uri, arrow_schema(self.columns), f"mv_sink({self.model})")
         self._own(self.handle, self.handle.state())
         return self.handle
 
@@ -348,16 +344,6 @@ def translate(model: str, error: Exception) -> DbtRuntimeError:
 
 
 LOWER_ERRORS = (SinkError, ShardError)
-
-
-def open_or_create(client: ShardClient, uri: str, schema: pa.Schema, purpose: str) -> WriteHandle:
-    """A writer of the shard whatever its columns are; created with ``schema`` if it is not there."""
-    with suppress(NotAShard):
-        return WriteHandle.from_read(client.open_reader(uri), purpose)
-    try:
-        return client.open_writer(uri, schema, purpose)
-    except SchemaMismatch:  # created by another run in between, with other columns
-        return WriteHandle.from_read(client.open_reader(uri), purpose)
 
 
 def prepared_query(query: str) -> str:

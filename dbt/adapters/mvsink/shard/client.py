@@ -50,17 +50,25 @@ class ShardClient:
 
         Raises `SchemaMismatch` if the shard's data columns are not those of ``schema``, `InvalidUsage` for a reserved name.
         """
-        storage = self._locate(uri)
         check_data_schema(schema)
-        schema = canonical(schema)
-        state = machine.find(storage)
-        if state is None:
-            # A salt of 62 bits: hashes cannot be aimed at, and its literal fits every engine's BIGINT.
-            storage.create(schema, uuid.uuid4(), secrets.randbits(62), int(time.time() * 1000))
-            state = machine.load(storage)
-        differences = schema_differences(state.schema, schema)
+        handle = self.open_or_create(uri, schema, purpose)
+        differences = schema_differences(handle.schema, canonical(schema))
         if differences:
             raise SchemaMismatch(uri, differences)
+        return handle
+
+    def open_or_create(self, uri: str, schema: pa.Schema, purpose: str = "") -> WriteHandle:
+        """A writer whatever columns the shard has; it is created with ``schema`` if it is not there, or is another's who was faster.
+
+        Raises `InvalidUsage` for a reserved name.
+        """
+        storage = self._locate(uri)
+        state = machine.find(storage)
+        if state is None:
+            check_data_schema(schema)
+            # A salt of 62 bits: hashes cannot be aimed at, and its literal fits every engine's BIGINT.
+            storage.create(canonical(schema), uuid.uuid4(), secrets.randbits(62), int(time.time() * 1000))
+            state = machine.load(storage)
         return WriteHandle(storage, state, purpose)
 
     def open_reader(self, uri: str) -> ReadHandle:
