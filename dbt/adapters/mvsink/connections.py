@@ -14,6 +14,7 @@ from dbt.adapters.spark.connections import SparkConnectionManager, SparkConnecti
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.session.cursor import SessionConnection
 from dbt.adapters.mvsink.session.embedded import LOG_FILE
 from dbt.adapters.mvsink.session.metastore_lock import notice_interrupts
@@ -59,7 +60,7 @@ class MvsinkConnectionManager(SparkConnectionManager):
         except DbtRuntimeError:
             raise
         except Exception as error:
-            logger.debug(f"Error while running:\n{sql}")
+            logger.debug(masked(f"Error while running:\n{sql}"))
             raise DbtDatabaseError(_message(error)) from error
 
 
@@ -79,7 +80,7 @@ def _message(error: Exception) -> str:
     java = getattr(error, "java_exception", None)
     if java is not None:  # a Py4J error that PySpark did not translate: its text is a stack, its root cause tells
         text = str(_root_cause(java))
-    return text.split("\n\tat ", 1)[0].split("\n\nJVM stacktrace:", 1)[0]
+    return masked(text.split("\n\tat ", 1)[0].split("\n\nJVM stacktrace:", 1)[0])
 
 
 def _root_cause(java: Any) -> Any:

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbt.adapters.spark.connections import SparkConnectionMethod, SparkCredentials
+from dbt_common.dataclass_schema import ValidationError
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.masking import keep_secret, masked, secrets_of
 from dbt.adapters.mvsink.session.java import check_pyspark
 
 HOME = ".mvsink"
@@ -25,7 +27,10 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 @dataclass
 class MvsinkCredentials(SparkCredentials):
-    """``shard_root`` is a path or URI, ``storage_options`` the `deltalake` package's, ``metastore_timeout`` seconds."""
+    """``shard_root`` is a path or URI, ``storage_options`` the `deltalake` package's, ``metastore_timeout`` seconds.
+
+    Values of ``storage_options`` and credentials in ``shard_root`` are never shown: see `masking`.
+    """
 
     method: SparkConnectionMethod = SparkConnectionMethod.SESSION
     shard_root: str | None = None
@@ -35,18 +40,21 @@ class MvsinkCredentials(SparkCredentials):
 
     @classmethod
     def translate_aliases(cls, kwargs: dict[str, Any], recurse: bool = False) -> dict[str, Any]:
-        """The first to see the profile: YAML's true, false and numbers are text to Spark, and dbt takes nothing else."""
+        """The first to see the profile: YAML's true, false and numbers are text to Spark and to stores; dbt takes nothing else."""
         data: dict[str, Any] = super().translate_aliases(kwargs, recurse)
-        parameters = data.get("server_side_parameters")
-        if isinstance(parameters, dict):
-            data = {**data, "server_side_parameters": {str(key): _text(value) for key, value in parameters.items()}}
+        for option in ("server_side_parameters", "storage_options"):
+            if isinstance(data.get(option), dict):
+                data = {**data, option: {str(key): _text(value) for key, value in data[option].items()}}
         return data
 
     @classmethod
     def validate(cls, data: Any) -> None:
-        """dbt's check of the profile as it was written, after ours, whose messages say what is expected."""
+        """dbt's check of the profile as it was written, after ours. dbt's messages and tracebacks quote values: ours do not."""
         _check(data)
-        super().validate(data)
+        try:
+            super().validate(data)
+        except ValidationError as error:
+            raise ValidationError(_without_values(error)) from None
 
     @classmethod
     def __pre_deserialize__(cls, data: Any) -> Any:
@@ -57,6 +65,7 @@ class MvsinkCredentials(SparkCredentials):
     def __post_init__(self) -> None:
         self._project: str | None = None
         _check(vars(self))
+        keep_secret(secrets_of(self.shard_root, self.storage_options))
         if self.method == SparkConnectionMethod.SESSION:
             check_pyspark()  # before dbt-spark does, which names its own package
         ansi = self.server_side_parameters.get(ANSI)
@@ -82,6 +91,16 @@ class MvsinkCredentials(SparkCredentials):
         finally:
             if missing:
                 self.host = None
+
+    def __repr__(self) -> str:
+        """What `dbt debug` shows too, and the names of all that may be secret."""
+        shown = ", ".join(f"{key}={value!r}" for key, value in self.connection_info())
+        return f"MvsinkCredentials({shown}, storage_options={sorted(self.storage_options or {})})"
+
+    def connection_info(self, *, with_aliases: bool = False) -> Iterator[tuple[str, Any]]:
+        """dbt's, without the credentials that a URI may hold."""
+        for key, value in super().connection_info(with_aliases=with_aliases):
+            yield key, masked(value) if isinstance(value, str) else value
 
     @property
     def type(self) -> str:
@@ -149,3 +168,32 @@ def _check(given: Mapping[str, Any]) -> None:
     ):
         if not right:
             raise DbtRuntimeError(f"profile: {key}\n  Got: {given[key]!r}\n  Expected: {expected}")
+    _check_storage_options(given.get("storage_options"))
+
+
+def _check_storage_options(given: Any) -> None:
+    """Names, never values."""
+    expected = "a mapping of the `deltalake` package's option names to texts, numbers, true or false"
+    if given is not None and not isinstance(given, Mapping):
+        raise DbtRuntimeError(f"profile: storage_options\n  Got: {_kind(given)}\n  Expected: {expected}")
+    for key, value in (given or {}).items():
+        if not isinstance(value, str):
+            raise DbtRuntimeError(f"profile: storage_options: {key}\n  Got: {_kind(value)}\n  Expected: {expected}")
+
+
+def _without_values(error: ValidationError) -> str:
+    """dbt's message of a wrong profile. Those about keys quote only keys; the others begin with the value."""
+    if error.validator in ("required", "additionalProperties"):
+        return str(error.message)
+    at = ".".join(str(part) for part in error.absolute_path) or "the target"
+    if error.validator == "enum":
+        return f"{at}: {_kind(error.instance)} that is not one of {error.validator_value}"
+    schemas = error.validator_value if error.validator == "anyOf" else [{"type": error.validator_value}]
+    types = " or ".join(repr(schema.get("type")) for schema in schemas)
+    return f"{at}: {_kind(error.instance)} is not of type {types}"
+
+
+def _kind(value: Any) -> str:
+    """What ``value`` is, without what it says."""
+    names = {dict: "a mapping", list: "a list", str: "a text", type(None): "nothing", bool: "true or false"}
+    return names.get(type(value), "a number" if isinstance(value, (int, float)) else f"a {type(value).__name__}")

@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 
 import pyarrow as pa
 from dbt.adapters.spark.connections import SparkConnectionMethod
-from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.exceptions import MvsinkError
 from dbt.adapters.mvsink.session.java import check_java, check_pyspark
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardError
 
@@ -20,7 +20,7 @@ PLACE = "_mvsink_debug"
 
 
 def check_setup(credentials: MvsinkCredentials) -> None:
-    """Raises `DbtRuntimeError` saying what is missing; leaves nothing behind."""
+    """Raises `MvsinkError` saying what is missing; leaves nothing behind."""
     if credentials.method == SparkConnectionMethod.SESSION:
         check_pyspark()
         check_java()
@@ -44,7 +44,7 @@ def check_shard_root(credentials: MvsinkCredentials) -> None:
             finally:
                 handle.storage.delete_directory("")
     except (ShardError, OSError) as error:
-        raise DbtRuntimeError(f"cannot write a shard below shard_root {credentials.shards}: {error}") from error
+        raise MvsinkError(f"cannot write a shard below shard_root {credentials.shards}: {error}") from error
 
 
 @contextmanager

@@ -7,12 +7,17 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.masking import masked
+
 
 class MvsinkError(DbtRuntimeError):
-    """Root of the adapter's own errors; the message says what to do."""
+    """Root of the adapter's own errors; the message says what to do, and holds no credentials."""
 
     CODE = 10_100
     MESSAGE = "dbt-mvsink error"
+
+    def __init__(self, message: str):
+        super().__init__(masked(message))
 
 
 class InvalidOption(MvsinkError):

@@ -27,6 +27,7 @@ from dbt.adapters.spark.connections import SparkConnectionMethod
 from dbt.adapters.spark.impl import SparkAdapter
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
+from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.sink import sql
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
             return tempfile.gettempdir()
         if "://" in credentials.shards:
             raise DbtRuntimeError(
-                f"seeds are staged as files below shard_root, and {credentials.shards} is no directory of this machine; "
+                f"seeds are staged as files below shard_root, and {masked(credentials.shards)} is no directory of this machine; "
                 "load large or remote data as a source instead"
             )
         return os.path.join(credentials.shards, "_staging")

@@ -69,6 +69,19 @@ def test_a_profile_that_the_adapter_refuses_is_refused_with_its_words(shop):
         place(shop)
 
 
+@pytest.mark.parametrize("wrong", ["storage_options: {AWS_KEY: [hunter2]}", "storage_options: {AWS_KEY: hunter2}, port: x"])
+def test_a_refused_profile_shows_no_values(shop, wrong):
+    shop.profiles(f"p: {{target: dev, outputs: {{dev: {{type: mvsink, schema: s, {wrong}}}}}}}")
+    result = shop.run("status")
+    assert result.exit_code == 2 and "hunter2" not in result.output, result.output
+
+
+def test_credentials_in_a_uri_are_masked(shop):
+    shop.profiles("p: {target: dev, outputs: {dev: {type: mvsink, schema: s, shard_root: 'gopher://key:hunter2@hole/shards'}}}")
+    result = shop.run("status")
+    assert "gopher://***@hole/shards" in result.output and "hunter2" not in result.output
+
+
 def test_a_variable_that_is_not_set_is_wrong_usage(shop):
     shop.profiles(RENDERED)
     with pytest.raises(click.UsageError, match="SHOP_ROOT"):

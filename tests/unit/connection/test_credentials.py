@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
+import traceback
 from multiprocessing import get_context
 from types import SimpleNamespace
 
 import pytest
 from dbt_common.dataclass_schema import ValidationError
+from dbt_common.events.base_types import EventLevel
+from dbt_common.events.event_manager import EventManager
+from dbt_common.events.functions import env_scrubber
+from dbt_common.events.logger import LoggerConfig
+from dbt_common.events.types import Note
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.connections import MvsinkConnectionManager
@@ -59,8 +66,65 @@ def test_a_wrong_value_is_named_with_what_was_given_and_what_is_expected(monkeyp
 
 
 def test_what_is_no_scalar_is_no_server_side_parameter():
-    with pytest.raises(ValidationError, match="is not of type 'string'"):
+    with pytest.raises(ValidationError, match=r"server_side_parameters.x: a list is not of type 'string'"):
         profile(server_side_parameters={"x": ["a", "b"]})
+
+
+SECRET = "hunter2hunter2"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"storage_options": {"AWS_KEY": {"value": SECRET}}}, "storage_options: AWS_KEY\n  Got: a mapping"),
+        ({"storage_options": {"AWS_KEY": [SECRET]}}, "storage_options: AWS_KEY\n  Got: a list"),
+        ({"storage_options": {"AWS_KEY": SECRET, "AWS_REGION": None}}, "storage_options: AWS_REGION\n  Got: nothing"),
+        ({"storage_options": f"AWS_KEY={SECRET}"}, "storage_options\n  Got: a text"),
+        ({"storage_options": [SECRET]}, "storage_options\n  Got: a list"),
+        ({"server_side_parameters": {"spark.hadoop.fs.s3a.secret.key": [SECRET]}}, "secret.key: a list is not of type 'string'"),
+        ({"token": [SECRET]}, "token: a list is not of type 'string' or 'null'"),
+        ({"storage_options": {"AWS_KEY": SECRET}, "port": "x"}, "port: a text is not of type 'integer'"),
+    ],
+)
+def test_a_refused_profile_shows_keys_and_never_a_value(given, message):
+    with pytest.raises((DbtRuntimeError, ValidationError)) as raised:
+        profile(**given)
+    assert message in raised.value.msg if isinstance(raised.value, DbtRuntimeError) else message in raised.value.message
+    told = "".join(traceback.format_exception(raised.value))
+    assert SECRET not in told.replace(repr(given), "")
+
+
+def test_numbers_and_booleans_are_text_to_a_store():
+    made = profile(storage_options={"allow_http": True, "timeout": 30})
+    assert made.storage_options == {"allow_http": "true", "timeout": "30"}
+
+
+def test_nothing_secret_is_in_what_python_or_dbt_shows_of_credentials():
+    options = {"AWS_SECRET_ACCESS_KEY": SECRET}
+    made = profile(storage_options=options, shard_root=f"s3://key:{SECRET}/x@bucket/shards", token=SECRET, password=SECRET)
+    for shown in (
+        repr(made),
+        str(made),
+        f"{made}",
+        str(dict(made.connection_info())),
+        str(dict(made.connection_info(with_aliases=True))),
+    ):
+        assert SECRET not in shown and "s3://***@bucket/shards" in shown
+    assert "AWS_SECRET_ACCESS_KEY" in repr(made)
+    assert made.shards == f"s3://key:{SECRET}/x@bucket/shards"  # what is used is whole
+
+
+def test_dbt_masks_them_in_whatever_it_logs(monkeypatch):
+    manager, lines = EventManager(), io.StringIO()
+    config = {"name": "log", "level": EventLevel.DEBUG, "use_colors": False, "scrubber": env_scrubber, "output_stream": lines}
+    manager.add_logger(LoggerConfig(**config))
+    monkeypatch.setattr("dbt.adapters.mvsink.masking.get_event_manager", lambda: manager)
+    monkeypatch.setattr("dbt.adapters.mvsink.masking._secrets", {})
+    options = {"AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "eu-central-1", "sas_token": "abc"}
+    for _ in range(2):
+        profile(storage_options=options, shard_root="s3://key:other-secret@bucket/shards")
+    manager.fire_event(Note(msg=f"select 1 -- {SECRET} s3://key:other-secret@bucket eu-central-1 abc"))
+    assert lines.getvalue().endswith("select 1 -- *** s3://***@bucket eu-central-1 abc\n")
 
 
 @pytest.mark.parametrize("timeout", [0, 0.5, 3600])

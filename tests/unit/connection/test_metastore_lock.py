@@ -68,6 +68,55 @@ def test_a_timeout_of_zero_does_not_wait(held, path):
     assert said == []
 
 
+def test_an_invocation_waits_once_and_the_next_one_again(held, path):
+    """dbt asks for another connection when the first could not be had: it waited twice as long as the profile says."""
+    said = []
+    for invocation in (1, 2):
+        notice_interrupts()
+        for _ in range(3):
+            with pytest.raises(DbtRuntimeError, match="in use by process"):
+                MetastoreLock(path).acquire(0.1, said.append)
+        assert len(said) == invocation
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (["/venv/bin/dbt", "run", "--vars", "{token: hunter2}", "-s", "a"], "dbt run"),
+        (["dbt", "--log-level", "none", "build", "--vars={token: hunter2}"], "dbt build"),
+        (["/a/my_job.py", "--password", "hunter2"], "my_job.py"),
+        (["-c"], "-c"),
+        ([], "python"),
+    ],
+)
+def test_of_the_holder_s_command_line_nothing_is_kept_that_may_be_secret(path, monkeypatch, given, kept):
+    monkeypatch.setattr(sys, "argv", given)
+    lock = MetastoreLock(path)
+    lock.acquire(0, pytest.fail)
+    assert json.loads(path.read_text())["command"] == kept
+    lock.release()
+
+
+def test_a_process_that_ends_while_it_is_looked_up_does_not_hold_the_lock(path, monkeypatch):
+    path.parent.mkdir()
+    path.write_text(json.dumps({"pid": 1, "host": HERE, "command": "dbt run", "jvm": 2**22 - 1}))
+    monkeypatch.setattr(os, "kill", lambda pid, number: None)  # it was there a moment ago
+    for ends in (FileNotFoundError, ProcessLookupError):
+        with monkeypatch.context() as patch:
+            patch.setattr(metastore_lock.Path, "exists", lambda self: True)
+            patch.setattr(metastore_lock.Path, "read_bytes", _raising(ends))
+            lock = MetastoreLock(path)
+            lock.acquire(0, pytest.fail)
+            lock.release()
+
+
+def _raising(error):
+    def read(self):
+        raise error(str(self))
+
+    return read
+
+
 def test_a_second_one_gets_it_when_the_first_lets_go(held, path):
     waiting, second = threading.Event(), MetastoreLock(path)
     worker = threading.Thread(target=second.acquire, args=(60, lambda _: waiting.set()))

@@ -18,6 +18,7 @@ from dbt.adapters.mvsink.cli.output import (
 )
 from dbt.adapters.mvsink.cli.project import Place, takes_place
 from dbt.adapters.mvsink.cli.shards import FoundShard, choose, find_shards, progress, words
+from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.query.splice import last_part
 from dbt.adapters.mvsink.shard import Antichain, Commit
 
@@ -152,7 +153,7 @@ def history(place: Place, model: str, limit: int, everybody_s: bool, output: str
     except Exception as error:  # whatever a log can hold that is no commit
         raise click.ClickException(f"{shard.relation}: {words(error)}") from error
     if output == Output.JSON.value:
-        head = {"model": shard.model, "relation": shard.relation, "uri": shard.uri}
+        head = {"model": shard.model, "relation": shard.relation, "uri": masked(shard.uri)}
         write_json({**head, "commits": [asdict(commit) for commit in commits]})
     else:
         write_table(COLUMNS, commits)

@@ -23,6 +23,7 @@ from dbt_common.exceptions import DbtBaseException
 
 from dbt.adapters.mvsink.cli.dbt_runs import Dbt
 from dbt.adapters.mvsink.credentials import MvsinkCredentials, shards_of
+from dbt.adapters.mvsink.masking import keep_secret, masked, secrets_of
 
 TYPE = "mvsink"
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -52,8 +53,10 @@ def load_place(
             raise click.UsageError(f"there is no profile {name!r} in {os.path.join(profiles_dir, 'profiles.yml')}")
         chosen, data = Profile.render_profile(raw, name, target, renderer)
         return _place(str(renderer.render_value(project.get("name"))), os.path.abspath(project_dir), name, chosen, data)
-    except (DbtBaseException, ValidationError) as error:
-        raise click.UsageError(str(getattr(error, "msg", None) or error).strip()) from error
+    except ValidationError as error:  # its text quotes all that was checked; its message does not
+        raise click.UsageError(str(error.message)) from error
+    except DbtBaseException as error:
+        raise click.UsageError(masked(str(getattr(error, "msg", None) or error).strip())) from error
 
 
 def _place(project: str, directory: str, profile: str, target: str, data: dict[str, Any]) -> Place:
@@ -63,6 +66,7 @@ def _place(project: str, directory: str, profile: str, target: str, data: dict[s
         raise click.UsageError(f"target {target!r} of profile {profile!r} is of type {kind!r}, not {TYPE!r}")
     given = MvsinkCredentials.translate_aliases(given)
     MvsinkCredentials.validate(given)
+    keep_secret(secrets_of(given.get("shard_root"), given.get("storage_options")))
     return Place(
         project=project,
         target=target,

@@ -21,6 +21,7 @@ from rich.console import Console
 from dbt.adapters.mvsink.cli.project import Place
 from dbt.adapters.mvsink.inputs.companion import INPUTS
 from dbt.adapters.mvsink.maintained.definition import owner_of
+from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard import NotAShard, ReadHandle, ShardClient, ShardState
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 
@@ -74,7 +75,7 @@ def find_shards(place: Place) -> list[FoundShard]:
         schemas = store.directories()
         places = [(schema, name) for schema in schemas for name in store.directories(schema)]
     except Exception as error:  # whatever a store raises: there is nothing to go on with
-        raise click.ClickException(f"cannot list the shards below {place.shards}: {words(error)}") from error
+        raise click.ClickException(f"cannot list the shards below {masked(place.shards)}: {words(error)}") from error
 
     def look(at: tuple[str, str]) -> FoundShard | None:
         return _look(place, store, client, *at)
@@ -121,7 +122,7 @@ def choose(found: Sequence[FoundShard], place: Place, models: Sequence[str], eve
     for model in models:
         if not any(model in names(shard) for shard in visible):
             known = ", ".join(sorted({shard.model for shard in visible})) or "none"
-            raise click.UsageError(f"no shard of a model {model!r} below {place.shards}. Known: {known}")
+            raise click.UsageError(f"no shard of a model {model!r} below {masked(place.shards)}. Known: {known}")
     return [shard for shard in visible if not models or any(model in names(shard) for model in models)]
 
 
@@ -153,4 +154,4 @@ def progress(doing: str) -> Iterator[None]:
 
 def words(error: BaseException) -> str:
     """What an error says, without the stack that some libraries put below it."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return masked(next(iter(str(error).strip().splitlines()), type(error).__name__))

@@ -29,6 +29,7 @@ from dbt.adapters.mvsink.cli.output import (
 from dbt.adapters.mvsink.cli.project import Place, takes_place
 from dbt.adapters.mvsink.cli.shards import FoundShard, choose, find_shards, in_parallel, progress, words
 from dbt.adapters.mvsink.maintained.definition import stored_schedule, watched_shard
+from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, decide
 from dbt.adapters.mvsink.shard import Commit, DataFile, ReadHandle, ShardState
 from dbt.adapters.mvsink.sink import creation_of
@@ -118,7 +119,9 @@ def statuses(shards: Sequence[FoundShard], everything: Sequence[FoundShard], now
 def status_of(shard: FoundShard, known: Known, now: int) -> ShardStatus:
     """One shard's status; what cannot be read is said in ``error``."""
     inputs = tuple(status_of(companion, known, now) for companion in shard.inputs)
-    unreadable = ShardStatus(shard.model, shard.relation, shard.uri, Condition.UNREADABLE, error=shard.error, inputs=inputs)
+    unreadable = ShardStatus(
+        shard.model, shard.relation, masked(shard.uri), Condition.UNREADABLE, error=shard.error, inputs=inputs
+    )
     if shard.reader is None or shard.state is None:
         return unreadable
     try:
@@ -140,7 +143,7 @@ def _status(
     return ShardStatus(
         model=shard.model,
         relation=shard.relation,
-        uri=shard.uri,
+        uri=masked(shard.uri),
         condition=condition(state),
         project=owner.project if owner else None,
         target=owner.target if owner else None,
@@ -363,11 +366,11 @@ def status(context: click.Context, place: Place, models: tuple[str, ...], everyb
     with progress(f"reading {len(shards)} logs"):
         told = statuses(shards, everything, now)
     if output == Output.JSON.value:
-        head = {"project": place.project, "target": place.target, "shard_root": place.shards, "now": now}
+        head = {"project": place.project, "target": place.target, "shard_root": masked(place.shards), "now": now}
         write_json({**head, "shards": [asdict(shard) for shard in told]})
     elif told:
         write_table(_columns(everybody_s), list(_lines(told)))
     else:
-        click.echo(f"no shards of project {place.project}, target {place.target} below {place.shards}")
+        click.echo(f"no shards of project {place.project}, target {place.target} below {masked(place.shards)}")
     if any(line.shard.error for line in _lines(told)):
         context.exit(1)

@@ -6,6 +6,8 @@ import logging
 
 from dbt.adapters.events.logging import AdapterLogger
 
+from dbt.adapters.mvsink.masking import masked
+
 
 class _Forward(logging.Handler):
     def __init__(self) -> None:
@@ -13,7 +15,7 @@ class _Forward(logging.Handler):
         self.events = AdapterLogger("mvsink")
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.events.debug(f"{record.name}: {record.getMessage()}")
+        self.events.debug(masked(f"{record.name}: {record.getMessage()}"))
 
 
 def install() -> None:

@@ -14,7 +14,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any
@@ -28,12 +28,45 @@ ALTERNATIVES = (
 POLL = 0.2  # seconds
 SAY_EVERY = 10.0  # seconds
 
+# What `note` keeps of a command line: its other words may hold secrets (--vars).
+COMMANDS = frozenset(
+    [
+        "build",
+        "clean",
+        "clone",
+        "compile",
+        "debug",
+        "deps",
+        "docs",
+        "generate",
+        "init",
+        "list",
+        "ls",
+        "parse",
+        "plan",
+        "retry",
+        "run",
+        "run-operation",
+        "seed",
+        "serve",
+        "show",
+        "snapshot",
+        "source",
+        "status",
+        "test",
+        "watch",
+    ]
+)
+
 _interrupted = threading.Event()
+_given_up: set[Path] = set()  # the locks that this invocation has waited for in vain
 
 
 def notice_interrupts() -> None:
-    """Python tells Ctrl-C to the main thread, and dbt waits in another one, which the main thread then waits for: tell it too."""
+    """At the start of an invocation. Python tells Ctrl-C to the main thread, and dbt waits in another one, which the main thread then
+    waits for: tell it too."""
     _interrupted.clear()
+    _given_up.clear()
     before = signal.getsignal(signal.SIGINT)
     main = threading.current_thread() is threading.main_thread()
     if not main or not callable(before) or getattr(before, "notices", False):
@@ -55,14 +88,18 @@ class MetastoreLock:
         self._file: IO[str] | None = None
 
     def acquire(self, timeout: float, say: Callable[[str], None]) -> None:
-        """Wait up to ``timeout`` seconds; ``say`` is told whom for. `DbtRuntimeError` naming the holder after that."""
+        """Wait up to ``timeout`` seconds; ``say`` gets a line that names the holder. `DbtRuntimeError` naming it after that.
+
+        An invocation waits once: dbt asks for another connection after the first one has failed.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         file = open(self.path, "a+", encoding="utf-8")  # noqa: SIM115 - it stays open while the lock is held
         started, said = time.monotonic(), -SAY_EVERY
         while not self._try(file):
             waited = time.monotonic() - started
-            if waited >= timeout:
+            if waited >= timeout or self.path in _given_up:
                 file.close()
+                _given_up.add(self.path)
                 raise DbtRuntimeError(
                     f"the embedded metastore {self.path.parent} is in use by {self.holder()}, after {timeout:.0f} s. {ALTERNATIVES}"
                 )
@@ -93,8 +130,8 @@ class MetastoreLock:
         assert self._file is not None
         self._file.seek(0)
         self._file.truncate()
-        command = " ".join(os.path.basename(word) if i == 0 else word for i, word in enumerate(sys.argv))
-        json.dump({"pid": os.getpid(), "host": socket.gethostname(), "command": command, "jvm": jvm}, self._file)
+        holder = {"pid": os.getpid(), "host": socket.gethostname(), "command": command_of(sys.argv), "jvm": jvm}
+        json.dump(holder, self._file)
         self._file.flush()
 
     def release(self) -> None:
@@ -119,13 +156,35 @@ class MetastoreLock:
             return {}
 
 
+def command_of(arguments: Sequence[str]) -> str:
+    """The program and its command, without anything else that was given.
+
+    >>> command_of(["/usr/bin/dbt", "--log-level", "none", "run", "--vars", "{token: hunter2}"])
+    'dbt run'
+    """
+    program, *words = arguments or ("python",)
+    command = next((word for word in words if word in COMMANDS), "")
+    return f"{os.path.basename(program)} {command}".strip()
+
+
 def _is_java(pid: int) -> bool:
     """Is ``pid`` a living Java? Where processes cannot be looked at, any living one may be."""
+    if not _is_alive(pid):
+        return False
+    command = Path(f"/proc/{pid}/cmdline")
+    try:
+        return b"java" in command.read_bytes()
+    except (FileNotFoundError, ProcessLookupError):  # it has ended just now, or there is no /proc
+        return not Path("/proc/self").exists() and _is_alive(pid)
+    except PermissionError:
+        return True
+
+
+def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    command = Path(f"/proc/{pid}/cmdline")
-    return not command.exists() or b"java" in command.read_bytes()
+    return True

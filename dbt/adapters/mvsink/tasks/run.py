@@ -40,7 +40,7 @@ class TaskRun(MaintainedRun):
 
     ctes: tuple[str, ...] = ()
     reset: bool = False
-    storage_options: Mapping[str, str] | None = None
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)  # may hold secrets
     program: Program | None = None
     source: Source | None = None
     references: dict[str, ShardInput] = field(default_factory=dict)

@@ -1,0 +1,57 @@
+"""What must never be printed: credentials in URIs, and the secrets of a profile's `storage_options`.
+
+`masked` is for every text that is shown: messages, warnings, the command's answers. `keep_secret` has dbt apply it to each line that
+it logs: SQL, tracebacks, the texts of libraries.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from dbt_common.events.event_manager_client import get_event_manager
+
+MASK = "***"
+SHORTEST_SECRET = 4  # characters; anything shorter would be replaced within words
+_CREDENTIALS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/{1,3})([^\s'\"`@/:]*:[^\s'\"`@]*)@")
+_secrets: dict[str, None] = {}  # of every profile that this process has used
+_SECRET_KEY = re.compile(r"key|secret|token|password|passwd|credential|sas|signature", re.IGNORECASE)
+
+
+def masked(text: str) -> str:
+    """``text`` with the credentials of every URI in it replaced, and what `keep_secret` knows.
+
+    >>> masked("cannot list s3://key:sec/ret@bucket/shards: denied")
+    'cannot list s3://***@bucket/shards: denied'
+    >>> masked("abfss://container@account.dfs.core.windows.net/x, http://localhost:9000/y")
+    'abfss://container@account.dfs.core.windows.net/x, http://localhost:9000/y'
+    """
+    for secret in _secrets:
+        text = text.replace(secret, MASK)
+    return _CREDENTIALS.sub(rf"\1{MASK}@", text)
+
+
+def secrets_of(uri: str | None, options: Mapping[str, str] | None) -> list[str]:
+    """The secret texts: user and password of ``uri``, and the values of those ``options`` whose keys name a secret."""
+    found = [part for match in _CREDENTIALS.finditer(uri or "") for part in (match[2], match[2].partition(":")[2])]
+    found += [value for key, value in (options or {}).items() if isinstance(value, str) and _SECRET_KEY.search(key)]
+    return sorted({secret for secret in found if len(secret) >= SHORTEST_SECRET}, key=len, reverse=True)
+
+
+def keep_secret(secrets: Iterable[str]) -> None:
+    """Have `masked` replace ``secrets`` too, and dbt pass through it whatever this invocation logs from now on."""
+    _secrets.update(dict.fromkeys(secrets))
+    for logger in getattr(get_event_manager(), "loggers", ()):
+        if not isinstance(logger.scrubber, _Scrubber):
+            logger.scrubber = _Scrubber(logger.scrubber)
+
+
+@dataclass(frozen=True)
+class _Scrubber:
+    """`masked` behind dbt's own scrubber, which knows the environment's secrets."""
+
+    before: Callable[[str], str] | None
+
+    def __call__(self, line: str) -> str:
+        return masked(line if self.before is None else self.before(line))
