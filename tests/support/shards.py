@@ -75,10 +75,9 @@ def evolve(handle: Any, name: str, state: Any = None) -> bool:
         [physical_schema(schema).empty_table(), *(handle.storage.read(f, physical_schema(schema)) for f in files)]
     )
     directory = handle.stage()
-    if rows_.num_rows:
-        part = handle.storage.write_part(f"{directory.path}/part-00000.parquet", rows_.schema)
-        part.write(rows_)
-        part.close()
+    part = handle.storage.write_part(f"{directory.path}/part-00000.parquet", rows_.schema)
+    part.write(rows_)
+    part.close()
     batch = handle.adopt(directory, at(0), at(None))
     return bool(handle.evolve([batch] if batch.rows else [], schema, files).applied)
 

@@ -212,7 +212,6 @@ def test_a_few_rows_of_a_file_and_what_an_engine_left(writer):
     assert writer.first_rows(file, schema, 2).to_pylist() == [{"x": "a", "new": None}, {"x": "b", "new": None}]
     assert writer.first_rows(file, schema, 9).num_rows == 5
     directory, wanted = writer.stage(), pa.schema([("x", pa.string())])
-    assert writer.read_staged(directory, wanted).num_rows == 0
     physical = physical_schema(SCHEMA)
     left = writer.storage.read(file, physical)
     for number, rows_ in enumerate((left, left.slice(0, 0), left.slice(3))):

@@ -63,6 +63,17 @@ class StorageError(ShardError):
     """The storage failed, definitely; nothing happened."""
 
 
+class NothingStaged(StorageError):
+    """An engine reported that it wrote files, and there are none where this process looks. ``uri`` is the directory."""
+
+    def __init__(self, uri: str):
+        super().__init__(
+            f"the engine reports that it wrote {uri}, but from here no data file is there: the engine and this process see different "
+            "places under that name. Nothing was committed"
+        )
+        self.uri = uri
+
+
 class UnresolvedCommit(StorageError):
     """A commit was sent, and the log could not be asked in time whether it happened. What was staged is left where it is."""
 

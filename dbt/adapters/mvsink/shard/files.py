@@ -6,7 +6,8 @@ Nothing here knows the log: what is live, `delta` knows.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 
 from dbt.adapters.mvsink.shard.errors import StorageError
 from dbt.adapters.mvsink.shard.state import DataFile
-from dbt.adapters.mvsink.shard.storage import DEFAULT_TIMEOUT, PartWriter, StoredFile, with_schema
+from dbt.adapters.mvsink.shard.storage import DEFAULT_TIMEOUT, Footer, PartWriter, StoredFile, with_schema
 from dbt.adapters.mvsink.shard.updates import DIFF, ERROR, HASH, TIME
 
 BUFFER = 2**16  # bytes that are read at once where not all of a file is wanted
@@ -35,33 +36,39 @@ class FileStore:
         return _ParquetPart(self, path, schema)
 
     def read(self, file: DataFile, schema: pa.Schema, rows: int | None = None) -> pa.Table:
-        try:
-            with self.filesystem.open_input_file(self._at(file.path)) as source:
-                held = pq.ParquetFile(source, buffer_size=0 if rows is None else BUFFER)
-                names = [name for name in schema.names if name in held.schema_arrow.names]
-                if rows is None:
-                    return with_schema(held.read(columns=names), schema)
-                first = next(held.iter_batches(rows, columns=names), None)
-                return schema.empty_table() if first is None else with_schema(pa.table(first), schema)
-        except OSError as error:
-            raise StorageError(f"cannot read {file.path} of shard {self.uri}: {error}") from error
+        with self._parquet(file.path, 0 if rows is None else BUFFER) as (held, _):
+            names = [name for name in schema.names if name in held.schema_arrow.names]
+            if rows is None:
+                return with_schema(held.read(columns=names), schema)
+            first = next(held.iter_batches(rows, columns=names), None)
+            return schema.empty_table() if first is None else with_schema(pa.table(first), schema)
+
+    def footer(self, path: str) -> Footer:
+        with self._parquet(path) as (held, size):
+            notes = {key.decode(): value.decode(errors="replace") for key, value in (held.metadata.metadata or {}).items()}
+            return Footer(_from_footer(path, size, held.metadata), held.schema_arrow, notes)
 
     def describe(self, path: str) -> DataFile:
-        try:
-            with self.filesystem.open_input_file(self._at(path)) as source:
-                return _from_footer(path, source.size(), pq.ParquetFile(source).metadata)
-        except OSError as error:
-            raise StorageError(f"cannot read {path} of shard {self.uri}: {error}") from error
+        return self.footer(path).file
 
     def column_names(self, file: DataFile) -> Sequence[str]:
         return list(self.schema_of(file.path).names)
 
     def schema_of(self, path: str) -> pa.Schema:
         """The columns that a Parquet file physically has, with their types."""
+        with self._parquet(path) as (held, _):
+            return held.schema_arrow
+
+    @contextmanager
+    def _parquet(self, path: str, buffer: int = 0) -> Iterator[tuple[pq.ParquetFile, int]]:
+        """The file, open, and its size in bytes. Any failure of the filesystem or of Arrow is a `StorageError` that names the file.
+
+        INT96 is Spark's old form of a timestamp. Arrow reads it as nanoseconds unless told otherwise, and those end in 2262.
+        """
         try:
             with self.filesystem.open_input_file(self._at(path)) as source:
-                return pq.read_schema(source)
-        except OSError as error:
+                yield pq.ParquetFile(source, buffer_size=buffer, coerce_int96_timestamp_unit="us"), source.size()
+        except (OSError, pa.ArrowException) as error:
             raise StorageError(f"cannot read {path} of shard {self.uri}: {error}") from error
 
     def list_files(self, directory: str) -> list[StoredFile]:
@@ -144,21 +151,31 @@ class FileStore:
 class _ParquetPart:
     def __init__(self, storage: FileStore, path: str, schema: pa.Schema):
         self.storage, self.path = storage, path
-        storage._make_parent(path)
-        self.sink = storage.filesystem.open_output_stream(storage._at(path))
-        self.writer = pq.ParquetWriter(self.sink, schema, compression="snappy")
+        with self._writing():
+            storage._make_parent(path)
+            self.sink = storage.filesystem.open_output_stream(storage._at(path))
+            self.writer = pq.ParquetWriter(self.sink, schema, compression="snappy")
 
     @property
     def size(self) -> int:
         return int(self.sink.tell())
 
     def write(self, batch: pa.Table) -> None:
-        self.writer.write_table(batch)
+        with self._writing():
+            self.writer.write_table(batch)
 
     def close(self) -> DataFile:
-        self.writer.close()
-        self.sink.close()
+        with self._writing():
+            self.writer.close()
+            self.sink.close()
         return self.storage.describe(self.path)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, pa.ArrowException) as error:
+            raise StorageError(f"cannot write {self.path} of shard {self.storage.uri}: {error}") from error
 
 
 def _from_footer(path: str, size: int, metadata: pq.FileMetaData) -> DataFile:

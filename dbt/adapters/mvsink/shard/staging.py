@@ -6,18 +6,24 @@ Whoever stages owns what is staged until it is consumed, deleted or handed over;
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
 
 from dbt.adapters.mvsink.shard.batch import Batch, BatchBuilder, BatchState, batch_from, check_files
-from dbt.adapters.mvsink.shard.errors import InvalidUsage, SchemaMismatch
+from dbt.adapters.mvsink.shard.errors import InvalidUsage, NothingStaged, SchemaMismatch, StorageError
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.looking import Looking
 from dbt.adapters.mvsink.shard.state import BATCHES, DataFile, ShardState, check_bounds, schema_differences
-from dbt.adapters.mvsink.shard.storage import Storage, fresh_batch_id, only_parts
+from dbt.adapters.mvsink.shard.storage import Footer, Storage, fresh_batch_id, only_parts
 from dbt.adapters.mvsink.shard.updates import Updates, canonical
+
+FOOTERS_AT_ONCE = 16
+LEGACY_CALENDAR = (
+    "org.apache.spark.legacyDateTime"  # a footer's note: old dates are in the Julian calendar, which no other reader knows
+)
 
 
 class StagedDirectory:
@@ -29,6 +35,21 @@ class StagedDirectory:
         self.batch_id = batch_id
         self.path = f"{BATCHES}/{batch_id}"
         self.uri = f"{storage.uri}/{self.path}"
+
+    def parts(self) -> list[str]:
+        """The data files in it. Raises `NothingStaged` if there are none."""
+        paths = sorted(only_parts(self.storage.list_files(self.path)))
+        if not paths:
+            raise NothingStaged(self.uri)
+        return paths
+
+    def footers(self) -> list[Footer]:
+        """Those of its data files; on an object store each is a request or two, so several are read at once."""
+        paths = self.parts()
+        if len(paths) == 1:
+            return [self.storage.footer(paths[0])]
+        with ThreadPoolExecutor(min(len(paths), FOOTERS_AT_ONCE)) as pool:
+            return list(pool.map(self.storage.footer, paths))
 
     def delete(self) -> None:
         """Remove it and all in it."""
@@ -73,9 +94,15 @@ class Staging(Looking):
         return staged
 
     def adopt(self, staged: StagedDirectory, lower: Antichain, upper: Antichain) -> Batch:
-        """The files that an engine wrote, as a batch; reads footers, never data."""
-        paths = sorted(only_parts(self.storage.list_files(staged.path)))
-        files = [self.storage.describe(path) for path in paths]
+        """The files that an engine wrote, as a batch; reads footers, never data.
+
+        Raises `NothingStaged` if there are none (an engine writes one even for no rows), `StorageError` for a file that cannot be read or
+        whose times are not exact.
+        """
+        footers = staged.footers()
+        for footer in footers:
+            _check_times_kept(footer, self.uri)
+        files = [footer.file for footer in footers]
         filled = tuple(file for file in files if file.rows)
         self.storage.delete([file.path for file in files if not file.rows])
         batch = Batch(self.storage, str(self.shard_id), filled, lower, upper, staged.schema)
@@ -92,8 +119,7 @@ class Staging(Looking):
 
     def read_staged(self, staged: StagedDirectory, schema: pa.Schema) -> pa.Table:
         """These columns of what an engine wrote there, which need be no updates. They are read into memory: ask where they are few."""
-        parts = sorted(only_parts(self.storage.list_files(staged.path)))
-        return pa.concat_tables([schema.empty_table(), *(self.storage.read(DataFile(path, 0), schema) for path in parts)])
+        return pa.concat_tables(self.storage.read(DataFile(path, 0), schema) for path in staged.parts())
 
     def batch_from_transmittable_batch(self, described: Mapping[str, Any]) -> Batch:
         """A batch that another handle, process or machine handed over; this handle owns it now."""
@@ -134,8 +160,16 @@ class Staging(Looking):
             seen.add(id(batch))
             if batch.received:
                 batch.require_never_live()
-            for file in batch.files:
-                self.storage.describe(file.path)  # a file that is gone is noticed before the commit
+            self._require_there(batch)
+
+    def _require_there(self, batch: Batch) -> None:
+        """Raises `StorageError` for a staged file that is gone or cut short. Lists directories; footers were read when it was staged."""
+        directories = {file.path.rsplit("/", 1)[0] for file in batch.files}
+        there = {file.path: file.size for directory in directories for file in self.storage.list_files(directory)}
+        for file in batch.files:
+            if there.get(file.path) != file.size:
+                what = f"has {there[file.path]} of {file.size} bytes" if file.path in there else "is gone"
+                raise StorageError(f"staged file {file.path} of shard {self.uri} {what}; nothing was committed")
 
     def _require_own(self, batch: Batch) -> None:
         if batch.shard_id != str(self.shard_id):
@@ -151,3 +185,25 @@ class Staging(Looking):
     def _require_open(self) -> None:
         if self._expired:
             raise InvalidUsage(f"this handle of {self.uri} has expired")
+
+
+def _check_times_kept(footer: Footer, uri: str) -> None:
+    """Raises `StorageError` for a file whose times are not those that the engine had: what is stored would differ from what was meant."""
+    if LEGACY_CALENDAR in footer.notes:
+        raise StorageError(
+            f"{footer.file.path} of shard {uri} was staged with dates of the Julian calendar; nothing was committed"
+        )
+    for field in footer.schema:
+        if any(kind.unit not in ("us", "ns") for kind in _timestamps(field.type)):
+            raise StorageError(
+                f"{footer.file.path} of shard {uri} was staged with `{field.name}` as {field.type}: a shard keeps microseconds, and these "
+                "are lost there; nothing was committed"
+            )
+
+
+def _timestamps(kind: pa.DataType) -> Iterator[pa.TimestampType]:
+    """The types of timestamps in ``kind``, at whatever depth."""
+    if pa.types.is_timestamp(kind):
+        yield kind
+    for inner in range(kind.num_fields):
+        yield from _timestamps(kind.field(inner).type)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -30,6 +30,15 @@ class StoredFile:
     path: str
     size: int
     modified: int
+
+
+@dataclass(frozen=True)
+class Footer:
+    """What a data file's footer tells: its description, its columns as Arrow reads them, and the writer's notes."""
+
+    file: DataFile
+    schema: pa.Schema
+    notes: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -119,6 +128,10 @@ class Storage(Protocol):
 
     def describe(self, path: str) -> DataFile:
         """The description of a staged file, from its footer."""
+        ...
+
+    def footer(self, path: str) -> Footer:
+        """A staged file's footer, with that description."""
         ...
 
     def column_names(self, file: DataFile) -> Sequence[str]:
@@ -248,11 +261,16 @@ class MemoryStorage:
         table = self._table(path)
         return describe_table(path, table.nbytes, table)
 
+    def footer(self, path: str) -> Footer:
+        return Footer(self.describe(path), self._table(path).schema, {})
+
     def column_names(self, file: DataFile) -> Sequence[str]:
         return list(self._table(file.path).column_names)
 
     def list_files(self, directory: str) -> list[StoredFile]:
-        return [StoredFile(path, 1, 0) for path in list(self.blobs) if path.startswith(directory.rstrip("/") + "/")]
+        within = directory.rstrip("/") + "/"
+        sizes = {path: len(blob) if isinstance(blob, str) else blob.nbytes for path, blob in list(self.blobs.items())}
+        return [StoredFile(path, size, 0) for path, size in sizes.items() if path.startswith(within)]
 
     def write_text(self, path: str, text: str) -> None:
         self.blobs[path] = text
@@ -292,7 +310,7 @@ class _MemoryPart:
     def close(self) -> DataFile:
         table = pa.concat_tables(self.tables) if self.tables else self.schema.empty_table()
         self.storage.blobs[self.path] = table
-        return describe_table(self.path, self.size, table)
+        return describe_table(self.path, table.nbytes, table)
 
 
 def with_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -327,5 +345,5 @@ def require(state: ShardState | None, uri: str) -> ShardState:
 
 
 def only_parts(files: Sequence[StoredFile]) -> Iterator[str]:
-    """The paths that are data files."""
-    return (file.path for file in files if is_part(file.path) and file.size > 0)
+    """The paths that are data files. An empty one is among them: nobody stages one on purpose."""
+    return (file.path for file in files if is_part(file.path))
