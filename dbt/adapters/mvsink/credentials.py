@@ -72,7 +72,7 @@ class MvsinkCredentials(SparkCredentials):
         with self._stand_in_host():
             super().__post_init__()
         # dbt-spark forces ANSI mode off; Spark's own default holds unless the profile says otherwise.
-        del self.server_side_parameters[ANSI]
+        self.server_side_parameters.pop(ANSI, None)
         if ansi is not None:
             self.server_side_parameters[ANSI] = str(ansi).lower()
         if self.shard_root is None and self.method != SparkConnectionMethod.SESSION:

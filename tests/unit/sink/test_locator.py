@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -30,16 +31,19 @@ COLUMNS = (FLAG, NAME, KEY, PRICE, PARTS)
 
 @dataclass
 class Handle:
-    """A shard whose files begin with these rows: of each column, so many different values."""
+    """A shard whose files begin with these rows: of each column, so many different values, or its n-th value."""
 
-    distinct: tuple[int, ...]
+    distinct: tuple[int | Callable[[int], int | None], ...]
     rows: int = SAMPLED
     asked: tuple[str, ...] = ()
 
     def first_rows(self, file, schema, rows):
         assert rows == SAMPLED
         self.asked = (file.path, *schema.names)
-        values = [pa.array([n % count for n in range(self.rows)]) for count in self.distinct]
+        values = [
+            pa.array([n % column if isinstance(column, int) else column(n) for n in range(self.rows)], pa.int64())
+            for column in self.distinct
+        ]
         return pa.table(values, names=schema.names)
 
 
@@ -56,6 +60,10 @@ CHOICES = {
     "the first with values enough": (Handle((1_000, 9_000)), NAME),
     "one with few values is passed over": (Handle((999, 9_000)), KEY),
     "of a smaller sample": (Handle((4, 5), rows=50), KEY),
+    "one with a frequent value is passed over": (Handle((lambda n: max(n, 100), 9_000)), KEY),
+    "a value may come some times": (Handle((lambda n: max(n, 99), 9_000)), NAME),
+    "NULL may be frequent": (Handle((lambda n: n if n % 10 == 0 else None, 9_000)), NAME),
+    "but values have to be there": (Handle((lambda n: n if n % 11 == 0 else None, lambda n: None)), None),
     "none has enough": (Handle((3, 999)), None),
 }
 

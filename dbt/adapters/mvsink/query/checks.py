@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from sqlglot import Token
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
-from sqlglot.tokenizer_core import Token
 
 NONDETERMINISTIC = frozenset(
     [

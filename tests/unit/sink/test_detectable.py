@@ -1,0 +1,28 @@
+"""For which shards sums by bucket cannot overflow: a question of how many copies of rows their statistics allow."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt.adapters.mvsink.shard import DataFile
+from dbt.adapters.mvsink.sink.layout import MOST_DETECTABLE, Directory, Layout
+
+
+def file(rows, least, most):
+    return DataFile("batches/b/1.parquet", 1, rows=rows, min_diff=least, max_diff=most)
+
+
+FILES = {
+    "one row each": ([file(10**9, 1, 1)], True),
+    "rows of many copies": ([file(1_000, 1, 5_000), file(10, -(2**20), 2**20)], True),
+    "more copies than can be added up": ([file(1, 1, MOST_DETECTABLE)], False),
+    "taken away": ([file(2, -(MOST_DETECTABLE // 2), 1)], False),
+    "all files together": ([file(1, 1, MOST_DETECTABLE // 2)] * 2, False),
+    "a bound that is not known": ([file(1, None, 1)], False),
+    "a number of rows that is not known": ([file(None, 1, 1)], False),
+}
+
+
+@pytest.mark.parametrize(("files", "wanted"), FILES.values(), ids=FILES)
+def test_bounds(files, wanted):
+    assert Layout("/root", (), 7, 10, Directory("b", tuple(files)), (), (), (), ()).detectable is wanted
