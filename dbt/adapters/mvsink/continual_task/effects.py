@@ -13,7 +13,8 @@ row that is gone: that failure is theirs.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink.continual_task import plan
@@ -114,7 +115,8 @@ class Effects:
     ) -> tuple[Batch | None, Counts]:
         """The batch of ``description`` with what the statements do at ``time``, and its counts.
 
-        Raises `StatementFailed` with the engine's error as its cause; then nothing is left staged.
+        Raises `StatementFailed` with the engine's error as its cause; then nothing is left staged. An error that the data cause is a
+        statement's only if that fails by itself as well, else it leaves as it is.
         """
         if not change.runs:
             return self._only_errors(change, time, description)
@@ -148,7 +150,8 @@ class Effects:
                 continue
             inserts = _only_insert(group)
             delta = sql.union_all(self._deltas(moment, group, output))
-            batch = self._stage(group, named + self._updates(delta, time, summed=not inserts), description)
+            with self._failing(named + delta if moment.careful else None):
+                batch = self._stage(group, named + self._updates(delta, time, summed=not inserts), description)
             faults.reach("statement staged")
             if batch is None:
                 continue
@@ -156,13 +159,15 @@ class Effects:
             output = with_batch(output, batch)
             deltas.append(f"select {self._items}, {DIFF} from {sql.parquet_in(batch.uri)}")
         last = _effective(last, output)
-        deltas += self._deltas(moment, last, output)
+        own = self._deltas(moment, last, output)
+        deltas += own
         if not deltas:
             return self._only_errors(change, time, description)
         query = named + self._updates(sql.union_all(deltas), time, summed=takes_away or not _only_insert(last))
         if change.errors is not None:
             query = sql.union_all([query, self._errors(change.errors, time)])
-        return self._adopted(last, query, description)
+        with self._failing(named + sql.union_all(own) if moment.careful and own else None):
+            return self._adopted(last, query, description)
 
     def together(self, queries: Sequence[str], description: Description) -> tuple[Batch | None, Counts]:
         """The batch with the rows of ``queries``: inserts with their own times (`plan.carried_delta`)."""
@@ -222,6 +227,24 @@ class Effects:
         if batch is not None:
             self.staged.append(batch)
         return batch
+
+    @contextmanager
+    def _failing(self, alone: str | None) -> Iterator[None]:
+        """Where a `StatementFailed` that the data cause is raised, ``alone``, the statements without what we do with their rows, has to fail too.
+
+        If it does not, the error was that of a statement of ours. None: nothing is asked.
+        """
+        try:
+            yield
+        except StatementFailed as failure:
+            if alone is None or not failure.error.caused_by_data:
+                raise
+            try:
+                self.write.stage_query(alone, "confirm").delete()
+            except EngineError as error:
+                if error.caused_by_data:
+                    raise StatementFailed(self.program.model, failure.statement, error) from error
+            raise failure.error from None
 
     def _adopted(self, group: Sequence[AnyStatement], query: str, description: Description) -> tuple[Batch | None, Counts]:
         batch = self._stage(group, query, description)

@@ -4,7 +4,11 @@ Each side's hashes are added up in buckets, a bucket for about 64 rows: few enou
 that few rows which did not change are in a bucket that differs, as long as few changed. What is found only says where to look.
 
 A bucket is told by the row's hash, which spreads changed rows best: mostly one is alone in its bucket. Or by a column's value (`locator`),
-which keeps the rows of a key together and tells the query which keys to look for.
+which keeps the rows of a key together and tells the query which keys to look for. Rows without a value there may be most of the table:
+they have buckets of their own, by their hash.
+
+No sum can overflow, however many rows share a bucket: a hash is added up in two parts of 22 bits, and fewer than 2^40 copies of rows
+are added on either side (`Layout.detectable` bounds what the shard holds).
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from dbt.adapters.mvsink.sink.types import Column
 ROWS_A_BUCKET = 64
 NEIGHBOUR_BITS = 5  # so many low bits of a whole number do not count for its bucket
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
+PART_BITS = 22  # of a hash; two parts and the most bits of a bucket's number are the whole hash
 FEWEST_BITS, MOST_BITS = 10, 20  # of a bucket's number; the embedded session's quick map for sums ends at 2^20 keys
 
 
@@ -60,9 +65,10 @@ class Buckets:
 
     @classmethod
     def of(cls, shard: Layout, locator: Column | None = None) -> Buckets:
-        """For a shard of that size."""
+        """For a shard of that size. With a locator there are twice as many: see `number`."""
         rows = sum(directory.rows for directory in shard.directories)
-        return cls(min(max((rows // ROWS_A_BUCKET).bit_length() - 1, FEWEST_BITS), MOST_BITS), shard.salt, locator)
+        most = MOST_BITS if locator is None else MOST_BITS - 1
+        return cls(min(max((rows // ROWS_A_BUCKET).bit_length() - 1, FEWEST_BITS), most), shard.salt, locator)
 
     @property
     def nearly_all(self) -> int:
@@ -74,43 +80,53 @@ class Buckets:
         return ", ".join([*items, *([] if self.locator is None else [sql.identifier(self.locator.name)])])
 
     def number(self, qualifier: str = "") -> str:
-        """The bucket of a row."""
-        if self.locator is not None:
-            return self._located(sql.columns([self.locator.name], qualifier))
-        return self._low_bits(f"{qualifier}.{HASH}" if qualifier else HASH)
+        """The bucket of a row. Where the locator is NULL it is one of as many further buckets, by the row's hash."""
+        by_hash = self._low_bits(f"{qualifier}.{HASH}" if qualifier else HASH)
+        if self.locator is None:
+            return by_hash
+        value = sql.columns([self.locator.name], qualifier)
+        return f"if({value} is null, {2**self.bits}L + {by_hash}, {self._located(value)})"
 
     def located(self, value: str, numbers: Sequence[int]) -> str:
-        """A condition: is the bucket of a row whose locator is ``value``, an expression, among ``numbers``?
+        """A condition: can the bucket of a row whose locator is ``value``, an expression, be among ``numbers``?
 
-        They are bits of a constant array, so that the optimizer sees a plain condition on one column.
+        They are bits of a constant array, so that the optimizer sees a plain condition on one column. NULL may be in any of its buckets.
         """
         words = [0] * (-(-(2**self.bits) // 64))
+        nulls = False
         for number in numbers:  # at most 2^19 of them
-            words[number >> 6] |= 1 << (number & 63)
+            if number >> self.bits:
+                nulls = True
+            else:
+                words[number >> 6] |= 1 << (number & 63)
         listed = ", ".join(sql.bigint(word - (word >> 63 << 64)) for word in words)
         bucket = self._located(value)
-        return f"shiftright(array({listed})[cast(shiftright({bucket}, 6) as int)], cast({bucket} & 63 as int)) & 1L = 1L"
+        among = f"shiftright(array({listed})[cast(shiftright({bucket}, 6) as int)], cast({bucket} & 63 as int)) & 1L = 1L"
+        return f"({value} is null or {among})" if nulls else f"({value} is not null and {among})"
 
     def digest(self, hashed_rows: str, sign: int) -> str:
-        """Each row's bucket, and its share of what is added up there: ``x`` of hashes by XOR, ``s`` of their upper 43 bits by sum.
+        """Each row's bucket, and its share of what is added up there: ``x`` of hashes by XOR, ``s`` and ``t`` of parts of them by sum.
 
-        XOR does not see a multiplicity that changes by two, the sum does; and each tells whether the other is that of a single hash.
+        XOR does not see a multiplicity that changes by two, the sums do; and each tells whether the other is that of a single hash.
         ``hashed_rows`` gives `_mv_hash`, `_mv_diff` and the locator.
         """
         diff = DIFF if sign > 0 else f"-{DIFF}"
         odd = f"if({DIFF} % 2 = 0, 0L, {HASH})"
-        return f"select {self.number()} b, {odd} x, {diff} * {_upper(HASH)} s from (\n{hashed_rows}\n)"
+        sums = f"{diff} * {_upper(HASH)} s, {diff} * {_middle(HASH)} t"
+        return f"select {self.number()} b, {odd} x, {sums} from (\n{hashed_rows}\n)"
 
     def scope(self, differing: str, *, exact: bool = True) -> Scope:
         """The rows that ``differing``, the result of `differing_buckets`, says may differ.
 
         Where the copies of one row are all that differs, by one, ``x`` *is* its hash: the bucket is a cell of an invertible Bloom
         lookup table (Goodrich and Mitzenmacher, 2011). Most are, as long as few rows changed, and then hardly any row that did not is
-        looked at. That several hashes pass for one takes 43 bits that agree by chance; then what is staged does not add up to
+        looked at. That several hashes pass for one takes 44 bits that agree by chance; then what is staged does not add up to
         what was detected, and is thrown away (`write`). Not ``exact``: always the whole bucket.
         """
         inside = f"{self._low_bits('x')} = b and " if self.locator is None else ""
-        one = f"{inside}abs(s) = {_upper('x')}" if exact else "false"
+        came = f"s = {_upper('x')} and t = {_middle('x')}"
+        went = f"s = -{_upper('x')} and t = -{_middle('x')}"
+        one = f"{inside}({came} or {went})" if exact else "false"
         return Scope(f"select b, if({one}, x, cast(null as bigint)) h from (\n{differing}\n)", self)
 
     def _located(self, value: str) -> str:
@@ -123,12 +139,13 @@ class Buckets:
 
 
 def differing_buckets(digests: Sequence[str]) -> str:
-    """The buckets whose totals over all ``digests`` are not zero, with those totals: ``b, x, s``.
+    """The buckets whose totals over all ``digests`` are not zero, with those totals: ``b, x, s, t``.
 
     Each side is added up on its own first, which leaves at most one record a bucket and task to shuffle, and none to shuffle again.
     """
-    totals = sql.union_all(f"select b, bit_xor(x) x, sum(s) s from (\n{digest}\n) group by b" for digest in digests)
-    return f"select b, bit_xor(x) x, sum(s) s from (\n{totals}\n) group by b having bit_xor(x) <> 0 or sum(s) <> 0"
+    sums = "select b, bit_xor(x) x, sum(s) s, sum(t) t from"
+    totals = sql.union_all(f"{sums} (\n{digest}\n) group by b" for digest in digests)
+    return f"{sums} (\n{totals}\n) group by b having bit_xor(x) <> 0 or sum(s) <> 0 or sum(t) <> 0"
 
 
 def narrow(layout: Layout, buckets: Buckets) -> str:
@@ -142,5 +159,10 @@ def believed_hash(layout: Layout) -> str:
 
 
 def _upper(hash_expression: str) -> str:
-    """The upper 43 bits of a hash. Their sum stays far from 64 bits as long as diffs are small (`Layout.detectable`)."""
-    return f"shiftrightunsigned({hash_expression}, 21)"
+    """The upper 22 bits of a hash: a sum of 2^40 of them has fewer than 64 bits."""
+    return f"shiftrightunsigned({hash_expression}, {64 - PART_BITS})"
+
+
+def _middle(hash_expression: str) -> str:
+    """The 22 bits below."""
+    return f"(shiftrightunsigned({hash_expression}, {64 - 2 * PART_BITS}) & {2**PART_BITS - 1}L)"

@@ -183,7 +183,10 @@ class Driver:
         except EngineError as error:
             if self.request.on_query_error is not OnError.RECORD or not error.caused_by_data:
                 raise
-            message = error.message[:LONGEST_MESSAGE]
+            failure = self.write.failure_of(desired)  # the statement that failed was ours, with the query inside
+            if failure is None or not failure.caused_by_data:
+                raise
+            message = failure.message[:LONGEST_MESSAGE]
             self.warnings.append(f"the query failed and its error is recorded; readers get it: {message}")
             return self.write.stage_error(message, desired, shard, time, description)
 

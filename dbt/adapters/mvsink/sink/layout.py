@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.sink.types import Column, shard_columns
 
 TIME, DIFF, ERROR, HASH = "_mv_time", "_mv_diff", "_mv_error", "_mv_hash"
 META = (TIME, DIFF, ERROR, HASH)
-MAX_DETECTABLE_DIFF = 2**12  # sums of diff * (43 bits of a hash) stay far from 64 bits below it
+MOST_DETECTABLE = 2**39  # copies of rows: their hashes' parts (`detection.PART_BITS`) add up to fewer than 62 bits
 LARGEST_TIME = 2**63 - 2
 
 FileColumns = Callable[[DataFile], Sequence[str]]
@@ -102,9 +102,13 @@ class Layout:
 
     @property
     def detectable(self) -> bool:
-        """Can bucket sums be formed without overflow? Only if every diff is known to be small."""
-        bounds = [bound for file in self.files for bound in (file.min_diff, file.max_diff)]
-        return all(bound is not None and abs(bound) < MAX_DETECTABLE_DIFF for bound in bounds)
+        """Can bucket sums be formed without overflow? Statistics have to bound how many copies of rows the shard adds up."""
+        copies = 0
+        for file in self.files:
+            if file.rows is None or file.min_diff is None or file.max_diff is None:
+                return False
+            copies += file.rows * max(abs(file.min_diff), abs(file.max_diff))
+        return copies < MOST_DETECTABLE
 
     @property
     def files(self) -> tuple[DataFile, ...]:

@@ -4,8 +4,9 @@ Detection tells which buckets differ. Where a bucket's number comes from one col
 those values only, by a condition on that column; Spark carries it down past projections, joins, and groupings and windows by that column,
 towards the scans. Whatever column is taken, and wherever Spark leaves the condition, the same rows are fetched.
 
-So the choice is one of speed alone. A column with few values fills few buckets, and one that changes brings them all with it: a column
-qualifies whose values in a sample of the base are different enough, the first in the model's order.
+So the choice is one of speed alone. A column with few values fills few buckets, and one that changes brings them all with it; so does one
+value that many rows share. A column qualifies whose values in a sample of the base are different enough, and none of them frequent: the first
+in the model's order. NULL may be frequent, because it fills as many buckets as there are (`detection.Buckets.number`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dbt.adapters.mvsink.sink.types import Column, arrow_schema
 LOCATING = ("tinyint", "smallint", "int", "bigint", "string", "date", "timestamp", "timestamp_ntz", "decimal")
 SAMPLED = 10_000  # rows
 LEAST_DISTINCT = 0.1  # of the sampled rows
+MOST_FREQUENT = 0.01  # of the sampled rows, for a single value other than NULL
 
 
 def locator(handle: WriteHandle, desired: Desired, shard: Layout) -> Column | None:
@@ -37,4 +39,8 @@ def locator(handle: WriteHandle, desired: Desired, shard: Layout) -> Column | No
 
 
 def _varied(values: pa.ChunkedArray) -> bool:
-    return int(pc.count_distinct(values).as_py()) >= LEAST_DISTINCT * len(values)
+    present = values.drop_null()
+    counts = pc.value_counts(present).field("counts")
+    if len(counts) < LEAST_DISTINCT * len(values):
+        return False
+    return bool(pc.max(counts).as_py() <= max(MOST_FREQUENT * len(values), 1 / LEAST_DISTINCT))

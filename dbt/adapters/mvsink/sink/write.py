@@ -32,7 +32,7 @@ from dbt.adapters.mvsink.sink import faults, sql
 from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
 from dbt.adapters.mvsink.sink.detection import Buckets, Scope, differing_buckets, narrow
 from dbt.adapters.mvsink.sink.engine import Engine
-from dbt.adapters.mvsink.sink.errors import NondeterministicQuery
+from dbt.adapters.mvsink.sink.errors import EngineError, NondeterministicQuery
 from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Layout
 from dbt.adapters.mvsink.sink.locator import locator
 from dbt.adapters.mvsink.sink.mint import Description
@@ -159,6 +159,14 @@ class Write:
             correction = correction.insert_negated(held)
         staged = self.stage_query(self._updates(correction, description), "write")
         return self._written(staged, description, None)
+
+    def failure_of(self, desired: Desired) -> EngineError | None:
+        """The error with which the query fails by itself, all of it evaluated and nothing of ours with it; None if it does not fail."""
+        try:
+            self.stage_query(desired.rows(), "confirm").delete()
+        except EngineError as error:
+            return error
+        return None
 
     def preview(self, desired: Desired, shard: Layout, time: int, sample: int = 0) -> Previewed:
         """What `stage` would stage, counted, with up to ``sample`` of its updates; nothing is written anywhere."""
