@@ -1,15 +1,16 @@
 # Every target sets up what it needs in .venv; on a fresh clone only Python 3.10+ and Java 17 are there. Python compiles what is imported when it is.
 PYTHON ?= python3
 VENV := .venv
+OLDEST := .venv-oldest
 NEWEST := .venv-newest
 BIN := $(VENV)/bin
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup test lint smoke demo bench clean
+.PHONY: setup test lint smoke smoke-oldest smoke-newest smoke-editable demo bench clean
 
 setup: $(VENV)/.done
 
-$(VENV)/.done: pyproject.toml
+$(VENV)/.done: pyproject.toml hatch_build.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet --no-compile --editable '.[dev,demo,bench]'
@@ -27,15 +28,24 @@ test: lint $(VENV)/java-classes.jsa
 $(VENV)/java-classes.jsa: $(VENV)/.done
 	$(BIN)/python -m tests.support.quick_java
 
-# The package as users install it, on the newest PySpark (Delta's jar for it is not out yet); in an environment of its own.
-smoke: $(NEWEST)/.done
-	$(NEWEST)/bin/pip install --quiet --force-reinstall --no-deps .
-	$(NEWEST)/bin/python -m pytest tests/smoke
+# The package as users install it, with the oldest and the newest of what it needs (dbt-core 1.10 and 1.12), each in an environment of its own.
+# dbt-core 1.11 is in .venv, where the package is installed editable. Delta's jar for the newest PySpark is not out yet.
+smoke: smoke-oldest smoke-newest smoke-editable
 
-$(NEWEST)/.done: pyproject.toml
-	$(PYTHON) -m venv $(NEWEST)
-	$(NEWEST)/bin/pip install --quiet --upgrade pip
-	$(NEWEST)/bin/pip install --quiet --no-compile . 'pyspark>=4.3,<5' 'dbt-core>=1.11,<1.12' dbt-tests-adapter pytest
+smoke-oldest smoke-newest: smoke-%: .venv-%/.done
+	.venv-$*/bin/uv pip install --quiet --python .venv-$*/bin/python --reinstall --no-deps .
+	.venv-$*/bin/python -m pytest tests/smoke
+
+smoke-editable: setup
+	$(BIN)/python -m pytest tests/smoke -k dbt_init
+
+SMOKE := .[session] pytest>=8 dbt-tests-adapter>=1.19
+$(OLDEST)/.done: UV_ARGS := --resolution lowest-direct
+$(NEWEST)/.done: UV_ARGS := --override tests/smoke/overrides.txt dbt-core>=1.12 pyspark>=4.3
+$(OLDEST)/.done $(NEWEST)/.done: pyproject.toml tests/smoke/overrides.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet uv
+	$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python $(foreach each,$(UV_ARGS) $(SMOKE),'$(each)')
 	touch $@
 
 demo: setup
@@ -46,4 +56,4 @@ bench: setup
 	$(BIN)/python -m benchmarks.tasks
 
 clean:
-	rm -rf $(VENV) $(NEWEST) example_project/data example_project/.mvsink example_project/target benchmarks/data
+	rm -rf $(VENV) $(OLDEST) $(NEWEST) example_project/data example_project/.mvsink example_project/target benchmarks/data

@@ -1,22 +1,17 @@
-"""The main job in one process, on whatever PySpark is installed: `make smoke` runs this on the newest."""
+"""The main job in one process, and `dbt init`, with whatever is installed: `make smoke` runs this on the oldest and the newest."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-import dbt.adapters.mvsink
 from tests.support.projects import Project
 
-BIN = str(Path(sys.executable).parent)
-EDITABLE = "site-packages" not in dbt.adapters.mvsink.__file__
+DBT = str(Path(sys.executable).parent / "dbt")
 STORY = """
 import json, sys
 from pathlib import Path
@@ -54,21 +49,25 @@ def test_load_correct_and_nothing_changed(tmp_path):
     assert told == [[4, 0, sorted(first)], [1, 2, sorted(second)], [0, 0, sorted(second)]]
 
 
-INIT = "analytics\n4\n"  # schema and threads; before them the adapter's number and where Spark runs
+QUESTION = "Enter a number: "
 
 
-@pytest.mark.skipif(
-    shutil.which("dbt", path=BIN) is None or EDITABLE, reason="dbt init lists only adapters that are installed as a wheel"
-)
 def test_dbt_init_offers_the_adapter_with_a_profile_that_works(tmp_path):
-    def dbt(*arguments, cwd=tmp_path, given=""):
-        command = [f"{BIN}/dbt", *arguments, "--profiles-dir", str(tmp_path)]
-        return subprocess.run(command, cwd=cwd, input=given, capture_output=True, text=True, timeout=300)
-
-    offered = dbt("init", "shop").stdout
-    number = re.search(r"\[(\d+)\] mvsink", offered)[1]
-    shutil.rmtree(tmp_path / "shop")
-    dbt("init", "shop", given=f"{number}\n1\n{INIT}")
-    assert "method: session" in (tmp_path / "profiles.yml").read_text()
-    built = dbt("run", cwd=tmp_path / "shop")
+    """Installed from a wheel or editable: dbt looks for adapters in site-packages only."""
+    place = ["--profiles-dir", str(tmp_path), "--no-use-colors"]
+    init = subprocess.Popen(
+        [DBT, "init", "shop", *place], cwd=tmp_path, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )  # fmt: skip
+    assert init.stdin and init.stdout
+    offered = ""
+    while QUESTION not in offered and (read := init.stdout.read(1)):
+        offered += read
+    number = re.search(r"\[(\d+)\] mvsink", offered)
+    assert number, offered
+    told, _ = init.communicate(f"{number[1]}\n1\nanalytics\n4\n", timeout=120)  # where Spark runs, the schema, threads
+    profile = (tmp_path / "profiles.yml").read_text()
+    assert "type: mvsink" in profile and "method: session" in profile, told
+    built = subprocess.run(
+        [DBT, "run", *place], cwd=tmp_path / "shop", stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300
+    )  # fmt: skip
     assert "Completed successfully" in built.stdout, built.stdout

@@ -91,6 +91,13 @@ def test_no_two_modules_need_each_other_not_even_through_others():
     assert needs == {}
 
 
+def test_of_sqlglot_only_documented_modules_are_used():
+    """Others come and go between versions, and the package has no upper bound for it."""
+    documented = ("sqlglot.exp", "sqlglot.errors", "sqlglot.dialects.spark", "sqlglot.Token")
+    used = {name for path in PACKAGE.rglob("*.py") for name in imports(path) if within(name, "sqlglot")}
+    assert {name for name in used if name != "sqlglot" and not within(name, *documented)} == set()
+
+
 def test_two_modules_know_delta_one_for_shards_and_one_for_inputs():
     knowing = {
         str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") for name in imports(path) if within(name, "deltalake")

@@ -42,6 +42,23 @@ def test_type_and_schema_are_enough():
 
 
 @pytest.mark.parametrize(
+    ("set_by_dbt_spark", "given", "expected"),
+    [
+        ({ANSI: "false"}, {}, {}),  # 1.10 and newer
+        ({ANSI: "false"}, {ANSI: True}, {ANSI: "true"}),
+        ({}, {}, {}),  # 1.9
+        ({}, {ANSI: False}, {ANSI: "false"}),
+    ],
+)
+def test_ansi_mode_is_spark_s_or_the_profile_s_whichever_dbt_spark_it_is(monkeypatch, set_by_dbt_spark, given, expected):
+    def post_init(self):
+        self.server_side_parameters = {**self.server_side_parameters, **set_by_dbt_spark}
+
+    monkeypatch.setattr("dbt.adapters.spark.connections.SparkCredentials.__post_init__", post_init)
+    assert profile(server_side_parameters=given).server_side_parameters == expected
+
+
+@pytest.mark.parametrize(
     ("given", "got", "expected"),
     [
         ({"read_only": "yes"}, "read_only\n  Got: 'yes'", "true or false"),
