@@ -2,6 +2,9 @@
 
 A batch is owned by one handle at a time. It ends consumed (appended), deleted, or handed over (`to_transmittable`); any use
 after that is `InvalidUsage`.
+
+From before its commit is sent until the outcome is known, a batch is *in doubt*: the log may name its files, so nothing deletes them.
+Whatever interrupts the commit (a signal, a failure that nobody expected) leaves it so, and garbage collection, which reads the log, decides.
 """
 
 from __future__ import annotations
@@ -45,6 +48,7 @@ class BatchState(enum.Enum):
     """What became of a batch."""
 
     STAGED = "staged"
+    IN_DOUBT = "sent to the log, with an unknown outcome"
     CONSUMED = "consumed"
     DELETED = "deleted"
     SPENT = "handed over"
@@ -69,11 +73,9 @@ class Batch:
         self.upper = upper
         self.schema = schema  # the shard's data columns when the batch was staged
         self.state = BatchState.STAGED
+        self._claim = [True]  # whoever pops it decides about the files: a pop is atomic, whichever thread or signal comes between
         self.received = False  # turned back from a description: then another copy of it may have been used
-        self._finalizer = weakref.finalize(self, _abandoned, tuple(file.path for file in files))
-        self._finalizer.atexit = False  # type: ignore[misc]  # a documented attribute, missing from the stubs
-        if not files:
-            self._finalizer.detach()
+        self._finalizer = self._warning()
 
     @property
     def rows(self) -> int:
@@ -107,16 +109,51 @@ class Batch:
 
     def end(self, state: BatchState) -> None:
         """Give up the files without touching them."""
+        self._claim.clear()
         self.state = state
         self._finalizer.detach()
 
+    def doubt(self) -> None:
+        """To be called before a commit that names the files is sent: from here on nothing deletes them."""
+        self.require_staged()
+        if not self._claimed():
+            raise InvalidUsage(f"the batch [{self.lower!r}, {self.upper!r}) is being appended or deleted elsewhere")
+        self.state = BatchState.IN_DOUBT
+        self._finalizer.detach()  # its warning is about what nobody used
+
+    def settle(self) -> None:
+        """The commit did not happen, for certain: the batch can be used again."""
+        if self.state is BatchState.IN_DOUBT:
+            self._finalizer = self._warning()
+            self.state = BatchState.STAGED
+            self._claim.append(True)
+
+    def _warning(self) -> weakref.finalize[[tuple[str, ...]], Batch]:
+        """What tells if the batch is forgotten."""
+        finalizer = weakref.finalize(self, _abandoned, tuple(file.path for file in self.files))
+        finalizer.atexit = False  # type: ignore[misc]  # a documented attribute, missing from the stubs
+        if not self.files:
+            finalizer.detach()
+        return finalizer
+
+    def _claimed(self) -> bool:
+        try:
+            return self._claim.pop()
+        except IndexError:
+            return False
+
     def delete(self) -> None:
-        """Remove the staged files; harmless the second time. `InvalidUsage` if the batch was appended or handed over."""
-        if self.state is BatchState.DELETED:
+        """Remove the staged files; harmless the second time, and while a commit is in doubt: then they stay.
+
+        `InvalidUsage` if the batch was appended or handed over.
+        """
+        if self.state in (BatchState.DELETED, BatchState.IN_DOUBT):
             return
         self.require_staged()
         if self.received and self._was_live():
             self.end(BatchState.CONSUMED)  # by whoever turned the same description back as well; the files are the shard's
+            return
+        if not self._claimed():
             return
         self.end(BatchState.DELETED)
         for directory in {file.path.rsplit("/", 1)[0] for file in self.files}:

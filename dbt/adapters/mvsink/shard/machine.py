@@ -14,10 +14,17 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
-from dbt.adapters.mvsink.shard.errors import StorageError, TransientError, UnknownOutcome, UnresolvedCommit, VersionTaken
+from dbt.adapters.mvsink.shard.errors import (
+    ShardError,
+    StorageError,
+    TransientError,
+    UnknownOutcome,
+    UnresolvedCommit,
+    VersionTaken,
+)
 from dbt.adapters.mvsink.shard.state import Change, ShardState, apply
 from dbt.adapters.mvsink.shard.storage import Storage, require
 
@@ -60,16 +67,29 @@ def find(storage: Storage, within: float | None = None) -> ShardState | None:
 def commit(storage: Storage, decide: Decide) -> ShardState:
     """Commit what ``decide`` makes of the newest version; the state afterwards.
 
-    ``decide`` raises a conflict or `InvalidUsage` to stop, or gives None if there is nothing to commit.
+    ``decide`` raises a conflict or `InvalidUsage` to stop, or gives None if there is nothing to commit. A `ShardError` that leaves here
+    and is no `UnresolvedCommit` means that nothing happened; after any other exception nobody knows.
     """
+    sent: dict[int, ShardState] = {}  # what was sent with an unknown outcome, by version: the state afterwards
+    try:
+        return _commit(storage, decide, sent)
+    except UnresolvedCommit:
+        raise
+    except ShardError as error:
+        if sent:
+            raise UnresolvedCommit(f"whether version {max(sent)} was committed is not known: {error}") from error
+        raise
+
+
+def _commit(storage: Storage, decide: Decide, sent: dict[int, ShardState]) -> ShardState:
     token = uuid.uuid4().hex
     backoff = Backoff(storage)
-    sent: dict[int, ShardState] = {}  # what was sent with an unknown outcome, by version: the state afterwards
     while True:
-        state = _load_after(storage, sent)
-        for version, after in sent.items():
-            if version <= state.version and _happened(storage, version, token, backoff):
-                return after
+        state = load(storage)
+        for version in [version for version in sent if version <= state.version]:
+            if _happened(storage, version, token, backoff):
+                return sent[version]
+            del sent[version]  # that version is taken, by another
         change = decide(state)
         if change is None:
             return state
@@ -89,16 +109,6 @@ def commit(storage: Storage, decide: Decide) -> ShardState:
                 _wait_for_answer(backoff, error, version)
             else:
                 backoff.wait(error)
-
-
-def _load_after(storage: Storage, sent: Mapping[int, ShardState]) -> ShardState:
-    """The newest version. While a commit's outcome is unknown, a log that cannot be read leaves it unknown."""
-    try:
-        return load(storage)
-    except StorageError as error:
-        if sent:
-            raise UnresolvedCommit(f"whether version {max(sent)} was committed is not known: {error}") from error
-        raise
 
 
 def _happened(storage: Storage, version: int, token: str, backoff: Backoff) -> bool:

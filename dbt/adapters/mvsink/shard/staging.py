@@ -35,6 +35,7 @@ class StagedDirectory:
         self.batch_id = batch_id
         self.path = f"{BATCHES}/{batch_id}"
         self.uri = f"{storage.uri}/{self.path}"
+        self.adopted = False  # then the files are a batch's
 
     def parts(self) -> list[str]:
         """The data files in it. Raises `NothingStaged` if there are none."""
@@ -52,8 +53,9 @@ class StagedDirectory:
             return list(pool.map(self.storage.footer, paths))
 
     def delete(self) -> None:
-        """Remove it and all in it."""
-        self.storage.delete_directory(self.path)
+        """Remove it and all in it, unless its files have become a batch: then the batch decides about them."""
+        if not self.adopted:
+            self.storage.delete_directory(self.path)
 
 
 class Staging(Looking):
@@ -112,9 +114,10 @@ class Staging(Looking):
         except InvalidUsage:
             batch.delete()
             raise
-        self._staged.pop(staged.batch_id, None)
         if not filled:
             staged.delete()
+        staged.adopted = True
+        self._staged.pop(staged.batch_id, None)
         return self.track(batch)
 
     def read_staged(self, staged: StagedDirectory, schema: pa.Schema) -> pa.Table:

@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,15 @@ import pyarrow as pa
 from dbt.adapters.mvsink.shard import machine
 from dbt.adapters.mvsink.shard import state as transitions
 from dbt.adapters.mvsink.shard.batch import Batch, BatchState, Cut, check_files, cut
-from dbt.adapters.mvsink.shard.errors import Conflict, InvalidUsage, ShardReplaced, StorageError, UnresolvedCommit, UpperMismatch
+from dbt.adapters.mvsink.shard.errors import (
+    Conflict,
+    InvalidUsage,
+    ShardError,
+    ShardReplaced,
+    StorageError,
+    UnresolvedCommit,
+    UpperMismatch,
+)
 from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
 from dbt.adapters.mvsink.shard.read import leased_since
 from dbt.adapters.mvsink.shard.staging import Staging
@@ -127,8 +136,8 @@ class WriteHandle(Staging):
         self._check_append(batches, expected_upper, new_upper)
         if since is not None:
             since = since.meet(leased_since(self.storage, int(time.time() * 1000)))
-        cuts = {id(b): cut(self.storage, b, expected_upper, new_upper) for b in batches}
-        adds = [file for b in batches for file in _files(b, cuts[id(b)])]
+        cuts = [cut(self.storage, b, expected_upper, new_upper) for b in batches]
+        adds = [file for b, made in zip(batches, cuts, strict=True) for file in (b if made is None else made).files]
         idle = expected_upper == new_upper and not adds and since is None and not inputs and not removes
 
         def decide(state: ShardState) -> Change | None:
@@ -139,16 +148,7 @@ class WriteHandle(Staging):
             self._require_columns(state, batches)
             return None if idle else self._signed(replace(change, creation=creation), note)
 
-        try:
-            after = self._commit(decide)
-        except (Conflict, InvalidUsage):
-            self._delete_cuts(cuts.values())
-            raise
-        except UnresolvedCommit:
-            _leave(batches)
-            raise
-        for b in batches:
-            _consume(b, cuts[id(b)])
+        after = self._commit_batches(decide, batches, cuts)
         return AppendResult(after.version, _maintenance(after, self.storage))
 
     def append(self, updates: Updates, lower: Antichain, upper: Antichain) -> None:
@@ -208,13 +208,7 @@ class WriteHandle(Staging):
             change = transitions.replace_generation(state, adds, schema, upper, since, expected_version)
             return self._signed(replace(change, creation=creation), note)
 
-        try:
-            after = self._commit(decide, generations=1)
-        except UnresolvedCommit:
-            _leave(batches)
-            raise
-        for b in batches:
-            _consume(b, None)
+        after = self._commit_batches(decide, batches, new_generation=True)
         return AppendResult(after.version, Maintenance(collect_garbage=True))
 
     def compact(self, batches: Sequence[Batch], removes: Sequence[DataFile], note: CommitNote | None = None) -> CompactionResult:
@@ -241,16 +235,11 @@ class WriteHandle(Staging):
             return self._signed(change(state, adds), note)
 
         try:
-            after = self._commit(decide)
+            after = self._commit_batches(decide, batches)
         except (Conflict, ShardReplaced):
             for b in batches:
                 b.delete()
             return CompactionResult(False, machine.load(self.storage).version)
-        except UnresolvedCommit:
-            _leave(batches)
-            raise
-        for b in batches:
-            _consume(b, None)
         return CompactionResult(True, after.version)
 
     def downgrade_since(self, since: Antichain) -> Antichain:
@@ -336,12 +325,51 @@ class WriteHandle(Staging):
     def __exit__(self, *_: object) -> None:
         self.expire()
 
-    def _commit(self, decide: machine.Decide, generations: int = 0) -> ShardState:
+    def _commit(self, decide: machine.Decide) -> ShardState:
         self._require_open()
-        after = machine.commit(self.storage, decide)
-        if generations:  # only here may the upper fall
+        return self._saw(machine.commit(self.storage, decide))
+
+    def _commit_batches(
+        self,
+        decide: machine.Decide,
+        batches: Sequence[Batch],
+        cuts: Sequence[Cut | None] = (),
+        *,
+        new_generation: bool = False,
+    ) -> ShardState:
+        """Commit what names the batches' files, or their ``cuts``.
+
+        They are in doubt before anything is sent. Only an outcome that is known ends that: then they are consumed, or staged as before
+        and the cuts deleted. Every other exception, at whatever point it comes, leaves all files to garbage collection.
+        """
+        self._require_open()
+        doubted: list[Batch] = []
+        try:
+            for b in batches:
+                b.doubt()
+                doubted.append(b)
+            after = machine.commit(self.storage, decide)
+        except UnresolvedCommit:
+            raise
+        except ShardError:
+            self._undo(doubted, cuts)
+            raise
+        if new_generation:  # only here may the upper fall
             self.generation, self._upper = after.generation, after.upper
+        for b, made in zip_longest(batches, cuts):
+            if made is not None:
+                b.settle()  # the log names the cut's files, not these
+                b.delete()
+            b.end(BatchState.CONSUMED)
         return self._saw(after)
+
+    def _undo(self, batches: Sequence[Batch], cuts: Sequence[Cut | None]) -> None:
+        """The commit did not happen."""
+        for b in batches:
+            b.settle()
+        for made in cuts:
+            if made is not None:
+                self.storage.delete_directory(f"{BATCHES}/{made.batch_id}")
 
     def _signed(self, change: Change, note: CommitNote | None) -> Change:
         noted = note or CommitNote(purpose=self.purpose)
@@ -363,11 +391,6 @@ class WriteHandle(Staging):
         self._require_usable(batches)
         _check_described(batches, lower, upper)
 
-    def _delete_cuts(self, cuts: Any) -> None:
-        for made in cuts:
-            if made is not None:
-                self.storage.delete_directory(f"{BATCHES}/{made.batch_id}")
-
 
 def _check_described(batches: Sequence[Batch], lower: Antichain, upper: Antichain) -> None:
     """Rules 2 and 4: the bounds are in order, and an append may be narrower than a batch's description, never wider."""
@@ -380,22 +403,6 @@ def _check_described(batches: Sequence[Batch], lower: Antichain, upper: Antichai
             raise InvalidUsage(
                 f"a batch described [{b.lower!r}, {b.upper!r}) cannot be appended as [{lower!r}, {upper!r}): that is wider"
             )
-
-
-def _files(batch: Batch, made: Cut | None) -> tuple[DataFile, ...]:
-    return batch.files if made is None else made.files
-
-
-def _leave(batches: Sequence[Batch]) -> None:
-    """The shard may hold the files: garbage collection, which asks the log, is to decide."""
-    for b in batches:
-        b.end(BatchState.SPENT)
-
-
-def _consume(batch: Batch, made: Cut | None) -> None:
-    if made is not None:
-        batch.delete()
-    batch.end(BatchState.CONSUMED)
 
 
 def _maintenance(state: ShardState, storage: Storage) -> Maintenance:
