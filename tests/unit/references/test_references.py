@@ -25,7 +25,7 @@ def reference(name="dev.m", since=T - 1000, upper=T, order=(), times=()):
     bound = Antichain.empty() if upper is None else Antichain.of(upper)
     files = tuple(DataFile(f"batches/at{t - T}/part-0.parquet", 1, 1, t, t, 1, 1, 0, 1) for t in times)
     state = ShardState(3, UUID(int=1), SCHEMA, 7, Antichain.of(since), bound, files=files)
-    parts = layout(state, f"/{name}", lambda batch: 1, lambda file: ["x"])
+    parts = layout(state, f"/{name}", lambda batch: {f"batches/{batch}/part-0.parquet": 1}, lambda file: ["x"])
     return Reference(name, f"/{name}", state, parts, order)
 
 

@@ -40,7 +40,7 @@ CASES = {
 @pytest.mark.parametrize("given", CASES.values(), ids=CASES)
 def test_five_thousand_part_files(given):
     state = shard(**given)
-    counted = {batch: sum(f.batch_id == batch for f in state.files) for batch in {f.batch_id for f in state.files}}
+    counted = {batch: {f.path: f.size for f in state.files if f.batch_id == batch} for batch in {f.batch_id for f in state.files}}
     handle = SimpleNamespace(uri="/a/rather/long/place/for/shards/analytics/orders", files_in=counted.get, column_names=None)
     text = view_statement("`analytics`.`orders`", handle, state, None, Docs(), ())
     assert len(text) < LIMIT

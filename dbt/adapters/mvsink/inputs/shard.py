@@ -6,7 +6,6 @@ History that is gone is refused with both bounds, never skipped.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,7 +16,7 @@ from dbt.adapters.mvsink.sink import as_of, sql
 from dbt.adapters.mvsink.sink.as_of import Projection
 from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.errors import NotReadable, NotRefreshed
-from dbt.adapters.mvsink.sink.layout import Layout, layout
+from dbt.adapters.mvsink.sink.layout import Layout, damages, layout
 from dbt.adapters.mvsink.sink.types import Column, shard_columns
 
 
@@ -85,9 +84,7 @@ class ShardInput:
             raise HistoryGone(self.id, f"generation {generation} is no longer in the log; the shard is of {self.generation}")
         with self._refusing():
             as_of.check_readable(state, time)
-        there = Counter({batch: self.handle.files_in(batch) for batch in {f.batch_id for f in state.files if f.batch_id}})
-        lacking = Counter(f.batch_id for f in state.files if f.batch_id) - there
-        if lacking:
+        if damages(state, self.handle.files_in):
             raise HistoryGone(self.id, f"files of generation {generation} were removed; the shard is of {self.generation}")
         return self._snapshot(state, time)
 

@@ -14,6 +14,7 @@ from dbt.adapters.mvsink.references.as_of import Reference, References
 from dbt.adapters.mvsink.references.invocations import PerInvocation
 from dbt.adapters.mvsink.shard import ShardClient, ShardError
 from dbt.adapters.mvsink.sink import Engine, EngineError, SinkError, layout
+from dbt.adapters.mvsink.sink.errors import DamagedFiles
 
 DELTA = "delta."  # what the properties of a Delta table begin with
 _versions: PerInvocation[dict[str, int]] = PerInvocation(dict)  # of the tables that an invocation has read, by their names
@@ -69,7 +70,7 @@ def open_reference(engine: Engine, client: ShardClient, name: str, properties: M
         reader = client.open_reader(uri)
         state = reader.state()
         parts = layout(state, reader.uri, reader.files_in, reader.column_names)
-    except ShardError as error:
+    except (ShardError, DamagedFiles) as error:
         raise UnreachableShard(name, uri, str(error)) from error
     order = tuple(str(row[0]) for row in engine.query(f"show columns in {name}", "catalog"))
     return Reference(name, uri, state, parts, order, first_refresh(state), reader.history)

@@ -32,9 +32,9 @@ class Looking:
         """An earlier version, of whatever generation; None if the log no longer tells it. Its files may be gone."""
         return self.storage.load_at(version)
 
-    def files_in(self, batch_id: str) -> int:
-        """How many data files the batch's directory holds, live or not."""
-        return sum(is_part(file.path) for file in self.storage.list_files(f"{BATCHES}/{batch_id}"))
+    def files_in(self, batch_id: str) -> dict[str, int]:
+        """The data files that the batch's directory holds, live or not, with their sizes in bytes."""
+        return {file.path: file.size for file in self.storage.list_files(f"{BATCHES}/{batch_id}") if is_part(file.path)}
 
     def first_rows(self, file: DataFile, schema: pa.Schema, rows: int) -> pa.Table:
         """These columns of so many rows at the beginning of a live file."""

@@ -24,8 +24,8 @@ from dbt.adapters.mvsink.sink.append import Append
 from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.errors import EngineError, GateFailed
-from dbt.adapters.mvsink.sink.gate import check, emptied, would_be
-from dbt.adapters.mvsink.sink.layout import Layout, widened
+from dbt.adapters.mvsink.sink.gate import check, would_be
+from dbt.adapters.mvsink.sink.layout import Layout, vacant, widened
 from dbt.adapters.mvsink.sink.mint import Description, Mint
 from dbt.adapters.mvsink.sink.plan import (
     DROPPED,
@@ -104,11 +104,13 @@ class Driver:
         mint.observe_desired(plan.upper)
         description = mint.peek() if mint.read_only else mint.mint()
         if description is None:
+            self.upkeep.require_whole(state)
             return self._nothing_to_mint(state, plan)
         return self._preview(state, plan) if mint.read_only else self._round(state, plan, plan.time, description)
 
     def _pass(self, state: ShardState, plan: Plan) -> Outcome | None:
         """No refresh is due: at most the upper moves, to the next one. None if another writer was faster."""
+        self.upkeep.require_whole(state)
         if plan.upper == state.upper:
             return self._nothing_to_mint(state, plan)
         if self.request.read_only:
@@ -200,7 +202,7 @@ class Driver:
         description = Description(since, plan.upper)
         written = self._first_load(state, columns, plan.time, description)
         if plan.time is not None:
-            self._pass_gate(state, plan, emptied(self.upkeep.layout(state), columns), written)
+            self._pass_gate(state, plan, vacant(state, self.handle.uri, columns), written)
         batches = [] if written.batch is None else [written.batch]
         try:
             with self.watch("append"):
@@ -232,10 +234,8 @@ class Driver:
         if plan.time is None:
             outcome = self._outcome(Kind.READ_ONLY, Written(None, Counts()), None, description)
             return replace(outcome, generation=plan.generation)
-        desired, shard = self._desired(state, plan.time), self.upkeep.layout(state)
+        desired, shard = self._desired(state, plan.time), self._previewed(state, plan)
         if plan.generation or plan.added:
-            columns = wanted_columns(self.request, state)
-            shard = emptied(shard, columns) if plan.generation else widened(shard, plan.added)
             desired = self._query(state, shard.columns, plan.time)
         found = self.write.preview(desired, shard, plan.time, self.request.sample)
         counts, gate = found.counts, None
@@ -245,6 +245,13 @@ class Driver:
         outcome = self._outcome(Kind.READ_ONLY, Written(None, counts), plan.time, description)
         preview = Preview(shard.names, found.sample, gate, compacted)
         return replace(outcome, generation=plan.generation, columns_added=plan.added, preview=preview)
+
+    def _previewed(self, state: ShardState, plan: Plan) -> Layout:
+        """What a preview compares with. A new generation needs no file of the old one."""
+        if plan.generation:
+            return vacant(state, self.handle.uri, wanted_columns(self.request, state))
+        shard = self.upkeep.layout(state)
+        return widened(shard, plan.added) if plan.added else shard
 
     def _previewed_gate(self, state: ShardState, plan: Plan, counts: Counts, desired: Desired) -> str:
         """What keeps the contents back, empty if nothing does. Nothing is staged: the audits read the query itself."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+SHOWN_FILES = 5  # in a message
+
 
 class SinkError(Exception):
     """Root of the dataflow layer's errors."""
@@ -74,6 +76,17 @@ class UnknownColumn(SinkError):
 
 class NondeterministicQuery(SinkError):
     """Both evaluations of the query differ although it was read from one staged copy: the storage is broken."""
+
+
+class DamagedFiles(SinkError):
+    """Live data files of a shard are gone, or are not as they were committed. ``damages``: the files and what is wrong with them, in words."""
+
+    def __init__(self, uri: str, damages: Sequence[str]):
+        shown = "; ".join(damages[:SHOWN_FILES]) + (f"; and {len(damages) - SHOWN_FILES} more" if damages[SHOWN_FILES:] else "")
+        super().__init__(
+            f"shard {uri} has lost data: {shown}. Nothing was written. Put the files back as they were, or give up what they held: "
+            "--full-refresh computes a view again from its query (for a task: also --vars '{mvsink_reset: [the task's name]}')"
+        )
 
 
 class ForeignDeletionVectors(SinkError):

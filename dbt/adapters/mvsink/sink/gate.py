@@ -11,13 +11,12 @@ and nobody has counted which are new: it counts by how many rows more or fewer i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dbt.adapters.mvsink.shard import Batch
 from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.errors import AuditFailed, EngineError, MaxChangeExceeded
 from dbt.adapters.mvsink.sink.layout import Layout, row_count, with_batch
-from dbt.adapters.mvsink.sink.types import Column
 from dbt.adapters.mvsink.sink.view import plain_rows
 from dbt.adapters.mvsink.sink.write import Counts
 
@@ -124,11 +123,6 @@ def _check_contents(audits: Sequence[Audit], engine: Engine, contents: str) -> l
 def would_be(shard: Layout, batch: Batch | None) -> str:
     """The query of the contents with a staged correction: the shard's parts and the batch as one more directory. Errors are left out."""
     return plain_rows(shard if batch is None else with_batch(shard, batch))
-
-
-def emptied(shard: Layout, columns: tuple[Column, ...]) -> Layout:
-    """The shard's layout with nothing in it: what a new generation with these ``columns`` begins from."""
-    return replace(shard, columns=columns, base=None, recent=(), unhashed=(), loose=(), loose_columns=())
 
 
 def _verdict(engine: Engine, audit: Audit, contents: str) -> tuple[int, bool, bool]:

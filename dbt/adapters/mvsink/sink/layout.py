@@ -14,11 +14,12 @@ Directories are named as a whole, one glob a part, so that the text of a view st
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dbt.adapters.mvsink.shard import Batch, DataFile, ShardState
+from dbt.adapters.mvsink.shard import Batch, DataFile, ShardState, StorageError
 from dbt.adapters.mvsink.sink import sql
+from dbt.adapters.mvsink.sink.errors import DamagedFiles
 from dbt.adapters.mvsink.sink.hashing import row_hash
 from dbt.adapters.mvsink.sink.types import Column, shard_columns
 
@@ -27,6 +28,7 @@ META = (TIME, DIFF, ERROR, HASH)
 MOST_DETECTABLE = 2**39  # copies of rows: their hashes' parts (`detection.PART_BITS`) add up to fewer than 62 bits
 LARGEST_TIME = 2**63 - 2
 
+FilesIn = Callable[[str], Mapping[str, int]]
 FileColumns = Callable[[DataFile], Sequence[str]]
 
 
@@ -190,12 +192,17 @@ def with_batch(shard: Layout, batch: Batch) -> Layout:
     return replace(shard, unhashed=(*shard.unhashed, staged))
 
 
-def layout(state: ShardState, root: str, files_in: Callable[[str], int], columns_of: FileColumns) -> Layout:
+def layout(state: ShardState, root: str, files_in: FilesIn, columns_of: FileColumns) -> Layout:
     """Sort the live files of ``state`` into parts.
 
-    ``files_in`` counts the Parquet files of a directory, live or not; ``columns_of`` reads the column names of a
-    loose file from its footer.
+    ``files_in`` lists the Parquet files of a directory with their sizes, live or not; ``columns_of`` reads the column names of a
+    loose file from its footer. Raises `DamagedFiles` if a live file is not there, or not as it was committed: every text that reads a
+    shard is made of its layout, so a lost file is never read as rows that are not there.
     """
+    listed = {batch_id: files_in(batch_id) for batch_id in sorted({f.batch_id for f in state.files if f.batch_id is not None})}
+    found = damages(state, listed.__getitem__)
+    if found:
+        raise DamagedFiles(root, found)
     by_directory: dict[str, list[DataFile]] = defaultdict(list)
     loose: list[DataFile] = []
     for file in state.files:
@@ -206,7 +213,7 @@ def layout(state: ShardState, root: str, files_in: Callable[[str], int], columns
     directories = []
     for batch_id, files in sorted(by_directory.items()):
         vectors = any(file.deletion_vector for file in files)  # rows that plain Parquet readers still see
-        if files_in(batch_id) == len(files) and not vectors:
+        if len(listed[batch_id]) == len(files) and not vectors:
             directories.append(Directory(batch_id, tuple(files)))
         else:
             loose.extend(files)
@@ -225,8 +232,33 @@ def layout(state: ShardState, root: str, files_in: Callable[[str], int], columns
         recent=tuple(directory for directory in rest if directory.trusted),
         unhashed=tuple(directory for directory in rest if not directory.trusted),
         loose=tuple(loose),
-        loose_columns=tuple(tuple(columns_of(file)) for file in loose),
+        loose_columns=tuple(_loose_columns(root, file, columns_of) for file in loose),
     )
+
+
+def damages(state: ShardState, files_in: FilesIn) -> list[str]:
+    """The live files below ``batches/`` that are gone or have another size than the log says, in words. Directories are listed, no file opened."""
+    there: dict[str, int] = {}
+    for batch_id in {file.batch_id for file in state.files if file.batch_id is not None}:
+        there.update(files_in(batch_id))
+    found = []
+    for file in state.files:
+        if file.batch_id is not None and there.get(file.path) != file.size:
+            found.append(f"{file.path} " + (f"has {there[file.path]} of {file.size} bytes" if file.path in there else "is gone"))
+    return found
+
+
+def vacant(state: ShardState, root: str, columns: tuple[Column, ...]) -> Layout:
+    """The layout that a new generation with these ``columns`` begins from: nothing in it. No file is looked at."""
+    upper = state.upper.as_option()
+    return Layout(root, columns, state.salt, LARGEST_TIME + 1 if upper is None else upper, None, (), (), (), ())
+
+
+def _loose_columns(root: str, file: DataFile, columns_of: FileColumns) -> tuple[str, ...]:
+    try:
+        return tuple(columns_of(file))
+    except StorageError as error:
+        raise DamagedFiles(root, [str(error)]) from error
 
 
 def row_count(shard: Layout) -> str:

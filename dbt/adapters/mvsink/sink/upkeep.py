@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from dbt.adapters.mvsink.shard import CommitNote, CompactionPlan, Maintenance, ShardState, WriteHandle, perform_maintenance
 from dbt.adapters.mvsink.sink import faults
 from dbt.adapters.mvsink.sink.engine import Engine
-from dbt.adapters.mvsink.sink.layout import Layout, layout
+from dbt.adapters.mvsink.sink.errors import DamagedFiles
+from dbt.adapters.mvsink.sink.layout import Layout, damages, layout
 from dbt.adapters.mvsink.sink.rewrite import compact, evolve, fold_foreign_files
 from dbt.adapters.mvsink.sink.timing import Stopwatch
 from dbt.adapters.mvsink.sink.types import Column
@@ -32,6 +33,12 @@ class Upkeep:
     def layout(self, state: ShardState) -> Layout:
         """The parts of ``state``'s live files."""
         return layout(state, self.handle.uri, self.handle.files_in, self.handle.column_names)
+
+    def require_whole(self, state: ShardState) -> None:
+        """Raises `DamagedFiles` if a live file is gone, for a run that reads none of them."""
+        found = damages(state, self.handle.files_in)
+        if found:
+            raise DamagedFiles(self.handle.uri, found)
 
     def folded(self, state: ShardState) -> tuple[ShardState, Layout]:
         """The newest version without loose files. It may have another upper than ``state``."""
