@@ -68,4 +68,4 @@ def spark(tmp_path_factory: pytest.TempPathFactory, shard_root: Path) -> Iterato
 @pytest.fixture(scope="session")
 def dbt_profile_target(spark: Any, shard_root: Path) -> dict[str, Any]:
     """The profile of dbt's own test fixtures; dbt gives each class a schema."""
-    return {"type": "mvsink", "method": "session", "threads": 1, "shard_root": str(shard_root)}
+    return {"type": "mvsink", "method": "session", "threads": 1, "shard_root": str(shard_root), "progress": False}

@@ -37,6 +37,7 @@ class MvsinkCredentials(SparkCredentials):
     storage_options: dict[str, str] | None = None
     read_only: bool = False
     metastore_timeout: float = 300
+    progress: bool = True
 
     @classmethod
     def translate_aliases(cls, kwargs: dict[str, Any], recurse: bool = False) -> dict[str, Any]:
@@ -163,6 +164,7 @@ def _check(given: Mapping[str, Any]) -> None:
     for key, right, expected in (
         ("method", given.get("method", methods[0]) in methods, f"one of {', '.join(methods)}"),
         ("read_only", isinstance(given.get("read_only", False), bool), "true or false (an env_var needs `| as_bool`)"),
+        ("progress", isinstance(given.get("progress", True), bool), "true or false (an env_var needs `| as_bool`)"),
         ("metastore_timeout", number and timeout >= 0, "seconds, 0 or more (an env_var needs `| as_number`)"),
         ("shard_root", isinstance(given.get("shard_root"), (str, type(None))), "a path or a URI"),
     ):

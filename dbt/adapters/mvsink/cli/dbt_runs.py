@@ -14,7 +14,7 @@ import click
 TASK = "continual_task"
 MAINTAINED = ("self_correcting_mv", TASK)
 QUIET = ("--log-level", "none", "--log-level-file", "debug", "--no-use-colors", "--no-write-json")
-WAITING = "waiting for the embedded metastore"
+WAITS = ("waiting for the embedded metastore", "starting Spark")  # said on stderr: minutes may pass
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Dbt:
         from dbt.cli.main import dbtRunner
 
         with redirect_stdout(io.StringIO()):
-            done = dbtRunner(manifest, [_say_who_is_waited_for]).invoke([*command, *self._options()])
+            done = dbtRunner(manifest, [_say_what_is_waited_for]).invoke([*command, *self._options()])
         if isinstance(done.exception, KeyboardInterrupt):
             raise done.exception
         if done.exception is not None:
@@ -131,7 +131,7 @@ def _ran(result: Any) -> Ran:
     )
 
 
-def _say_who_is_waited_for(event: Any) -> None:
+def _say_what_is_waited_for(event: Any) -> None:
     text = str(event.info.msg)
-    if WAITING in text:
+    if any(wait in text for wait in WAITS):
         click.echo(text, err=True)

@@ -17,6 +17,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from dbt.adapters.mvsink.session.embedded import ended, profile_session, running
+from dbt.adapters.mvsink.session.progress import StatementProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +32,7 @@ class SessionConnection(SparkConnectionWrapper):
     def __init__(self, credentials: MvsinkCredentials):
         self.session: SparkSession = profile_session(credentials)
         self.tag = f"dbt-mvsink-{uuid.uuid4().hex}"
+        self._progress = StatementProgress(self.session, self.tag, credentials.progress)
         self._frame: DataFrame | None = None
         self._rows: Iterator[Any] | None = None
         self._next_job: str | None = None
@@ -120,7 +122,8 @@ class SessionConnection(SparkConnectionWrapper):
         try:
             if self._cancelled.is_set():  # after _busy: whoever cancels either sees it or is seen
                 raise DbtRuntimeError("cancelled")
-            yield
+            with self._progress.statement():
+                yield
         except KeyboardInterrupt:
             # This thread's channel to the JVM waits for an answer: cancelling is another thread's work, clearing nobody's.
             self.cancel()

@@ -25,6 +25,7 @@ from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from dbt.adapters.mvsink.session.hadoop import drop_cluster_defaults
 from dbt.adapters.mvsink.session.java import check_java
 from dbt.adapters.mvsink.session.metastore_lock import MetastoreLock
+from dbt.adapters.mvsink.session.progress import starting_spark
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
@@ -171,9 +172,6 @@ def _running_or_started(credentials: MvsinkCredentials) -> tuple[SparkSession, b
 
 
 def _start(credentials: MvsinkCredentials) -> SparkSession:
-    from pyspark import SparkConf, SparkContext
-    from pyspark.sql import SparkSession
-
     check_java()
     chosen = settings(credentials)
     home = Path(credentials.home)
@@ -185,21 +183,30 @@ def _start(credentials: MvsinkCredentials) -> SparkSession:
     _metastore = chosen.get(SHARED_METASTORE[0])
     _hold(MetastoreLock(home / "metastore.lock") if needs_metastore_lock(chosen) else None, credentials.metastore_timeout)
     try:
-        if SparkContext._gateway is None:
-            _launch(SparkConf(loadDefaults=False).setAll(list(chosen.items())), home / LOG_FILE)
-        if _lock is not None:
-            _lock.note(_jvm_pid())
-        builder = SparkSession.builder
-        for key, value in chosen.items():
-            builder = builder.config(key, value)
-        with _own_interrupts():
-            started = builder.getOrCreate()
-        if chosen["spark.master"].startswith("local"):
-            drop_cluster_defaults(started)
+        with starting_spark(credentials.progress):
+            started = _start_with(chosen, home)
     except BaseException:
         _let_go()
         raise
     atexit.register(_stop, started)
+    return started
+
+
+def _start_with(chosen: dict[str, str], home: Path) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    if SparkContext._gateway is None:
+        _launch(SparkConf(loadDefaults=False).setAll(list(chosen.items())), home / LOG_FILE)
+    if _lock is not None:
+        _lock.note(_jvm_pid())
+    builder = SparkSession.builder
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    with _own_interrupts():
+        started = builder.getOrCreate()
+    if chosen["spark.master"].startswith("local"):
+        drop_cluster_defaults(started)
     return started
 
 

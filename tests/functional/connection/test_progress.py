@@ -1,0 +1,43 @@
+"""What is said while a model's statement runs on the embedded session."""
+
+from __future__ import annotations
+
+import re
+import threading
+
+import pytest
+from dbt.tests.util import run_dbt
+
+from dbt.adapters.mvsink.session import progress
+
+LINE = re.compile(r"(m\d): \d+ s, stage \d+, \d+ of \d+ tasks(, [\d.]+( [kMG])? rows read)?")
+SLOW = "{{ config(materialized='table') }} select count(distinct hash(id)) as n from range(0, 3000000, 1, 40)"
+
+
+class TestProgress:
+    @pytest.fixture(scope="class")
+    def dbt_profile_target(self, dbt_profile_target):
+        return {**dbt_profile_target, "threads": 2, "progress": True}
+
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {"m1.sql": SLOW, "m2.sql": SLOW}
+
+    def test_each_model_says_its_stage_and_its_tasks(self, project, monkeypatch):
+        lines, both = [], threading.Event()
+
+        def said(line):
+            lines.append(line)
+            if {match[1] for each in lines if (match := LINE.fullmatch(each))} == {"m1", "m2"}:
+                both.set()
+
+        monkeypatch.setattr(progress, "EVERY", 0)
+        monkeypatch.setattr(progress, "TICK", 0.02)
+        monkeypatch.setattr(progress.logger, "info", said, raising=False)
+        for _ in range(10):  # however fast the machine is
+            run_dbt(["run"])
+            if both.is_set():
+                break
+        assert both.is_set(), lines
+        assert any("rows read" in line for line in lines)
+        assert all(LINE.fullmatch(line) or re.fullmatch(r"(m\d|the catalog): \d+ s", line) for line in lines), lines

@@ -1,0 +1,84 @@
+"""When a line about long work is due, and what it says. No Spark, no clock."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from dbt.adapters.mvsink.session import progress
+from dbt.adapters.mvsink.session.progress import Reporter, Work
+
+
+@pytest.fixture
+def lines(monkeypatch):
+    said = []
+    monkeypatch.setattr(progress.logger, "info", said.append, raising=False)
+    monkeypatch.setattr(progress.logger, "debug", lambda text: None, raising=False)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("looked_at_after", "expected"),
+    [
+        ([1, 5, 9.9], []),  # short work is never mentioned
+        ([9, 10, 11, 19], ["orders: 10 s, stage 1"]),
+        ([10, 20, 29, 31], ["orders: 10 s, stage 1", "orders: 20 s, stage 1", "orders: 31 s, stage 1"]),
+        ([300], ["orders: 300 s, stage 1"]),
+    ],
+)
+def test_a_line_is_due_every_ten_seconds(lines, looked_at_after, expected):
+    work = Work("orders", lambda _: "stage 1", began=1000)
+    for after in looked_at_after:
+        work.report(1000 + after)
+    assert lines == expected
+
+
+def failing(_):
+    raise ConnectionError("the JVM is gone")
+
+
+@pytest.mark.parametrize(
+    ("details", "expected"),
+    [(lambda _: "", ["orders: 10 s"]), (failing, [])],
+    ids=["no job is running", "Spark cannot be asked"],
+)
+def test_what_is_not_known_is_left_out(lines, details, expected):
+    Work("orders", details, began=1000).report(1010)
+    assert lines == expected
+
+
+def test_each_of_several_threads_is_reported_while_its_work_is_under_way_and_not_after(lines, monkeypatch):
+    monkeypatch.setattr(progress, "EVERY", 0)
+    monkeypatch.setattr(progress, "TICK", 0.001)
+    reporter, ended = Reporter(), threading.Event()
+    seen = {name: threading.Event() for name in ("a", "b")}
+
+    def details(name):
+        def noted(_):
+            seen[name].set()
+            assert not ended.is_set()
+            return ""
+
+        return noted
+
+    def run(name):
+        with reporter.reporting(Work(name, details(name))):
+            assert seen["a"].wait(60) and seen["b"].wait(60)
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in seen]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {line.split(":")[0] for line in lines} <= set(seen)
+    assert reporter._work == []
+
+
+def test_progress_false_says_nothing(lines):
+    with progress.starting_spark(False):
+        pass
+    assert lines == []
+    with progress.starting_spark(True):
+        pass
+    assert lines == ["starting Spark"]
