@@ -159,7 +159,7 @@ def test_two_runs_bind_once_and_a_lost_column_is_refused(spark, root, monkeypatc
     assert counted(spark.sql(bound.changes(101, 301))) == {(2, "b", "y"): 1}
     storage = bound.handle.storage
     staged = {file.path for file in storage.list_files("batches") if file.path.endswith(".parquet")}
-    assert staged == {file.path for file in bound.handle.state().files} | set(storage.removed_files(2**63 - 1))
+    assert staged == {file.path for file in bound.handle.state().files} | set(storage.removals().times)
     table.sql("drop table {t}")
     table.sql(f"create table {{t}} (id string, p string) using parquet location '{table.location}'")
     with pytest.raises(ColumnsChanged, match="`id` was int, is string; `n` was string, is gone"):

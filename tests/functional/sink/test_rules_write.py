@@ -300,5 +300,5 @@ def test_what_is_staged_lies_below_the_shard_and_nothing_is_left_beside_it(model
     model.run("select id, rand() r from range(50)")  # evaluated once, through a staging place
     with model.open("select id, rand() r from range(50)") as handle:
         directories = {path.name for path in (Path(model.uri) / "batches").iterdir()}
-        dropped = {path.split("/")[1] for path in handle.storage.removed_files(2**63 - 1)}  # by compaction; they live on
+        dropped = {path.split("/")[1] for path in handle.storage.removals().times}  # by compaction; they live on
         assert directories - dropped == {file.batch_id for file in handle.state().files}

@@ -157,7 +157,7 @@ def test_a_failing_statement_fails_at_its_time_and_what_was_before_stays(tmp_pat
     with task.output.open() as handle:
         assert {f.path for f in handle.state().files} == {
             f.path for f in handle.storage.list_files("batches") if f.path.endswith(".parquet")
-        } - set(handle.storage.removed_files(2**63 - 1))
+        } - set(handle.storage.removals().times)
 
 
 def test_one_failure_among_many_times_is_tried_together_once(tmp_path):

@@ -254,7 +254,7 @@ def test_a_shard_that_cannot_be_read_is_shown_with_its_error_beside_the_others(s
     result = shop.run("status")
     lines = table(result)
     assert result.exit_code == 1
-    assert lines["s.broken"].startswith("unreadable cannot read the log of shard")
+    assert lines["s.broken"].startswith("unreadable the log of shard")
     assert "2025-11-20T14:00:00.001Z" in lines["orders"]
     assert shop.run("status", "orders").exit_code == 0
     assert shop.run("status", "broken").exit_code == 1
@@ -265,7 +265,7 @@ def test_an_input_that_cannot_be_read_fails_the_command_too(shop, orders, quick)
     shop.destroy("s.orders/_inputs/raw")
     result = shop.run("status")
     assert result.exit_code == 1
-    assert table(result)["  input raw"].startswith("unreadable cannot read the log of shard")
+    assert table(result)["  input raw"].startswith("unreadable the log of shard")
 
 
 def test_a_commit_that_cannot_be_read_is_an_error_of_its_shard(shop, orders):

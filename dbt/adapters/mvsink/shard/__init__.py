@@ -24,6 +24,7 @@ The layer knows no SQL engine and no dbt. Decisions are pure (`state`), retries 
 
 from dbt.adapters.mvsink.shard.batch import Batch, BatchBuilder
 from dbt.adapters.mvsink.shard.client import ShardClient
+from dbt.adapters.mvsink.shard.commit_log import Commit
 from dbt.adapters.mvsink.shard.errors import (
     Conflict,
     FilesChanged,
@@ -48,7 +49,7 @@ from dbt.adapters.mvsink.shard.state import (
     compaction_due,
     schema_differences,
 )
-from dbt.adapters.mvsink.shard.storage import Commit, MemoryStorage, Storage
+from dbt.adapters.mvsink.shard.storage import MemoryStorage, Storage
 from dbt.adapters.mvsink.shard.write import AppendResult, CompactionResult, WriteHandle
 
 __all__ = [

@@ -17,10 +17,12 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pyarrow as pa
 
 from dbt.adapters.mvsink.shard import machine
+from dbt.adapters.mvsink.shard.commit_log import checked_path
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.state import BATCHES, FORMAT_VERSION, DataFile, check_bounds
@@ -168,7 +170,7 @@ class Batch:
     def _was_live(self) -> bool:
         state = machine.find(self.storage)
         known = {file.path for file in state.files} if state else set()
-        known |= set(self.storage.removed_files(2**63 - 1))
+        known |= self.storage.removals().times.keys() if state else set()
         return any(file.path in known for file in self.files)
 
     def to_transmittable(self) -> dict[str, Any]:
@@ -196,6 +198,9 @@ def batch_from(storage: Storage, schema: pa.Schema, described: Mapping[str, Any]
     if version < FORMAT_VERSION:
         log.info("a batch of the older format version %d is taken (this release writes %d)", version, FORMAT_VERSION)
     files = tuple(DataFile(**file) for file in described["files"])
+    for file in files:
+        if file.batch_id is None or checked_path(quote(file.path)) is None:
+            raise InvalidUsage(f"the batch names {file.path!r}, which is no file of a directory below {BATCHES}/")
     bounds = Antichain.of(described["lower"]), Antichain.of(described["upper"])
     if "schema" in described:
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(described["schema"])))

@@ -14,10 +14,10 @@ retry, so that the library never decides a conflict for us.
 from __future__ import annotations
 
 import json
-import socket
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -27,8 +27,23 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
+from dbt.adapters.mvsink.shard import removals as ledger
+from dbt.adapters.mvsink.shard.commit_log import (
+    LOG,
+    Commit,
+    actions,
+    checked_path,
+    commit_info,
+    commit_of,
+    commit_path,
+    commit_version,
+    metadata,
+    own_metadata,
+)
+from dbt.adapters.mvsink.shard.damage import damage, first_line
 from dbt.adapters.mvsink.shard.errors import (
     InvalidUsage,
+    LogDamaged,
     NotAShard,
     StorageError,
     TransientError,
@@ -37,8 +52,9 @@ from dbt.adapters.mvsink.shard.errors import (
 )
 from dbt.adapters.mvsink.shard.files import FileStore
 from dbt.adapters.mvsink.shard.frontier import Antichain
-from dbt.adapters.mvsink.shard.state import FORMAT_VERSION, Change, CommitNote, DataFile, ShardState
-from dbt.adapters.mvsink.shard.storage import Commit, StoredFile
+from dbt.adapters.mvsink.shard.removals import Removals
+from dbt.adapters.mvsink.shard.state import FORMAT_VERSION, Change, DataFile, ShardState
+from dbt.adapters.mvsink.shard.storage import StoredFile
 from dbt.adapters.mvsink.shard.transactions import Transactions
 from dbt.adapters.mvsink.shard.updates import DIFF, ERROR, HASH, META_SCHEMA, TIME, physical_schema
 
@@ -103,7 +119,7 @@ class DeltaStorage(FileStore):
             try:
                 self._state = self._read_state(table, self._transactions)
             except (DeltaError, OSError) as error:
-                raise self._out_of_reach(error) from error
+                raise self._failure(error) from error
         return self._state
 
     def load_at(self, version: int) -> ShardState | None:
@@ -124,7 +140,7 @@ class DeltaStorage(FileStore):
                 f"shard {self.uri} has format version {version}; this release reads up to {FORMAT_VERSION}: upgrade it"
             )
         schema = pa.schema(table.schema().to_arrow())
-        told = transactions.of(table.version(), table.transaction_version)
+        told = self._sane(transactions.of(table.version(), table.transaction_version), table.version())
         return ShardState(
             version=table.version(),
             shard_id=uuid.UUID(own["shard_id"]),
@@ -137,10 +153,46 @@ class DeltaStorage(FileStore):
             created=int(own.get("created", "0")),
             dropped=told(PREFIX + "dropped") or None,
             creation=told(PREFIX + "creation"),
-            files=tuple(_live_files(table)),
+            files=tuple(self._live_files(table)),
             holds=_holds(told, own),
             properties={key: value for key, value in own.items() if key not in FIXED},
         )
+
+    def _sane(self, told: Callable[[str], int | None], version: int) -> Callable[[str], int | None]:
+        """``told``, which refuses what no writer of ours can have written: a time or a number below 0."""
+
+        def ask(name: str) -> int | None:
+            value = told(name)
+            if value is not None and value < 0:
+                raise LogDamaged(
+                    self.uri,
+                    f"at version {version} the transaction {name} stands at {value}, and must be 0 or more: another tool wrote it. "
+                    "Restore the table to a version before that with that tool, or move the shard's directory away and run with "
+                    "--full-refresh",
+                )
+            return value
+
+        return ask
+
+    def _live_files(self, table: DeltaTable) -> list[DataFile]:
+        """Raises `LogDamaged` if one lies outside the shard's directory."""
+        files = _described(table)
+        refused = next((file.path for file in files if checked_path(file.path) is None), None)
+        if refused is not None:
+            raise LogDamaged(
+                self.uri,
+                f"{self._naming(refused)} adds {refused!r}: a shard's files are named by a relative path below its directory. mvsink neither "
+                "reads nor deletes anything else. Remove that file from the table with the tool that added it, or delete the "
+                "commit if no version comes after it",
+            )
+        return [replace(file, path=unquote(file.path)) for file in files]
+
+    def _naming(self, encoded: str) -> str:
+        """The commit that adds the path, by its file; where it was cleaned up, the checkpoint that still has it."""
+        for version in sorted(self._versions(), reverse=True):
+            if any((action.get("add") or {}).get("path") == encoded for action in actions(self._commit_text(version) or "")):
+                return f"commit {commit_path(version)}"
+        return f"the checkpoint of version {self.checkpointed()}"
 
     def commit(self, version: int, change: Change) -> None:
         table = self._table()
@@ -176,13 +228,7 @@ class DeltaStorage(FileStore):
 
     def token_at(self, version: int) -> str | None:
         text = self._commit_text(version)
-        if text is None:
-            return None
-        for line in text.splitlines():
-            action = json.loads(line)
-            if "commitInfo" in action:
-                return str(json.loads(action["commitInfo"].get("mvsink") or "{}").get("token", ""))
-        return ""
+        return None if text is None else str(own_metadata(commit_info(text)).get("token") or "")
 
     def progress(self, input_id: str) -> int | None:
         table = self._table()
@@ -191,22 +237,18 @@ class DeltaStorage(FileStore):
         try:
             return self._transactions.of(table.version(), table.transaction_version)(f"{PREFIX}input:{input_id}")
         except (DeltaError, OSError) as error:
-            raise self._out_of_reach(error) from error
+            raise self._failure(error) from error
 
     def history(self, newest: int | None = None) -> list[Commit]:
-        names = (file.path.rsplit("/", 1)[-1] for file in self.list_files("_delta_log"))
-        versions = sorted(int(name[:20]) for name in names if name.endswith(".json") and name[:20].isdigit() and len(name) == 25)
-        commits = []
-        for version in versions if newest is None else versions[len(versions) - min(newest, len(versions)) :]:
-            text = self._commit_text(version) or ""
-            infos = [json.loads(line)["commitInfo"] for line in text.splitlines() if '"commitInfo"' in line]
-            commits.append(_commit(version, infos[0] if infos else {}))
-        return commits
+        versions = sorted(self._versions())
+        kept = versions if newest is None else versions[len(versions) - min(newest, len(versions)) :]
+        return [commit_of(version, self._commit_text(version) or "") for version in kept]
 
     def checkpoint(self) -> None:
         table = self._table()
         if table is not None:
             table.create_checkpoint()
+            table.cleanup_metadata()  # what is older than Delta's log retention, 30 days unless the table says otherwise
 
     def checkpointed(self) -> int:
         try:
@@ -215,16 +257,14 @@ class DeltaStorage(FileStore):
             return 0
         return int(hint.get("version") or 0) if isinstance(hint, dict) else 0
 
-    def removed_files(self, before: int) -> list[str]:
-        live = {file.path for file in (self.load() or _no_state(self.uri)).files}
-        removed: list[str] = []
-        for file in self.list_files("_delta_log"):
-            if file.path.endswith(".json"):
-                for line in (self.read_text(file.path) or "").splitlines():
-                    remove = json.loads(line).get("remove")
-                    if remove and int(remove.get("deletionTimestamp") or 0) < before:
-                        removed.append(unquote(remove["path"]))
-        return [path for path in removed if path not in live]
+    def removals(self) -> Removals:
+        state = self.load() or _no_state(self.uri)
+        known = ledger.read(self.read_text(ledger.PLACE), str(state.shard_id), state.version)
+        return ledger.followed(known, state.version, self._commit_text, self._versions, int(time.time() * 1000), self.uri)
+
+    def keep_removals(self, removals: Removals) -> None:
+        state = self.load() or _no_state(self.uri)
+        self.write_text(ledger.PLACE, removals.text(str(state.shard_id)))
 
     def _table(self) -> DeltaTable | None:
         """The table at its newest version; None if there is none."""
@@ -242,22 +282,32 @@ class DeltaStorage(FileStore):
             self._forget()
             return None
         except (DeltaError, OSError) as error:
-            raise self._out_of_reach(error) from error
+            raise self._failure(error) from error
 
-    def _out_of_reach(self, error: Exception) -> TransientError:
+    def _failure(self, error: Exception) -> TransientError | LogDamaged:
+        """Is the log out of reach, which may pass, or damaged, which will not?"""
         self._forget()
-        return TransientError(f"cannot read the log of shard {self.uri}: {error}")
+        damaged = damage(self)
+        return (
+            LogDamaged(self.uri, damaged)
+            if damaged
+            else TransientError(f"cannot read the log of shard {self.uri}: {first_line(error)}")
+        )
 
     def _forget(self) -> None:
         self._kept = self._seen = self._state = None
         self._transactions.forget()
 
+    def _versions(self) -> list[int]:
+        """Those whose commit is still there, in no order."""
+        return [version for file in self.list_files(LOG) if (version := commit_version(file.path)) is not None]
+
     def _commit_text(self, version: int) -> str | None:
-        return self.read_text(f"_delta_log/{version:020d}.json")
+        return self.read_text(commit_path(version))
 
     def _log_file(self, version: int) -> StoredFile | None:
         """The commit's file; None if it is not there (cleaned up, or another table)."""
-        return self.stat(f"_delta_log/{version:020d}.json")
+        return self.stat(commit_path(version))
 
     def _properties(self, change: Change) -> CommitProperties:
         settings = {"upper": change.upper, "since": change.since}
@@ -267,7 +317,7 @@ class DeltaStorage(FileStore):
         transactions |= {f"input:{key}": value for key, value in change.inputs.items()}
         transactions |= {f"hold:{key}": value for key, value in change.holds.items()}
         return CommitProperties(
-            custom_metadata={"mvsink": json.dumps(_metadata(change))},
+            custom_metadata={"mvsink": json.dumps(metadata(change))},
             max_commit_retries=0,
             app_transactions=[Transaction(PREFIX + key, value) for key, value in transactions.items()],
         )
@@ -284,7 +334,8 @@ def _add(file: DataFile, now: int, data_change: bool) -> AddAction:
     return AddAction(file.path, file.size, {}, now, data_change, json.dumps(stats))
 
 
-def _live_files(table: DeltaTable) -> list[DataFile]:
+def _described(table: DeltaTable) -> list[DataFile]:
+    """The live files, their paths as the log spells them."""
     vectors: set[str] = set()
     if "deletionVectors" in (table.protocol().reader_features or []):
         listed = pa.table(table.deletion_vectors()).column("filepath").to_pylist()
@@ -292,7 +343,7 @@ def _live_files(table: DeltaTable) -> list[DataFile]:
     files = []
     actions = pa.table(table.get_add_actions(flatten=True))
     for row in actions.select([name for name in TOLD if name in actions.column_names]).to_pylist():
-        path = unquote(row["path"])
+        path = row["path"]
         rows, errors, hashes = row.get("num_records"), row.get(f"null_count.{ERROR}"), row.get(f"null_count.{HASH}")
         files.append(
             DataFile(
@@ -305,7 +356,7 @@ def _live_files(table: DeltaTable) -> list[DataFile]:
                 max_diff=row.get(f"max.{DIFF}"),
                 errors=None if errors is None or rows is None else rows - errors,
                 hashes=None if hashes is None or rows is None else rows - hashes,
-                deletion_vector=path.rsplit("/", 1)[-1] in vectors,
+                deletion_vector=unquote(path).rsplit("/", 1)[-1] in vectors,
             )
         )
     return sorted(files, key=lambda file: file.path)
@@ -324,53 +375,6 @@ def _holds(told: Callable[[str], int | None], own: Mapping[str, str]) -> dict[st
     holders = [holder for holder in own.get("holders", "").split(",") if holder]
     found = {holder: told(f"{PREFIX}hold:{holder}") for holder in holders}
     return {holder: time for holder, time in found.items() if time is not None and time < 2**63 - 1}
-
-
-def _metadata(change: Change) -> dict[str, object]:
-    note = change.note
-    return {
-        "kind": change.kind,
-        "lower": None if change.lower is None else change.lower.stored(),
-        "upper": None if change.upper is None else change.upper.stored(),
-        "computed_through": note.computed_through,
-        "rows_inserted": note.rows_inserted,
-        "rows_deleted": note.rows_deleted,
-        "drift": note.drift,
-        "seconds": note.seconds,
-        "references": dict(note.references),
-        "versions": dict(note.versions),
-        "writer_id": change.writer_id,
-        "host": socket.gethostname(),
-        "purpose": note.purpose,
-        "invocation_id": note.invocation_id,
-        "token": change.token,
-    }
-
-
-def _commit(version: int, info: Mapping[str, object]) -> Commit:
-    told = json.loads(str(info.get("mvsink") or "{}"))
-    lower, upper = told.get("lower"), told.get("upper")
-    return Commit(
-        version=version,
-        timestamp=int(str(info.get("timestamp") or 0)),
-        kind=str(told.get("kind") or info.get("operation") or "foreign"),
-        lower=None if lower is None else Antichain.of(lower),
-        upper=None if upper is None else Antichain.of(upper),
-        token=str(told.get("token") or ""),
-        writer_id=str(told.get("writer_id") or ""),
-        host=str(told.get("host") or ""),
-        note=CommitNote(
-            rows_inserted=int(told.get("rows_inserted") or 0),
-            rows_deleted=int(told.get("rows_deleted") or 0),
-            drift=int(told.get("drift") or 0),
-            computed_through=told.get("computed_through"),
-            purpose=str(told.get("purpose") or ""),
-            invocation_id=str(told.get("invocation_id") or ""),
-            seconds=told.get("seconds"),
-            references=told.get("references") or {},
-            versions=told.get("versions") or {},
-        ),
-    )
 
 
 def _no_state(uri: str) -> ShardState:

@@ -74,6 +74,17 @@ class NothingStaged(StorageError):
         self.uri = uri
 
 
+class LogDamaged(StorageError):
+    """The log is there and cannot be read, or says what it must not: no waiting heals that. The message says what to do."""
+
+    def __init__(self, uri: str, what: str):
+        super().__init__(f"the log of shard {uri} is damaged: {what}")
+
+
+class OutsideShard(StorageError):
+    """A path leads out of the shard's directory. Nothing there is read or deleted."""
+
+
 class UnresolvedCommit(StorageError):
     """A commit was sent, and the log could not be asked in time whether it happened. What was staged is left where it is."""
 

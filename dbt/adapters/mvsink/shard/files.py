@@ -5,16 +5,17 @@ Nothing here knows the log: what is live, `delta` knows.
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from dbt.adapters.mvsink.shard.errors import StorageError
+from dbt.adapters.mvsink.shard.errors import OutsideShard, StorageError
 from dbt.adapters.mvsink.shard.state import DataFile
 from dbt.adapters.mvsink.shard.storage import DEFAULT_TIMEOUT, Footer, PartWriter, StoredFile, with_schema
 from dbt.adapters.mvsink.shard.updates import DIFF, ERROR, HASH, TIME
@@ -56,6 +57,7 @@ class FileStore:
 
     def schema_of(self, path: str) -> pa.Schema:
         """The columns that a Parquet file physically has, with their types."""
+        self._inside(path)
         with self._parquet(path) as (held, _):
             return held.schema_arrow
 
@@ -118,15 +120,31 @@ class FileStore:
             raise StorageError(f"cannot read {path} of shard {self.uri}: {error}") from error
 
     def delete(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            if self.filesystem.get_file_info(self._at(path)).type == pafs.FileType.File:
-                self.filesystem.delete_file(self._at(path))
+        """Files that are gone already do not matter. `OutsideShard`, and nothing is deleted, if one lies outside."""
+        places = [self._inside(path) for path in paths]
+        for place in places:
+            if self.filesystem.get_file_info(place).type == pafs.FileType.File:
+                self.filesystem.delete_file(place)
 
     def delete_directory(self, directory: str) -> None:
-        if self.filesystem.get_file_info(self._at(directory)).type == pafs.FileType.Directory:
-            self.filesystem.delete_dir(self._at(directory))
+        """A symbolic link is removed itself, never followed."""
+        place = self._inside(directory) if directory else self._at("")
+        if _local(self.uri) is not None and os.path.islink(place):
+            os.unlink(place)
+        elif self.filesystem.get_file_info(place).type == pafs.FileType.Directory:
+            self.filesystem.delete_dir(place)
         else:  # an object store has no directories
             self.delete([file.path for file in self.list_files(directory)])
+
+    def remove_empty_directories(self, directory: str, before: int) -> None:
+        """From the leaves up, on a disk. One that just lost its last entry counts as changed now."""
+        if _local(self.uri) is None:
+            return
+        top = self._inside(directory)
+        for place, _, _ in os.walk(top, topdown=False):
+            with suppress(OSError):  # not empty, or gone meanwhile
+                if place != top and os.stat(place).st_mtime_ns // 1_000_000 < before:
+                    os.rmdir(place)
 
     @property
     def filesystem(self) -> pafs.FileSystem:
@@ -142,6 +160,18 @@ class FileStore:
     def _at(self, path: str) -> str:
         root = _local(self.uri)
         return path if root is None else f"{root}/{path}".rstrip("/")
+
+    def _inside(self, path: str) -> str:
+        """Where ``path`` is. Raises `OutsideShard` if `..` or a symbolic link on the way to it leads out of the shard's directory."""
+        place, root = self._at(path), _local(self.uri)
+        if root is not None:
+            top, parent = os.path.realpath(root), os.path.realpath(os.path.dirname(place))
+            if parent != top and not parent.startswith(f"{top.rstrip(os.sep)}{os.sep}"):
+                raise OutsideShard(
+                    f"{path!r} of shard {self.uri} is in {parent}, outside the shard's directory. It is neither read nor deleted: move what is "
+                    "there into the shard's directory, or take the link away"
+                )
+        return place
 
     def _make_parent(self, path: str) -> None:
         if _local(self.uri) is not None:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from dbt.adapters.mvsink.shard.commit_log import Commit
 from dbt.adapters.mvsink.shard.state import BATCHES, DataFile, ShardState
-from dbt.adapters.mvsink.shard.storage import Commit, Storage, is_part
+from dbt.adapters.mvsink.shard.storage import Storage, is_part
 
 
 class Looking:

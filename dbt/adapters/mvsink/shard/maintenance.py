@@ -5,20 +5,23 @@ None of it changes the collection at a readable time, moves an upper, or matters
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.shard.batch import Batch
-from dbt.adapters.mvsink.shard.errors import InvalidUsage
+from dbt.adapters.mvsink.shard.errors import InvalidUsage, OutsideShard
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.read import leased_since
 from dbt.adapters.mvsink.shard.state import BATCHES, CompactionPlan, Maintenance
-from dbt.adapters.mvsink.shard.storage import part_path
+from dbt.adapters.mvsink.shard.storage import StoredFile, is_part, part_path
 from dbt.adapters.mvsink.shard.updates import DIFF, ERROR, TIME, advance, consolidate, physical_schema
 from dbt.adapters.mvsink.shard.write import WriteHandle
 
+log = logging.getLogger("mvsink.shard")
 STAGED_GRACE_MS = 24 * 3_600_000
 REMOVED_GRACE_MS = 7 * 24 * 3_600_000
 
@@ -67,22 +70,37 @@ def collect_garbage(
     a lease nothing that was ever live is removed.
     """
     storage = handle.storage
-    leased = not leased_since(storage, now_ms).is_empty()
     live = {file.path for file in handle.state().files}
-    once_live = set(storage.removed_files(2**63 - 1))
-    removed: list[str] = []
-    if not leased:
-        removed += storage.removed_files(now_ms - removed_grace_ms)
-        storage.delete(removed)
-    directories: dict[str, list[tuple[str, int]]] = {}
+    removals = storage.removals()
+    known = {path: at for path, at in removals.times.items() if path not in live}
+    leased = not leased_since(storage, now_ms).is_empty()
+    due = [] if leased else [path for path, at in known.items() if at < now_ms - removed_grace_ms]
+    removed = [path for path in due if _deleted(path, lambda path: storage.delete([path]))]
+    known = {path: at for path, at in known.items() if path not in set(removed)}
+    directories: dict[str, list[StoredFile]] = {}
     for file in storage.list_files(BATCHES):
-        directories.setdefault("/".join(file.path.split("/")[:2]), []).append((file.path, file.modified))
+        directories.setdefault("/".join(file.path.split("/")[:2]), []).append(file)
     for directory, files in directories.items():
-        referenced = any(path in live or path in once_live for path, _ in files)
-        if not referenced and max(modified for _, modified in files) < now_ms - staged_grace_ms:
-            storage.delete_directory(directory)
-            removed += [path for path, _ in files]
+        if max(file.modified for file in files) >= now_ms - staged_grace_ms:
+            continue
+        if removals.gap:  # some were live once, and nobody knows when they were removed: from now on they count as removed
+            known |= {file.path: now_ms for file in files if is_part(file.path) and file.path not in live | known.keys()}
+        referenced = any(file.path in live or file.path in known for file in files)
+        if not referenced and _deleted(directory, storage.delete_directory):
+            removed += [file.path for file in files]
+    _deleted(BATCHES, lambda path: storage.remove_empty_directories(path, now_ms - staged_grace_ms))
+    storage.keep_removals(replace(removals, times=known))
     return removed
+
+
+def _deleted(path: str, delete: Callable[[str], None]) -> bool:
+    """Delete ``path``. What a symbolic link leads out of the shard to stays, with a warning: the rest is collected all the same."""
+    try:
+        delete(path)
+        return True
+    except OutsideShard as error:
+        log.warning("not collected: %s", error)
+        return False
 
 
 def checkpoint(handle: WriteHandle) -> None:

@@ -15,8 +15,9 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbt.adapters.mvsink.shard.commit_log import Commit
 from dbt.adapters.mvsink.shard.errors import NotAShard, StorageError, VersionTaken
-from dbt.adapters.mvsink.shard.frontier import Antichain
+from dbt.adapters.mvsink.shard.removals import Removals
 from dbt.adapters.mvsink.shard.state import BATCHES, Change, CommitNote, DataFile, ShardState, apply
 from dbt.adapters.mvsink.shard.updates import DIFF, ERROR, HASH, TIME
 
@@ -39,21 +40,6 @@ class Footer:
     file: DataFile
     schema: pa.Schema
     notes: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Commit:
-    """One commit as the log tells it; ``timestamp`` is ms."""
-
-    version: int
-    timestamp: int
-    kind: str
-    lower: Antichain | None
-    upper: Antichain | None
-    token: str
-    writer_id: str
-    host: str
-    note: CommitNote
 
 
 class PartWriter(Protocol):
@@ -158,8 +144,16 @@ class Storage(Protocol):
         """Delete a directory and all in it; it need not be there."""
         ...
 
-    def removed_files(self, before: int) -> list[str]:
-        """Paths that the log removed before the time ``before`` (ms) and that are not live."""
+    def removals(self) -> Removals:
+        """The files that the log removed and nobody has deleted yet, as of the newest version."""
+        ...
+
+    def keep_removals(self, removals: Removals) -> None:
+        """Remember them, so that the commits that told them need not be read again."""
+        ...
+
+    def remove_empty_directories(self, directory: str, before: int) -> None:
+        """Remove what is empty below ``directory`` and has not changed since ``before`` (ms). An object store has no directories."""
         ...
 
 
@@ -286,9 +280,15 @@ class MemoryStorage:
     def delete_directory(self, directory: str) -> None:
         self.delete([file.path for file in self.list_files(directory)])
 
-    def removed_files(self, before: int) -> list[str]:
+    def removals(self) -> Removals:
         live = {file.path for file in self.states[-1].files}
-        return [path for path, at in self.removed.items() if at < before and path not in live]
+        return Removals(len(self.states) - 1, {path: at for path, at in self.removed.items() if path not in live})
+
+    def keep_removals(self, removals: Removals) -> None:
+        self.removed = dict(removals.times)
+
+    def remove_empty_directories(self, directory: str, before: int) -> None:
+        """There are none."""
 
     def _table(self, path: str) -> pa.Table:
         blob = self.blobs.get(path)

@@ -1,0 +1,134 @@
+"""Why a Delta log cannot be loaded, where no waiting would heal it: garbage, a gap, a checkpoint that is not there.
+
+A fault is damage only if it is still the same after a moment: some filesystems show a file while it is being written.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from dbt.adapters.mvsink.shard.commit_log import LOG, commit_path, commit_version
+from dbt.adapters.mvsink.shard.errors import StorageError
+from dbt.adapters.mvsink.shard.storage import StoredFile
+
+MOMENT = 0.5  # seconds
+LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
+ANEW = "move the shard's directory away and run with --full-refresh: that starts a new shard, without history"
+
+
+class LogFiles(Protocol):
+    """The part of a storage that is looked at."""
+
+    def list_files(self, directory: str) -> list[StoredFile]: ...
+
+    def read_text(self, path: str) -> str | None: ...
+
+    def schema_of(self, path: str) -> pa.Schema: ...
+
+
+def damage(files: LogFiles) -> str:
+    """What is wrong with the log, and the way out; empty if nothing is, or it is out of reach."""
+    found = _damage(files)
+    if found:
+        time.sleep(MOMENT)
+    return found if found and _damage(files) == found else ""
+
+
+def first_line(error: BaseException) -> str:
+    """The message without the stack of another language that may follow it."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def _damage(files: LogFiles) -> str:
+    try:
+        listed = sorted(file.path for file in files.list_files(LOG))
+        commits = sorted(version for path in listed if (version := commit_version(path)) is not None)
+        checkpoints = sorted({_checkpoint_version(path) for path in listed if ".checkpoint." in path})
+        begins = checkpoints[-1] if checkpoints else -1
+        return (
+            _gap(commits, begins)
+            or _bad_hint(files, checkpoints)
+            or _unreadable_checkpoint(files, [path for path in listed if _is_part_of(path, begins)], commits)
+            or _garbage(files, [version for version in commits if version > begins])
+        )
+    except (OSError, StorageError):
+        return ""
+
+
+def _gap(commits: Sequence[int], begins: int) -> str:
+    """``begins``: the newest checkpoint's version, -1 if there is none. After it no commit may be missing."""
+    after = [version for version in commits if version > begins]
+    missing = sorted(set(range(begins + 1, after[-1])) - set(after)) if after else []
+    if not missing:
+        return ""
+    names = f"commit {commit_path(missing[0])}" + (f" and {len(missing) - 1} more are" if missing[1:] else " is")
+    return f"{names} missing, and no checkpoint stands for it. Restore it from a backup; without one, {ANEW}"
+
+
+def _bad_hint(files: LogFiles, checkpoints: Sequence[int]) -> str:
+    try:
+        version = json.loads(files.read_text(LAST_CHECKPOINT) or "{}").get("version")
+    except (ValueError, AttributeError):  # Delta passes over a hint that says nothing
+        return ""
+    if version is None or version in checkpoints or checkpoints:
+        return ""
+    return (
+        f"{LAST_CHECKPOINT} names a checkpoint of version {version}, which is not there. Restore that checkpoint from a backup; if all commits "
+        f"from version 0 on are there, delete {LAST_CHECKPOINT} instead"
+    )
+
+
+def _unreadable_checkpoint(files: LogFiles, parts: Sequence[str], commits: Sequence[int]) -> str:
+    for path in parts:
+        try:
+            if path.endswith(".parquet"):
+                files.schema_of(path)
+        except StorageError as error:
+            if not isinstance(error.__cause__, pa.ArrowException):
+                raise
+            whole = bool(commits) and commits[0] == 0
+            way = (
+                f"delete it, and {LAST_CHECKPOINT}: the commits are all there"
+                if whole
+                else f"restore it from a backup; without one, {ANEW}"
+            )
+            return f"the checkpoint {path} cannot be read ({first_line(error.__cause__)}). The way out: {way}"
+    return ""
+
+
+def _garbage(files: LogFiles, versions: Sequence[int]) -> str:
+    for version in versions:
+        text = files.read_text(commit_path(version)) or ""
+        for number, line in enumerate(text.splitlines(), start=1):
+            if line.strip() and not _is_object(line):
+                newest = (
+                    " It is the newest: it can be deleted, and the shard is as it was before it."
+                    if version == versions[-1]
+                    else ""
+                )
+                return (
+                    f"line {number} of commit {commit_path(version)} is no action of Delta's: {line[:60]!r}. Restore the file from a backup; "
+                    f"without one, {ANEW}.{newest}"
+                )
+    return ""
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def _checkpoint_version(path: str) -> int:
+    name = path.rsplit("/", 1)[-1]
+    return int(name[:20]) if name[:20].isdigit() else -1
+
+
+def _is_part_of(path: str, version: int) -> bool:
+    return ".checkpoint." in path and _checkpoint_version(path) == version
