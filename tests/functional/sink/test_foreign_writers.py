@@ -92,3 +92,16 @@ def test_a_first_load_with_equal_rows_that_becomes_the_base_again_loses_none(ses
     assert model.rows() == [("a",), ("b",)]
     model.run(fewer)
     model.assert_holds(fewer)
+
+
+def test_spark_reads_and_writes_a_shard_of_many_columns(spark, tmp_path):
+    """Its log names the columns that have statistics: Spark takes that."""
+    columns = ", ".join(f"id + {n} as c{n}" for n in range(40))
+    query = f"select {columns}, named_struct('a', id, 'b', cast('x' as binary)) as s from range(9)"
+    model = Model(spark, tmp_path)
+    model.run(query)
+    spark.sql(f"update delta.`{model.uri}` set c0 = -1 where c1 = 3")
+    assert spark.sql(f"select * from delta.`{model.uri}` where c0 = -1").count() == 1
+    assert model.run(query).kind is Kind.APPEND
+    model.assert_holds(query)
+    assert model.run(query).counts.nothing

@@ -71,6 +71,7 @@ class TaskDriver:
     def run(self) -> TaskOutcome:
         """Process the input's pending times up to the run's own."""
         with span("task", model=self.model):
+            self.handle.keep_statistics()
             before = self._begin()
             while self._goes_on():
                 pass

@@ -50,6 +50,7 @@ def advance(handle: WriteHandle, time: int, stage: Stage, compact: Compact) -> N
 
 def _advance(handle: WriteHandle, time: int, stage: Stage, compact: Compact) -> None:
     upper = Antichain.of(time).step_forward()
+    handle.keep_statistics()
     while True:
         state = handle.state()
         if not state.upper.less_equal_time(time):

@@ -67,6 +67,7 @@ TOLD = (  # what of a live file is asked; the statistics of the model's columns 
     *(f"{kind}.{column}" for kind in ("min", "max") for column in (TIME, DIFF)),
     *(f"null_count.{column}" for column in (ERROR, HASH)),
 )
+STATISTICS = "delta.dataSkippingStatsColumns"  # without it a log tells of a table's first 32 columns only, and ours come last
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
@@ -97,6 +98,7 @@ class DeltaStorage(FileStore):
             PREFIX + "salt": str(salt),
             PREFIX + "created": str(created),
             "delta.enableDeletionVectors": "false",
+            STATISTICS: _statistics(schema),
         }
         try:
             DeltaTable.create(
@@ -139,12 +141,12 @@ class DeltaStorage(FileStore):
             raise InvalidUsage(
                 f"shard {self.uri} has format version {version}; this release reads up to {FORMAT_VERSION}: upgrade it"
             )
-        schema = pa.schema(table.schema().to_arrow())
+        schema = _data_schema(table)
         told = self._sane(transactions.of(table.version(), table.transaction_version), table.version())
         return ShardState(
             version=table.version(),
             shard_id=uuid.UUID(own["shard_id"]),
-            schema=pa.schema([field for field in schema if field.name not in META_SCHEMA.names]),
+            schema=schema,
             salt=int(own.get("salt", "0")),
             since=Antichain.of(told(PREFIX + "since") or 0),
             upper=Antichain.of(told(PREFIX + "upper") or 0),
@@ -156,6 +158,7 @@ class DeltaStorage(FileStore):
             files=tuple(self._live_files(table)),
             holds=_holds(told, own),
             properties={key: value for key, value in own.items() if key not in FIXED},
+            statistics=configuration.get(STATISTICS) == _statistics(schema),
         )
 
     def _sane(self, told: Callable[[str], int | None], version: int) -> Callable[[str], int | None]:
@@ -202,6 +205,8 @@ class DeltaStorage(FileStore):
         try:
             settings = {PREFIX + key: value for key, value in (change.properties or {}).items()}
             settings |= _new_holders(table, change)
+            if change.statistics:
+                settings[STATISTICS] = _statistics(_data_schema(table))
             if settings:  # changes of this kind carry no files
                 table.alter.set_table_properties(
                     settings, raise_if_not_exists=False, commit_properties=properties, post_commithook_properties=NO_HOOKS
@@ -321,6 +326,20 @@ class DeltaStorage(FileStore):
             max_commit_retries=0,
             app_transactions=[Transaction(PREFIX + key, value) for key, value in transactions.items()],
         )
+
+
+def _data_schema(table: DeltaTable) -> pa.Schema:
+    return pa.schema([field for field in pa.schema(table.schema().to_arrow()) if field.name not in META_SCHEMA.names])
+
+
+def _statistics(schema: pa.Schema) -> str:
+    """The columns whose statistics the log is to tell: ours.
+
+    And every struct among the columns of ``schema``: where the fields of one are left out, `deltalake` finds no statistics at all. None are
+    written for them.
+    """
+    structs = [f"`{field.name.replace('`', '``')}`" for field in schema if pa.types.is_struct(field.type)]
+    return ",".join([*META_SCHEMA.names, *structs])
 
 
 def _add(file: DataFile, now: int, data_change: bool) -> AddAction:

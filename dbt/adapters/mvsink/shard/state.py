@@ -54,7 +54,7 @@ class DataFile:
 class ShardState:
     """One version of the log. ``schema`` is that of the data columns; ``created``, ``dropped`` and ``creation`` are ms.
 
-    ``created`` is the clock when the table was made, ``creation`` the logical time at which the generation began, if that is known.
+    ``statistics``: does the log tell the statistics of our columns, however many the shard has? ``created`` is the clock when the table was made, ``creation`` the logical time at which the generation began, if that is known.
     """
 
     version: int
@@ -71,6 +71,7 @@ class ShardState:
     files: tuple[DataFile, ...] = ()
     holds: Mapping[str, int] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
+    statistics: bool = True
 
     @property
     def readable(self) -> bool:
@@ -113,6 +114,7 @@ class Change:
     properties: Mapping[str, str] | None = None
     inputs: Mapping[str, int] = field(default_factory=dict)
     holds: Mapping[str, int] = field(default_factory=dict)
+    statistics: bool = False
     data_change: bool = True
     lower: Antichain | None = None
     note: CommitNote = CommitNote()
@@ -156,6 +158,7 @@ def apply(state: ShardState, change: Change) -> ShardState:
         schema=state.schema if change.schema is None else change.schema,
         holds={h: time for h, time in {**state.holds, **change.holds}.items() if time != STORED_EMPTY},
         properties={**state.properties, **(change.properties or {})},
+        statistics=state.statistics or change.statistics,
     )
 
 

@@ -209,6 +209,7 @@ class WriteHandle(Staging):
             return self._signed(replace(change, creation=creation), note)
 
         after = self._commit_batches(decide, batches, new_generation=True)
+        self.keep_statistics()
         return AppendResult(after.version, Maintenance(collect_garbage=True))
 
     def compact(self, batches: Sequence[Batch], removes: Sequence[DataFile], note: CommitNote | None = None) -> CompactionResult:
@@ -224,7 +225,9 @@ class WriteHandle(Staging):
         would go or change its type. Other handles go on; only what they had staged for the old columns is refused.
         """
         check_data_schema(schema)
-        return self._rewrite(batches, lambda state, adds: transitions.evolution(state, self.uri, adds, removes, schema), note)
+        done = self._rewrite(batches, lambda state, adds: transitions.evolution(state, self.uri, adds, removes, schema), note)
+        self.keep_statistics()
+        return done
 
     def _rewrite(self, batches: Sequence[Batch], change: Rewriting, note: CommitNote | None) -> CompactionResult:
         self._require_usable(batches)
@@ -288,6 +291,20 @@ class WriteHandle(Staging):
             return self._signed(Change(kind="schema", properties=changed), None) if changed else None
 
         return self._commit(decide).version
+
+    def keep_statistics(self) -> None:
+        """Have the log tell the statistics of our columns, also of the files that are there; no commit if it does.
+
+        Without them no hash is believed: shards of an earlier release have none from the 33rd column on (a struct's fields count each).
+        """
+
+        def decide(state: ShardState) -> Change | None:
+            self._saw(state)
+            if state.statistics:
+                return None
+            return self._signed(Change(kind="schema", statistics=True), CommitNote(purpose="statistics"))
+
+        self._commit(decide)
 
     def mark_dropped(self, now_ms: int) -> int:
         """Mark the shard dropped at ``now_ms``; the next run makes a new generation. The version made."""

@@ -72,6 +72,8 @@ class Driver:
 
     def _run(self) -> Outcome:
         mint = Mint(self.request.model, read_only=self.request.read_only)
+        if not mint.read_only:
+            self.handle.keep_statistics()
         while True:
             state = self.handle.state()
             plan = planned(self.request, state)
