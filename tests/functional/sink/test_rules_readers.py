@@ -9,7 +9,7 @@ import pytest
 
 from dbt.adapters.mvsink.maintained.publish import Docs, is_current, publish, read_published
 from dbt.adapters.mvsink.shard import collect_garbage
-from dbt.adapters.mvsink.sink import faults, layout, not_null, view_query
+from dbt.adapters.mvsink.sink import faults, layout, view_query
 from tests.support.session_engine import Model, SessionEngine
 
 pytestmark = pytest.mark.usefixtures("small_data")
@@ -149,47 +149,6 @@ def test_with_recent_batches_it_is_one_scan_of_the_base_and_no_shuffle_of_it(mod
     scans = [n for n, line in enumerate(lines) if "FileScan" in line and parts(model).base.batch_id in line]
     assert len(scans) == 1
     assert not [line for line in above(lines, scans[0]) if "Exchange" in line]
-
-
-# the guard
-
-GUARDED = {
-    "as it is": "select * from {v}",
-    "projected: no column": "select 1 from {v}",
-    "projected: another column": "select y from {v}",
-    "filtered by a value": "select x from {v} where x = 2",
-    "filtered so that nothing is left": "select x from {v} where x > 1000",
-    "the left side of a join": "select w.y from {v} v join other w on v.x = w.x",
-    "the right side of a join": "select w.y from other w left join {v} v on v.x = w.x",
-    "a semi-join": "select * from other where x in (select x from {v})",
-    "an anti-join": "select * from other w where not exists (select 1 from {v} v where v.x = w.x)",
-    "a count": "select count(*) from {v}",
-    "an aggregate": "select y, max(x) from {v} group by y",
-    "a distinct": "select distinct y from {v}",
-    "a limit": "select x from {v} limit 1",
-    "a union": "select x from other union all select x from {v}",
-    "a scalar subquery": "select (select max(x) from {v}) m",
-}
-
-
-@pytest.fixture(scope="class")
-def failing(spark, tmp_path_factory):
-    """A shard of 3 rows and an error, and a plain relation."""
-    model = Model(spark, tmp_path_factory.mktemp("failing"))
-    rows = "select cast(x as int) x, cast(y as int) y from values (1, 1), (2, 2), (3, null), (null, 4) as t(x, y)"
-    model.run(rows, assertions=(not_null("x"),))
-    model.contents().createOrReplaceTempView("guarded")
-    spark.sql("select * from values (2, 'q'), (5, 'r') as t(x, y)").createOrReplaceTempView("other")
-    yield "guarded"
-    for name in ("guarded", "other"):
-        spark.catalog.dropTempView(name)
-
-
-class TestGuard:
-    @pytest.mark.parametrize("query", GUARDED.values(), ids=GUARDED)
-    def test_a_shard_with_errors_fails_every_reader(self, spark, failing, query):
-        with pytest.raises(Exception, match='column "x" must not be null'):
-            spark.sql(query.format(v=failing)).collect()
 
 
 # publishing

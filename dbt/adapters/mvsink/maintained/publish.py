@@ -109,6 +109,8 @@ def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> boo
 def fingerprint(state: ShardState) -> str:
     """A short name for what the view shows: files, columns, and whether a run has written at all, or when one will."""
     what = [str(state.generation), str(state.schema), str(state.readable) + first_refresh(state)]
+    if not state.readable or any(file.errors != 0 for file in state.files):
+        what.append("guarded in every scan")  # what an older release published over these is published again
     what += sorted(file.path for file in state.files)
     return hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
 

@@ -3,19 +3,20 @@
 A compacted shard reads as a plain Parquet scan. With recent batches it is still one scan of the base, thinned by a
 broadcast join with the recent part's net retractions, plus the recent part's net additions. Where some row has no
 hash to go by, base rows that share a hash with the rest are consolidated with it by whole rows; the others still pass
-straight through. A shard that holds errors fails its readers with the smallest message.
+straight through. A shard that holds errors fails its readers with the smallest message (`_Guarded`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from dbt.adapters.mvsink.sink import sql
 from dbt.adapters.mvsink.sink.grouping import net
 from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, Directory, Layout
 
 NOT_REFRESHED = "not refreshed yet"
+LIVE = "_mv_live"
 
 
 def view_query(layout: Layout, *, refreshed: bool = True, first_refresh: str = "") -> str:
@@ -25,16 +26,50 @@ def view_query(layout: Layout, *, refreshed: bool = True, first_refresh: str = "
     will, if a schedule tells.
     """
     if not refreshed:
-        # One row that is never given out, of NULLs that the optimizer cannot tell: where it can prove that no row passes a reader's
-        # condition, it drops the guard with it.
+        # Rows that are never given out, of NULLs that the optimizer cannot tell, and more than any OFFSET: where it can prove that no
+        # row passes to a reader, it drops the guard with them.
         nothing = "get(cast(array() as array<{}>), cast(r.id as int)) {}"
         items = ", ".join(nothing.format(c.type.text, sql.identifier(c.name)) for c in layout.columns)
         message = f"{NOT_REFRESHED}; first refresh at {first_refresh}" if first_refresh else NOT_REFRESHED
-        guard = f"(select raise_error(m) from (select {sql.text(message)} m)) is null"
-        return f"select {items} from range(1) r where {guard}"
-    body = plain_rows(layout)
-    errors = _errors(layout)
-    return f"select * from (\n{body}\n) where {errors}" if errors else body
+        guard = _guard(f"(select min({sql.text(message)}) m from range(1))")
+        return f"select {items} from range({2**32}) r where {guard}"
+    live = _live_error(layout)
+    if not live:
+        return plain_rows(layout)
+    return f"with {LIVE} as (\n{live}\n)\nselect * from (\n{plain_rows(_Guarded.of(layout))}\n)"
+
+
+def _guard(failure: str) -> str:
+    """A condition that is true, or fails whoever has it evaluated: ``failure`` is a relation whose one row has the message ``m``, or NULL.
+
+    It is a scalar subquery, which runs before the first row is read: the optimizer loses a projected or filtered `raise_error`.
+    """
+    return f"(select raise_error(m) from {failure} where m is not null) is null"
+
+
+@dataclass(frozen=True)
+class _Guarded(Layout):
+    """A shard whose every scan fails while an error is live.
+
+    A guard above a join or an aggregate goes when that turns out to be empty, be it while the query runs (adaptive execution replaces
+    an empty stage and all that stands on it). Here a scan has run, and failed, before anything can be known to be empty.
+    """
+
+    inner: Layout
+
+    @classmethod
+    def of(cls, layout: Layout) -> _Guarded:
+        return cls(**{part.name: getattr(layout, part.name) for part in fields(Layout)}, inner=layout)
+
+    def select(self, directories: Sequence[Directory], items: str, where: str = "") -> str:
+        return self.inner.select(directories, items, self._guarded(where))
+
+    def select_loose(self, items: str, where: str = "") -> list[str]:
+        return self.inner.select_loose(items, self._guarded(where))
+
+    @staticmethod
+    def _guarded(where: str) -> str:
+        return f"({where}) and {_guard(LIVE)}" if where else _guard(LIVE)
 
 
 def plain_rows(layout: Layout) -> str:
@@ -149,14 +184,11 @@ def _copies(count: str) -> str:
     return f"lateral view explode(sequence(1, cast({count} as int))) copies as _mv_copy"
 
 
-def _errors(layout: Layout) -> str:
-    """The guard that fails readers while an error is live; empty if no file can hold one.
-
-    A scalar subquery: the optimizer loses a projected or filtered `raise_error`.
-    """
+def _live_error(layout: Layout) -> str:
+    """The smallest message ``m`` of the errors that are live, as a query; empty if no file can hold one."""
     directories = [directory for directory in layout.directories if directory.may_hold_errors]
     queries = layout.parts(directories, f"{ERROR} m, {DIFF} d", f"{ERROR} is not null")
     if not queries:
         return ""
     live = f"select m from (\n{sql.union_all(queries)}\n) group by m having sum(d) > 0"
-    return f"(select raise_error(m) from (select min(m) m from ({live})) where m is not null) is null"
+    return f"select min(m) m from (\n{live}\n)"
