@@ -35,8 +35,10 @@ from dbt.adapters.mvsink.shard import (
     MemoryStorage,
     ShardClient,
     ShardError,
+    ShardReplaced,
     ShardState,
     WriteHandle,
+    following,
 )
 from dbt.adapters.mvsink.sink import (
     Assertion,
@@ -172,7 +174,8 @@ class MaintainedRun:
         if self.read_only and not client.exists(uri):
             client = ShardClient(locate=MemoryStorage)  # an empty shard to compare with that leaves nothing behind
         self.handle = client.open_or_create(uri, arrow_schema(self.columns), f"mv_sink({self.model})")
-        self._own(self.handle, self.handle.state())
+        handle = self.handle
+        following([handle], lambda: self._own(handle, handle.state()))
         return self.handle
 
     def run(self) -> None:
@@ -180,19 +183,22 @@ class MaintainedRun:
         assert self.handle is not None
         read = self._origins_read()
         driver = self._driver(read.overtaken(self.invocation.time))
-        self._take_holds()
-        self.outcome = driver.run()
-        self._remember_origins(self.outcome, read)
-        self._move_holds(self.outcome.state)
-        if self.definition is not None and not self.read_only:
-            # After the data: what an interrupted run leaves behind is still of the old definition.
-            waits = self.outcome.up_to_date
-            definition = self.definition
-            self.handle.set_properties(
-                definition.properties_before_effect(self.outcome.state) if waits else definition.properties()
-            )
+        following([self.handle], self._take_holds)
+        self.outcome = outcome = driver.run()
+        self._remember_origins(outcome, read)
+        following([self.handle], lambda: self._keep(outcome))
         for warning in self.outcome.warnings:
             logger.warning(f"{self.model}: {warning}")
+
+    def _keep(self, outcome: Outcome) -> None:
+        """What the shard is to know besides its contents, once they are committed."""
+        assert self.handle is not None
+        self._move_holds(outcome.state)
+        if self.definition is not None and not self.read_only:
+            # After the data: what an interrupted run leaves behind is still of the old definition.
+            waits = outcome.up_to_date
+            definition = self.definition
+            self.handle.set_properties(definition.properties_before_effect(outcome.state) if waits else definition.properties())
 
     def _origins_read(self) -> Origins:
         """Of all that the query reads. A scheduled view reads as of its refresh, whoever runs meanwhile."""
@@ -223,6 +229,8 @@ class MaintainedRun:
             return
         try:
             self._holds().move(state.upper if scheduled else Antichain.empty())
+        except ShardReplaced:
+            raise
         except LOWER_ERRORS as error:
             logger.warning(f"{self.model}: the holds on what it reads stay as they were: {error}")
 
@@ -263,6 +271,10 @@ class MaintainedRun:
 
     def publish(self, docs: Docs) -> None:
         """Make the view show the shard, unless it already does."""
+        assert self.handle is not None
+        following([self.handle], lambda: self._publish(docs))
+
+    def _publish(self, docs: Docs) -> None:
         assert self.handle is not None
         docs = self._of_columns(docs)
         if is_current(self.current, self.handle.state(), docs):

@@ -36,6 +36,7 @@ from dbt.adapters.mvsink.shard.errors import (
     StorageError,
     UpperMismatch,
 )
+from dbt.adapters.mvsink.shard.following import following
 from dbt.adapters.mvsink.shard.frontier import LARGEST_TIME, Antichain
 from dbt.adapters.mvsink.shard.maintenance import checkpoint, collect_garbage, compact_with_pyarrow, perform_maintenance
 from dbt.adapters.mvsink.shard.read import ReadHandle
@@ -84,6 +85,7 @@ __all__ = [
     "collect_garbage",
     "compact_with_pyarrow",
     "compaction_due",
+    "following",
     "perform_maintenance",
     "schema_differences",
 ]

@@ -142,6 +142,10 @@ class Staging(Looking):
     def expire(self) -> None:
         """Give up the handle, and delete what it staged and nobody consumed. Harmless the second time."""
         self._expired = True
+        self._discard()
+
+    def _discard(self) -> None:
+        """Delete what was staged and nobody consumed; it cannot be appended any more."""
         for batch in list(self._batches):
             if batch.state is BatchState.STAGED:
                 batch.delete()

@@ -104,6 +104,15 @@ class WriteHandle(Staging):
         self._require_open()
         return self._saw(machine.load(self.storage))
 
+    def follow(self) -> ShardState:
+        """The newest version, of whatever generation: from here on the handle writes in that one. What it had staged is deleted."""
+        self._require_open()
+        state = machine.load(self.storage)
+        if state.generation != self.generation:
+            self._discard()
+            self.generation, self._upper = state.generation, state.upper
+        return self._saw(state)
+
     # appending
 
     def compare_and_append(self, updates: Updates, expected_upper: Antichain, new_upper: Antichain, **more: Any) -> AppendResult:

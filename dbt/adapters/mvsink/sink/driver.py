@@ -18,6 +18,7 @@ from dbt.adapters.mvsink.shard import (
     ShardState,
     UpperMismatch,
     WriteHandle,
+    following,
     schema_differences,
 )
 from dbt.adapters.mvsink.sink.append import Append
@@ -68,9 +69,10 @@ class Driver:
     def run(self) -> Outcome:
         """Bring the shard to the next refresh after the run's time, or in read-only mode tell what that would write."""
         with span("run", model=self.request.model):
-            return self._run()
+            return following([self.handle], self._run)
 
     def _run(self) -> Outcome:
+        self.ahead, self.added = None, ()
         mint = Mint(self.request.model, read_only=self.request.read_only)
         if not mint.read_only:
             self.handle.keep_statistics()

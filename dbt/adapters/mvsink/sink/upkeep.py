@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dbt.adapters.mvsink.shard import CommitNote, CompactionPlan, Maintenance, ShardState, WriteHandle, perform_maintenance
+from dbt.adapters.mvsink.shard import (
+    CommitNote,
+    CompactionPlan,
+    Maintenance,
+    ShardReplaced,
+    ShardState,
+    WriteHandle,
+    perform_maintenance,
+)
 from dbt.adapters.mvsink.sink import faults
 from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.errors import DamagedFiles
@@ -69,6 +77,8 @@ class Upkeep:
         try:
             with self.watch("maintain"):
                 perform_maintenance(self.handle, maintenance, self.clock, self._compact)
+        except ShardReplaced:  # there is nothing to keep in order any more
+            return
         except Exception as error:
             self.warnings.append(f"maintenance failed and is left to the next run: {error}")
 

@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.maintained.response import MvsinkResponse, task_respons
 from dbt.adapters.mvsink.maintained.run import MaintainedRun
 from dbt.adapters.mvsink.query.checks import listed, nondeterministic_functions
 from dbt.adapters.mvsink.references import holds
-from dbt.adapters.mvsink.shard import ShardClient, ShardState, WriteHandle
+from dbt.adapters.mvsink.shard import ShardClient, ShardState, WriteHandle, following
 from dbt.adapters.mvsink.sink import Kind, OnError, shard_columns
 from dbt.adapters.mvsink.sink.plan import schema_changes
 from dbt.adapters.mvsink.tasks.checks import output_columns
@@ -92,7 +92,16 @@ class TaskRun(MaintainedRun):
                 raise ColumnsOfOutputChanged(self.model, changes)
 
     def run(self) -> None:
-        """Process what is pending, or in read-only mode tell how much that is."""
+        """Process what is pending, or in read-only mode tell how much that is.
+
+        Where another run resets the task meanwhile, or replaces what it reads, it begins again with what is there then.
+        """
+        assert self.handle is not None and self.source is not None
+        inputs = [*self.references.values(), *([self.source.shard] if self.source.shard else [])]
+        writers = [given.handle for given in inputs if isinstance(given.handle, WriteHandle)]
+        following([self.handle, *writers], self._run)
+
+    def _run(self) -> None:
         assert self.handle is not None and self.source is not None and self.program is not None
         self.check_columns()
         state = self.handle.state()
@@ -100,7 +109,7 @@ class TaskRun(MaintainedRun):
             self.done = self._looked_at(state)
             return
         if self.definition is not None and "query" in self.definition.changes(state) and not self.reset:
-            self.notes.append("statements changed: they apply to times not yet processed")
+            self.notes = ["statements changed: they apply to times not yet processed"]
         client = ShardClient(self.storage_options)
         generation = state.generation + (1 if self.reset or state.dropped is not None else 0)
         source: Input = self.source.bound(self.invocation.time, client, self.handle.uri, generation, self.engine)
