@@ -245,9 +245,11 @@ def test_a_blank_line_stops_neither_readers_nor_maintenance(handle):
     assert [commit.version for commit in handle.history()] == [0, 1, 2, 3, 4] and handle.storage.token_at(2)
 
 
-def test_garbage_in_a_commit_that_a_checkpoint_stands_for_stops_nothing(handle):
+def test_garbage_in_a_commit_that_a_checkpoint_stands_for_stops_only_the_history(handle):
     checkpoint(handle)
     commit_file(handle, 1).write_text("garbage\n[]\n3\n")
     handle.compare_and_append(updates(("b", 3, 1)), at(3), at(4))
     collect_garbage(handle, now_ms=LATER)
-    assert live(handle) <= staged(handle) and handle.history()[1].kind == "foreign"
+    assert live(handle) <= staged(handle) and handle.storage.token_at(1) == ""
+    with pytest.raises(LogDamaged, match="line 1 of commit .*01.json is no action"):
+        handle.history()

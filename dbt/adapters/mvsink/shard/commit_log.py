@@ -58,6 +58,14 @@ def actions(text: str) -> Iterator[dict[str, Any]]:
             yield action
 
 
+def first_garbage(text: str) -> tuple[int, str] | None:
+    """The first line that is neither blank nor an action, with its number; None if there is none."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip() and not any(True for _ in actions(line)):
+            return number, line
+    return None
+
+
 def commit_info(text: str) -> Mapping[str, Any]:
     """The commit's `commitInfo`; empty if it has none."""
     found = next((action["commitInfo"] for action in actions(text) if "commitInfo" in action), None)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from dbt.adapters.mvsink.shard.commit_log import LOG, commit_path, commit_version
+from dbt.adapters.mvsink.shard.commit_log import LOG, commit_path, commit_version, first_garbage
 from dbt.adapters.mvsink.shard.errors import StorageError
 from dbt.adapters.mvsink.shard.storage import StoredFile
 
@@ -103,26 +103,18 @@ def _unreadable_checkpoint(files: LogFiles, parts: Sequence[str], commits: Seque
 
 def _garbage(files: LogFiles, versions: Sequence[int]) -> str:
     for version in versions:
-        text = files.read_text(commit_path(version)) or ""
-        for number, line in enumerate(text.splitlines(), start=1):
-            if line.strip() and not _is_object(line):
-                newest = (
-                    " It is the newest: it can be deleted, and the shard is as it was before it."
-                    if version == versions[-1]
-                    else ""
-                )
-                return (
-                    f"line {number} of commit {commit_path(version)} is no action of Delta's: {line[:60]!r}. Restore the file from a backup; "
-                    f"without one, {ANEW}.{newest}"
-                )
+        found = garbage(version, files.read_text(commit_path(version)) or "")
+        if found:
+            newest = version == versions[-1]
+            way = " It is the newest: it can be deleted, and the shard is as it was before it." if newest else ""
+            return f"{found} Restore the file from a backup; without one, {ANEW}.{way}"
     return ""
 
 
-def _is_object(line: str) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
-        return False
+def garbage(version: int, text: str) -> str:
+    """What is no action of Delta's in the commit of ``version``, whose file holds ``text``; empty if nothing is."""
+    found = first_garbage(text)
+    return f"line {found[0]} of commit {commit_path(version)} is no action of Delta's: {found[1][:60]!r}." if found else ""
 
 
 def _checkpoint_version(path: str) -> int:

@@ -40,7 +40,7 @@ from dbt.adapters.mvsink.shard.commit_log import (
     metadata,
     own_metadata,
 )
-from dbt.adapters.mvsink.shard.damage import damage, first_line
+from dbt.adapters.mvsink.shard.damage import damage, first_line, garbage
 from dbt.adapters.mvsink.shard.errors import (
     InvalidUsage,
     LogDamaged,
@@ -247,7 +247,14 @@ class DeltaStorage(FileStore):
     def history(self, newest: int | None = None) -> list[Commit]:
         versions = sorted(self._versions())
         kept = versions if newest is None else versions[len(versions) - min(newest, len(versions)) :]
-        return [commit_of(version, self._commit_text(version) or "") for version in kept]
+        return [self._commit_at(version) for version in kept]
+
+    def _commit_at(self, version: int) -> Commit:
+        text = self._commit_text(version) or ""
+        found = garbage(version, text)
+        if found:  # a checkpoint may stand for it: then the shard can be read all the same, only its history cannot
+            raise LogDamaged(self.uri, f"{found} Restore the file from a backup")
+        return commit_of(version, text)
 
     def checkpoint(self) -> None:
         table = self._table()
