@@ -8,10 +8,12 @@ from dbt.adapters.base.plugin import AdapterPlugin
 
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from dbt.adapters.mvsink.impl import MvsinkAdapter
+from dbt.adapters.mvsink.maintained.contracts import constraints_are_enforced
 from dbt.adapters.mvsink.session.log_forwarding import install
 from dbt.include import mvsink
 
 install()
+constraints_are_enforced()
 
 Plugin = AdapterPlugin(
     adapter=MvsinkAdapter,  # type: ignore[arg-type]  # as in every adapter: dbt's protocol is not met by its own base

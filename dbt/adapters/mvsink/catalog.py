@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dbt.adapters.base.meta import AdapterMeta
 from dbt.adapters.base.relation import BaseRelation
-from dbt.adapters.events.logging import AdapterLogger
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import AdapterEngine
@@ -15,11 +14,11 @@ from dbt.adapters.mvsink.maintained.adapter import MaintainedAdapter
 from dbt.adapters.mvsink.maintained.run import LOWER_ERRORS
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardState
 from dbt.adapters.mvsink.sink import layout, row_count
+from dbt.adapters.mvsink.warn import warn
 
 if TYPE_CHECKING:
     from dbt.adapters.mvsink.relation import MvsinkRelation
 
-logger = AdapterLogger("mvsink")
 DESCRIPTIONS = {
     "rows": "Rows at the newest time",
     "bytes": "Size of the live files",
@@ -49,7 +48,7 @@ class CatalogAdapter(MaintainedAdapter, metaclass=AdapterMeta):
                 parts = layout(state, published.uri, reader.files_in, reader.column_names)
             [[rows]] = engine.query(row_count(parts), "count")
         except LOWER_ERRORS as error:
-            logger.warning(f"{relation}: no statistics of its shard {published.uri}: {error}")
+            warn(f"{relation}: no statistics of its shard {published.uri}: {error}")
             return {}
         return statistics(state, int(str(rows)))
 

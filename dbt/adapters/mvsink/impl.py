@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dbt.adapters.base.relation import BaseRelation
 from dbt_common.exceptions import DbtRuntimeError
 
@@ -14,6 +16,7 @@ from dbt.adapters.mvsink.references.time_travel import TimeTravelAdapter
 from dbt.adapters.mvsink.relation import MvsinkRelation
 from dbt.adapters.mvsink.seeds import SeedAdapter
 from dbt.adapters.mvsink.tasks.adapter import TaskAdapter
+from dbt.adapters.mvsink.variables import check_variables
 
 
 class MvsinkAdapter(TaskAdapter, TimeTravelAdapter, SeedAdapter, CatalogAdapter):
@@ -23,6 +26,10 @@ class MvsinkAdapter(TaskAdapter, TimeTravelAdapter, SeedAdapter, CatalogAdapter)
     Column = MvsinkColumn
     ConnectionManager = MvsinkConnectionManager
     AdapterSpecificConfigs = MvsinkConfig
+
+    def __init__(self, config: Any, mp_context: Any):
+        check_variables(config)  # before anything runs, hooks included
+        super().__init__(config, mp_context)
 
     @classmethod
     def type(cls) -> str:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture
+from dbt_common.exceptions import DbtRuntimeError
 
 from tests.functional.mv.base import MV, SOURCE, Base
 
@@ -37,10 +38,19 @@ class TestRuns(Base):
         run_dbt(["run", "--full-refresh", "--vars", "{mvsink_run_time: '2026-11-20T15:00:00Z'}"])
         assert self.rows(project) == [(1795186800000,)]
         assert self.last(project)["upper"] == 1795186800001
-        _, out = run_dbt_and_capture(["run", "--vars", "{run_time: '2026-11-20T14:00:00Z'}"])
+        _, out = run_dbt_and_capture(["run", "--vars", "{mvsink_run_time: '2026-11-20T14:00:00Z'}"])
         assert "up to date until 2026-11-20T15:00:00.001Z" in out
-        results = run_dbt(["run", "--vars", "{mvsink_run_time: noon}"], expect_pass=False)
-        assert any("noon" in (r.message or "") and "ISO 8601" in (r.message or "") for r in results)
+        with pytest.raises(DbtRuntimeError, match="noon'\n.*ISO 8601"):
+            run_dbt(["run", "--vars", "{mvsink_run_time: noon}"])
+        run_dbt(["ls"])
+
+    def test_a_variable_that_is_nearly_ours_is_refused_before_anything_runs(self, project):
+        run_dbt(["run", "--full-refresh"])
+        before = self.state(project)
+        with pytest.raises(DbtRuntimeError, match="Did you mean `mvsink_read_only`"):
+            run_dbt(["run", "--vars", "{read_only: true}"])
+        run_dbt(["ls"])  # dbt has an adapter again
+        assert self.state(project) == before
 
     def test_read_only_by_var_writes_nothing(self, project):
         run_dbt(["run", "--full-refresh"])

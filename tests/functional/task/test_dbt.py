@@ -145,8 +145,11 @@ class TestFlags(Tasks):
         generation = self.shard(project, "of_table").generation
         reset = ["run", "--select", "upsert", "of_table", "--full-refresh", "--vars", "{mvsink_reset: [upsert, of_table]}"]
         run_dbt(reset)
+        assert "; reset: what it had written is given up" in self.last(project, "upsert")["_message"]
         assert self.rows(project, "upsert") == [(1, 12), (2, 21), (3, 31)], "the whole input is the first change again"
         assert self.shard(project, "of_table").generation == generation, "full_refresh: false is never reset"
+        _, out = run_dbt_and_capture(["run", "--select", "upsert", *reset[-2:]])
+        assert "upsert: it is in mvsink_reset, which resets a task only with --full-refresh" in " ".join(out.split())
         assert self.says(project, "upsert").startswith("+0 -0 at 20")
 
     def refusal(self, project, name):

@@ -145,7 +145,9 @@ class TestLife(Tasks):
         self.set(project, "rates", RATES.format(5))
         _, out = run_dbt_and_capture(["run", "--select", "events", "waits", "newest"])
         waits, newest = (self.last(project, name)["_message"] for name in ("waits", "newest"))
-        assert re.search(r"^\+0 -0 at 20\S+; waiting for \S+\.rates`? \(upper 20\S+\) to pass 20\S+$", waits), waits
+        assert re.search(
+            r"^\+0 -0, done up to 20\S+; 1 pending time waits for \S+\.rates`? \(at 20\S+\) to pass 20\S+; 1 warning$", waits
+        ), waits
         assert "waits: 1 times stay pending, because a reference has not passed them" in " ".join(out.split())
         assert re.search(r"^\+1 -0 at 20\S+; \S+\.rates`? as of 20\S+$", newest), newest
         assert (self.rows(project, "waits"), self.rows(project, "newest")) == (first, [*first, (2, 63)])

@@ -160,6 +160,35 @@ def test_a_failing_statement_fails_at_its_time_and_what_was_before_stays(tmp_pat
         } - set(handle.storage.removals().times)
 
 
+TAKEN_BACK = {
+    "at the first time that the upper passes": (35, [40], [(10, 1, 1, 1), (20, BOOM, 1), (21, BOOM, -1)], 35),
+    "before the next change": ((30, TWO), [40], [(10, 1, 1, 1), (20, BOOM, 1), (21, BOOM, -1), (30, 2, 1, 1)], 31),
+    "not before an input that has not moved on": (21, [40], [(10, 1, 1, 1), (20, BOOM, 1)], 21),
+}
+
+
+@pytest.mark.parametrize(("moved", "run", "output", "upper"), TAKEN_BACK.values(), ids=TAKEN_BACK)
+def test_recorded_errors_are_taken_back_on_request(tmp_path, moved, run, output, upper):
+    task = Task(None, tmp_path, FAILING, options={"on_error": OnError.RECORD})
+    happen(task, [(10, ONE), [10], (20, [(2, 0, 1)]), [20], moved])
+    outcome = task.run(*run, skip_errors=True)
+    held = [(*update[:1], message(update[1]), *update[2:]) if len(update) == 3 else update for update in task.output.updates()]
+    assert (held, task.output.upper) == (output, upper)
+    assert any("recorded errors stay: the input has not moved on" in warning for warning in outcome.warnings) == (upper == 21)
+    again = task.run(*run, skip_errors=True)
+    assert again.counts.nothing and task.output.upper == upper
+
+
+def test_an_error_of_the_input_is_not_taken_back_and_goes_with_it(tmp_path):
+    task = Task(None, tmp_path, FAILING, options={"on_error": OnError.RECORD})
+    happen(task, [(10, [*ONE, ("bad", 1)]), [10], (20, [(2, 0, 1), ("worse", 1)]), [20], 30])
+    task.run(30, skip_errors=True)
+    assert {thing[0] for thing in task.output.contents() if len(thing) == 1} == {"bad", "worse"}
+    happen(task, [(40, [("bad", -1), ("worse", -1)]), [40]])
+    assert task.output.contents() == [(1, 1)]
+    assert all(len(update) == 4 or update[2] in (1, -1) for update in task.output.updates())
+
+
 def test_one_failure_among_many_times_is_tried_together_once(tmp_path):
     task = Task(None, tmp_path, FAILING, options={"on_error": OnError.RECORD})
     happen(task, [(10, ONE), [10], *((t, [(t, t % 5, 1)]) for t in range(20, 30))])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pyarrow as pa
@@ -81,7 +82,7 @@ def test_an_unreadable_shard_has_the_same_keys_as_any_other(shop, orders, quick)
 
 
 def test_the_table_tells_people(shop, orders):
-    line = table(shop.run("status"))["orders"]
+    line = table(shop.run("status", "--wide"))["orders"]
     assert line == (
         "2025-11-20T13:00:00Z 2025-11-20T14:00:00.001Z 1h "
         f"{iso_seconds(orders.history()[-1].timestamp)} every run 4 4 2 {size(shop, 's.orders')} 33.3%"
@@ -89,7 +90,9 @@ def test_the_table_tells_people(shop, orders):
 
 
 def test_columns_with_nothing_to_tell_are_left_out(shop, orders):
-    assert heading(shop.run("status")) == ("model since upper lag last refresh next refresh rows updates files size recent")
+    assert heading(shop.run("status", "--wide")) == (
+        "model since upper lag last refresh next refresh rows updates files size recent"
+    )
 
 
 CONDITIONS = {
@@ -104,7 +107,7 @@ def test_what_can_be_done_with_a_shard(shop, orders, happened, condition, behind
     happened(orders)
     [shard] = shop.told("status")["shards"]
     assert (shard["condition"], shard["lag"]) == (condition, behind)
-    assert table(shop.run("status"))["orders"].startswith(shown)
+    assert table(shop.run("status", "--wide"))["orders"].startswith(shown)
 
 
 def test_a_shard_that_no_run_has_written_is_not_refreshed_yet(shop):
@@ -142,7 +145,7 @@ def test_the_next_refresh_is_that_of_the_schedule_in_the_shard(shop, refresh, up
     write(handle, upper - 2 * HOUR, ("a", 1), upper=upper)
     [shard] = shop.told("status")["shards"]
     assert (shard["scheduled"], shard["next_refresh"]) == (bool(refresh), following)
-    assert shown in table(shop.run("status"))["m"]
+    assert shown in table(shop.run("status", "--wide"))["m"]
 
 
 def test_a_hold_names_who_has_it(shop, orders):
@@ -154,7 +157,7 @@ def test_a_hold_names_who_has_it(shop, orders):
         {"holder": str(report.shard_id), "time": NOW - 2 * HOUR, "model": "report"},
         {"holder": "somebody", "time": NOW - HOUR, "model": None},
     ]
-    shown = table(shop.run("status", "orders"))["orders"]
+    shown = table(shop.run("status", "--wide", "orders"))["orders"]
     assert "report from 2025-11-20T13:00:00Z" in shown and "somebody from 2025-11-20T14:00:00Z" in shown
 
 
@@ -169,7 +172,60 @@ def test_inputs_of_a_task_are_shown_below_it(shop, orders):
     write(shop.shard("s.orders/_inputs/raw.events"), NOW - HOUR, ("x", 1))
     [shard] = shop.told("status", "orders")["shards"]
     assert [(given["relation"], given["rows"]) for given in shard["inputs"]] == [("s.orders/_inputs/raw.events", 1)]
-    assert list(table(shop.run("status"))) == ["orders", "  input raw.events"]
+    assert list(table(shop.run("status", "--wide"))) == ["orders", "  input raw.events"]
+
+
+# the short table
+
+
+def test_by_default_a_shard_is_one_line_with_relative_times(shop, orders):
+    write(shop.shard("s.orders/_inputs/~60raw~60.~60events~60"), NOW - HOUR, ("x", 1))
+    shop.shard("s.new", "new")
+    result = shop.run("status")
+    assert heading(result) == "model state computed refreshed next rows size"
+    lines = table(result)
+    assert list(lines) == ["new", "orders"]
+    assert lines["new"] == "not refreshed yet every run 0 0 bytes"
+    assert re.fullmatch(r"1 h ago \S.* every run 4 \S+ \S+", lines["orders"])
+
+
+@pytest.mark.parametrize(
+    ("upper", "shown"),
+    [(NOW + HOUR // 3, "in 20 min"), (NOW - HOUR, "due"), (NOW + 26 * HOUR, "in 1 d")],
+)
+def test_the_next_refresh_is_told_from_now(shop, upper, shown):
+    every = {"every": [[HOUR // 3, upper % (HOUR // 3)]], "at": [], "at_creation": False}
+    handle = shop.shard("s.m", "m")
+    handle.set_properties({"definition": json.dumps({"sql": "", "ansi": "true", "refresh": every})})
+    write(handle, NOW - 2 * HOUR, ("a", 1), upper=upper)
+    assert shown in table(shop.run("status"))["m"]
+
+
+def test_it_fits_120_characters_whatever_the_names_are_long(shop):
+    names = [
+        f"a_model_with_a_name_that_tells_all_there_is_to_say_about_the_{what}_of_the_company" for what in ("orders", "returns")
+    ]
+    for name in names:
+        write(shop.shard(f"a_schema.{name}", name), NOW - HOUR, *((f"x{i}", 1) for i in range(20)))
+    short, everybody, wide = (shop.run("status", *more).stdout for more in ((), ("--all",), ("--wide",)))
+    for shown in (short, everybody):
+        lines = [line for line in shown.splitlines() if "a_model" in line]
+        assert len(lines) == 2 and all("…" in line and "every run" in line for line in lines)
+        assert max(map(len, shown.splitlines())) <= 120
+    assert max(map(len, wide.splitlines())) > 120
+
+
+def test_inputs_have_readable_names(shop, orders):
+    write(shop.shard("s.orders/_inputs/~60parquet~60.~60~2Fdata~2Fa~20b~60"), NOW - HOUR, ("x", 1))
+    assert list(table(shop.run("status", "--wide"))) == ["orders", "  input parquet./data/a b"]
+
+
+def test_an_error_is_told_below_the_table_in_full(shop, orders, quick):
+    shop.shard("s.orders/_inputs/raw")
+    shop.destroy("s.orders/_inputs/raw")
+    result = shop.run("status")
+    assert list(table(result))[:2] == ["orders", "  input raw"] and result.exit_code == 1
+    assert "\ninput raw: cannot read the log of shard" in result.stdout
 
 
 # which shards
@@ -208,7 +264,7 @@ def test_which_shards_are_told(shop, several, arguments, relations):
 
 
 def test_the_table_names_the_relation_where_the_model_s_name_does_not_tell_it(shop, several):
-    assert list(table(shop.run("status", "--all"))) == [
+    assert list(table(shop.run("status", "--wide", "--all"))) == [
         "customers.v2 (s.customers_alias)",
         "s.nobody_s",
         "orders (s.orders)",
@@ -218,7 +274,7 @@ def test_the_table_names_the_relation_where_the_model_s_name_does_not_tell_it(sh
 
 
 def test_all_tells_owners(shop, several):
-    assert table(shop.run("status", "--all"))["theirs"].startswith("elsewhere, dev")
+    assert table(shop.run("status", "--wide", "--all"))["theirs"].startswith("elsewhere, dev")
 
 
 @pytest.mark.parametrize("unknown", ["nope", "theirs", "s.nobody_s"])
@@ -251,7 +307,7 @@ def test_a_root_that_cannot_be_listed_is_said(shop):
 def test_a_shard_that_cannot_be_read_is_shown_with_its_error_beside_the_others(shop, orders, quick):
     shop.shard("s.broken", "broken")
     shop.destroy("s.broken")
-    result = shop.run("status")
+    result = shop.run("status", "--wide")
     lines = table(result)
     assert result.exit_code == 1
     assert lines["s.broken"].startswith("unreadable the log of shard")
@@ -263,7 +319,7 @@ def test_a_shard_that_cannot_be_read_is_shown_with_its_error_beside_the_others(s
 def test_an_input_that_cannot_be_read_fails_the_command_too(shop, orders, quick):
     shop.shard("s.orders/_inputs/raw")
     shop.destroy("s.orders/_inputs/raw")
-    result = shop.run("status")
+    result = shop.run("status", "--wide")
     assert result.exit_code == 1
     assert table(result)["  input raw"].startswith("unreadable the log of shard")
 

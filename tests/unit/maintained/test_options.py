@@ -8,6 +8,7 @@ from dbt.adapters.mvsink.durations import iso, parse_interval, parse_time
 from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
 from dbt.adapters.mvsink.maintained.options import ModelOptions, ignored_configs
 from dbt.adapters.mvsink.sink import OnError, OnSchemaChange
+from dbt.adapters.mvsink.tasks.options import TaskOptions
 
 
 def test_defaults():
@@ -50,9 +51,14 @@ def test_ignored_configs_are_told_of_maintained_models_only():
             "config": {"materialized": "self_correcting_mv", "partition_by": ["x"], "unique_key": "x", "file_format": "delta"},
         },
         {"name": "b", "config": {"materialized": "table", "partition_by": ["x"]}},
-        {"name": "c", "config": {"materialized": "self_correcting_mv", "buckets": None}},
+        {
+            "name": "c",
+            "config": {"materialized": "self_correcting_mv", "buckets": None, "on_schema_change": "append_new_columns"},
+        },
+        {"name": "d", "config": {"materialized": "continual_task", "on_schema_change": "append_new_columns"}},
+        {"name": "e", "config": {"materialized": "continual_task", "on_schema_change": "ignore"}},
     ]
-    assert ignored_configs(nodes) == {"a": ("partition_by", "unique_key")}
+    assert ignored_configs(nodes) == {"a": ("partition_by", "unique_key"), "d": ("on_schema_change",)}
 
 
 INVALID = {
@@ -68,11 +74,19 @@ INVALID = {
     "max_change of something else": ({"max_change": {"row": 5}}, "a mapping of `rows`"),
     "max_change below 0": ({"max_change": {"percent": -1}}, "0 or more"),
     "max_change of a fraction of a row": ({"max_change": {"rows": 1.5}}, "`rows` (a whole number)"),
+    "max_change of infinitely many": ({"max_change": {"percent": float("inf")}}, "0 or more"),
+    "max_change of no number": ({"max_change": {"percent": float("nan")}}, "0 or more"),
+    "max_change of true": ({"max_change": {"percent": True}}, "`percent` (a number)"),
+    "max_change of true rows": ({"max_change": {"rows": True}}, "`rows` (a whole number)"),
     "audit as a number": ({"audit": 1}, "a test's name as in `dbt ls`"),
     "audit of no name": ({"audit": [""]}, "a test's name as in `dbt ls`"),
     "read_only as text": ({"read_only": "yes"}, "true or false"),
     "schedule": ({"schedule": "1 hour"}, "`refresh`"),
     "target_lag": ({"target_lag": "1 hour"}, "`refresh`"),
+    "a key in upper case": ({"RETAIN_HISTORY": "1 day"}, "did you mean `retain_history`"),
+    "a short key in upper case": ({"ADOPT": True}, "did you mean `adopt`"),
+    "a key with hyphens": ({"max-change": {"rows": 1}}, "did you mean `max_change`"),
+    "a task's key in upper case": ({"INPUT_FILES": "copied"}, "did you mean `input_files`"),
     "a misspelled key": ({"retain_histroy": "1 day"}, "did you mean `retain_history`"),
 }
 
@@ -86,10 +100,31 @@ def test_invalid_values_name_model_option_given_and_allowed(config, allowed):
     assert "dev.orders" in message and f"`{option}`" in message and repr(given) in message and allowed in message
 
 
-@pytest.mark.parametrize("config", [{"up_to": 3}])
-def test_what_is_not_offered_is_refused_by_name(config):
-    with pytest.raises(OptionNotOffered, match="dev.orders"):
-        ModelOptions.parse("dev.orders", config)
+OF_TASKS = [
+    {"initial_snapshot": False},
+    {"snapshot": True},
+    {"column_types": {"a": "int"}},
+    {"on_late_reference": "wait"},
+    {"input_files": "append_only"},
+]
+OF_VIEWS = [{"assert_not_null": ["a"]}, {"audit": True}, {"max_change": {"rows": 1}}, {"up_to": 3}]
+
+
+@pytest.mark.parametrize(
+    ("options", "config"),
+    [(ModelOptions, {"up_to": 3}), *((ModelOptions, c) for c in OF_TASKS), *((TaskOptions, c) for c in OF_VIEWS)],
+)
+def test_what_is_not_offered_is_refused_by_name(options, config):
+    [(option, given)] = config.items()
+    with pytest.raises(OptionNotOffered) as error:
+        options.parse("dev.orders", config)
+    assert f"dev.orders: config `{option}` (got {given!r})" in str(error.value)
+
+
+@pytest.mark.parametrize("option", ["refresh", "REFRESH", "On_Late_Reference", "AUDIT"])
+def test_a_task_refuses_keys_of_views_and_wrong_cases(option):
+    with pytest.raises(InvalidOption, match=rf"dev.orders: invalid config `{option}`"):
+        TaskOptions.parse("dev.orders", {option: "x"})
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,14 @@ other instead; where there is no terminal (a pipe, a log) lines are as long as t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
 import click
 from rich import box, filesize
+from rich.cells import cell_len
 from rich.console import Console
 from rich.measure import Measurement
 from rich.padding import Padding
@@ -24,7 +25,9 @@ from dbt.adapters.mvsink.durations import iso
 
 WIDEST = 10_000  # characters of a line where nobody looks at it on a terminal
 WIDEST_CELL = 60
+NARROWEST = 20  # of a column that is cut short
 UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
+LONG_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 T = TypeVar("T")
 
 
@@ -42,12 +45,16 @@ takes_output = click.option(
 
 @dataclass(frozen=True)
 class Column(Generic[T]):
-    """A column of a table: ``text`` of a row, "" for nothing. A column that may be left out is if all its cells are empty."""
+    """A column of a table: ``text`` of a row, "" for nothing. A column that may be left out is if all its cells are empty.
+
+    One that ``shrinks`` is cut short (`…`) where a table with a greatest width has no room for it.
+    """
 
     title: str
     text: Callable[[T], str]
     optional: bool = False
     right: bool = False
+    shrinks: bool = False
 
 
 def write_json(answer: Any) -> None:
@@ -55,19 +62,20 @@ def write_json(answer: Any) -> None:
     click.echo(json.dumps(answer, indent=2))
 
 
-def write_table(columns: Sequence[Column[T]], rows: Sequence[T]) -> None:
-    """The rows on stdout, as a table or one below the other."""
+def write_table(columns: Sequence[Column[T]], rows: Sequence[T], widest: int | None = None) -> None:
+    """The rows on stdout, as a table or one below the other. ``widest``: a table's greatest width, also where there is no terminal."""
     console = Console(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=WIDEST)
+        console = Console(highlight=False, width=widest or WIDEST)
     cells = {column.title: [column.text(row) for row in rows] for column in columns}
     shown = [column for column in columns if not column.optional or any(cells[column.title])]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for column in shown:
-        table.add_column(column.title, justify="right" if column.right else "left", max_width=WIDEST_CELL, overflow="fold")
-    for index in range(len(rows)):
-        table.add_row(*(Text(cells[column.title][index]) for column in shown))
-    if Measurement.get(console, console.options.update(width=WIDEST), table).maximum <= console.width:
+    room = min(console.width, widest or WIDEST)
+    widths = {} if widest is None else {c.title: max(map(cell_len, cells[c.title]), default=0) for c in shown if c.shrinks}
+    table = _table(shown, cells, widths)
+    excess = _width(console, table) - room
+    if excess > 0 and widths:
+        table = _table(shown, cells, _shrunk(widths, excess))
+    if _width(console, table) <= room:
         console.print(table)
         return
     for index in range(len(rows)):
@@ -75,6 +83,36 @@ def write_table(columns: Sequence[Column[T]], rows: Sequence[T]) -> None:
         console.print(Text(headline, style="bold"))
         grid = _below_each_other([(title, text) for title, text in others if text])
         console.print(Padding(grid, (0, 0, 1, 2)))
+
+
+def _table(columns: Sequence[Column[T]], cells: Mapping[str, Sequence[str]], widths: Mapping[str, int]) -> Table:
+    """``widths``: of the columns that are cut short."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for column in columns:
+        cut = column.title in widths
+        table.add_column(
+            column.title,
+            justify="right" if column.right else "left",
+            max_width=widths.get(column.title, WIDEST_CELL),
+            overflow="ellipsis" if cut else "fold",
+            no_wrap=cut,
+        )
+    for row in zip(*(cells[column.title] for column in columns), strict=True):
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _shrunk(widths: Mapping[str, int], excess: int) -> dict[str, int]:
+    """``excess`` less in all: the widest first, none below `NARROWEST`."""
+    shrunk = dict(widths)
+    for _ in range(excess):
+        title = max(shrunk, key=lambda title: shrunk[title])
+        shrunk[title] = max(min(NARROWEST, shrunk[title]), shrunk[title] - 1)
+    return shrunk
+
+
+def _width(console: Console, table: Table) -> int:
+    return Measurement.get(console, console.options.update(width=WIDEST), table).maximum
 
 
 def _below_each_other(cells: Sequence[tuple[str, str]]) -> Table:
@@ -118,3 +156,16 @@ def duration_text(duration: int | None) -> str:
         parts.append(f"{count}{unit}" if count else "")
     first = next(index for index, part in enumerate(parts) if part)
     return " ".join(part for part in parts[first : first + 2] if part)
+
+
+def ago_text(past: int) -> str:
+    """How long ago (ms) in its largest unit; a negative one is in the future.
+
+    >>> ago_text(200_000), ago_text(5_000), ago_text(400), ago_text(93_784_000), ago_text(-1_200_000)
+    ('3 min ago', '5 s ago', 'just now', '1 d ago', 'in 20 min')
+    """
+    if abs(past) < 1_000:
+        return "just now"
+    unit, length = next((unit, length) for unit, length in LONG_UNITS if abs(past) >= length)
+    count = abs(past) // length
+    return f"{count:,} {unit} ago" if past > 0 else f"in {count:,} {unit}"

@@ -8,26 +8,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from enum import Enum
-from urllib.parse import unquote
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 import click
 
 from dbt.adapters.mvsink.cli.output import (
-    Column,
     Output,
-    bytes_text,
-    count_text,
-    duration_text,
     takes_output,
-    time_text,
     write_json,
     write_table,
 )
 from dbt.adapters.mvsink.cli.project import Place, takes_place
+from dbt.adapters.mvsink.cli.shard_status import Condition, Hold, ShardStatus
 from dbt.adapters.mvsink.cli.shards import FoundShard, choose, find_shards, in_parallel, progress, words
+from dbt.adapters.mvsink.cli.status_table import FITS, lines, short_columns, short_lines, wide_columns
 from dbt.adapters.mvsink.maintained.definition import stored_schedule, watched_shard
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, decide
@@ -36,60 +31,6 @@ from dbt.adapters.mvsink.sink import creation_of
 
 NEWEST = 20  # commits in which the newest refresh is nearly always found
 RUNS = ("append", "advance")
-
-
-class Condition(str, Enum):
-    """What can be done with a shard."""
-
-    READABLE = "readable"
-    FINAL = "final"
-    NOT_REFRESHED = "not refreshed yet"
-    DROPPED = "dropped"
-    UNREADABLE = "unreadable"
-
-
-@dataclass(frozen=True)
-class Hold:
-    """History from ``time`` (ms) on is kept for ``holder``, a shard id; ``model`` is its model's name where it is known."""
-
-    holder: str
-    time: int
-    model: str | None = None
-
-
-@dataclass(frozen=True)
-class ShardStatus:
-    """One shard; the names are those of the JSON. Times and lags are ms; None where there is nothing to tell, or nobody knows."""
-
-    model: str
-    relation: str
-    uri: str
-    condition: Condition
-    project: str | None = None
-    target: str | None = None
-    unique_id: str | None = None
-    shard_id: str | None = None
-    version: int | None = None
-    generation: int | None = None
-    created: int | None = None
-    dropped: int | None = None
-    since: int | None = None
-    upper: int | None = None
-    computed_through: int | None = None
-    lag: int | None = None
-    last_refresh: int | None = None
-    scheduled: bool | None = None
-    next_refresh: int | None = None
-    pending_inputs: int | None = None
-    rows: int | None = None
-    updates: int | None = None
-    error_updates: int | None = None
-    files: int | None = None
-    bytes: int | None = None
-    recent_share: float | None = None
-    holds: tuple[Hold, ...] = ()
-    error: str | None = None
-    inputs: tuple[ShardStatus, ...] = field(default=())
 
 
 @dataclass(frozen=True)
@@ -272,91 +213,22 @@ def _with_inputs(shards: Sequence[FoundShard]) -> Iterator[FoundShard]:
         yield from shard.inputs
 
 
-# shown
-
-
-@dataclass(frozen=True)
-class _Line:
-    """A row of the table: a shard, or an input of the one above."""
-
-    label: str
-    shard: ShardStatus
-
-
-def _lines(shards: Sequence[ShardStatus]) -> Iterator[_Line]:
-    same = Counter(shard.model for shard in shards)
-    for shard in shards:
-        plain = same[shard.model] == 1 and shard.relation.split(".", 1)[-1] == shard.model
-        yield _Line(shard.model if plain or shard.model == shard.relation else f"{shard.model} ({shard.relation})", shard)
-        for companion in shard.inputs:
-            yield _Line(f"  input {unquote(companion.relation.rsplit('/', 1)[-1])}", companion)
-
-
-def _of(text: Callable[[ShardStatus], str]) -> Callable[[_Line], str]:
-    return lambda line: text(line.shard)
-
-
-def _owner(shard: ShardStatus) -> str:
-    return f"{shard.project}, {shard.target}" if shard.project else ""
-
-
-def _condition(shard: ShardStatus) -> str:
-    told = "" if shard.condition is Condition.READABLE else shard.condition.value
-    return f"{told} {time_text(shard.dropped)}".strip()
-
-
-def _upper(shard: ShardStatus) -> str:
-    return Condition.FINAL.value if shard.version is not None and shard.upper is None else time_text(shard.upper or None)
-
-
-def _next(shard: ShardStatus) -> str:
-    if shard.condition not in (Condition.READABLE, Condition.NOT_REFRESHED):
-        return ""
-    if not shard.scheduled:
-        return "every run"
-    return "none left" if shard.next_refresh is None else time_text(shard.next_refresh)
-
-
-def _holds(shard: ShardStatus) -> str:
-    return ", ".join(f"{hold.model or hold.holder} from {time_text(hold.time)}" for hold in shard.holds)
-
-
-def _columns(everybody_s: bool) -> list[Column[_Line]]:
-    return [
-        Column("model", lambda line: line.label),
-        *([Column("owner", _of(_owner))] if everybody_s else []),
-        Column("state", _of(_condition), optional=True),
-        Column("since", _of(lambda s: time_text(s.since or None))),
-        Column("upper", _of(_upper)),
-        Column("lag", _of(lambda s: duration_text(s.lag)), right=True),
-        Column("last refresh", _of(lambda s: time_text(s.last_refresh and s.last_refresh // 1000 * 1000))),
-        Column("next refresh", _of(_next)),
-        Column("pending", _of(lambda s: count_text(s.pending_inputs)), optional=True, right=True),
-        Column("rows", _of(lambda s: count_text(s.rows)), optional=True, right=True),
-        Column("updates", _of(lambda s: count_text(s.updates)), right=True),
-        Column("files", _of(lambda s: count_text(s.files)), right=True),
-        Column("size", _of(lambda s: bytes_text(s.bytes)), right=True),
-        Column("recent", _of(lambda s: f"{s.recent_share:.1%}" if s.recent_share else ""), optional=True, right=True),
-        Column("errors", _of(lambda s: count_text(s.error_updates or None)), optional=True, right=True),
-        Column("holds", _of(_holds), optional=True),
-        Column("generation", _of(lambda s: count_text(s.generation or None)), optional=True, right=True),
-        Column("error", _of(lambda s: s.error or ""), optional=True),
-    ]
-
-
 @click.command()
 @takes_place
 @click.option("--all", "everybody_s", is_flag=True, help="Every shard there is, whatever project or target it belongs to.")
+@click.option(
+    "--wide", is_flag=True, help="Every column, exact times, and what tasks keep of their inputs, however long the lines."
+)
 @takes_output
 @click.argument("models", nargs=-1, metavar="[MODEL]...")
 @click.pass_context
-def status(context: click.Context, place: Place, models: tuple[str, ...], everybody_s: bool, output: str) -> None:
+def status(context: click.Context, place: Place, models: tuple[str, ...], everybody_s: bool, wide: bool, output: str) -> None:
     """What each shard holds and how far it is behind.
 
     All shards of this project and target, or those of the MODELs: names as in ref(), unique ids, or schema.identifier.
 
-    since and upper bound the times that can be read; lag is how long ago the contents were computed. Counts are of updates as the
-    files' statistics tell them, so rows are shown only where they are certain.
+    computed is how long ago the contents were computed, refreshed when a run last moved them on. Rows are shown only where the
+    files' statistics make them certain. --wide shows all there is, and --output json the same for programs.
 
     Exit code: 0; 1 if a shard could not be read (the others are shown all the same); 2 for wrong usage, such as an unknown model.
     """
@@ -369,8 +241,19 @@ def status(context: click.Context, place: Place, models: tuple[str, ...], everyb
         head = {"project": place.project, "target": place.target, "shard_root": masked(place.shards), "now": now}
         write_json({**head, "shards": [asdict(shard) for shard in told]})
     elif told:
-        write_table(_columns(everybody_s), list(_lines(told)))
+        _write(told, everybody_s, wide, now)
     else:
         click.echo(f"no shards of project {place.project}, target {place.target} below {masked(place.shards)}")
-    if any(line.shard.error for line in _lines(told)):
+    if any(line.shard.error for line in lines(told)):
         context.exit(1)
+
+
+def _write(told: Sequence[ShardStatus], everybody_s: bool, wide: bool, now: int) -> None:
+    if wide:
+        write_table(wide_columns(everybody_s), list(lines(told)))
+        return
+    shown = list(short_lines(told))
+    write_table(short_columns(everybody_s, now), shown, FITS)
+    for line in shown:
+        if line.shard.error:
+            click.echo(f"{line.label.strip()}: {line.shard.error}")

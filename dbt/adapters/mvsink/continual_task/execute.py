@@ -30,6 +30,7 @@ from dbt.adapters.mvsink.continual_task.effects import (
     snapshot_of,
 )
 from dbt.adapters.mvsink.continual_task.errors import StatementFailed
+from dbt.adapters.mvsink.continual_task.recorded import retractions
 from dbt.adapters.mvsink.continual_task.request import Late, TaskOutcome, TaskRequest
 from dbt.adapters.mvsink.continual_task.statements import Insert
 from dbt.adapters.mvsink.inputs import HistoryGone, Input, PendingTime, ShardInput
@@ -44,6 +45,7 @@ from dbt.adapters.mvsink.sink.upkeep import Upkeep
 log = logging.getLogger("mvsink.task")
 LONGEST_MESSAGE = 2_000  # characters of a recorded error
 NO_TIME = Antichain.of(0)
+NOTHING = Counts()
 
 
 @dataclass
@@ -67,6 +69,7 @@ class TaskDriver:
         self.late: dict[str, Late] = {}
         self.waiting = 0
         self.one_by_one = False
+        self.skips = self.request.skip_errors  # not done yet
 
     def run(self) -> TaskOutcome:
         """Process the input's pending times up to the run's own."""
@@ -76,6 +79,8 @@ class TaskDriver:
             while self._goes_on():
                 pass
             self._held()
+            if self.skips:
+                self.upkeep.warnings.append("recorded errors stay: the input has not moved on; run again once it has")
             return self._outcome(before)
 
     # beginning
@@ -151,6 +156,8 @@ class TaskDriver:
             self.model, self.handle.shard_id, state.upper, self.source.id, self.source.frontier(), len(pending),
             f", from {pending[0].time}" if pending else "",
         )  # fmt: skip
+        if self.skips and self._took_errors_back(state, output, pending):
+            return True
         if not pending:
             goal = self._goal(state)
             if not state.upper.less_than(goal):
@@ -281,14 +288,33 @@ class TaskDriver:
         self.done += times
         self.upkeep.maintain(result.maintenance)
 
-    def _advance(self, state: ShardState, upper: Antichain) -> None:
+    def _advance(self, state: ShardState, upper: Antichain, batch: Batch | None = None, counts: Counts = NOTHING) -> bool:
+        """Move the upper on, with a ``batch`` that is no change of the input. False: another replica was faster."""
         progress = {self._generation_key: self.source.generation}
-        result = self.appender.append(
-            None, Description(state.upper, upper), self._since(state, upper), self._note(Counts()), progress
+        since = self._since(state, upper)
+        result = self.appender.append(batch, Description(state.upper, upper), since, self._note(counts), progress)
+        if result is None:
+            return False
+        log.debug(
+            "%s: advanced [%s, %s), %s", self.model, state.upper, upper, "no data" if batch is None else "errors taken back"
         )
-        if result is not None:
-            log.debug("%s: advanced [%s, %s), no data", self.model, state.upper, upper)
-            self.upkeep.maintain(result.maintenance)
+        self.counts = self.counts.plus(counts)
+        self.upkeep.maintain(result.maintenance)
+        return True
+
+    def _took_errors_back(self, state: ShardState, output: Layout, pending: list[PendingTime]) -> bool:
+        """Take the recorded errors back, where the upper can move without passing a change of the input. False: nothing was done."""
+        goal = Antichain.of(pending[0].time) if pending else self._goal(state)
+        if not state.readable or self._made_anew() or not state.upper.less_than(goal):
+            return False
+        time = state.upper.stored()
+        query = retractions(output, self.request.columns, self.source.snapshot(time - 1), time)
+        self.skips = False
+        if not query:
+            return False
+        batch = self.write.adopt(self.write.stage_query(query, "errors"), Description(state.upper, goal))
+        self.skips = not self._advance(state, goal, batch, Counts() if batch is None else self.write.counts(batch))
+        return True
 
     # references
 

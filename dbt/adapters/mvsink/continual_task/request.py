@@ -15,6 +15,7 @@ class TaskRequest:
 
     ``wait``: a reference that has not passed a pending time is waited for. ``held_references`` are those on which this task may
     keep a hold: shards of its own project and target. ``reset``: what was written is given up, the task starts anew.
+    ``skip_errors``: the errors that the task has recorded are taken back; what failed stays undone.
     """
 
     model: str
@@ -28,6 +29,7 @@ class TaskRequest:
     wait: bool = False
     held_references: tuple[str, ...] = ()
     reset: bool = False
+    skip_errors: bool = False
     invocation_id: str = ""
 
     def begun(self) -> TaskRequest:

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark.impl import SparkAdapter
 
 from dbt.adapters.mvsink.durations import parse_time
@@ -31,11 +30,12 @@ from dbt.adapters.mvsink.maintained.run import (
 from dbt.adapters.mvsink.references.holds import held, release
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
 from dbt.adapters.mvsink.sink import EngineError
+from dbt.adapters.mvsink.variables import variable
+from dbt.adapters.mvsink.warn import warn
 
 if TYPE_CHECKING:
     from dbt.adapters.mvsink.relation import MvsinkRelation
 
-logger = AdapterLogger("mvsink")
 RUN_TIME_VARIABLE = "MVSINK_RUN_TIME"
 AHEAD = 60_000  # ms
 _warning = threading.Lock()
@@ -51,7 +51,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
     def mv_time(self, given: Any, started: datetime) -> int:
         """The run's logical time in ms: a var, `MVSINK_RUN_TIME`, or the invocation's start."""
         environment = os.environ.get(RUN_TIME_VARIABLE)
-        for source, value in (("run_time", given), (RUN_TIME_VARIABLE, environment)):
+        for source, value in (("mvsink_run_time", given), (RUN_TIME_VARIABLE, environment)):
             if value is not None and value != "":
                 parsed = parse_time(value)
                 if parsed is None:
@@ -85,6 +85,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         except LOWER_ERRORS as error:
             raise translate(model, error) from error
         self._warn_of_the_clock(run)
+        run.warn_of_definition()
         return run
 
     @available.parse_none
@@ -97,7 +98,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         found = ignored_configs(nodes[name] for name in selected if name in nodes)
         if found:
             listed = "; ".join(f"{model} ({', '.join(keys)})" for model, keys in found.items())
-            logger.warning(f"configs that a shard does not use are ignored: {listed}")
+            warn(f"configs that a shard does not use are ignored: {listed}")
 
     @available.parse_list
     def mv_audits(self, run: MaintainedRun) -> list[CompiledTest]:
@@ -136,9 +137,11 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     @available.parse_none
     def mv_finish(self, run: MaintainedRun) -> MvsinkResponse:
-        """Give up the handle; dbt's response."""
+        """Give up the handle; dbt's response. Nothing is left to do after it: where a warning is an error it is raised here."""
         run.close()
-        return run.result()
+        response = run.result()
+        run.warn()
+        return response
 
     @available.parse_none
     def mv_mark_dropped(self, relation: MvsinkRelation) -> None:
@@ -159,7 +162,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
                 handle.mark_dropped(int(time.time() * 1000))
                 release(client, str(handle.shard_id), held(handle.state()))
         except LOWER_ERRORS as error:
-            logger.warning(f"{relation}: its shard {published.uri} could not be marked dropped: {error}")
+            warn(f"{relation}: its shard {published.uri} could not be marked dropped: {error}")
 
     @available.parse_none
     def mv_mark_schema_dropped(self, relation: MvsinkRelation) -> None:
@@ -203,9 +206,8 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
             raise ReadOnlyRefused(f"{config.model.schema}.{config.model.alias}", materialized)
 
     def _read_only(self) -> bool:
-        """Of the profile, or `--vars 'mvsink_read_only: true'`."""
-        given = self.config.cli_vars.get("mvsink_read_only", False)
-        return bool(given) or bool(self._credentials().read_only)
+        """Of the profile, or of `mvsink_read_only` (`--vars`, or the project's `vars`)."""
+        return bool(variable(self.config, "mvsink_read_only")) or bool(self._credentials().read_only)
 
     def published(self, relation: MvsinkRelation | None) -> PublishedView | None:
         """What of our shards ``relation`` shows; None if it is not there or is another's."""
@@ -232,4 +234,4 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
     def _warn_of_the_clock(run: MaintainedRun) -> None:
         ahead = run.invocation.time - int(time.time() * 1000)
         if ahead > AHEAD:
-            logger.warning(f"{run.model}: run_time is {ahead // 1000} s ahead of the clock")
+            warn(f"{run.model}: mvsink_run_time is {ahead // 1000} s ahead of the clock")

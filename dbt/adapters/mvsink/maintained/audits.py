@@ -19,6 +19,7 @@ from dbt.adapters.mvsink.exceptions import UnknownAudit
 from dbt.adapters.mvsink.query.checks import without_end
 from dbt.adapters.mvsink.query.splice import replace_relations
 from dbt.adapters.mvsink.sink import Audit
+from dbt.adapters.mvsink.warn import warnings_are_errors
 
 ALL = True
 TEST = "test"
@@ -76,7 +77,7 @@ def compiled(adapter: Any, manifest: Any, node: Any) -> CompiledTest:
         warn_if=str(config.warn_if),
         error_if=str(config.error_if),
         limit=config.limit,
-        severe=_severe(node),
+        severe=_severe(node) or warnings_are_errors(),  # a warning after the commit would come too late
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from dbt.adapters.mvsink.sink import Assertion, not_null
 
+MAINTAINED = ("self_correcting_mv", "continual_task")
 ENFORCED = ("not_null", "check")
 
 
@@ -27,6 +28,25 @@ def unenforced_constraints(node: Mapping[str, Any]) -> tuple[str, ...]:
     """The kinds of constraints that a shard does not enforce: `unique`, keys."""
     kinds = {kind for kind, _, _ in _declared(node)}
     return tuple(sorted(kind.replace("_", " ") for kind in kinds.difference(ENFORCED)))
+
+
+def constraints_are_enforced() -> None:
+    """Have dbt know that maintained models enforce constraints; it says of every materialization but its own that they are ignored.
+
+    What they do not enforce (`unique`, keys) is a warning of ours.
+    """
+    from dbt.contracts.graph.nodes import ModelNode
+
+    dbts: Any = vars(ModelNode)["materialization_enforces_constraints"]
+    if not isinstance(dbts, _Enforces):
+        setattr(ModelNode, "materialization_enforces_constraints", _Enforces(dbts))  # noqa: B010 - a property, to mypy
+
+
+class _Enforces(property):
+    """dbt's own answer, and true of maintained models."""
+
+    def __init__(self, dbts: property):
+        super().__init__(lambda node: node.config.materialized in MAINTAINED or dbts.__get__(node))
 
 
 def _declared(node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], list[str]]]:

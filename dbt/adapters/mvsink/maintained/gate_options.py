@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,4 +44,4 @@ def accepts(given: Any, unique_id: str, name: str, relation: str) -> bool:
 
 
 def _number(value: Any, kinds: Any) -> bool:
-    return value is None or (isinstance(value, kinds) and not isinstance(value, bool) and value >= 0)
+    return value is None or (isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value) and value >= 0)

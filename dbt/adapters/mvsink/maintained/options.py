@@ -85,6 +85,8 @@ def ignored_configs(nodes: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, 
         config = node.get("config") or {}
         if config.get("materialized") in MAINTAINED:
             keys = tuple(key for key in IGNORED_WITH_WARNING if config.get(key))
+            if config["materialized"] == "continual_task" and config.get("on_schema_change") not in (None, "ignore", "fail"):
+                keys += ("on_schema_change",)  # a task's columns cannot change
             if keys:
                 found[str(node.get("name"))] = keys
     return found
@@ -97,6 +99,9 @@ def _refuse(model: str, config: Mapping[str, Any]) -> None:
     for key, reason in LATER.items():
         if config.get(key) is not None:
             raise OptionNotOffered(model, key, config[key], reason)
+    for key in TASK_KEYS:
+        if config.get(key) not in (None, {}):  # dbt gives every model an empty `column_types`
+            raise OptionNotOffered(model, key, config[key], "only a continual_task has this config")
     refuse_misspelled(model, config)
 
 
@@ -109,9 +114,14 @@ def refuse_misspelled(model: str, config: Mapping[str, Any]) -> None:
 
 
 def _misspelled(key: str) -> str:
-    """Our key that ``key`` is within two letters of; empty if none. Short keys that only look alike are left alone."""
+    """Our key that ``key`` is in another case, or within two letters of; empty if none. Short keys that only look alike are left alone.
+
+    >>> _misspelled("RETAIN_HISTORY"), _misspelled("retain-histroy"), _misspelled("Adopt"), _misspelled("tags")
+    ('retain_history', 'retain_history', 'adopt', '')
+    """
+    plain = str(key).lower().replace("-", "_")
     for own in (*OWN_KEYS, *TASK_KEYS):
-        if key != own and len(key) > 4 and abs(len(key) - len(own)) <= 2 and _distance(key, own) <= 2:
+        if plain == own or (len(plain) > 4 and abs(len(plain) - len(own)) <= 2 and _distance(plain, own) <= 2):
             return own
     return ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from dbt.adapters.contracts.connection import AdapterResponse
 from dbt.adapters.mvsink.continual_task.request import TaskOutcome
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.maintained.foretold import foretold
+from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.query.splice import last_part
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.sink import Counts, Kind, Outcome, Overtaken, columns_added
@@ -37,12 +39,13 @@ class MvsinkResponse(AdapterResponse):
     seconds: dict[str, float] = field(default_factory=dict)
     preview: dict[str, Any] | None = None  # of a read-only run: see `foretold`
     next_refresh: int | None = None  # with a schedule
+    warnings: list[str] = field(default_factory=list)
 
 
-def response(outcome: Outcome, notes: tuple[str, ...] = ()) -> MvsinkResponse:
-    """The response for what a run did; ``notes`` are appended to its line."""
+def response(outcome: Outcome, notes: tuple[str, ...] = (), warnings: Sequence[str] = ()) -> MvsinkResponse:
+    """The response for what a run did; ``notes`` are appended to its line, and how many ``warnings`` there are."""
     return replace(
-        _response(outcome, (log_line(outcome), *notes)),
+        _response(outcome, (log_line(outcome), *notes), warnings),
         rows_staged=outcome.rows_staged,
         bytes_staged=outcome.bytes_staged,
         candidate_buckets=outcome.candidate_buckets,
@@ -55,11 +58,13 @@ def response(outcome: Outcome, notes: tuple[str, ...] = ()) -> MvsinkResponse:
     )
 
 
-def _response(outcome: Outcome | TaskOutcome, line: tuple[str, ...]) -> MvsinkResponse:
-    """What a view's run and a task's have in common."""
+def _response(outcome: Outcome | TaskOutcome, line: tuple[str, ...], warnings: Sequence[str]) -> MvsinkResponse:
+    """What a view's run and a task's have in common. dbt has no status for a model with warnings: its line counts them."""
     counts = outcome.counts
+    counted = [f"{len(warnings)} warning{'s' if len(warnings) > 1 else ''}"] if warnings else []
     return MvsinkResponse(
-        _message="; ".join(line),
+        _message="; ".join([*line, *counted]),
+        warnings=[masked(warning) for warning in warnings],
         code=outcome.kind.value,
         rows_affected=counts.inserted + counts.deleted,
         rows_inserted=counts.inserted,
@@ -138,9 +143,9 @@ def _bound(frontier: Antichain) -> str:
     return "the end" if time is None else iso(time)
 
 
-def task_response(outcome: TaskOutcome, notes: tuple[str, ...] = ()) -> MvsinkResponse:
+def task_response(outcome: TaskOutcome, notes: tuple[str, ...] = (), warnings: Sequence[str] = ()) -> MvsinkResponse:
     """The response for what a task's run did."""
-    return _response(outcome, (task_line(outcome), *notes))
+    return _response(outcome, (task_line(outcome), *notes), warnings)
 
 
 def task_line(outcome: TaskOutcome) -> str:
@@ -149,18 +154,24 @@ def task_line(outcome: TaskOutcome) -> str:
     if outcome.kind is Kind.READ_ONLY:
         pending = "" if outcome.pending is None else f" {outcome.pending} pending times of"
         return f"read-only: would process{pending} its input"
-    line = f"+{counts.inserted} -{counts.deleted} at {iso(outcome.time)}"
-    if counts.errors_inserted or counts.errors_deleted:
-        line += f" (errors +{counts.errors_inserted} -{counts.errors_deleted})"
+    if outcome.waiting:
+        return _waiting(outcome)
+    line = f"{_changed(counts)} at {iso(outcome.time)}"
     if len(outcome.times) > 1:
         line += f" ({len(outcome.times)} times)"
     if outcome.upper.is_empty():
         line += "; final: the input has finished"
-    for late in outcome.late:
-        upper = _bound(Antichain.of(late.upper))
-        line += (
-            f"; waiting for {late.name} (upper {upper}) to pass {iso(late.time)}"
-            if late.waits
-            else f"; {late.name} as of {iso(late.time)}"
-        )
-    return line
+    return line + "".join(f"; {late.name} as of {iso(late.time)}" for late in outcome.late if not late.waits)
+
+
+def _waiting(outcome: TaskOutcome) -> str:
+    """``+2 -0, done up to 2026-11-20T10:40:00Z; 3 pending times wait for db.r, which is at 2026-11-20T10:00:00Z, to pass ...``
+
+    The run's own time would say that it came so far.
+    """
+    counts = outcome.counts
+    waits = [late for late in outcome.late if late.waits]
+    names = ", ".join(f"{late.name} (at {_bound(Antichain.of(late.upper))})" for late in waits)
+    times = f"{outcome.waiting} pending time{' waits' if outcome.waiting == 1 else 's wait'}"
+    line = f"{_changed(counts)}, done up to {_bound(outcome.upper)}"
+    return f"{line}; {times} for {names} to pass {iso(min(late.time for late in waits))}"

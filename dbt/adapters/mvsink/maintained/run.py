@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.durations import iso
@@ -62,13 +61,15 @@ from dbt.adapters.mvsink.sink import (
     query_at,
     timing,
 )
+from dbt.adapters.mvsink.sink.layout import layout
+from dbt.adapters.mvsink.sink.live_errors import live_errors
+from dbt.adapters.mvsink.sink.view import NOT_REFRESHED
+from dbt.adapters.mvsink.warn import warn, warn_of_all
 
 if TYPE_CHECKING:
     from dbt.adapters.spark.impl import SparkAdapter
 
     from dbt.adapters.mvsink.relation import MvsinkRelation
-
-logger = AdapterLogger("mvsink")
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ class MaintainedRun:
     redefined: bool = False  # the definition has changed, and takes effect at once whatever the schedule
     found: References = References()  # what the query reads at a time of its own
     audits: tuple[Audit, ...] = ()
+    warnings: list[str] = field(default_factory=list)  # to be raised when all is done: see `warn`
 
     def __post_init__(self) -> None:
         self.model = f"{self.relation.schema}.{self.relation.identifier}"
@@ -142,19 +144,22 @@ class MaintainedRun:
         text = query_at(query, self.outcome.time)
         return text if self.outcome.references is None else self.found.read_at(text, self.outcome.time)
 
-    def check(self) -> None:
-        """Everything that needs no shard: columns, types, self-reference, configs' columns."""
-        if reads(self.query, str(self.relation.schema), str(self.relation.identifier)):
-            raise ReadsItself(self.model)
+    def warn_of_definition(self) -> None:
+        """Of what the model's text alone shows. Before anything is written, hooks included."""
         found = nondeterministic_functions(without_time(self.query))
         if found:
-            logger.warning(
+            warn(
                 f"{self.model} uses {listed(found)}, which differ from run to run: every run will find everything changed. "
                 "Use {{ mv_now() }} for the run's time"
             )
         kinds = unenforced_constraints(self.node)
         if kinds:
-            logger.warning(f"{self.model}: constraints of the contract that are not enforced: {', '.join(kinds)}")
+            warn(f"{self.model}: constraints of the contract that are not enforced: {', '.join(kinds)}")
+
+    def check(self) -> None:
+        """Everything that needs no shard: columns, types, self-reference, configs' columns."""
+        if reads(self.query, str(self.relation.schema), str(self.relation.identifier)):
+            raise ReadsItself(self.model)
         if not self.invocation.empty:  # then nothing is read
             client = ShardClient(self.adapter.config.credentials.storage_options)
             self.found = find_references(self.engine, client, self.query, self.invocation.references, self.invocation.id)
@@ -187,8 +192,22 @@ class MaintainedRun:
         self.outcome = outcome = driver.run()
         self._remember_origins(outcome, read)
         following([self.handle], lambda: self._keep(outcome))
-        for warning in self.outcome.warnings:
-            logger.warning(f"{self.model}: {warning}")
+        self.warnings += outcome.warnings
+        if self.read_only:
+            return
+        if not outcome.state.readable:
+            self.warnings.append(f"{NOT_REFRESHED}: whoever reads it, its tests included, gets an error until it is")
+        elif not outcome.counts.errors_inserted:
+            self._warn_of_live_errors(outcome.state, "until what causes it is corrected")
+
+    def _warn_of_live_errors(self, state: ShardState, how_long: str) -> None:
+        """Of errors that an earlier run recorded: they fail readers as much as a new one."""
+        assert self.handle is not None
+        parts = layout(state, self.handle.uri, self.handle.files_in, self.handle.column_names)
+        query = live_errors(parts)
+        found = self.engine.query(query, "live errors") if query else []
+        if found:
+            self.warnings.append(f"holds {len(found)} recorded error(s); readers get an error {how_long}: {found[0][0]}")
 
     def _keep(self, outcome: Outcome) -> None:
         """What the shard is to know besides its contents, once they are committed."""
@@ -232,7 +251,7 @@ class MaintainedRun:
         except ShardReplaced:
             raise
         except LOWER_ERRORS as error:
-            logger.warning(f"{self.model}: the holds on what it reads stay as they were: {error}")
+            self.warnings.append(f"the holds on what it reads stay as they were: {error}")
 
     def _holds(self) -> Holds:
         assert self.handle is not None
@@ -302,10 +321,14 @@ class MaintainedRun:
         """dbt's response."""
         if self.outcome is None:
             return MvsinkResponse(_message="; ".join(("empty: checked, nothing written", *self.notes)), code="none")
-        result = response(self.outcome, tuple(self.notes))
+        result = response(self.outcome, tuple(self.notes), self.warnings)
         if self.read_only:
-            logger.warning(f"{self.model}: {result}")
+            self.warnings.append(str(result))
         return result
+
+    def warn(self) -> None:
+        """The last step: the run is complete, so that nothing is half-done where a warning is an error."""
+        warn_of_all(f"{self.model}: {warning}" for warning in self.warnings)
 
     def _assertions(self) -> tuple[Assertion, ...]:
         """`assert_not_null` and the contract's `not_null` and `check` constraints."""
@@ -336,7 +359,7 @@ class MaintainedRun:
         plan = timing(self.options.refresh, self.invocation.time, state, full_refresh=self.invocation.full_refresh)
         warning = definition.check_changes(self.model, policy, state, plan)
         if warning:
-            logger.warning(f"{self.model}: {warning}")
+            warn(f"{self.model}: {warning}")
         self.definition = definition
         self.redefined = definition.replaces(policy, state)
         if not self.read_only and OWNER not in state.properties:  # one to take over stays as it is until it is written

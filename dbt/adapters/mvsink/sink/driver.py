@@ -273,7 +273,7 @@ class Driver:
         if upper > self.request.clock + AHEAD_OF_CLOCK and not scheduled:
             self.warnings.append(
                 f"the shard's upper {upper} is ahead of the clock ({self.request.clock}): {self._who_wrote(state.upper)} had a wrong "
-                "clock or a mistyped run_time; nothing is written until then. The way out: --full-refresh"
+                "clock or a mistyped mvsink_run_time; nothing is written until then. The way out: --full-refresh"
             )
         return replace(self._idle(state), up_to_date=True, scheduled=scheduled)
 

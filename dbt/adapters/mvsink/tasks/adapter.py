@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.events.logging import AdapterLogger
 
 from dbt.adapters.mvsink.engine import AdapterEngine
 from dbt.adapters.mvsink.maintained.adapter import MaintainedAdapter
@@ -15,11 +14,12 @@ from dbt.adapters.mvsink.maintained.run import LOWER_ERRORS, Invocation, prepare
 from dbt.adapters.mvsink.tasks.options import TaskOptions, reset_words
 from dbt.adapters.mvsink.tasks.run import TaskRun, contract_columns
 from dbt.adapters.mvsink.tasks.unit import UnitQuery, unit_query
+from dbt.adapters.mvsink.variables import variable
+from dbt.adapters.mvsink.warn import warn
 
 if TYPE_CHECKING:
     from dbt.adapters.mvsink.relation import MvsinkRelation
 
-logger = AdapterLogger("mvsink")
 TASK = "continual_task"
 
 
@@ -43,14 +43,15 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
         except LOWER_ERRORS as error:
             raise translate(model, error) from error
         given = Invocation(**invocation, sampled=self._sampled())
-        wanted = bool({str(node["name"]), str(relation.identifier), model} & set(reset))
+        names = {str(node["name"]), str(relation.identifier), model}
+        wanted = bool(names & set(reset))
         anew = given.full_refresh and wanted
         if given.full_refresh and not wanted:
-            logger.warning(
-                f"{model}: --full-refresh does not reset a task; what it wrote stays. To reset it: {reset_words(model)}"
-            )
+            warn(f"{model}: --full-refresh does not reset a task; what it wrote stays. To reset it: {reset_words(model)}")
+        elif wanted and not given.full_refresh:
+            warn(f"{model}: it is in mvsink_reset, which resets a task only with --full-refresh; it stays as it is")
         elif wanted and node["config"].get("full_refresh") is False:
-            logger.warning(f"{model}: it is in mvsink_reset and stays as it is, because its full_refresh is false")
+            warn(f"{model}: it is in mvsink_reset and stays as it is, because its full_refresh is false")
         run = TaskRun(
             adapter=self,
             relation=relation,
@@ -61,9 +62,11 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
             current=self.published(existing),
             ctes=_ctes(config.model),
             reset=anew,
+            skip_errors=bool(names & set(_listed(variable(self.config, "mvsink_skip_errors")))),
             storage_options=self._credentials().storage_options,
         )
         self._warn_of_the_clock(run)
+        run.warn_of_definition()
         return run
 
     @available.parse(lambda *_, **__: False)
@@ -101,6 +104,10 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
 def _own_text(node: Any) -> str:
     """The node's text without the ephemeral models that dbt puts in front of it."""
     return str(getattr(node, "_pre_injected_sql", None) or node.compiled_code)
+
+
+def _listed(given: Any) -> list[str]:
+    return [given] if isinstance(given, str) else list(given or ())
 
 
 def _ctes(node: Any) -> tuple[str, ...]:

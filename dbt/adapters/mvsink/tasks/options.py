@@ -75,6 +75,18 @@ def reset_words(model: str) -> str:
     return f"--full-refresh --vars '{{mvsink_reset: [{model.rsplit('.', 1)[-1]}]}}'"
 
 
+def skip_words(model: str) -> str:
+    """How the errors that a task recorded are taken back."""
+    return f"--vars '{{mvsink_skip_errors: [{model.rsplit('.', 1)[-1]}]}}'"
+
+
+def until_taken_back(model: str) -> str:
+    """How long a task's recorded errors stay."""
+    return (
+        f"until they are taken back ({skip_words(model)}; what failed stays undone) or the task is reset ({reset_words(model)})"
+    )
+
+
 def _declared(model: str, given: Any) -> dict[str, str]:
     if given is None:
         return {}

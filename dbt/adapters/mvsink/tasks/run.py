@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dbt.adapters.events.logging import AdapterLogger
-
 from dbt.adapters.mvsink.continual_task.errors import ColumnsOfOutputChanged
 from dbt.adapters.mvsink.continual_task.execute import TaskDriver
 from dbt.adapters.mvsink.continual_task.parse import parse
@@ -27,11 +25,11 @@ from dbt.adapters.mvsink.references import holds
 from dbt.adapters.mvsink.shard import ShardClient, ShardState, WriteHandle, following
 from dbt.adapters.mvsink.sink import Kind, OnError, shard_columns
 from dbt.adapters.mvsink.sink.plan import schema_changes
+from dbt.adapters.mvsink.sink.view import NOT_REFRESHED
 from dbt.adapters.mvsink.tasks.checks import output_columns
 from dbt.adapters.mvsink.tasks.inputs import Source, Sources, ephemeral_queries, needed_ctes
-from dbt.adapters.mvsink.tasks.options import TaskOptions
-
-logger = AdapterLogger("mvsink")
+from dbt.adapters.mvsink.tasks.options import TaskOptions, until_taken_back
+from dbt.adapters.mvsink.warn import warn
 
 
 @dataclass
@@ -40,6 +38,7 @@ class TaskRun(MaintainedRun):
 
     ctes: tuple[str, ...] = ()
     reset: bool = False
+    skip_errors: bool = False
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)  # may hold secrets
     program: Program | None = None
     source: Source | None = None
@@ -47,13 +46,16 @@ class TaskRun(MaintainedRun):
     held: tuple[str, ...] = ()
     done: TaskOutcome | None = None
 
+    def warn_of_definition(self) -> None:
+        """See `MaintainedRun`."""
+        found = nondeterministic_functions(without_time(self.query))
+        if found:
+            warn(f"{self.model} uses {listed(found)}: what it writes depends on when it runs. Use {{{{ mv_now() }}}}")
+
     def check(self) -> None:
         """Everything that needs no shard of ours: syntax, the input, every statement and the output's columns."""
         options = self._options
         self.program = self._parsed()
-        found = nondeterministic_functions(without_time(self.query))
-        if found:
-            logger.warning(f"{self.model} uses {listed(found)}: what it writes depends on when it runs. Use {{{{ mv_now() }}}}")
         ephemeral = ephemeral_queries(self.ctes)
         sources = Sources(self.adapter, self.engine, self.storage_options, ephemeral, append_only=options.append_only)
         self.source = sources.find(self.model, self.program.input.name)
@@ -108,6 +110,8 @@ class TaskRun(MaintainedRun):
         if self.read_only:
             self.done = self._looked_at(state)
             return
+        if self.reset:
+            self.notes.append("reset: what it had written is given up")
         if self.definition is not None and "query" in self.definition.changes(state) and not self.reset:
             self.notes = ["statements changed: they apply to times not yet processed"]
         client = ShardClient(self.storage_options)
@@ -122,10 +126,13 @@ class TaskRun(MaintainedRun):
             shard = self.source.shard
             watched = Watched(shard.handle.uri if shard else "", self.program.deletes_used)
             self.handle.set_properties({**self.definition.properties(), **watched.properties()})
-        for warning in self.done.warnings:
-            logger.warning(f"{self.model}: {warning}")
+        self.warnings += self.done.warnings
         if self.done.waiting:
-            logger.warning(f"{self.model}: {self.done.waiting} times stay pending, because a reference has not passed them")
+            self.warnings.append(f"{self.done.waiting} times stay pending, because a reference has not passed them")
+        if not self.done.state.readable:
+            self.warnings.append(f"{NOT_REFRESHED}: whoever reads it, its tests included, gets an error until it is")
+        else:
+            self._warn_of_live_errors(self.done.state, until_taken_back(self.model))
 
     def _held_shards(self) -> set[str]:
         """Where the task has holds, but for a companion of its own: dropping the task, or giving it another input, lets go of them."""
@@ -152,6 +159,7 @@ class TaskRun(MaintainedRun):
             wait=self._options.wait,
             held_references=self.held,
             reset=self.reset,
+            skip_errors=self.skip_errors,
             invocation_id=self.invocation.id,
         )
 
@@ -181,9 +189,9 @@ class TaskRun(MaintainedRun):
         """dbt's response."""
         if self.done is None:
             return super().result()
-        result = task_response(self.done, tuple(self.notes))
+        result = task_response(self.done, tuple(self.notes), self.warnings)
         if self.done.kind is Kind.READ_ONLY:
-            logger.warning(f"{self.model}: {result}")
+            self.warnings.append(str(result))
         return result
 
     @property

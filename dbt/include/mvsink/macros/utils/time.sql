@@ -1,7 +1,6 @@
 {# The run's logical time T in milliseconds: a var, the environment, or the invocation's start. #}
 {% macro mvsink_time() %}
-  {%- set given = var('mvsink_run_time', var('run_time', none)) -%}
-  {{ return(adapter.mv_time(given, run_started_at)) }}
+  {{ return(adapter.mv_time(var('mvsink_run_time', none), run_started_at)) }}
 {% endmacro %}
 
 {# The run's logical time as a TIMESTAMP. In a model with a refresh schedule the run puts its write time there, once that is known. #}

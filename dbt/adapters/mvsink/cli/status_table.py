@@ -1,0 +1,136 @@
+"""How `mvsink status` shows shards to people: a line for each that fits 120 characters, or, `--wide`, all there is to say.
+
+Times are relative in the short table (`3 min ago`, `in 20 min`), ISO 8601 in the wide one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from dbt.adapters.mvsink.cli.output import (
+    Column,
+    ago_text,
+    bytes_text,
+    count_text,
+    duration_text,
+    time_text,
+)
+from dbt.adapters.mvsink.cli.shard_status import Condition, ShardStatus
+from dbt.adapters.mvsink.masking import masked
+
+FITS = 120  # characters of a line of the short table
+
+
+def input_name(relation: str) -> str:
+    """What the input of ``schema.task/_inputs/<id>`` is called in the task.
+
+    >>> input_name("s.t/_inputs/~60s~60.~60raw~60"), input_name("s.t/_inputs/~60parquet~60.~60~2Fdata~2Fx~60")
+    ('s.raw', 'parquet./data/x')
+    """
+    return masked(unquote(relation.rsplit("/", 1)[-1].replace("~", "%")).replace("`", ""))
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of the table: a shard, or an input of the one above it."""
+
+    label: str
+    shard: ShardStatus
+
+
+def lines(shards: Sequence[ShardStatus]) -> Iterator[Line]:
+    same = Counter(shard.model for shard in shards)
+    for shard in shards:
+        plain = same[shard.model] == 1 and shard.relation.split(".", 1)[-1] == shard.model
+        yield Line(shard.model if plain or shard.model == shard.relation else f"{shard.model} ({shard.relation})", shard)
+        for companion in shard.inputs:
+            yield Line(f"  input {input_name(companion.relation)}", companion)
+
+
+def _of(text: Callable[[ShardStatus], str]) -> Callable[[Line], str]:
+    return lambda line: text(line.shard)
+
+
+def _owner(shard: ShardStatus) -> str:
+    return f"{shard.project}, {shard.target}" if shard.project else ""
+
+
+def _condition(shard: ShardStatus) -> str:
+    told = "" if shard.condition is Condition.READABLE else shard.condition.value
+    return f"{told} {time_text(shard.dropped)}".strip()
+
+
+def _upper(shard: ShardStatus) -> str:
+    return Condition.FINAL.value if shard.version is not None and shard.upper is None else time_text(shard.upper or None)
+
+
+def _next(shard: ShardStatus) -> str:
+    if shard.condition not in (Condition.READABLE, Condition.NOT_REFRESHED):
+        return ""
+    if not shard.scheduled:
+        return "every run"
+    return "none left" if shard.next_refresh is None else time_text(shard.next_refresh)
+
+
+def _holds(shard: ShardStatus) -> str:
+    return ", ".join(f"{hold.model or hold.holder} from {time_text(hold.time)}" for hold in shard.holds)
+
+
+def wide_columns(everybody_s: bool) -> list[Column[Line]]:
+    return [
+        Column("model", lambda line: line.label),
+        *([Column("owner", _of(_owner))] if everybody_s else []),
+        Column("state", _of(_condition), optional=True),
+        Column("since", _of(lambda s: time_text(s.since or None))),
+        Column("upper", _of(_upper)),
+        Column("lag", _of(lambda s: duration_text(s.lag)), right=True),
+        Column("last refresh", _of(lambda s: time_text(s.last_refresh and s.last_refresh // 1000 * 1000))),
+        Column("next refresh", _of(_next)),
+        Column("pending", _of(lambda s: count_text(s.pending_inputs)), optional=True, right=True),
+        Column("rows", _of(lambda s: count_text(s.rows)), optional=True, right=True),
+        Column("updates", _of(lambda s: count_text(s.updates)), right=True),
+        Column("files", _of(lambda s: count_text(s.files)), right=True),
+        Column("size", _of(lambda s: bytes_text(s.bytes)), right=True),
+        Column("recent", _of(lambda s: f"{s.recent_share:.1%}" if s.recent_share else ""), optional=True, right=True),
+        Column("errors", _of(lambda s: count_text(s.error_updates or None)), optional=True, right=True),
+        Column("holds", _of(_holds), optional=True),
+        Column("generation", _of(lambda s: count_text(s.generation or None)), optional=True, right=True),
+        Column("error", _of(lambda s: s.error or ""), optional=True),
+    ]
+
+
+def short_columns(everybody_s: bool, now: int) -> list[Column[Line]]:
+    """What one line of 120 characters has room for; times are told from ``now`` (ms)."""
+    return [
+        Column("model", lambda line: line.label, shrinks=True),
+        *([Column("owner", _of(_owner), shrinks=True)] if everybody_s else []),
+        Column("state", _of(lambda s: _dropped(s, now)), optional=True),
+        Column("computed", _of(lambda s: "" if s.lag is None else ago_text(s.lag))),
+        Column(
+            "refreshed", _of(lambda s: "" if s.last_refresh is None else ago_text(max(0, now - s.last_refresh))), optional=True
+        ),
+        Column("next", _of(lambda s: _next_in(s, now))),
+        Column("pending", _of(lambda s: count_text(s.pending_inputs)), optional=True, right=True),
+        Column("rows", _of(lambda s: count_text(s.rows)), optional=True, right=True),
+        Column("size", _of(lambda s: bytes_text(s.bytes)), right=True),
+        Column("errors", _of(lambda s: count_text(s.error_updates or None)), optional=True, right=True),
+    ]
+
+
+def short_lines(shards: Sequence[ShardStatus]) -> Iterator[Line]:
+    """The shards; of their inputs only those that cannot be read."""
+    return (line for line in lines(shards) if line.shard in shards or line.shard.error)
+
+
+def _dropped(shard: ShardStatus, now: int) -> str:
+    told = "" if shard.condition is Condition.READABLE else shard.condition.value
+    return told if shard.dropped is None else f"{told} {ago_text(now - shard.dropped)}"
+
+
+def _next_in(shard: ShardStatus, now: int) -> str:
+    if shard.next_refresh is None or _next(shard) == "":
+        return _next(shard)
+    return "due" if shard.next_refresh <= now else ago_text(now - shard.next_refresh)

@@ -1,0 +1,53 @@
+"""Warnings by dbt's own path: `--warn-error` and `warn_error_options` (event `AdapterEventWarning`) hold for them.
+
+With either a warning is an exception. So each is raised where nothing is half-done: what is known beforehand, before anything is
+written; what only a run's result shows, after all of the model's run is complete (`warn_of_all`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dbt.adapters.events.types import AdapterEventWarning
+from dbt_common.events.contextvars import get_node_info
+from dbt_common.events.event_manager_client import get_event_manager
+from dbt_common.events.functions import warn_or_error
+from dbt_common.exceptions import DbtRuntimeError, EventCompilationError
+
+from dbt.adapters.mvsink.masking import masked
+
+
+class WarningsAsErrors(DbtRuntimeError):
+    """Several warnings, where warnings are errors."""
+
+    CODE = 10_101
+    MESSAGE = "dbt-mvsink warnings as errors"
+
+
+def warn(message: str) -> None:
+    """Raises `EventCompilationError` where warnings are errors."""
+    warn_or_error(_event(message))
+
+
+def warn_of_all(messages: Iterable[str]) -> None:
+    """Each in its turn; where warnings are errors, one error that names all."""
+    errors = []
+    for message in messages:
+        try:
+            warn(message)
+        except EventCompilationError as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise WarningsAsErrors("\n".join(str(error.msg) for error in errors))
+
+
+def warnings_are_errors() -> bool:
+    """Would `warn` raise?"""
+    manager = get_event_manager()
+    return bool(manager.warn_error or manager.warn_error_options.errors(_event("")))
+
+
+def _event(message: str) -> AdapterEventWarning:
+    return AdapterEventWarning(name="mvsink", base_msg=masked(message), args=[], node_info=get_node_info())

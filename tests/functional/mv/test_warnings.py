@@ -1,0 +1,79 @@
+"""Warnings are dbt's: `--warn-error` fails the model that gives one, and leaves nothing half-done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
+
+from tests.functional.mv.base import MV, Base, configured
+
+pytestmark = pytest.mark.usefixtures("small_data")
+
+STRICT = ["--warn-error-options", '{"error": ["AdapterEventWarning"]}', "run"]
+CHANGED = "select * from values (1, 'a'), (9, 'z') as t(id, name)"
+WITH_NULL = "select * from values (1, 'a'), (cast(null as int), 'b') as t(id, name)"
+HOOK = "create table {{ this.schema }}.hooked as select 1 as one"
+CONTRACT = """
+models:
+  - name: mv
+    config: {contract: {enforced: true}}
+    columns:
+      - {name: id, data_type: int, constraints: [{type: not_null}, {type: check, expression: id > 0}]}
+      - {name: name, data_type: string}
+"""
+BEFOREHAND = {
+    "a function that differs from run to run": (configured(pre_hook=HOOK).replace("name from", "uuid() as name from"), "uuid"),
+    "an option that a shard does not use": (configured(pre_hook=HOOK, partition_by=["id"]), "partition_by"),
+    "a clock that is wrong": (configured(pre_hook=HOOK), "ahead of the clock"),
+}
+
+
+class TestWarnings(Base):
+    @pytest.mark.parametrize(("model", "warning"), BEFOREHAND.values(), ids=BEFOREHAND)
+    def test_what_is_known_beforehand_is_an_error_before_anything_is_written(self, project, model, warning):
+        run_dbt(["run", "--full-refresh"])
+        before, rows = self.state(project), self.rows(project)
+        self.set_source(project, CHANGED)
+        self.set_model(project, model)
+        future = ["--vars", "{mvsink_run_time: '2099-01-01'}"] if "clock" in warning else []
+        results = run_dbt([*STRICT, *future], expect_pass=False)
+        assert [result.status for result in results] == ["success", "error"] and warning in results[1].message
+        assert (self.state(project), self.rows(project)) == (before, rows)
+        assert not project.run_sql(f"show tables in {project.test_schema} like 'hooked'", fetch="all")
+
+    def test_what_only_the_run_shows_is_an_error_after_all_of_it_and_stays_one(self, project):
+        run_dbt(["run", "--full-refresh"])
+        self.set_source(project, WITH_NULL)
+        self.set_model(project, configured(assert_not_null=["id"], post_hook=HOOK))
+        results = run_dbt(STRICT, expect_pass=False)
+        assert "rows break an assertion" in results[1].message
+        assert self.properties(project)["mvsink.version"] == str(self.state(project).version)  # published
+        assert project.run_sql(f"show tables in {project.test_schema} like 'hooked'", fetch="all")
+        project.run_sql(f"drop table {project.test_schema}.hooked")
+
+        self.set_model(project, configured(assert_not_null=["id"]))
+        results = run_dbt(STRICT, expect_pass=False)  # nothing is new, and readers still get the error
+        assert "holds 1 recorded error(s); readers get an error until" in results[1].message
+        _, out = run_dbt_and_capture(["run"])
+        assert "mv: holds 1 recorded error(s)" in " ".join(out.split()) and "; 1 warning" in out
+        assert len(self.last(project)["warnings"]) == 1
+        self.set_source(project, CHANGED)
+        results = run_dbt(STRICT)
+        assert len(self.rows(project)) == 2 and "warning" not in results[1].message
+
+    def test_a_view_that_waits_for_its_first_refresh_is_a_warning(self, project):
+        write_file(configured(refresh={"at": "2099-01-01"}), project.project_root, "models", "later.sql")
+        _, out = run_dbt_and_capture(["run", "--select", "later"])
+        results = run_dbt([*STRICT, "--select", "later"], expect_pass=False)
+        Path(project.project_root, "models", "later.sql").unlink()
+        assert "later: not refreshed yet: whoever reads it" in " ".join(out.split())
+        assert "not refreshed yet" in results[0].message
+
+    def test_constraints_that_a_shard_enforces_are_no_warning(self, project):
+        write_file(CONTRACT, project.project_root, "models", "schema.yml")
+        self.set_model(project, MV)
+        _, out = run_dbt_and_capture(["--warn-error", "run", "--full-refresh", "--no-partial-parse"])
+        write_file("", project.project_root, "models", "schema.yml")
+        assert "ignored" not in out and len(self.rows(project)) == 3
