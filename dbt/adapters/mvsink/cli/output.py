@@ -70,7 +70,7 @@ def write_table(columns: Sequence[Column[T]], rows: Sequence[T], widest: int | N
     cells = {column.title: [column.text(row) for row in rows] for column in columns}
     shown = [column for column in columns if not column.optional or any(cells[column.title])]
     room = min(console.width, widest or WIDEST)
-    widths = {} if widest is None else {c.title: max(map(cell_len, cells[c.title]), default=0) for c in shown if c.shrinks}
+    widths = {} if widest is None else {c.title: max(map(cell_len, [c.title, *cells[c.title]])) for c in shown if c.shrinks}
     table = _table(shown, cells, widths)
     excess = _width(console, table) - room
     if excess > 0 and widths:
