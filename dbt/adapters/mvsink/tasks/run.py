@@ -111,7 +111,7 @@ class TaskRun(MaintainedRun):
             self.done = self._looked_at(state)
             return
         if self.reset:
-            self.notes.append("reset: what it had written is given up")
+            self.notes = ["reset: what it had written is given up"]
         if self.definition is not None and "query" in self.definition.changes(state) and not self.reset:
             self.notes = ["statements changed: they apply to times not yet processed"]
         client = ShardClient(self.storage_options)
@@ -126,7 +126,7 @@ class TaskRun(MaintainedRun):
             shard = self.source.shard
             watched = Watched(shard.handle.uri if shard else "", self.program.deletes_used)
             self.handle.set_properties({**self.definition.properties(), **watched.properties()})
-        self.warnings += self.done.warnings
+        self.warnings = [*self.done.warnings]
         if self.done.waiting:
             self.warnings.append(f"{self.done.waiting} times stay pending, because a reference has not passed them")
         if not self.done.state.readable:
