@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 
 
 class NoEngine:
@@ -10,6 +11,9 @@ class NoEngine:
 
     def execute(self, statement: str, what: str) -> None:
         raise AssertionError(f"{what}: {statement}")
+
+    def settings(self, wanted: Mapping[str, str]) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def query(self, query: str, what: str) -> list[tuple[object, ...]]:
         raise AssertionError(f"{what}: {query}")

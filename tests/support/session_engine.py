@@ -20,6 +20,7 @@ from dbt.adapters.mvsink.sink import (
     parse_type,
     view_query,
 )
+from dbt.adapters.mvsink.sink.staging import by_conf, pinned
 from tests.support.duck_engine import DuckEngine
 
 _STATE = re.compile(r"SQLSTATE: ((?:22|23)\w{3})")
@@ -41,6 +42,9 @@ class SessionEngine:
 
     def columns(self, query: str) -> list[tuple[str, str]]:
         return [(row[0], row[1]) for row in self.query(f"describe query\n{query}", "describe")]
+
+    def settings(self, wanted: Any) -> Any:
+        return pinned(self.session, wanted, *by_conf(self.session.conf))
 
     def _run(self, statement: str, what: str, *, fetch: bool) -> Any:
         self.ran.append((what, statement))

@@ -6,11 +6,14 @@ So query comments, dbt's events and its logs include everything a run does, for 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.sink import EngineError
+from dbt.adapters.mvsink.sink.staging import by_conf, by_statements, pinned
 
 if TYPE_CHECKING:
     from dbt.adapters.spark.impl import SparkAdapter
@@ -34,6 +37,15 @@ class AdapterEngine:
     def query(self, query: str, what: str) -> list[tuple[object, ...]]:
         """See `Engine`."""
         return [tuple(row) for row in self._cursor(query, what).fetchall()]
+
+    def settings(self, wanted: Mapping[str, str]) -> AbstractContextManager[None]:
+        """See `Engine`. The embedded session is all threads' own; a server has one for each connection."""
+        handle = self.adapter.connections.get_thread_connection().handle
+        session = getattr(handle, "session", None)
+        if session is not None:
+            return pinned(session, wanted, *by_conf(session.conf))
+        statements = by_statements(lambda text: self.execute(text, "settings"), lambda text: self.query(text, "settings"))
+        return pinned(handle, wanted, *statements)
 
     def columns(self, query: str) -> list[tuple[str, str]]:
         """See `Engine`."""

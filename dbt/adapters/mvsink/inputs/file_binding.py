@@ -31,6 +31,7 @@ from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.grouping import net
 from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.sink.rewrite import compact
+from dbt.adapters.mvsink.sink.staging import stage
 from dbt.adapters.mvsink.sink.types import Column, arrow_schema, parse_type, shard_columns
 
 TRIES = 3
@@ -169,9 +170,7 @@ class _FileBinder:
             held = self.input.layout(state).updates(f"{file}, {path}, {own}, {DIFF}", where)
             rows = net((self.file, self.path, *self.own), [], held, "<> 0")
             queries.append(f"select {file}, {path}, {own}, {more.format(f'-{DIFF}')} from (\n{rows}\n)")
-        staged = self.handle.stage()
-        self.engine.execute(sql.overwrite_directory(staged.uri, sql.union_all(queries)), "bind")
-        return staged
+        return stage(self.engine, self.handle, sql.union_all(queries), "bind")
 
     def _numbers(self, query: str) -> set[int]:
         """The distinct numbers ``n`` of a query."""

@@ -5,6 +5,8 @@ The dbt layer implements it on a connection; tests implement it on a session. He
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 
@@ -17,6 +19,10 @@ class Engine(Protocol):
 
     def query(self, query: str, what: str) -> list[tuple[object, ...]]:
         """The rows of a query that is known to give few."""
+        ...
+
+    def settings(self, wanted: Mapping[str, str]) -> AbstractContextManager[None]:
+        """The engine's settings are ``wanted`` in here, and as before afterwards."""
         ...
 
     def columns(self, query: str) -> list[tuple[str, str]]:

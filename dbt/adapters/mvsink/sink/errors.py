@@ -78,6 +78,16 @@ class NondeterministicQuery(SinkError):
     """Both evaluations of the query differ although it was read from one staged copy: the storage is broken."""
 
 
+class SettingRefused(SinkError):
+    """The session has a setting under which a shard's files would not be exact, and does not let it be changed."""
+
+    def __init__(self, name: str, given: str, wanted: str, reason: str):
+        super().__init__(
+            f"the session's {name} is {given}, and staged files need {wanted}; it cannot be set: {reason}. Nothing was written. Have the "
+            "server allow it, or set it there"
+        )
+
+
 class DamagedFiles(SinkError):
     """Live data files of a shard are gone, or are not as they were committed. ``damages``: the files and what is wrong with them, in words."""
 

@@ -26,6 +26,7 @@ from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.errors import ForeignDeletionVectors
 from dbt.adapters.mvsink.sink.grouping import net
 from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Directory, Layout, widened
+from dbt.adapters.mvsink.sink.staging import stage
 from dbt.adapters.mvsink.sink.types import Column, arrow_schema
 
 log = logging.getLogger("mvsink.shard")
@@ -189,13 +190,7 @@ def _row_key(items: str) -> str:
 
 
 def _stage(engine: Engine, handle: WriteHandle, query: str, lower: Antichain, upper: Antichain, what: str) -> Batch | None:
-    staged = handle.stage()
-    try:
-        engine.execute(sql.overwrite_directory(staged.uri, query), what)
-    except BaseException:
-        staged.delete()
-        raise
-    batch = handle.adopt(staged, lower, upper)
+    batch = handle.adopt(stage(engine, handle, query, what), lower, upper)
     if batch.rows == 0:
         batch.delete()
         return None

@@ -37,6 +37,7 @@ from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Layout
 from dbt.adapters.mvsink.sink.locator import locator
 from dbt.adapters.mvsink.sink.mint import Description
 from dbt.adapters.mvsink.sink.once import Copied, copied_rows, evaluated_once
+from dbt.adapters.mvsink.sink.staging import stage
 from dbt.adapters.mvsink.sink.timing import Stopwatch
 
 log = logging.getLogger("mvsink.sink.write")
@@ -255,14 +256,8 @@ class Write:
 
     def stage_query(self, query: str, what: str) -> StagedDirectory:
         """``query``'s rows as files in a directory of their own; nothing is left of them if it fails."""
-        staged = self.handle.stage()
-        try:
-            with self.watch(what):
-                self.engine.execute(sql.overwrite_directory(staged.uri, query), what)
-        except BaseException:
-            staged.delete()
-            raise
-        return staged
+        with self.watch(what):
+            return stage(self.engine, self.handle, query, what)
 
     def _written(self, staged: StagedDirectory, description: Description, candidates: int | None) -> Written:
         batch = self.adopt(staged, description)

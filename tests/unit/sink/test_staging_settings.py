@@ -1,0 +1,88 @@
+"""While a shard's files are staged the session has the settings that make them exact, and its own before and after."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import pytest
+
+from dbt.adapters.mvsink.sink import EngineError
+from dbt.adapters.mvsink.sink.errors import SettingRefused
+from dbt.adapters.mvsink.sink.staging import by_statements, pinned
+
+WANTED = {"times": "MICROS", "calendar": "CORRECTED"}
+
+
+class Session(dict):
+    """A session's settings; ``fixed`` cannot be changed, ``hidden`` not be read."""
+
+    fixed: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+
+    def execute(self, statement):
+        name, value = statement.removeprefix("set ").split(" = ")
+        if name in self.fixed:
+            raise EngineError(f"{name} is fixed")
+        self[name] = value
+
+    def query(self, statement):
+        name = statement.removeprefix("set ")
+        if name in self.hidden:
+            raise EngineError("not allowed")
+        return [(name, self.get(name, "<undefined>"))]
+
+    def pinned(self):
+        return pinned(id(self), WANTED, *by_statements(self.execute, self.query))
+
+
+SESSIONS = {
+    "as wanted": {"times": "MICROS", "calendar": "CORRECTED"},
+    "in other letters": {"times": "micros", "calendar": "corrected"},
+    "one differs": {"times": "MILLIS", "calendar": "CORRECTED"},
+    "all differ": {"times": "MILLIS", "calendar": "LEGACY", "other": "1"},
+    "unknown there": {"other": "1"},
+}
+
+
+@pytest.mark.parametrize("held", SESSIONS.values(), ids=SESSIONS)
+@pytest.mark.parametrize("fails", [False, True])
+def test_settings_hold_inside_and_are_as_before_afterwards(held, fails):
+    session = Session(held)
+    with ExitStack() as stack:
+        if fails:
+            stack.enter_context(pytest.raises(EngineError))
+        with session.pinned():
+            assert all(session[name].upper() == WANTED[name] for name in held if name in WANTED)
+            if fails:
+                raise EngineError("no memory")
+    assert session == held
+
+
+def test_they_hold_until_the_last_of_several_has_staged():
+    session = Session(times="MILLIS")
+    first, second = session.pinned(), session.pinned()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert session["times"] == "MICROS"
+    second.__exit__(None, None, None)
+    assert session["times"] == "MILLIS"
+
+
+def test_a_session_that_does_not_let_itself_be_set_is_refused_by_name():
+    session = Session(times="MILLIS", calendar="LEGACY")
+    session.fixed = ("calendar",)
+    with (
+        pytest.raises(SettingRefused, match="the session's calendar is LEGACY.*need CORRECTED.*calendar is fixed"),
+        session.pinned(),
+    ):
+        raise AssertionError
+    assert session == {"times": "MILLIS", "calendar": "LEGACY"}
+
+
+def test_a_setting_that_cannot_be_read_stays():
+    session = Session(times="MILLIS", calendar="LEGACY")
+    session.hidden = ("times",)
+    with session.pinned():
+        assert session == {"times": "MILLIS", "calendar": "CORRECTED"}
+    assert session["calendar"] == "LEGACY"
