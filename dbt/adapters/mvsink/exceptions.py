@@ -64,6 +64,18 @@ class OwnedByAnother(MvsinkError):
         )
 
 
+class ShardGone(MvsinkError):
+    """The view shows a shard that is not there."""
+
+    def __init__(self, model: str, relation: str, uri: str, default: str):
+        super().__init__(
+            f"{model}: its view {relation} shows the shard {uri}, and there is no shard. With it, history, holds and progress are lost\n"
+            f"  Expected: the directory back in its place (is the disk mounted? a shard that was moved with `shard_root` is found at "
+            f"{default}), or a new shard: --full-refresh for a view, --full-refresh with `mvsink_reset` for a task, or `drop view "
+            f"{relation}` first"
+        )
+
+
 class ReadsItself(MvsinkError):
     """A self-correcting view whose query reads its own relation."""
 

@@ -7,7 +7,8 @@ from collections import Counter
 
 import pytest
 
-from dbt.adapters.mvsink.maintained.publish import Docs, is_current, publish, read_published
+from dbt.adapters.mvsink.maintained.publish import Docs, is_current, publish
+from dbt.adapters.mvsink.maintained.published import read_published
 from dbt.adapters.mvsink.shard import collect_garbage
 from dbt.adapters.mvsink.sink import faults, layout, view_query
 from tests.support.session_engine import Model, SessionEngine

@@ -19,13 +19,13 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from dbt.adapters.mvsink.maintained.definition import stored_schedule
+from dbt.adapters.mvsink.maintained.published import read_published
 from dbt.adapters.mvsink.refresh_schedule import decide
 from dbt.adapters.mvsink.shard import ShardClient, ShardState
 from dbt.adapters.mvsink.sink import creation_of, sql
 
 LOG = "_delta_log"
 BATCHES = "/batches/"
-URI = "mvsink.shard_uri"  # what a published view tells; `publish` writes it, and loading that would load dbt's adapter
 OF_THE_QUERY = ("LocalRelation", "OneRowRelation", "Range", "CTERelationRef", "UnionLoopRef", "CommandResult")
 VERSION = re.compile(r"(\d{20})\.json$")
 
@@ -71,6 +71,16 @@ class Inputs:
 
     places: frozenset[Place] = frozenset()
     blind: bool = False
+
+
+@dataclass(frozen=True)
+class _SessionCatalog:
+    """`published.Catalog` on a session."""
+
+    session: Any
+
+    def query(self, query: str, what: str) -> list[tuple[object, ...]]:
+        return [tuple(row) for row in self.session.sql(query).collect()]
 
 
 class Looker:
@@ -127,9 +137,8 @@ class Looker:
 
     def shard_of(self, session: Any, schema: str, name: str) -> Place | None:
         """Where a published view says that its shard is; None if it does not."""
-        told = session.sql(f"show tblproperties {sql.identifier(schema)}.{sql.identifier(name)}").collect()
-        uri = {str(row[0]): str(row[1]) for row in told}.get(URI)
-        return None if uri is None else Place(Kind.SHARD, uri)
+        published = read_published(_SessionCatalog(session), sql.columns((name,), sql.identifier(schema)))
+        return None if published is None else Place(Kind.SHARD, published.uri)
 
     def inputs(self, session: Any, query: str) -> Inputs:
         """What ``query`` reads, as Spark's analysis has it; runs no job."""

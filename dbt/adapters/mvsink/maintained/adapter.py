@@ -18,7 +18,8 @@ from dbt.adapters.mvsink.exceptions import InvalidRunTime, ReadOnlyRefused
 from dbt.adapters.mvsink.maintained.audits import CompiledTest, chosen, compiled
 from dbt.adapters.mvsink.maintained.definition import owner_of
 from dbt.adapters.mvsink.maintained.options import ModelOptions, ignored_configs
-from dbt.adapters.mvsink.maintained.publish import Docs, PublishedView, read_published
+from dbt.adapters.mvsink.maintained.publish import Docs
+from dbt.adapters.mvsink.maintained.published import PublishedView, UnreadableView, read_published
 from dbt.adapters.mvsink.maintained.response import MvsinkResponse
 from dbt.adapters.mvsink.maintained.run import (
     LOWER_ERRORS,
@@ -81,7 +82,9 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
             current=self.published(existing),
         )
         try:
-            run.check_refresh(ShardClient(self._credentials().storage_options), self._shard_uri(run))
+            run.check_refresh(
+                ShardClient(self._credentials().storage_options), run.current.uri if run.current else self._default_uri(run)
+            )
         except LOWER_ERRORS as error:
             raise translate(model, error) from error
         self._warn_of_the_clock(run)
@@ -114,7 +117,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         """Bring the shard up to date; `--empty` only checks and creates."""
         try:
             run.check()
-            run.open(self._shard_uri(run), self._credentials().storage_options)
+            run.open(self._default_uri(run), self._credentials().storage_options)
             if run.invocation.empty:
                 run.check_columns()
             else:
@@ -149,7 +152,10 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         if not relation.schema:  # a temporary view
             return
         try:
-            published = self.published(relation)
+            published = self._read_published(relation)
+        except UnreadableView as error:
+            logger.warning(f"{relation}: its shard could not be marked dropped: {error}")
+            return
         except EngineError as error:
             if error.sqlstate == NOT_FOUND:
                 return
@@ -211,15 +217,20 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     def published(self, relation: MvsinkRelation | None) -> PublishedView | None:
         """What of our shards ``relation`` shows; None if it is not there or is another's."""
+        try:
+            return self._read_published(relation)
+        except LOWER_ERRORS as error:
+            raise translate(str(relation), error) from error
+
+    def _read_published(self, relation: MvsinkRelation | None) -> PublishedView | None:
+        """The same, with the errors of the layers below."""
         if relation is None or not relation.is_view:
             return None
         engine = AdapterEngine(self, f"{relation.schema}.{relation.identifier}")
         return read_published(engine, str(relation))
 
-    def _shard_uri(self, run: MaintainedRun) -> str:
-        """Where the view says its shard is; for a new one, below `shard_root`."""
-        if run.current is not None:
-            return run.current.uri
+    def _default_uri(self, run: MaintainedRun) -> str:
+        """Where a model's shard is created: below `shard_root`."""
         root = str(self._credentials().shards).rstrip("/")
         return f"{root}/{run.relation.schema}/{run.relation.identifier}"
 

@@ -3,8 +3,8 @@
 One function, `publish`, for runs and maintenance alike. It keeps what people put on the view (comments, properties, grants), overlays
 what dbt gives, and writes everything in one `CREATE OR REPLACE VIEW`, which alone would lose all of it.
 
-The view carries the log version it shows. Two runs may finish in the opposite order of their commits, so whoever publishes looks at
-the log again afterwards, and publishes again if the files have changed.
+The view carries the log version it shows (`published.Marker`). Two runs may finish in the opposite order of their commits, so whoever
+publishes looks at the log again afterwards, and publishes again if the files have changed.
 """
 
 from __future__ import annotations
@@ -15,26 +15,11 @@ from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink.maintained import grants
 from dbt.adapters.mvsink.maintained.definition import first_refresh
+from dbt.adapters.mvsink.maintained.published import Marker, PublishedView
 from dbt.adapters.mvsink.shard import ShardState, WriteHandle
 from dbt.adapters.mvsink.sink import Engine, Layout, layout, sql, view_query
 
-URI, SHARD_ID, VERSION, FILES = "mvsink.shard_uri", "mvsink.shard_id", "mvsink.version", "mvsink.files"
-OWN = (URI, SHARD_ID, VERSION, FILES)
-HIVE = ("transient_lastDdlTime", "comment")  # kept by the metastore itself, or written elsewhere in the statement
 MOST_ROUNDS = 100
-
-
-@dataclass(frozen=True)
-class PublishedView:
-    """What stands in the catalog: our properties, and what others put on the view."""
-
-    uri: str
-    shard_id: str
-    version: int
-    files: str
-    comment: str = ""
-    column_comments: Mapping[str, str] = field(default_factory=dict)
-    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -44,32 +29,6 @@ class Docs:
     comment: str | None = None
     column_comments: Mapping[str, str] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
-
-
-def read_published(engine: Engine, relation: str) -> PublishedView | None:
-    """The published view of that name, or None if what stands there is not one of ours."""
-    rows = engine.query(f"show tblproperties {relation}", "catalog")
-    properties = {str(row[0]): str(row[1]) for row in rows}
-    if URI not in properties or SHARD_ID not in properties:
-        return None
-    comment, comments, in_columns = "", {}, True
-    for name, value, note in ((str(r[0]), r[1], r[2]) for r in engine.query(f"describe extended {relation}", "catalog")):
-        if not name or name.startswith("#"):
-            in_columns = False
-        elif in_columns and note:
-            comments[name] = str(note)
-        elif name == "Comment":
-            comment = str(value)
-    others = {k: v for k, v in properties.items() if k not in OWN and k not in HIVE and not k.startswith("view.")}
-    return PublishedView(
-        uri=properties[URI],
-        shard_id=properties[SHARD_ID],
-        version=int(properties.get(VERSION, "-1")),
-        files=properties.get(FILES, ""),
-        comment=comment,
-        column_comments=comments,
-        properties=others,
-    )
 
 
 def publish(
@@ -96,7 +55,7 @@ def publish(
 
 def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> bool:
     """Does the view show just these files, with what dbt wants on it?"""
-    if view is None or view.files != fingerprint(state) or view.shard_id != str(state.shard_id):
+    if view is None or not view.marked or view.files != fingerprint(state) or view.shard_id != str(state.shard_id):
         return False
     wanted = {name: text for name, text in (docs.column_comments or {}).items() if text}
     return (
@@ -130,12 +89,13 @@ def view_statement(
     comments.update({name: text for name, text in (docs.column_comments or {}).items() if text})
     columns = ", ".join(_column(name, comments.get(name, "")) for name in names)
     comment = docs.comment if docs.comment is not None else (current.comment if current else "")
-    properties = {**(current.properties if current else {}), **docs.properties, **_own(handle.uri, state)}
+    marker = Marker(handle.uri, str(state.shard_id), state.version, fingerprint(state))
+    properties = {**(current.properties if current else {}), **docs.properties, **marker.properties()}
     listed = ", ".join(f"{sql.text(key)} = {sql.text(value)}" for key, value in properties.items())
     return (
         f"create or replace view {relation} ({columns})\n"
         + (f"comment {sql.text(comment)}\n" if comment else "")
-        + f"tblproperties ({listed})\nas\n{_query(parts, names, state)}"
+        + f"tblproperties ({listed})\nas\n{marker.within(_query(parts, names, state))}"
     )
 
 
@@ -148,7 +108,3 @@ def _query(parts: Layout, names: Sequence[str], state: ShardState) -> str:
 
 def _column(name: str, comment: str) -> str:
     return sql.identifier(name) + (f" comment {sql.text(comment)}" if comment else "")
-
-
-def _own(uri: str, state: ShardState) -> dict[str, str]:
-    return {URI: uri, SHARD_ID: str(state.shard_id), VERSION: str(state.version), FILES: fingerprint(state)}

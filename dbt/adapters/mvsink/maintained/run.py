@@ -16,13 +16,14 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import AdapterEngine
-from dbt.adapters.mvsink.exceptions import MvsinkError, ReadsItself, RefreshesNeverHappen
+from dbt.adapters.mvsink.exceptions import MvsinkError, ReadsItself, RefreshesNeverHappen, ShardGone
 from dbt.adapters.mvsink.maintained.audits import CompiledTest
 from dbt.adapters.mvsink.maintained.contracts import contract_assertions, unenforced_constraints
 from dbt.adapters.mvsink.maintained.definition import OWNER, Definition, without_time
 from dbt.adapters.mvsink.maintained.gate_options import accepts
 from dbt.adapters.mvsink.maintained.options import ModelOptions
-from dbt.adapters.mvsink.maintained.publish import Docs, PublishedView, is_current, publish
+from dbt.adapters.mvsink.maintained.publish import Docs, is_current, publish
+from dbt.adapters.mvsink.maintained.published import REDACTED, PublishedView
 from dbt.adapters.mvsink.maintained.response import MvsinkResponse, response
 from dbt.adapters.mvsink.query.checks import listed, nondeterministic_functions, reads, without_end
 from dbt.adapters.mvsink.references.as_of import References
@@ -32,6 +33,7 @@ from dbt.adapters.mvsink.references.overtaken import Origins, ledgers, origins_a
 from dbt.adapters.mvsink.shard import (
     Antichain,
     MemoryStorage,
+    NotAShard,
     ShardClient,
     ShardError,
     ShardReplaced,
@@ -173,15 +175,44 @@ class MaintainedRun:
             if name not in names:
                 raise UnknownColumn("assert_not_null", name, names)
 
-    def open(self, uri: str, storage_options: Mapping[str, str] | None) -> WriteHandle:
-        """Open the shard, create it if it is not there, and make sure it is this model's."""
+    def open(self, default: str, storage_options: Mapping[str, str] | None) -> WriteHandle:
+        """Open the shard and make sure it is this model's. ``default``: where it is created if there is no view that shows one."""
         client = ShardClient(storage_options)
-        if self.read_only and not client.exists(uri):
-            client = ShardClient(locate=MemoryStorage)  # an empty shard to compare with that leaves nothing behind
-        self.handle = client.open_or_create(uri, arrow_schema(self.columns), f"mv_sink({self.model})")
+        self.handle = self._published_shard(client, default) if self.current else None
+        if self.handle is None:
+            if self.read_only and not client.exists(default):
+                client = ShardClient(locate=MemoryStorage)  # an empty shard to compare with that leaves nothing behind
+            self.handle = client.open_or_create(default, arrow_schema(self.columns), self._purpose)
         handle = self.handle
         following([handle], lambda: self._own(handle, handle.state()))
         return self.handle
+
+    def _published_shard(self, client: ShardClient, default: str) -> WriteHandle | None:
+        """The shard that the view shows. If it is not there: the same shard at ``default``; None where a full refresh replaces it.
+
+        Raises `ShardGone`: a lost shard never leads to a new one by itself.
+        """
+        assert self.current is not None
+        gone = self.current.uri
+        try:
+            return WriteHandle.from_read(client.open_reader(gone), self._purpose)
+        except NotAShard:
+            moved = default != gone and client.exists(default)
+        if moved:
+            reader = client.open_reader(default)
+            if str(reader.state().shard_id) == self.current.shard_id:
+                logger.warning(f"{self.model}: its shard was moved from {gone} to {default}")
+                return WriteHandle.from_read(reader, self._purpose)
+        if not self.invocation.full_refresh:
+            raise ShardGone(self.model, str(self.relation), gone, default)
+        logger.warning(
+            f"{self.model}: there is no shard at {gone}, which its view shows: its history is lost, and --full-refresh builds {default}"
+        )
+        return None
+
+    @property
+    def _purpose(self) -> str:
+        return f"mv_sink({self.model})"
 
     def run(self) -> None:
         """Bring the shard up to the run's time, or in read-only mode tell what that would write."""
@@ -367,7 +398,10 @@ class MaintainedRun:
 
     def _ansi(self) -> str:
         [[_, value]] = self.engine.query("set spark.sql.ansi.enabled", "settings")
-        return str(value)
+        if value != REDACTED:
+            return str(value)
+        [[kind]] = self.engine.query("select typeof(1 + '1')", "settings")  # a double where ANSI mode is off
+        return "false" if kind == "double" else "true"
 
 
 def translate(model: str, error: Exception) -> DbtRuntimeError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from dbt.adapters.mvsink.maintained.definition import first_refresh
-from dbt.adapters.mvsink.maintained.publish import SHARD_ID, URI
+from dbt.adapters.mvsink.maintained.published import read_published, view_properties
 from dbt.adapters.mvsink.query.splice import TemporalReference, relations
 from dbt.adapters.mvsink.references.as_of import Reference, References
 from dbt.adapters.mvsink.references.invocations import PerInvocation
@@ -56,24 +56,24 @@ def find_references(engine: Engine, client: ShardClient, query: str, names: Iter
 def table_properties(engine: Engine, name: str) -> dict[str, str]:
     """The properties of the relation ``name`` (quoted already); none if it is not there, as the query itself will tell."""
     try:
-        return {str(row[0]): str(row[1]) for row in engine.query(f"show tblproperties {name}", "catalog")}
+        return view_properties(engine, name)
     except EngineError:
         return {}
 
 
 def open_reference(engine: Engine, client: ShardClient, name: str, properties: Mapping[str, str]) -> Reference | None:
-    """The shard that the relation ``name`` shows, at its newest version; None if it shows none."""
-    if URI not in properties or SHARD_ID not in properties:
+    """The shard that the relation ``name`` shows, at its newest version; None if it shows none. Raises `UnreachableShard`, `UnreadableView`."""
+    published = read_published(engine, name, properties)
+    if published is None:
         return None
-    uri = properties[URI]
+    uri = published.uri
     try:
         reader = client.open_reader(uri)
         state = reader.state()
         parts = layout(state, reader.uri, reader.files_in, reader.column_names)
     except (ShardError, DamagedFiles) as error:
         raise UnreachableShard(name, uri, str(error)) from error
-    order = tuple(str(row[0]) for row in engine.query(f"show columns in {name}", "catalog"))
-    return Reference(name, uri, state, parts, order, first_refresh(state), reader.history)
+    return Reference(name, uri, state, parts, published.columns, first_refresh(state), reader.history)
 
 
 def _version(engine: Engine, name: str, properties: Mapping[str, str], invocation_id: str) -> int | None:

@@ -16,7 +16,7 @@ from dbt.adapters.mvsink.engine import AdapterEngine
 from dbt.adapters.mvsink.exceptions import InputRefused
 from dbt.adapters.mvsink.inputs import DeltaInput, FilesInput, Input, ShardInput, bind, companion_uri
 from dbt.adapters.mvsink.inputs.through import Carry, Through, ThroughInput
-from dbt.adapters.mvsink.maintained.publish import PublishedView, read_published
+from dbt.adapters.mvsink.maintained.published import PublishedView, read_published
 from dbt.adapters.mvsink.query.checks import listed, nondeterministic_functions
 from dbt.adapters.mvsink.query.splice import parts, relations
 from dbt.adapters.mvsink.shard import NotAShard, ShardClient, WriteHandle

@@ -1,0 +1,129 @@
+"""What a published view gives back, whatever Spark redacts. The catalogs here answer as Spark 4.1 does."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt.adapters.mvsink.maintained.published import (
+    REDACTED,
+    SHARD_ID,
+    URI,
+    Marker,
+    UnreadableView,
+    read_marker,
+    read_published,
+    stated_properties,
+)
+from dbt.adapters.mvsink.sink import EngineError
+
+MARKER = Marker("/shards/s/hourly", "id-1", 7, "f00")
+
+
+def shown_as_create(properties):
+    """TBLPROPERTIES as SHOW CREATE TABLE spells them: only quotes are escaped."""
+    listed = ",\n".join("  '{}' = '{}'".format(*(text.replace("'", "\\'") for text in item)) for item in sorted(properties.items()))
+    return f"CREATE VIEW s.v (\n  id)\nCOMMENT 'a \\'TBLPROPERTIES (\\''\nTBLPROPERTIES (\n{listed})\nWITH SCHEMA COMPENSATION\nAS select 1\n"
+
+
+class Catalog:
+    """A view with these true ``properties`` and ``text``; ``redacted`` are the keys that SHOW TBLPROPERTIES does not give."""
+
+    def __init__(self, properties, text="select 1", redacted=(), create=True):
+        self.properties, self.text, self.redacted, self.create = properties, text, redacted, create
+
+    def query(self, query, what):
+        if query.startswith("show tblproperties"):
+            return [(key, REDACTED if key in self.redacted else value) for key, value in self.properties.items()]
+        if query.startswith("describe extended"):
+            return [
+                ("id", "int", "the key"),
+                ("# x", "int", None),
+                ("Comment", "string", None),
+                ("", "", ""),
+                ("# Detailed Table Information", "", ""),
+                ("Comment", "a view", ""),
+                ("View Text", self.text, ""),
+            ]
+        if not self.create:
+            raise EngineError("no such statement")
+        return [(shown_as_create(self.properties),)]
+
+
+NASTY = [
+    "/shards/a",
+    "s3://bucket/*/${env:HOME}/*/",
+    "/a b/ü%20'\"\\\n",
+    "*/ drop view v /*",
+]
+
+
+@pytest.mark.parametrize("uri", NASTY)
+def test_a_marker_survives_any_place(uri):
+    marker = Marker(uri, "id", 3, "abc")
+    for query in ("select a from t", "with b as (select 1) select * from b"):
+        text = marker.within(query)
+        assert read_marker(text) == marker
+        assert text.isascii() and text.count("*/") == 1 and "${" not in text
+
+
+@pytest.mark.parametrize("text", ["select 1", "select 1 /* mvsink {} */", "/* mvsink {} */ select 1", ""])
+def test_other_texts_have_no_marker(text):
+    assert read_marker(text) is None
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"a": "1"},
+        {"k": "it's \\", "l": "x", "z": "\\'"},
+        {"a": "',\n  'b' = 'no", "b": "')\nAS select 1"},
+        {"q'k": "", "u": "ü\n"},
+    ],
+)
+def test_the_text_of_show_create_table_gives_every_value(properties):
+    assert stated_properties(shown_as_create(properties), list(properties)) == properties
+
+
+def test_a_text_with_other_properties_gives_none():
+    assert stated_properties(shown_as_create({"a": "1"}), ["a", "b"]) == {}
+    assert stated_properties("", ["a"]) == {}
+
+
+EVERYTHING = (*MARKER.properties(), "team")
+PROPERTIES = {**MARKER.properties(), "team": "it's \\ ours"}
+
+
+@pytest.mark.parametrize(
+    ("catalog", "marked"),
+    [
+        (Catalog(PROPERTIES, MARKER.within("select 1")), True),
+        (Catalog(PROPERTIES, MARKER.within("select 1"), EVERYTHING), True),
+        (Catalog(PROPERTIES, "select 1"), False),  # of an earlier release
+        (Catalog(PROPERTIES, "select 1", EVERYTHING), False),
+    ],
+    ids=["plain", "all redacted", "earlier", "earlier, all redacted"],
+)
+def test_a_view_is_read_whatever_is_redacted(catalog, marked):
+    view = read_published(catalog, "s.v")
+    assert (view.uri, view.shard_id, view.version, view.files) == ("/shards/s/hourly", "id-1", 7, "f00")
+    assert view.properties == {"team": "it's \\ ours"} and view.marked == marked
+    assert (view.columns, view.comment, view.column_comments) == (("id", "# x", "Comment"), "a view", {"id": "the key"})
+
+
+def test_a_view_of_somebody_else_is_none_of_ours():
+    assert read_published(Catalog({"owner": "x"}, redacted=["owner"], create=False), "s.v") is None
+
+
+@pytest.mark.parametrize(
+    ("catalog", "words"),
+    [
+        (Catalog(PROPERTIES, "select 1", [URI], create=False), "`mvsink.shard_uri`.*spark.redaction.regex"),
+        (Catalog(PROPERTIES, MARKER.within("select 1"), ["team"], create=False), "`team`.*spark.sql.redaction.options.regex"),
+        (Catalog({**PROPERTIES, URI: REDACTED}, "select 1", [URI]), "drop view s.v"),  # what the defect left
+        (Catalog({**PROPERTIES, URI: f"/project/{REDACTED}"}, "select 1"), "drop view s.v"),
+        (Catalog({**PROPERTIES, SHARD_ID: REDACTED}, "select 1", create=False), "`mvsink.shard_id`|drop view"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error(catalog, words):
+    with pytest.raises(UnreadableView, match=f"(?s)cannot read the view s.v.*({words})"):
+        read_published(catalog, "s.v")
