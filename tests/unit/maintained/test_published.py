@@ -21,7 +21,9 @@ MARKER = Marker("/shards/s/hourly", "id-1", 7, "f00")
 
 def shown_as_create(properties):
     """TBLPROPERTIES as SHOW CREATE TABLE spells them: only quotes are escaped."""
-    listed = ",\n".join("  '{}' = '{}'".format(*(text.replace("'", "\\'") for text in item)) for item in sorted(properties.items()))
+    listed = ",\n".join(
+        "  '{}' = '{}'".format(*(text.replace("'", "\\'") for text in item)) for item in sorted(properties.items())
+    )
     return f"CREATE VIEW s.v (\n  id)\nCOMMENT 'a \\'TBLPROPERTIES (\\''\nTBLPROPERTIES (\n{listed})\nWITH SCHEMA COMPENSATION\nAS select 1\n"
 
 
@@ -98,16 +100,23 @@ PROPERTIES = {**MARKER.properties(), "team": "it's \\ ours"}
     [
         (Catalog(PROPERTIES, MARKER.within("select 1")), True),
         (Catalog(PROPERTIES, MARKER.within("select 1"), EVERYTHING), True),
+        (Catalog({**PROPERTIES, URI: REDACTED}, MARKER.within("select 1")), True),
         (Catalog(PROPERTIES, "select 1"), False),  # of an earlier release
         (Catalog(PROPERTIES, "select 1", EVERYTHING), False),
     ],
-    ids=["plain", "all redacted", "earlier", "earlier, all redacted"],
+    ids=["plain", "all redacted", "overwritten", "earlier", "earlier, all redacted"],
 )
 def test_a_view_is_read_whatever_is_redacted(catalog, marked):
     view = read_published(catalog, "s.v")
     assert (view.uri, view.shard_id, view.version, view.files) == ("/shards/s/hourly", "id-1", 7, "f00")
     assert view.properties == {"team": "it's \\ ours"} and view.marked == marked
     assert (view.columns, view.comment, view.column_comments) == (("id", "# x", "Comment"), "a view", {"id": "the key"})
+
+
+@pytest.mark.parametrize("redacted", [(), [URI]])
+def test_a_shard_is_moved_by_its_property(redacted):
+    view = read_published(Catalog({**PROPERTIES, URI: "/new"}, MARKER.within("select 1"), redacted), "s.v")
+    assert view.uri == "/new" and not view.marked
 
 
 def test_a_view_of_somebody_else_is_none_of_ours():

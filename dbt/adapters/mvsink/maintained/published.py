@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
 from dbt.adapters.mvsink.sink import EngineError, SinkError
 
 URI, SHARD_ID, VERSION, FILES = "mvsink.shard_uri", "mvsink.shard_id", "mvsink.version", "mvsink.files"
 OWN = (URI, SHARD_ID, VERSION, FILES)
+PATTERNS = "Expected: patterns that match none of them, in the Spark session that runs dbt"
 BY_THE_METASTORE = ("transient_lastDdlTime", "comment")  # kept by the metastore itself, or written elsewhere in the statement
 REDACTED = "*********(redacted)"  # what Spark gives in place of a value
 SETTINGS = "spark.redaction.regex, spark.sql.redaction.options.regex"
@@ -37,7 +38,7 @@ class Catalog(Protocol):
 
 
 class UnreadableView(SinkError):
-    """Spark does not give back what a published view says."""
+    """Spark does not give back what a published view says: neither its text nor SHOW CREATE TABLE tells."""
 
     def __init__(self, relation: str, keys: Sequence[str], remedy: str):
         names = ", ".join(f"`{key}`" for key in keys)
@@ -111,9 +112,11 @@ def read_published(catalog: Catalog, relation: str, properties: Mapping[str, str
     described = _described(catalog, relation)
     in_text = read_marker(described.text)
     others = [key for key in shown if key not in OWN and key not in BY_THE_METASTORE and not key.startswith("view.")]
-    needed = [*others, *(() if in_text else (key for key in OWN if key in shown))]
-    values = _values(catalog, relation, shown, needed)
-    marker = in_text or _from_properties(relation, values)
+    values = _values(catalog, relation, shown)
+    marker = _marker(relation, in_text, values)
+    missing = [key for key in others if key not in values]
+    if missing:
+        raise UnreadableView(relation, missing, PATTERNS)
     return PublishedView(
         uri=marker.uri,
         shard_id=marker.shard_id,
@@ -123,7 +126,7 @@ def read_published(catalog: Catalog, relation: str, properties: Mapping[str, str
         columns=described.columns,
         column_comments=described.column_comments,
         properties={key: values[key] for key in others},
-        marked=in_text is not None,
+        marked=in_text == marker,
     )
 
 
@@ -136,8 +139,17 @@ def read_marker(text: str) -> Marker | None:
     return Marker(held["uri"], held["shard_id"], held["version"], held["files"])
 
 
-def _from_properties(relation: str, values: Mapping[str, str]) -> Marker:
-    """Of a view that an earlier release published. That release could write a redacted URI into the metastore for good."""
+def _marker(relation: str, in_text: Marker | None, values: Mapping[str, str]) -> Marker:
+    """The one in the text, with the property's URI: that is where people say that they have moved a shard.
+
+    A view of an earlier release has properties alone. That release could write a redacted URI into the metastore for good.
+    """
+    if in_text is not None:
+        given = values.get(URI, REDACTED)
+        return in_text if REDACTED in given else replace(in_text, uri=given)
+    unreadable = [key for key in (URI, SHARD_ID) if key not in values]
+    if unreadable:
+        raise UnreadableView(relation, unreadable, PATTERNS)
     if REDACTED in values[URI] or REDACTED in values[SHARD_ID]:
         raise UnreadableView(
             relation,
@@ -162,21 +174,16 @@ def _described(catalog: Catalog, relation: str) -> _Described:
     )
 
 
-def _values(catalog: Catalog, relation: str, shown: Mapping[str, str], keys: Iterable[str]) -> dict[str, str]:
-    """The true values of ``keys``; asked for twice only where Spark redacts one. Raises `UnreadableView`."""
-    values = {key: shown[key] for key in keys}
-    redacted = [key for key, value in values.items() if value == REDACTED]
-    if not redacted:
-        return values
+def _values(catalog: Catalog, relation: str, shown: Mapping[str, str]) -> dict[str, str]:
+    """The true values of the properties that Spark gives back, one way or the other."""
+    readable = {key: value for key, value in shown.items() if value != REDACTED}
+    if len(readable) == len(shown):
+        return readable
     try:
         [[statement]] = catalog.query(f"show create table {relation}", "catalog")
     except (EngineError, ValueError):
         statement = ""
-    true = stated_properties(str(statement), list(shown))
-    missing = [key for key in redacted if key not in true]
-    if missing:
-        raise UnreadableView(relation, missing, "Expected: patterns that match none of them, in the Spark session that runs dbt")
-    return {key: true[key] if key in redacted else value for key, value in values.items()}
+    return {**stated_properties(str(statement), list(shown)), **readable}
 
 
 def stated_properties(statement: str, keys: Sequence[str]) -> dict[str, str]:
