@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 from dbt.adapters.spark.connections import SparkConnectionMethod, SparkCredentials
 from dbt_common.dataclass_schema import ValidationError
@@ -23,6 +24,9 @@ from dbt.adapters.mvsink.session.java import check_pyspark
 HOME = ".mvsink"
 ANSI = "spark.sql.ansi.enabled"
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_FILE_URI = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))", re.IGNORECASE)
+_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/+[^/]*")
+_UNSAFE = re.compile(r"%[0-9A-Fa-f]{2}|[\\:\x00-\x1f]")  # what Spark and the `deltalake` package read differently, or not at all
 
 
 @dataclass
@@ -114,6 +118,7 @@ class MvsinkCredentials(SparkCredentials):
     def belong_to(self, project: str) -> None:
         """Relative places are below this project's directory."""
         self._project = os.path.abspath(project)
+        _check({"shard_root": self.shards})  # the project's own directory may have a name that is no good
 
     @property
     def project(self) -> str:
@@ -144,9 +149,26 @@ def shards_of(project: str, shard_root: str | None) -> str:
     """See `MvsinkCredentials.shards`; for commands that have a profile but need no PySpark, which making credentials checks."""
     if shard_root is None:
         return os.path.join(home_of(project), "shards")
+    file_uri = _FILE_URI.match(shard_root)
+    if file_uri:  # as a path, which Spark and Python read alike
+        return os.path.normpath(unquote(shard_root[file_uri.end() :]))
     if _URI.match(shard_root):
         return shard_root
     return os.path.normpath(os.path.join(project, os.path.expanduser(shard_root)))
+
+
+def _place_problem(shard_root: str) -> str:
+    """What is wrong with a place; empty if nothing is."""
+    if shard_root.startswith("~") and os.path.expanduser(shard_root) == shard_root:
+        return f"a path; there is no user {shard_root.split('/', 1)[0][1:]!r} on this machine"
+    if shard_root.lower().startswith("file:") and not _FILE_URI.match(shard_root):
+        return "a path, or file:///path, with no host"
+    place = shards_of(os.sep, shard_root)
+    if _UNSAFE.search(_AUTHORITY.sub("", place, count=1)):
+        return "a path or a URI without %XX, `:`, backslashes and control characters in its path"
+    if _URI.match(place) and re.search(r"[?#]", place):
+        return "a URI without `?` and `#`"
+    return ""
 
 
 def _text(value: Any) -> Any:
@@ -160,13 +182,16 @@ def _check(given: Mapping[str, Any]) -> None:
     """What this adapter's own keys may hold. `DbtRuntimeError` with what was given and what is expected."""
     methods = [method.value for method in SparkConnectionMethod]
     timeout = given.get("metastore_timeout", 0)
+    root = given.get("shard_root")
+    problem = _place_problem(root) if isinstance(root, str) else ""
     number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
     for key, right, expected in (
         ("method", given.get("method", methods[0]) in methods, f"one of {', '.join(methods)}"),
         ("read_only", isinstance(given.get("read_only", False), bool), "true or false (an env_var needs `| as_bool`)"),
         ("progress", isinstance(given.get("progress", True), bool), "true or false (an env_var needs `| as_bool`)"),
         ("metastore_timeout", number and timeout >= 0, "seconds, 0 or more (an env_var needs `| as_number`)"),
-        ("shard_root", isinstance(given.get("shard_root"), (str, type(None))), "a path or a URI"),
+        ("shard_root", isinstance(root, (str, type(None))), "a path or a URI"),
+        ("shard_root", not problem, problem),
     ):
         if not right:
             raise DbtRuntimeError(f"profile: {key}\n  Got: {given[key]!r}\n  Expected: {expected}")

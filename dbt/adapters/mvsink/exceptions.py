@@ -9,6 +9,8 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.masking import masked
 
+LONGEST_NAME = 128  # characters, of a schema or a relation in Hive's metastore
+
 
 class MvsinkError(DbtRuntimeError):
     """Root of the adapter's own errors; the message says what to do, and holds no credentials."""
@@ -64,14 +66,23 @@ class OwnedByAnother(MvsinkError):
         )
 
 
+class InvalidName(MvsinkError):
+    """A schema or an alias that Spark does not take, or that would lead out of the shards' directory."""
+
+    def __init__(self, model: str, what: str, given: str, reason: str = ""):
+        super().__init__(
+            f"{model}: invalid {what}\n  Got: {given!r}{reason}\n  Expected: letters a to z, digits and `_`, at most {LONGEST_NAME} of them"
+        )
+
+
 class ShardGone(MvsinkError):
     """The view shows a shard that is not there."""
 
     def __init__(self, model: str, relation: str, uri: str, default: str):
         super().__init__(
-            f"{model}: its view {relation} shows the shard {uri}, and there is no shard. With it, history, holds and progress are lost\n"
+            f"{model}: its view {relation} shows the shard {masked(uri)}, and there is no shard. With it, history, holds and progress are lost\n"
             f"  Expected: the directory back in its place (is the disk mounted? a shard that was moved with `shard_root` is found at "
-            f"{default}), or a new shard: --full-refresh for a view, --full-refresh with `mvsink_reset` for a task, or `drop view "
+            f"{masked(default)}), or a new shard: --full-refresh for a view, --full-refresh with `mvsink_reset` for a task, or `drop view "
             f"{relation}` first"
         )
 

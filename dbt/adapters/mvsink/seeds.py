@@ -28,7 +28,7 @@ from dbt.adapters.spark.impl import SparkAdapter
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 from dbt.adapters.mvsink.masking import masked
-from dbt.adapters.mvsink.sink import sql
+from dbt.adapters.mvsink.sink import SinkError, sql
 
 if TYPE_CHECKING:
     import agate
@@ -85,6 +85,11 @@ def _header(path: str, delimiter: str) -> tuple[list[str], bool]:
         has_rows = any(records)
     if len({name.lower() for name in names}) < len(names):
         raise DbtRuntimeError(f"seed {path}: the first line names a column twice: {', '.join(names)}")
+    for name in names:
+        try:
+            sql.check_name(name)
+        except SinkError as error:
+            raise DbtRuntimeError(f"seed {path}: {error}") from error
     if not any(name.strip() for name in names):
         raise DbtRuntimeError(f"seed {path} is empty: the first line must name the columns")
     return names, has_rows

@@ -70,6 +70,14 @@ def test_ansi_mode_is_spark_s_or_the_profile_s_whichever_dbt_spark_it_is(monkeyp
         ({"metastore_timeout": float("nan")}, "metastore_timeout\n  Got: nan", "seconds, 0 or more"),
         ({"method": "embedded"}, "method\n  Got: 'embedded'", "one of thrift, http, odbc, session"),
         ({"shard_root": 5}, "shard_root\n  Got: 5", "a path or a URI"),
+        ({"shard_root": "~nosuchuser/x"}, "shard_root\n  Got: '~nosuchuser/x'", "there is no user 'nosuchuser'"),
+        ({"shard_root": "/data/a%20b"}, "shard_root\n  Got: '/data/a%20b'", "without %XX"),
+        ({"shard_root": "file:///data/a%2520b"}, "shard_root", "without %XX"),
+        ({"shard_root": "s3://bucket/a%20b"}, "shard_root", "without %XX"),
+        ({"shard_root": "s3://bucket/a?b"}, "shard_root", "without `?` and `#`"),
+        ({"shard_root": "/data/${env:HOME}"}, "shard_root", "`:`"),
+        ({"shard_root": "/data/a\\b"}, "shard_root", "backslashes"),
+        ({"shard_root": "file://host/data"}, "shard_root", "no host"),
         ({"method": "http", "host": "h"}, "method http needs `shard_root`", "both reach"),
     ],
 )
@@ -166,7 +174,11 @@ def test_ansi_is_spark_s_default_unless_the_profile_says(given, kept):
         ("~/shards", "/home/me/shards"),
         ("/data/shards", "/data/shards"),
         ("s3://bucket/shards", "s3://bucket/shards"),
-        ("file:///data/shards", "file:///data/shards"),
+        ("file:///data/shards", "/data/shards"),
+        ("file:/data/a%20b/", "/data/a b"),
+        ("file://localhost/data", "/data"),
+        ("/data/100%/${HOME}#?", "/data/100%/${HOME}#?"),
+        ("hdfs://host:8020/shards", "hdfs://host:8020/shards"),
         ("abfss://c@a.dfs.core.windows.net/x", "abfss://c@a.dfs.core.windows.net/x"),
     ],
 )
@@ -176,6 +188,11 @@ def test_shard_root_is_taken_from_the_project(monkeypatch, shard_root, shards):
     made.belong_to("/project")
     assert made.shards == shards
     assert made.home == "/project/.mvsink"
+
+
+def test_a_project_in_a_directory_that_spark_cannot_read_is_refused():
+    with pytest.raises(DbtRuntimeError, match=r"shard_root\s+Got: '/my%20project/.mvsink/shards'"):
+        profile().belong_to("/my%20project")
 
 
 def manager(made, **config):

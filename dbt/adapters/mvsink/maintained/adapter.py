@@ -14,9 +14,10 @@ from dbt.adapters.spark.impl import SparkAdapter
 
 from dbt.adapters.mvsink.durations import parse_time
 from dbt.adapters.mvsink.engine import AdapterEngine
-from dbt.adapters.mvsink.exceptions import InvalidRunTime, ReadOnlyRefused
+from dbt.adapters.mvsink.exceptions import InvalidName, InvalidRunTime, ReadOnlyRefused
 from dbt.adapters.mvsink.maintained.audits import CompiledTest, chosen, compiled
 from dbt.adapters.mvsink.maintained.definition import owner_of
+from dbt.adapters.mvsink.maintained.names import check_names
 from dbt.adapters.mvsink.maintained.options import ModelOptions, ignored_configs
 from dbt.adapters.mvsink.maintained.publish import Docs
 from dbt.adapters.mvsink.maintained.published import PublishedView, UnreadableView, read_published
@@ -69,8 +70,9 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         query: str,
         invocation: Mapping[str, Any],
     ) -> MaintainedRun:
-        """Check a model and open its shard; nothing is written but a shard that is not there yet."""
+        """Check a model's name, configs and schedule. Nothing is written."""
         model = f"{relation.schema}.{relation.identifier}"
+        check_names(model, str(relation.schema), str(relation.identifier))
         options = ModelOptions.parse(model, node["config"])
         run = MaintainedRun(
             adapter=self,
@@ -87,9 +89,19 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
             )
         except LOWER_ERRORS as error:
             raise translate(model, error) from error
+        self._check_that_spark_takes(run)
         self._warn_of_the_clock(run)
         run.warn_of_definition()
         return run
+
+    def _check_that_spark_takes(self, run: MaintainedRun) -> None:
+        """Before a view is created for the first time: does Spark's parser take its name? Dialects differ in what is reserved."""
+        if run.current is None:
+            try:
+                run.engine.query(f"explain create or replace view {run.relation} as select 1", "check")
+            except EngineError as error:
+                reason = f", of which Spark says: {error.message.strip().splitlines()[0]}"
+                raise InvalidName(run.model, "schema or alias", str(run.relation), reason) from error
 
     @available.parse_none
     def mv_warn_of_ignored(self, invocation_id: str, nodes: Mapping[str, Any], selected: Sequence[str]) -> None:

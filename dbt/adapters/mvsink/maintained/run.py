@@ -61,6 +61,7 @@ from dbt.adapters.mvsink.sink import (
     not_null,
     parse_type,
     query_at,
+    sql,
     timing,
 )
 from dbt.adapters.mvsink.sink.layout import layout
@@ -170,6 +171,7 @@ class MaintainedRun:
         for column in self.columns:
             if column.name.lower().startswith("_mv_"):
                 raise ReservedColumn(column.name)
+            sql.check_name(column.name)
         names = [column.name for column in self.columns]
         for name in self.options.assert_not_null:
             if name not in names:
@@ -206,7 +208,8 @@ class MaintainedRun:
         if not self.invocation.full_refresh:
             raise ShardGone(self.model, str(self.relation), gone, default)
         logger.warning(
-            f"{self.model}: there is no shard at {gone}, which its view shows: its history is lost, and --full-refresh builds {default}"
+            f"{self.model}: there is no shard at {gone}, which its view shows: its history is lost, and --full-refresh builds "
+            f"a new one at {default}"
         )
         return None
 

@@ -47,6 +47,16 @@ class ReservedColumn(SinkError):
         super().__init__(f"column `{column}`: names that start with `_mv_` are reserved; rename the column")
 
 
+class SubstitutedName(SinkError):
+    """Spark would replace a variable in the name of a column or a field."""
+
+    def __init__(self, name: str):
+        super().__init__(
+            f"the name `{name}` holds a variable, which Spark replaces in every statement (spark.sql.variable.substitute); rename "
+            "the column or field"
+        )
+
+
 class SchemaChanged(SinkError):
     """The query's columns differ from the shard's and `on_schema_change` is `fail`."""
 

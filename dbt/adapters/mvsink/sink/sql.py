@@ -2,16 +2,32 @@
 
 Every piece of SQL in this package is put together from these, from numbers that Python made, and from the
 user's own query, which is spliced in as it was written.
+
+Spark replaces `${env:X}`, `${system:x}` and `${spark.x}` anywhere in a statement, and once more in the text of a view that is read
+(`spark.sql.variable.substitute`). That is right for the user's query and never for a piece of ours: a literal spells the `$` by its code,
+a path has its `{` escaped for the glob, and an identifier, which knows no escape, refuses such a name.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+
+from dbt.adapters.mvsink.sink.errors import SubstitutedName
+
+_VARIABLE = re.compile(r"\$\{\S+?\}")
 
 
 def identifier(name: str) -> str:
-    """A quoted column or alias: ``a`b`` becomes ``` `a``b` ```."""
+    """A quoted column or alias: ``a`b`` becomes ``` `a``b` ```. Raises `SubstitutedName`."""
+    check_name(name)
     return "`" + name.replace("`", "``") + "`"
+
+
+def check_name(name: str) -> None:
+    """Raises `SubstitutedName` for a name that Spark would replace, whole or in part, wherever it stands."""
+    if "${" in name and _VARIABLE.search(name):
+        raise SubstitutedName(name)
 
 
 def columns(names: Iterable[str], qualifier: str = "") -> str:
@@ -22,7 +38,7 @@ def columns(names: Iterable[str], qualifier: str = "") -> str:
 
 def text(value: str) -> str:
     """A string literal. Spark reads backslash escapes in it, so both quote and backslash are escaped."""
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
     return "'" + escaped.replace("\n", "\\n").replace("\r", "\\r").replace("\x00", "\\0") + "'"
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from dbt.adapters.mvsink.sink import sql
 from dbt.adapters.mvsink.sink.errors import UnsupportedType
 
 ATOMS: dict[str, pa.DataType] = {
@@ -109,6 +110,7 @@ def _field(part: str, column: str) -> Field:
     name, colon, type_text = part.partition(":")
     if not colon or not name:
         raise UnsupportedType(column, part, SUPPORTED)
+    sql.check_name(name)
     return Field(name, parse_type(type_text, column))
 
 

@@ -10,6 +10,7 @@ from dbt.adapters.base.meta import AdapterMeta, available
 
 from dbt.adapters.mvsink.engine import AdapterEngine
 from dbt.adapters.mvsink.maintained.adapter import MaintainedAdapter
+from dbt.adapters.mvsink.maintained.names import check_names
 from dbt.adapters.mvsink.maintained.run import LOWER_ERRORS, Invocation, prepared_query, translate
 from dbt.adapters.mvsink.tasks.options import TaskOptions, reset_words
 from dbt.adapters.mvsink.tasks.run import TaskRun, contract_columns
@@ -38,6 +39,7 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
     ) -> TaskRun:
         """Check a task's configs. Its text is the node's own: dbt's injected one is cut at a `;` after `CASE ... END`."""
         model = f"{relation.schema}.{relation.identifier}"
+        check_names(model, str(relation.schema), str(relation.identifier))
         try:
             options = TaskOptions.parse(model, node["config"], contract_columns(node))
         except LOWER_ERRORS as error:
@@ -65,6 +67,7 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
             skip_errors=bool(names & set(_listed(variable(self.config, "mvsink_skip_errors")))),
             storage_options=self._credentials().storage_options,
         )
+        self._check_that_spark_takes(run)
         self._warn_of_the_clock(run)
         run.warn_of_definition()
         return run

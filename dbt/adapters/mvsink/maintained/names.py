@@ -1,0 +1,16 @@
+"""The names that a maintained model may have. They name a view and, below `shard_root`, directories, so they are checked before either exists."""
+
+from __future__ import annotations
+
+import re
+
+from dbt.adapters.mvsink.exceptions import LONGEST_NAME, InvalidName
+
+WORD = re.compile(r"[A-Za-z0-9_]+")  # what Spark's own catalog takes
+
+
+def check_names(model: str, schema: str, identifier: str) -> None:
+    """Raises `InvalidName`. A schema may be ``catalog.schema``."""
+    for what, given, words in (("schema", schema, schema.split(".")), ("alias", identifier, [identifier])):
+        if not all(WORD.fullmatch(word) and len(word) <= LONGEST_NAME for word in words):
+            raise InvalidName(model, what, given)
