@@ -194,7 +194,7 @@ def _check(given: Mapping[str, Any]) -> None:
         ("shard_root", not problem, problem),
     ):
         if not right:
-            raise DbtRuntimeError(f"profile: {key}\n  Got: {given[key]!r}\n  Expected: {expected}")
+            raise DbtRuntimeError(f"profile: {key}\n  Got: {masked(repr(given[key]))}\n  Expected: {expected}")
     _check_storage_options(given.get("storage_options"))
 
 
