@@ -166,7 +166,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         try:
             published = self._read_published(relation)
         except UnreadableView as error:
-            logger.warning(f"{relation}: its shard could not be marked dropped: {error}")
+            warn(f"{relation}: its shard could not be marked dropped: {error}")
             return
         except EngineError as error:
             if error.sqlstate == NOT_FOUND:

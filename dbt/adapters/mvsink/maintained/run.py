@@ -203,12 +203,12 @@ class MaintainedRun:
         if moved:
             reader = client.open_reader(default)
             if str(reader.state().shard_id) == self.current.shard_id:
-                logger.warning(f"{self.model}: its shard was moved from {gone} to {default}")
+                self.warnings.append(f"its shard was moved from {gone} to {default}")
                 return WriteHandle.from_read(reader, self._purpose)
         if not self.invocation.full_refresh:
             raise ShardGone(self.model, str(self.relation), gone, default)
-        logger.warning(
-            f"{self.model}: there is no shard at {gone}, which its view shows: its history is lost, and --full-refresh builds "
+        self.warnings.append(
+            f"there is no shard at {gone}, which its view shows: its history is lost, and --full-refresh builds "
             f"a new one at {default}"
         )
         return None
