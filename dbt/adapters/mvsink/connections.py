@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dbt.adapters.contracts.connection import Connection, ConnectionState
+from dbt.adapters.contracts.connection import AdapterResponse, Connection, ConnectionState
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.exceptions.connection import FailedToConnectError
 from dbt.adapters.spark.connections import SparkConnectionManager, SparkConnectionMethod
@@ -18,6 +18,9 @@ from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.session.cursor import SessionConnection
 from dbt.adapters.mvsink.session.embedded import LOG_FILE
 from dbt.adapters.mvsink.session.metastore_lock import notice_interrupts
+
+if TYPE_CHECKING:
+    import agate
 
 logger = AdapterLogger("mvsink")
 
@@ -51,6 +54,11 @@ class MvsinkConnectionManager(SparkConnectionManager):
             raise FailedToConnectError(f"Spark did not start: {_message(error)}\n  What Spark said: {log}") from error
         connection.state = ConnectionState.OPEN
         return connection
+
+    def execute(self, sql: str, *given: Any, **options: Any) -> tuple[AdapterResponse, agate.Table]:
+        """The embedded session evaluates a query when its rows are fetched: `dbt show` printed that error with Java's whole stack."""
+        with self.exception_handler(sql):
+            return super().execute(sql, *given, **options)
 
     @contextmanager
     def exception_handler(self, sql: str) -> Generator[None, None, None]:

@@ -36,7 +36,12 @@ class AdapterEngine:
 
     def query(self, query: str, what: str) -> list[tuple[object, ...]]:
         """See `Engine`."""
-        return [tuple(row) for row in self._cursor(query, what).fetchall()]
+        cursor = self._cursor(query, what)
+        try:
+            with self.adapter.connections.exception_handler(query):  # the embedded session evaluates it only now
+                return [tuple(row) for row in cursor.fetchall()]
+        except DbtRuntimeError as error:
+            raise engine_error(error) from error
 
     def settings(self, wanted: Mapping[str, str]) -> AbstractContextManager[None]:
         """See `Engine`. The embedded session is all threads' own; a server has one for each connection."""

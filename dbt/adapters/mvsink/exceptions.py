@@ -94,6 +94,25 @@ class ReadsItself(MvsinkError):
         super().__init__(f"{model}: a self_correcting_mv cannot read itself; its query says what it should hold")
 
 
+class SameColumnTwice(MvsinkError):
+    """Two columns of one name, or of names that differ only in case. Neither Delta Lake nor the metastore tells them apart."""
+
+    def __init__(self, model: str, first: str, second: str):
+        super().__init__(
+            f"{model}: its columns `{first}` and `{second}` have the same name, for case does not count in a table's columns, "
+            "whatever spark.sql.caseSensitive says: rename one"
+        )
+
+
+def check_distinct(model: str, columns: Sequence[str]) -> None:
+    """Raises `SameColumnTwice`."""
+    seen: dict[str, str] = {}
+    for name in columns:
+        if name.lower() in seen:
+            raise SameColumnTwice(model, seen[name.lower()], name)
+        seen[name.lower()] = name
+
+
 class ReadOnlyRefused(MvsinkError):
     """A materialization that would write, in a read-only invocation."""
 

@@ -37,7 +37,9 @@ NULLS = ["", "null", "NULL", "Null"]
 INTEGER = r"^\s*[+-]?\d+\s*$"
 NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 DATE = r"^\s*\d{4}-\d{2}-\d{2}\s*$"
-TIMESTAMP = r"^\s*\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?\s*(Z|[+-]\d{2}:?\d{2})?\s*$"
+TIME = r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?"
+ZONE = r"(Z|[+-]((0\d|1[0-7]):?[0-5]\d|18:?00))?"
+TIMESTAMP = rf"^\s*\d{{4}}-\d{{2}}-\d{{2}}[T ]{TIME}\s*{ZONE}\s*$"
 BOOLEAN = r"^\s*(?i:true|false)\s*$"
 SHOWN_ROWS = 100  # of a seed, for `dbt seed --show`
 
@@ -114,12 +116,13 @@ def infer(column: pa.ChunkedArray) -> str:
 
 
 def _fits(values: pa.ChunkedArray, kind: str) -> bool:
-    """The shape is right; is every value one (no 13th month, nothing past 64 bits)?"""
-    targets = {"int": pa.int32(), "bigint": pa.int64(), "date": pa.date32()}
+    """The shape is right; is every value one (no 13th month, no 30th of February, nothing past 64 bits)?"""
+    targets = {"int": pa.int32(), "bigint": pa.int64(), "date": pa.date32(), "timestamp": pa.date32()}
     if kind not in targets:
         return True
+    plain = pc.utf8_ltrim(pc.utf8_trim_whitespace(values), "+")
     try:
-        pc.cast(pc.utf8_ltrim(pc.utf8_trim_whitespace(values), "+"), targets[kind])
+        pc.cast(pc.utf8_slice_codeunits(plain, 0, len("2024-02-29")) if kind == "timestamp" else plain, targets[kind])
     except pa.ArrowInvalid:
         return False
     return True

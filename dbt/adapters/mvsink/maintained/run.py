@@ -16,7 +16,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import AdapterEngine
-from dbt.adapters.mvsink.exceptions import MvsinkError, ReadsItself, RefreshesNeverHappen, ShardGone
+from dbt.adapters.mvsink.exceptions import MvsinkError, ReadsItself, RefreshesNeverHappen, ShardGone, check_distinct
 from dbt.adapters.mvsink.maintained.audits import CompiledTest
 from dbt.adapters.mvsink.maintained.contracts import contract_assertions, unenforced_constraints
 from dbt.adapters.mvsink.maintained.definition import OWNER, Definition, without_time
@@ -173,6 +173,7 @@ class MaintainedRun:
                 raise ReservedColumn(column.name)
             sql.check_name(column.name)
         names = [column.name for column in self.columns]
+        check_distinct(self.model, names)
         for name in self.options.assert_not_null:
             if name not in names:
                 raise UnknownColumn("assert_not_null", name, names)

@@ -175,7 +175,7 @@ def _start(credentials: MvsinkCredentials) -> SparkSession:
     check_java()
     chosen = settings(credentials)
     home = Path(credentials.home)
-    home.mkdir(parents=True, exist_ok=True)
+    prepare(home)
     (home / "log4j2.properties").write_text(
         LOG4J.format(file=home / LOG_FILE, level=os.environ.get("MVSINK_SPARK_LOG_LEVEL", "error").lower())
     )
@@ -208,6 +208,14 @@ def _start_with(chosen: dict[str, str], home: Path) -> SparkSession:
     if chosen["spark.master"].startswith("local"):
         drop_cluster_defaults(started)
     return started
+
+
+def prepare(home: Path) -> None:
+    """Make the directory; nothing in it is for a repository: shards, the metastore, logs."""
+    home.mkdir(parents=True, exist_ok=True)
+    ignored = home / ".gitignore"
+    if not ignored.exists():
+        ignored.write_text("# made by dbt-mvsink\n*\n")
 
 
 def _launch(conf: SparkConf, log: Path) -> None:

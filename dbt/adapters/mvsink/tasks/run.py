@@ -16,6 +16,7 @@ from dbt.adapters.mvsink.continual_task.execute import TaskDriver
 from dbt.adapters.mvsink.continual_task.parse import parse
 from dbt.adapters.mvsink.continual_task.request import TaskOutcome, TaskRequest
 from dbt.adapters.mvsink.continual_task.statements import Program
+from dbt.adapters.mvsink.exceptions import check_distinct
 from dbt.adapters.mvsink.inputs import Input, ShardInput
 from dbt.adapters.mvsink.maintained.definition import Watched, owner_of, without_time
 from dbt.adapters.mvsink.maintained.response import MvsinkResponse, task_response
@@ -61,6 +62,7 @@ class TaskRun(MaintainedRun):
         self.source = sources.find(self.model, self.program.input.name)
         self._find_references(sources)
         self.columns = output_columns(self.engine, self.program, self.source.columns, options.declared)
+        check_distinct(self.model, [column.name for column in self.columns])
 
     def _parsed(self) -> Program:
         """The task, without the CTEs that no statement needs: that of an ephemeral input is not read, its changes are."""
