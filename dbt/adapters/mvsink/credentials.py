@@ -19,6 +19,7 @@ from dbt_common.dataclass_schema import ValidationError
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.masking import keep_secret, masked, secrets_of
+from dbt.adapters.mvsink.session.formats import FORMATS, valid
 from dbt.adapters.mvsink.session.java import check_pyspark
 
 HOME = ".mvsink"
@@ -42,6 +43,7 @@ class MvsinkCredentials(SparkCredentials):
     read_only: bool = False
     metastore_timeout: float = 300
     progress: bool = True
+    formats: list[str] | None = None
 
     @classmethod
     def translate_aliases(cls, kwargs: dict[str, Any], recurse: bool = False) -> dict[str, Any]:
@@ -80,6 +82,8 @@ class MvsinkCredentials(SparkCredentials):
         self.server_side_parameters.pop(ANSI, None)
         if ansi is not None:
             self.server_side_parameters[ANSI] = str(ansi).lower()
+        if self.formats and self.method != SparkConnectionMethod.SESSION:
+            raise DbtRuntimeError(f"profile: formats is for method session; with {self.method} the server says which it has")
         if self.shard_root is None and self.method != SparkConnectionMethod.SESSION:
             raise DbtRuntimeError(
                 f"profile: method {self.method} needs `shard_root`: a place that this machine and Spark's can both reach"
@@ -190,6 +194,7 @@ def _check(given: Mapping[str, Any]) -> None:
         ("read_only", isinstance(given.get("read_only", False), bool), "true or false (an env_var needs `| as_bool`)"),
         ("progress", isinstance(given.get("progress", True), bool), "true or false (an env_var needs `| as_bool`)"),
         ("metastore_timeout", number and timeout >= 0, "seconds, 0 or more (an env_var needs `| as_number`)"),
+        ("formats", valid(given.get("formats")), f"a list of any of {', '.join(FORMATS)}"),
         ("shard_root", isinstance(root, (str, type(None))), "a path or a URI"),
         ("shard_root", not problem, problem),
     ):

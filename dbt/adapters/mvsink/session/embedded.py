@@ -22,6 +22,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.session.formats import EXTENSIONS, missing, with_formats
 from dbt.adapters.mvsink.session.hadoop import drop_cluster_defaults
 from dbt.adapters.mvsink.session.java import check_java
 from dbt.adapters.mvsink.session.metastore_lock import MetastoreLock
@@ -73,6 +74,7 @@ def profile_session(credentials: MvsinkCredentials) -> SparkSession:
         if started:
             _remember(found, credentials)
         else:
+            _require_formats(found, credentials)
             _use(found, credentials.server_side_parameters)
         return found
 
@@ -130,8 +132,11 @@ def defaults(credentials: MvsinkCredentials) -> dict[str, str]:
 
 
 def settings(credentials: MvsinkCredentials) -> dict[str, str]:
-    """The defaults with the profile's ``server_side_parameters`` over them."""
-    return {**defaults(credentials), **credentials.server_side_parameters}
+    """The defaults with what the profile's ``formats`` need, and its ``server_side_parameters`` over them."""
+    import pyspark
+
+    given, formats = credentials.server_side_parameters, credentials.formats or ()
+    return with_formats(defaults(credentials), given, formats, pyspark.__version__, credentials.home)
 
 
 def needs_metastore_lock(chosen: dict[str, str]) -> bool:
@@ -301,6 +306,15 @@ def _remember(started: SparkSession, credentials: MvsinkCredentials) -> None:
     ours = defaults(credentials)
     _parameters = dict(credentials.server_side_parameters)
     _before = {key: ours.get(key) for key in _parameters if started.conf.isModifiable(key)}
+
+
+def _require_formats(found: SparkSession, credentials: MvsinkCredentials) -> None:
+    lacking = missing(found.conf.get(EXTENSIONS, "") or "", credentials.formats or ())
+    if lacking:
+        raise DbtRuntimeError(
+            f"profile: formats {', '.join(lacking)}: this process has a Spark session already, which was started without; "
+            "a session gets its formats when it starts"
+        )
 
 
 def _use(found: SparkSession, parameters: Mapping[str, str]) -> None:
