@@ -107,9 +107,10 @@ class MvsinkCredentials(SparkCredentials):
         return f"MvsinkCredentials({shown}, storage_options={sorted(self.storage_options or {})})"
 
     def connection_info(self, *, with_aliases: bool = False) -> Iterator[tuple[str, Any]]:
-        """dbt's, without the credentials that a URI may hold."""
+        """dbt's, without the credentials that a URI may hold, and without keys that the profile does not set."""
         for key, value in super().connection_info(with_aliases=with_aliases):
-            yield key, masked(value) if isinstance(value, str) else value
+            if value is not None:
+                yield key, masked(value) if isinstance(value, str) else value
 
     @property
     def type(self) -> str:
@@ -141,7 +142,7 @@ class MvsinkCredentials(SparkCredentials):
 
     def _connection_keys(self) -> tuple[str, ...]:
         """What `dbt debug` and `target` show: never what may be secret."""
-        return ("method", *(("host",) if self.host else ()), "schema", "shard_root", "read_only")
+        return ("method", *(("host",) if self.host else ()), "schema", "shard_root", "formats", "read_only")
 
 
 def home_of(project: str) -> str:

@@ -9,22 +9,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import pyarrow as pa
+from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark.connections import SparkConnectionMethod
 
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from dbt.adapters.mvsink.exceptions import MvsinkError
+from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.session.java import check_java, check_pyspark
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardError
 
 PLACE = "_mvsink_debug"
+logger = AdapterLogger("mvsink")
 
 
 def check_setup(credentials: MvsinkCredentials) -> None:
-    """Raises `MvsinkError` saying what is missing; leaves nothing behind."""
+    """Logs each check that passes. Raises `MvsinkError` saying what is missing; leaves nothing behind."""
     if credentials.method == SparkConnectionMethod.SESSION:
-        check_pyspark()
-        check_java()
+        logger.info(f"PySpark {check_pyspark()}, Java {check_java()}: OK")
     check_shard_root(credentials)
+    logger.info(f"shard root {masked(credentials.shards)}: compare-and-append OK")
 
 
 def check_shard_root(credentials: MvsinkCredentials) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from importlib.metadata import version
 
 import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture
@@ -101,6 +102,8 @@ class TestDebug:
         shown = out.split("Connection:")[1].split("Registered adapter")[0]
         assert re.findall(r"  (\w+): ", shown) == ["method", "schema", "shard_root", "read_only"]
         assert "hunter2" not in out
+        assert f"PySpark {version('pyspark')}, Java " in out
+        assert f"shard root {dbt_profile_target['shard_root']}: compare-and-append OK" in out
         assert not os.path.exists(os.path.dirname(dbt_profile_target["shard_root"]))
 
     def test_it_leaves_what_was_there(self, project, dbt_profile_target):

@@ -55,7 +55,9 @@ FORMATS = {
 
 def valid(formats: Any) -> bool:
     """Is this what a profile may say?"""
-    return formats is None or (isinstance(formats, (list, tuple)) and all(each in FORMATS for each in formats))
+    return formats is None or (
+        isinstance(formats, (list, tuple)) and all(isinstance(each, str) and each in FORMATS for each in formats)
+    )
 
 
 def with_formats(

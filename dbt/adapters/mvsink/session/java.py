@@ -36,8 +36,8 @@ def check_java() -> int:
     return version
 
 
-def check_pyspark() -> None:
-    """PySpark is there and new enough; one clear sentence as `DbtRuntimeError` if not."""
+def check_pyspark() -> str:
+    """PySpark's version; one clear sentence as `DbtRuntimeError` if it is missing or too old."""
     try:
         import pyspark
     except ImportError as error:
@@ -48,3 +48,4 @@ def check_pyspark() -> None:
     if version < LEAST_PYSPARK:
         least = ".".join(map(str, LEAST_PYSPARK))
         raise DbtRuntimeError(f"dbt-mvsink needs PySpark {least} or newer, found {pyspark.__version__}: {INSTALL_PYSPARK}")
+    return str(pyspark.__version__)
