@@ -102,7 +102,7 @@ VIEWS = {
 def test_the_view_of_a_shard_without_contents_says_when_it_will_have_some(state, message):
     handle = SimpleNamespace(uri="/s", files_in=None, column_names=None)
     text = view_statement("`s`.`m`", handle, state, None, Docs(), ())
-    assert f"raise_error(m) from (select {message} m)" in text
+    assert f"select min({message}) m" in text
     moved = replace(state, upper=Antichain.of(T + HOUR), since=Antichain.of(T + HOUR))
     assert (fingerprint(moved) != fingerprint(state)) is (stored_schedule(state) is not None)  # then it is to be published again
 
