@@ -33,7 +33,7 @@ from dbt.adapters.mvsink.references.holds import held, release
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
 from dbt.adapters.mvsink.sink import EngineError
 from dbt.adapters.mvsink.variables import variable
-from dbt.adapters.mvsink.warn import warn
+from dbt.adapters.mvsink.warn import warn, warn_of_all
 
 if TYPE_CHECKING:
     from dbt.adapters.mvsink.relation import MvsinkRelation
@@ -161,33 +161,43 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
     @available.parse_none
     def mv_mark_dropped(self, relation: MvsinkRelation) -> None:
         """If ``relation`` is a published shard, mark the shard dropped; its files live on for the grace period."""
+        warn_of_all(self._mark_dropped(relation))  # before the view is dropped: where it is an error, the view stays
+
+    def _mark_dropped(self, relation: MvsinkRelation) -> list[str]:
+        """What kept the shard from being marked, if anything did."""
         if not relation.schema:  # a temporary view
-            return
+            return []
         try:
             published = self._read_published(relation)
         except UnreadableView as error:
-            warn(f"{relation}: its shard could not be marked dropped: {error}")
-            return
+            return [f"{relation}: its shard could not be marked dropped: {error}"]
         except EngineError as error:
             if error.sqlstate == NOT_FOUND:
-                return
+                return []
             raise translate(str(relation), error) from error
         if published is None:
-            return
+            return []
         try:
             client = ShardClient(self._credentials().storage_options)
             with WriteHandle.from_read(client.open_reader(published.uri), "drop") as handle:
                 handle.mark_dropped(int(time.time() * 1000))
                 release(client, str(handle.shard_id), held(handle.state()))
         except LOWER_ERRORS as error:
-            warn(f"{relation}: its shard {published.uri} could not be marked dropped: {error}")
+            return [f"{relation}: its shard {published.uri} could not be marked dropped: {error}"]
+        return []
 
     @available.parse_none
-    def mv_mark_schema_dropped(self, relation: MvsinkRelation) -> None:
-        """`mv_mark_dropped` for every view of a schema."""
-        if self.check_schema_exists(relation.database or "", str(relation.schema)):
-            for found in self.list_relations(relation.database, str(relation.schema)):
-                self.mv_mark_dropped(cast("MvsinkRelation", found))
+    def mv_mark_schema_dropped(self, relation: MvsinkRelation) -> list[str]:
+        """`mv_mark_dropped` for every view of a schema. What to warn of, for `mv_warn` once the schema is dropped: nothing half-done."""
+        if not self.check_schema_exists(relation.database or "", str(relation.schema)):
+            return []
+        views = self.list_relations(relation.database, str(relation.schema))
+        return [warning for view in views for warning in self._mark_dropped(cast("MvsinkRelation", view))]
+
+    @available.parse_none
+    def mv_warn(self, warnings: Sequence[str]) -> None:
+        """See `warn_of_all`."""
+        warn_of_all(warnings)
 
     @available.parse_none
     def mv_is_shard(self, relation: MvsinkRelation) -> bool:

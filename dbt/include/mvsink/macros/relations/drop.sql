@@ -9,8 +9,9 @@
 
 {# A schema goes with its shards: each is marked dropped, as if its view had been dropped by itself. #}
 {% macro mvsink__drop_schema(relation) -%}
-  {%- do adapter.mv_mark_schema_dropped(relation) -%}
+  {%- set warnings = adapter.mv_mark_schema_dropped(relation) -%}
   {%- call statement('drop_schema') -%}
     drop schema if exists {{ relation.without_identifier() }} cascade
   {%- endcall -%}
+  {%- do adapter.mv_warn(warnings) -%}
 {%- endmacro %}
