@@ -18,6 +18,7 @@ from dbt.adapters.mvsink.maintained.definition import first_refresh
 from dbt.adapters.mvsink.maintained.published import Marker, PublishedView
 from dbt.adapters.mvsink.shard import ShardState, WriteHandle
 from dbt.adapters.mvsink.sink import Engine, Layout, layout, sql, view_query
+from dbt.adapters.mvsink.sink.layout import MOST_BROADCAST
 
 MOST_ROUNDS = 100
 
@@ -70,6 +71,8 @@ def fingerprint(state: ShardState) -> str:
     what = [str(state.generation), str(state.schema), str(state.readable) + first_refresh(state)]
     if not state.readable or any(file.errors != 0 for file in state.files):
         what.append("guarded in every scan")  # what an older release published over these is published again
+    if sum(file.rows or 0 for file in state.files) > MOST_BROADCAST:
+        what.append("broadcasts bounded")
     what += sorted(file.path for file in state.files)
     return hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
 

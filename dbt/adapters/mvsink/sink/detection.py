@@ -29,7 +29,10 @@ FEWEST_BITS, MOST_BITS = 10, 20  # of a bucket's number; the embedded session's 
 
 @dataclass(frozen=True)
 class Scope:
-    """The rows to look at: ``query`` gives ``b``, a bucket, and ``h``, the one hash in it that counts; NULL: all of them do."""
+    """The rows to look at: ``query`` gives ``b``, a bucket, and ``h``, the one hash in it that counts; NULL: all of them do.
+
+    It is broadcast: it has at most as many rows as there are buckets (`MOST_BITS`).
+    """
 
     query: str
     buckets: Buckets
@@ -45,7 +48,7 @@ class Scope:
         then the hash of one must not stand for it: it would take the other away from readers.
         """
         return (
-            f"select /*+ BROADCAST(_mv_taken), BROADCAST(_mv_scope) */ _mv_rows.{HASH} from (\n{rows}\n) _mv_rows "
+            f"select /*+ BROADCAST(_mv_scope) */ _mv_rows.{HASH} from (\n{rows}\n) _mv_rows "
             f"left semi join (\n{hashes}\n) _mv_taken on _mv_taken.h = _mv_rows.{HASH} left anti join {self._joined}"
         )
 

@@ -14,7 +14,7 @@ Directories are named as a whole, one glob a part, so that the text of a view st
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dbt.adapters.mvsink.shard import Batch, DataFile, ShardState, StorageError
@@ -27,6 +27,9 @@ TIME, DIFF, ERROR, HASH = "_mv_time", "_mv_diff", "_mv_error", "_mv_hash"
 META = (TIME, DIFF, ERROR, HASH)
 MOST_DETECTABLE = 2**39  # copies of rows: their hashes' parts (`detection.PART_BITS`) add up to fewer than 62 bits
 LARGEST_TIME = 2**63 - 2
+# Rows of a hash and a count that may be broadcast: hashed, each takes some 64 bytes, so this is a quarter of a GB in the driver and in
+# every executor. Spark itself fails at 2^29 rows or 8 GB.
+MOST_BROADCAST = 2**22
 
 FilesIn = Callable[[str], Mapping[str, int]]
 FileColumns = Callable[[DataFile], Sequence[str]]
@@ -259,6 +262,21 @@ def _loose_columns(root: str, file: DataFile, columns_of: FileColumns) -> tuple[
         return tuple(columns_of(file))
     except StorageError as error:
         raise DamagedFiles(root, [str(error)]) from error
+
+
+def broadcast(alias: str, files: Iterable[DataFile]) -> str:
+    """The hint to broadcast ``alias``, narrow rows read from ``files``; empty where statistics do not say that they are few.
+
+    Then Spark chooses: its own statistics are of all columns, and would not broadcast what is small enough.
+    """
+    rows = [file.rows for file in files]
+    few = None not in rows and sum(count or 0 for count in rows) <= MOST_BROADCAST
+    return f"/*+ BROADCAST({alias}) */ " if few else ""
+
+
+def files_of(directories: Iterable[Directory]) -> list[DataFile]:
+    """All files of ``directories``."""
+    return [file for directory in directories for file in directory.files]
 
 
 def row_count(shard: Layout) -> str:

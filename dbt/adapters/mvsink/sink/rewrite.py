@@ -25,7 +25,7 @@ from dbt.adapters.mvsink.sink import sql
 from dbt.adapters.mvsink.sink.engine import Engine
 from dbt.adapters.mvsink.sink.errors import ForeignDeletionVectors
 from dbt.adapters.mvsink.sink.grouping import net
-from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Directory, Layout, widened
+from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Directory, Layout, broadcast, files_of, widened
 from dbt.adapters.mvsink.sink.staging import stage
 from dbt.adapters.mvsink.sink.types import Column, arrow_schema
 
@@ -119,17 +119,18 @@ def _evolved(wide: Layout, rows: str) -> str:
     items = sql.columns(wide.names)
     sums = net(wide.columns, [TIME, ERROR, HASH], rows, "<> 0")
     seen = [f"select {items}, {ERROR}, {HASH}, 0L {DIFF}, 0L _mv_base from (\n{sums}\n)"]
+    others = files_of((*wide.recent, *wide.unhashed))
     if wide.base is not None:
         touched = f"select distinct {HASH} _mv_h from (\n{rows}\n)"
         seen.append(
-            f"select /*+ BROADCAST(t) */ {items}, {ERROR}, {HASH}, 0L {DIFF}, 1L _mv_base from (\n{wide.select([wide.base], '*')}\n) b "
+            f"select {broadcast('t', others)}{items}, {ERROR}, {HASH}, 0L {DIFF}, 1L _mv_base from (\n{wide.select([wide.base], '*')}\n) b "
             f"left semi join (\n{touched}\n) t on b.{HASH} = t._mv_h"
         )
     owners = net(wide.columns, [ERROR, HASH], sql.union_all(seen), sums=["_mv_base"])
     shared = f"select {HASH} _mv_h from (\n{owners}\n) group by {HASH} having count(*) > 1 or sum(_mv_base) > 1"
     hashed = f"if(s._mv_h is null, {HASH}, cast(null as bigint)) {HASH}"
     return (
-        f"select /*+ BROADCAST(s) */ {items}, {TIME}, {DIFF}, {ERROR}, {hashed} from (\n{sums}\n) r "
+        f"select {broadcast('s', others)}{items}, {TIME}, {DIFF}, {ERROR}, {hashed} from (\n{sums}\n) r "
         f"left join (\n{shared}\n) s on r.{HASH} = s._mv_h"
     )
 
@@ -152,14 +153,14 @@ def _settled(shard: Layout, directories: list[Directory], items: str, old: str, 
     before = f"{TIME} <= {sql.bigint(since)}"
     touched = shard.select(recent, f"distinct {HASH} _mv_h", before)
     base = shard.select([shard.base], "*")
+    hint = broadcast("t", files_of(recent))
     untouched = (
-        f"select /*+ BROADCAST(t) */ {items}, {time}, {DIFF}, {ERROR}, {HASH} from (\n{base}\n) b "
+        f"select {hint}{items}, {time}, {DIFF}, {ERROR}, {HASH} from (\n{base}\n) b "
         f"left anti join (\n{touched}\n) t on b.{HASH} = t._mv_h"
     )
     again = sql.union_all(
         [
-            f"select /*+ BROADCAST(t) */ {keys}, {DIFF} from (\n{base}\n) b "
-            f"left semi join (\n{touched}\n) t on b.{HASH} = t._mv_h",
+            f"select {hint}{keys}, {DIFF} from (\n{base}\n) b left semi join (\n{touched}\n) t on b.{HASH} = t._mv_h",
             shard.select(recent, f"{keys}, {DIFF}", before),
         ]
     )

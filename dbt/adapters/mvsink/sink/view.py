@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 
 from dbt.adapters.mvsink.sink import sql
 from dbt.adapters.mvsink.sink.grouping import net
-from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, Directory, Layout
+from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, Directory, Layout, broadcast, files_of
 
 NOT_REFRESHED = "not refreshed yet"
 LIVE = "_mv_live"
@@ -117,13 +117,11 @@ def _base(layout: Layout, base: Directory) -> str:
         return _repeat(layout, layout.select([base], f"{items}, {DIFF}", where), DIFF)
     retracted = f"(\n{_retracted(layout)}\n) r"
     scan = layout.select([base], "*", where)
+    hint = broadcast("r", files_of(layout.recent))
     if single:
-        return (
-            f"select /*+ BROADCAST(r) */ {sql.columns(layout.names, 'b')} from (\n{scan}\n) b "
-            f"left anti join {retracted} on b.{HASH} = r.h"
-        )
+        return f"select {hint}{sql.columns(layout.names, 'b')} from (\n{scan}\n) b left anti join {retracted} on b.{HASH} = r.h"
     left = (
-        f"select /*+ BROADCAST(r) */ {sql.columns(layout.names, 'b')}, "
+        f"select {hint}{sql.columns(layout.names, 'b')}, "
         f"b.{DIFF} + coalesce(r.n, 0L) {DIFF} from (\n{scan}\n) b "
         f"left join {retracted} on b.{HASH} = r.h where b.{DIFF} + coalesce(r.n, 0L) > 0"
     )
@@ -165,7 +163,8 @@ def _mixed(layout: Layout) -> str:
     base = layout.select(
         [layout.base], f"{items}, {HASH} _mv_h, {DIFF}", f"{ERROR} is null" if layout.base.may_hold_errors else ""
     )
-    hashes = "select /*+ BROADCAST(h) */ b.* from b left {} join h on b._mv_h = h._mv_h"
+    hint = broadcast("h", (*files_of((*layout.recent, *layout.unhashed)), *layout.loose))
+    hashes = f"select {hint}b.* from b left {{}} join h on b._mv_h = h._mv_h"
     netted = net(layout.columns, ["_mv_h"], sql.union_all([hashes.format("semi"), "select * from t"]), "> 0")
     parts = f"with b as (\n{base}\n), t as (\n{tail}\n), h as (select distinct _mv_h from t)"
     if layout.base.max_diff == 1:  # then rows that nothing touches come once, and repeating them costs more than reading them
