@@ -112,7 +112,9 @@ class _FileBinder:
     def stage(self, state: ShardState) -> Sequence[Batch]:
         """What came and what vanished since ``state``, staged."""
         held = self._held(state)
-        for _ in range(TRIES):
+        for attempt in range(TRIES):
+            if self.table.refresh and (attempt or not self.table.fresh):
+                self.engine.execute(self.table.refresh, "refresh")
             batches = self._staged(state, held)
             if batches is not None:
                 return batches
@@ -134,8 +136,6 @@ class _FileBinder:
 
     def _staged(self, state: ShardState, held: dict[int, str]) -> list[Batch] | None:
         """Batches of rows and manifest; None if the table's files changed meanwhile."""
-        if self.table.refresh:
-            self.engine.execute(self.table.refresh, "refresh")
         listed = self.table.manifest()
         came, vanished, kept = listed.keys() - held.keys(), held.keys() - listed.keys(), held.keys() & listed.keys()
         if self.table.append_only and vanished:

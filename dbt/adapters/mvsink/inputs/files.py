@@ -48,7 +48,7 @@ class FilesInput:
     """The table that ``relation`` (a FROM item of Spark SQL with `_metadata`) names, its files below ``location``.
 
     ``append_only``: its files never vanish, so no copy of its rows is kept. ``refresh``: a statement that makes Spark forget the
-    files it knew (`refresh table ...`), run before each read.
+    files it knew (`refresh table ...`), run before each read; before the first only unless it is ``fresh``, refreshed already.
     """
 
     def __init__(
@@ -59,12 +59,14 @@ class FilesInput:
         *,
         append_only: bool = False,
         refresh: str = "",
+        fresh: bool = False,
         storage_options: Mapping[str, str] | None = None,
     ):
         self.id = id
         self.relation = relation
         self.append_only = append_only
         self.refresh = refresh
+        self.fresh = fresh
         self.storage = DeltaStorage(location, storage_options)
 
     def columns(self, engine: Engine) -> tuple[Column, ...]:

@@ -29,6 +29,7 @@ from dbt.adapters.mvsink.query.checks import listed, nondeterministic_functions,
 from dbt.adapters.mvsink.references.as_of import References
 from dbt.adapters.mvsink.references.finding import find_references
 from dbt.adapters.mvsink.references.holds import Holds, held
+from dbt.adapters.mvsink.references.listings import refresh, tables_of_files
 from dbt.adapters.mvsink.references.overtaken import Origins, ledgers, origins_after, origins_read
 from dbt.adapters.mvsink.shard import (
     Antichain,
@@ -166,7 +167,10 @@ class MaintainedRun:
         if not self.invocation.empty:  # then nothing is read
             client = ShardClient(self.adapter.config.credentials.storage_options)
             self.found = find_references(self.engine, client, self.query, self.invocation.references, self.invocation.id)
-        analysed = self.engine.columns(self.found.described(self.query))
+        described = self.found.described(self.query)
+        if not self.invocation.empty:
+            refresh(self.engine, tables_of_files(self.engine, described), self.invocation.id)
+        analysed = self.engine.columns(described)
         self.columns = tuple(Column(name, parse_type(text, name)) for name, text in analysed)
         for column in self.columns:
             if column.name.lower().startswith("_mv_"):

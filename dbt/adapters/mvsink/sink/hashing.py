@@ -3,9 +3,10 @@
 `xxhash64` alone is not faithful: it skips NULLs (so ``(1, NULL)`` equals ``(NULL, 1)``) and, inside arrays, both NULLs and
 empty arrays; and it refuses maps. So NULL positions go in as a bit mask, and a nested value goes in as a
 digest of its size and of its elements' digests. -0.0 against 0.0 and the NaNs are made one by `xxhash64`
-itself, as GROUP BY makes them one. The shard's salt comes first, so that nobody can aim at a bucket.
+itself, as GROUP BY makes them one. The shard's salt comes first, so that nobody can fill one bucket on purpose.
 
-What is *written* never rests on this hash: see `correction`.
+What is *written* never rests on this hash: see `correction`. But a change that keeps it is not detected: by chance one in 2^64. The salt
+keeps nobody from that who can choose the values: `xxhash64` has collisions of 32 bytes and more that hold for every seed.
 """
 
 from __future__ import annotations

@@ -44,6 +44,15 @@ def output_columns(
     return columns
 
 
+def everything_read(program: Program, given: Sequence[Column], columns: Sequence[Column]) -> str:
+    """A query that reads what the statements read besides the input and the output."""
+    nothing, this = f"select {nulls(given)} where false", f"select {nulls(columns)} where false"
+    bindings = plan.Bindings(nothing, this, nothing)
+    contents = f"select {nulls(columns)}, 1L {DIFF} where false"
+    deltas = (plan.delta(program, statement, columns, contents, bindings) for statement in program.statements)
+    return sql.union_all(f"select 1 from (\n{delta}\n)" for delta in deltas)
+
+
 def _guessed(program: Program, first: Insert, given: Sequence[Column]) -> str:
     """The output as the INSERT that defines it may read it: it has the columns that are inserted, their types are not known yet."""
     names = first.columns

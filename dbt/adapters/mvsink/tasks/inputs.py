@@ -19,6 +19,7 @@ from dbt.adapters.mvsink.inputs.through import Carry, Through, ThroughInput
 from dbt.adapters.mvsink.maintained.published import PublishedView, read_published
 from dbt.adapters.mvsink.query.checks import listed, nondeterministic_functions
 from dbt.adapters.mvsink.query.splice import parts, relations
+from dbt.adapters.mvsink.references.listings import refresh, tables_of_files
 from dbt.adapters.mvsink.shard import NotAShard, ShardClient, WriteHandle
 from dbt.adapters.mvsink.sink import Column, EngineError, parse_type, sql
 from dbt.adapters.mvsink.sink.as_of import nulls
@@ -92,10 +93,12 @@ class Sources:
         ephemeral: Mapping[str, str] | None = None,
         *,
         append_only: bool = False,
+        invocation_id: str = "",
     ):
         self.adapter, self.engine, self.options = adapter, engine, storage_options
         self.ephemeral, self.append_only = dict(ephemeral or {}), append_only
         self.client = ShardClient(storage_options)
+        self.invocation_id = invocation_id
 
     def find(self, model: str, name: str) -> Source:
         """The relation that the task names as its input. Raises `InputRefused`."""
@@ -122,10 +125,17 @@ class Sources:
                 name,
                 f"tables of {described.provider} are no input of a task; use a shard, a Delta table, or {', '.join(FILE_FORMATS)}",
             )
-        refresh = "" if described.path else f"refresh table {name}"
         table = FilesInput(
-            name, name, described.location, append_only=self.append_only, refresh=refresh, storage_options=self.options
+            name,
+            name,
+            described.location,
+            append_only=self.append_only,
+            refresh="" if described.path else f"refresh table {name}",
+            fresh=bool(self.invocation_id),
+            storage_options=self.options,
         )
+        if self.invocation_id and not described.path:  # then this run's other models see the same files
+            refresh(self.engine, tables_of_files(self.engine, f"select * from {name}"), self.invocation_id)
         return Source(table.columns(self.engine), table=table)
 
     def _behind(self, model: str, view: Described) -> Source:

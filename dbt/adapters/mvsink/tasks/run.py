@@ -23,11 +23,12 @@ from dbt.adapters.mvsink.maintained.response import MvsinkResponse, task_respons
 from dbt.adapters.mvsink.maintained.run import MaintainedRun
 from dbt.adapters.mvsink.query.checks import listed, nondeterministic_functions
 from dbt.adapters.mvsink.references import holds
+from dbt.adapters.mvsink.references.listings import refresh, tables_of_files
 from dbt.adapters.mvsink.shard import ShardClient, ShardState, WriteHandle, following
 from dbt.adapters.mvsink.sink import Kind, OnError, shard_columns
 from dbt.adapters.mvsink.sink.plan import schema_changes
 from dbt.adapters.mvsink.sink.view import NOT_REFRESHED
-from dbt.adapters.mvsink.tasks.checks import output_columns
+from dbt.adapters.mvsink.tasks.checks import everything_read, output_columns
 from dbt.adapters.mvsink.tasks.inputs import Source, Sources, ephemeral_queries, needed_ctes
 from dbt.adapters.mvsink.tasks.options import TaskOptions, until_taken_back
 from dbt.adapters.mvsink.warn import warn
@@ -58,11 +59,21 @@ class TaskRun(MaintainedRun):
         options = self._options
         self.program = self._parsed()
         ephemeral = ephemeral_queries(self.ctes)
-        sources = Sources(self.adapter, self.engine, self.storage_options, ephemeral, append_only=options.append_only)
+        sources = Sources(
+            self.adapter,
+            self.engine,
+            self.storage_options,
+            ephemeral,
+            append_only=options.append_only,
+            invocation_id=self.invocation.id,
+        )
         self.source = sources.find(self.model, self.program.input.name)
         self._find_references(sources)
         self.columns = output_columns(self.engine, self.program, self.source.columns, options.declared)
         check_distinct(self.model, [column.name for column in self.columns])
+        if not self.invocation.empty:
+            read = everything_read(self.program, self.source.columns, self.columns)
+            refresh(self.engine, tables_of_files(self.engine, read), self.invocation.id)
 
     def _parsed(self) -> Program:
         """The task, without the CTEs that no statement needs: that of an ephemeral input is not read, its changes are."""

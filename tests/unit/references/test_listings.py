@@ -1,0 +1,59 @@
+"""Which tables of files a query reads, told by its analyzed plan; each is refreshed once an invocation."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt.adapters.mvsink.references.listings import refresh, tables_of_files
+from dbt.adapters.mvsink.sink import EngineError
+
+PLAN = """== Parsed Logical Plan ==
+'UnresolvedRelation [nowhere.parsed], [], false
+== Analyzed Logical Plan ==
+id: bigint
+Filter exists#1 []
+:  +- Relation spark_catalog.shop.odd_name[id#21L] json
++- SubqueryAlias spark_catalog.shop.v1
+   +- View (`spark_catalog`.`shop`.`v1`, [id#5L])
+      :  +- Relation [id#24L] parquet
+      :  +- Relation spark_catalog.shop.t1[id#5L,... 3 more fields] parquet
+      +- Relation spark_catalog.shop.t1[id#9L] parquet
+== Optimized Logical Plan ==
+Relation spark_catalog.shop.elsewhere[id#5L] parquet
+"""
+
+
+class Engine:
+    def __init__(self, plan=PLAN):
+        self.plan, self.ran = plan, []
+
+    def query(self, query, what):
+        if isinstance(self.plan, EngineError):
+            raise self.plan
+        return [(self.plan,)]
+
+    def execute(self, statement, what):
+        self.ran.append(statement)
+        if "gone" in statement:
+            raise EngineError("not there", "42P01")
+
+
+T1, ODD = "`spark_catalog`.`shop`.`t1`", "`spark_catalog`.`shop`.`odd_name`"
+PLANS = {
+    "each table once, below views and in subqueries": (PLAN, [ODD, T1]),
+    "no table": ("== Analyzed Logical Plan ==\nProject [1 AS id]\n", []),
+    "a plan of another kind": ("PhysicalPlan", []),
+    "a query that cannot be analyzed": (EngineError("no", "42000"), []),
+}
+
+
+@pytest.mark.parametrize(("plan", "tables"), PLANS.values(), ids=PLANS)
+def test_tables(plan, tables):
+    assert tables_of_files(Engine(plan), "select 1") == tables
+
+
+def test_each_is_refreshed_once_an_invocation_and_one_that_is_gone_fails_nothing():
+    engine = Engine()
+    for names, invocation in (([T1, "gone"], "listings 1"), ([ODD, T1, "gone"], "listings 1"), ([T1], "listings 2")):
+        refresh(engine, names, invocation)
+    assert engine.ran == [f"refresh table {name}" for name in (T1, "gone", ODD, T1)]
