@@ -12,11 +12,14 @@ import pyarrow as pa
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark.connections import SparkConnectionMethod
 
+from dbt.adapters.mvsink.canary import check_same_place
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.engine import AdapterEngine
 from dbt.adapters.mvsink.exceptions import MvsinkError
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.session.java import check_java, check_pyspark
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardError
+from dbt.adapters.mvsink.sink import SinkError
 
 PLACE = "_mvsink_debug"
 logger = AdapterLogger("mvsink")
@@ -48,6 +51,16 @@ def check_shard_root(credentials: MvsinkCredentials) -> None:
                 handle.storage.delete_directory("")
     except (ShardError, OSError) as error:
         raise MvsinkError(f"cannot write a shard below shard_root {credentials.shards}: {error}") from error
+
+
+def check_spark_writes_there(engine: AdapterEngine, credentials: MvsinkCredentials) -> None:
+    """Raises `MvsinkError` unless what Spark writes in the shard root is found from here; leaves nothing behind."""
+    root = credentials.shards.rstrip("/")
+    try:
+        with _no_new_directories(root):
+            check_same_place(engine, uuid.uuid4(), root, credentials.storage_options)
+    except (SinkError, ShardError) as error:
+        raise MvsinkError(str(error)) from error
 
 
 @contextmanager

@@ -43,6 +43,16 @@ class AdapterEngine:
         except DbtRuntimeError as error:
             raise engine_error(error) from error
 
+    @property
+    def session(self) -> object:
+        """A key for what runs the statements: the embedded Spark, or a server by its address."""
+        handle = self.adapter.connections.get_thread_connection().handle
+        session = getattr(handle, "session", None)
+        if session is not None:
+            return str(session.sparkContext.applicationId)
+        credentials: Any = self.adapter.config.credentials
+        return (str(credentials.method), credentials.host, credentials.port)
+
     def settings(self, wanted: Mapping[str, str]) -> AbstractContextManager[None]:
         """See `Engine`. The embedded session is all threads' own; a server has one for each connection."""
         handle = self.adapter.connections.get_thread_connection().handle

@@ -11,7 +11,8 @@ from dbt.adapters.mvsink.catalog import CatalogAdapter
 from dbt.adapters.mvsink.column import MvsinkColumn
 from dbt.adapters.mvsink.configs import MvsinkConfig
 from dbt.adapters.mvsink.connections import MvsinkConnectionManager
-from dbt.adapters.mvsink.debug import check_setup
+from dbt.adapters.mvsink.debug import check_setup, check_spark_writes_there
+from dbt.adapters.mvsink.engine import AdapterEngine
 from dbt.adapters.mvsink.references.time_travel import TimeTravelAdapter
 from dbt.adapters.mvsink.relation import MvsinkRelation
 from dbt.adapters.mvsink.seeds import SeedAdapter
@@ -44,6 +45,7 @@ class MvsinkAdapter(TaskAdapter, TimeTravelAdapter, SeedAdapter, CatalogAdapter)
         self.execute("select 1 as id")
         try:
             check_setup(self.config.credentials)
+            check_spark_writes_there(AdapterEngine(self, "dbt debug"), self.config.credentials)
         except DbtRuntimeError:
             raise
         except Exception as error:

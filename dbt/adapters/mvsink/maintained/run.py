@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.canary import check_same_place
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import AdapterEngine
 from dbt.adapters.mvsink.exceptions import MvsinkError, ReadsItself, RefreshesNeverHappen, ShardGone, check_distinct
@@ -186,6 +187,8 @@ class MaintainedRun:
         """Open the shard and make sure it is this model's. ``default``: where it is created if there is no view that shows one."""
         client = ShardClient(storage_options)
         self.handle = self._published_shard(client, default) if self.current else None
+        if not (self.read_only or self.invocation.empty):
+            self._check_place(default if self.handle is None else self.handle.uri, storage_options)
         if self.handle is None:
             if self.read_only and not client.exists(default):
                 client = ShardClient(locate=MemoryStorage)  # an empty shard to compare with that leaves nothing behind
@@ -193,6 +196,12 @@ class MaintainedRun:
         handle = self.handle
         following([handle], lambda: self._own(handle, handle.state()))
         return self.handle
+
+    def _check_place(self, uri: str, storage_options: Mapping[str, str] | None) -> None:
+        """Raises `DifferentPlaces` unless what the engine writes beside the shard is found from here."""
+        root = str(self.adapter.config.credentials.shards).rstrip("/")
+        place = root if uri.startswith(f"{root}/") else uri.rpartition("/")[0]  # a view may know its shard from before
+        check_same_place(self.engine, self.engine.session, place, storage_options)
 
     def _published_shard(self, client: ShardClient, default: str) -> WriteHandle | None:
         """The shard that the view shows. If it is not there: the same shard at ``default``; None where a full refresh replaces it.

@@ -98,6 +98,18 @@ class SettingRefused(SinkError):
         )
 
 
+class DifferentPlaces(SinkError):
+    """What the engine writes below a shard root is not, or not all, found from this process."""
+
+    def __init__(self, root: str, written: str, looked: str, found: int, wrote: int):
+        part = "nothing of it is there" if not found else f"only {found} of {wrote} files are there"
+        super().__init__(
+            f"Spark and this Python process see different places under shard_root {root}: Spark reports that it wrote {written}; "
+            f"Python looked at {looked}, and {part}. Nothing was written to a shard. shard_root must be a place that every executor "
+            "of Spark and this machine share: a common filesystem or an object store, spelled as both read it"
+        )
+
+
 class DamagedFiles(SinkError):
     """Live data files of a shard are gone, or are not as they were committed. ``damages``: the files and what is wrong with them, in words."""
 
