@@ -51,7 +51,7 @@ def test_other_settings_are_defaults(formats, given, expected):
 @pytest.mark.parametrize(
     ("name", "pyspark", "given", "expected"),
     [
-        ("delta", "4.9.0", {}, "Got: delta, with PySpark 4.9.0\n  Expected: PySpark 4.0 or 4.1"),
+        ("delta", "4.9.0", {}, "Got: delta, with PySpark 4.9.0\n  Expected: PySpark 4.0 or 4.1 or 4.2"),
         ("iceberg", "4.0.0", {}, "Got: iceberg, with PySpark 4.0.0\n  Expected: PySpark 4.1, for which iceberg has been tried"),
         ("delta", "4.9.0", {PACKAGES: "a:b:1"}, PACKAGES),
     ],

@@ -31,6 +31,7 @@ FORMATS = {
         packages={
             "4.0": "io.delta:delta-spark_4.0_2.13:4.4.0",
             "4.1": "io.delta:delta-spark_4.1_2.13:4.4.0",
+            "4.2": "io.delta:delta-spark_4.2_2.13:4.4.0",
         },
         extension="io.delta.sql.DeltaSparkSessionExtension",
         settings={
