@@ -116,7 +116,7 @@ def short_columns(everybody_s: bool, now: int) -> list[Column[Line]]:
         Column("pending", _of(lambda s: count_text(s.pending_inputs)), optional=True, right=True),
         Column("rows", _of(lambda s: count_text(s.rows)), optional=True, right=True),
         Column("size", _of(lambda s: bytes_text(s.bytes)), right=True),
-        Column("errors", _of(lambda s: count_text(s.error_updates or None)), optional=True, right=True),
+        Column("error updates", _of(lambda s: count_text(s.error_updates or None)), optional=True, right=True),
     ]
 
 
