@@ -52,9 +52,20 @@ COMPACTION = {
     "over a tenth, settled": ([BASE, file("r", 10_001)], 9, "all"),
     "over a tenth, but newer than since": ([BASE, file("r", 10_001, time=5)], 4, None),
     "a larger batch that is newer than since": ([BASE, file("r", 200_000, time=5)], 4, None),
-    "beside that one, over a tenth, settled": ([BASE, file("r", 200_000, time=5), file("s", 20_001)], 4, "all"),
+    "beside that one, over a tenth, settled": ([BASE, file("r", 200_000, time=5), file("s", 10_001)], 4, "settled"),
+    "errors are nothing that a base takes in": ([BASE, replace(file("r", 20_000), errors=20_000)], 9, None),
     "15 recent batches": ([BASE, *many(15)], 9, None),
-    "16 recent batches": ([BASE, *many(16)], 9, "all"),
+    "16 recent batches merge without the base": ([BASE, *many(16)], 9, "recent"),
+    "16, of which one is far larger": ([BASE, file("r", 5_000), *many(15)], 9, "small"),
+    "16, of which two are far larger": ([BASE, file("q", 3_000), file("r", 5_000), *many(14)], 9, "small"),
+    "15 that have merged before are of one size with the next": (
+        [BASE, file("q", 1_500), file("r", 1_600), *many(14)],
+        9,
+        "small",
+    ),
+    "16 recent batches of which most are history": ([BASE, *many(9, time=5), *(file(f"s{i}") for i in range(7))], 4, "history"),
+    "nothing is settled, and one is far larger": ([*many(16), file("q", 10**6)], 0, "small"),
+    "a finished shard whose since is empty": ([BASE, *many(20)], None, None),
     "16 recent batches, all newer than since": ([BASE, *many(16, time=5)], 4, "recent"),
     "a foreign file": ([BASE, file("r", 99_999), DataFile("part-foreign.parquet", 1, 5)], 9, None),
     "a batch that straddles since is not settled": ([BASE, file("r", 50_000, time=1, latest=8)], 4, None),
@@ -64,9 +75,17 @@ COMPACTION = {
 @pytest.mark.parametrize(("files", "since", "expected"), COMPACTION.values(), ids=COMPACTION)
 def test_when_compaction_is_due(files, since, expected):
     plan = compaction_due(state(*files, since=since))
-    wanted = {None: None, "all": {f.path for f in files}, "recent": {f.path for f in files if f is not BASE}}[expected]
+    chosen = {
+        None: None,
+        "all": files,
+        "recent": [f for f in files if f is not BASE],
+        "settled": [f for f in files if (f.max_time or 0) <= (since or 0)],
+        "history": [f for f in files if (f.max_time or 0) > (since or 0)],
+        "small": [f for f in files if f.rows <= 100],
+    }[expected]
+    wanted = None if chosen is None else {f.path for f in chosen}
     assert (None if plan is None else {f.path for f in plan.files}) == wanted
-    assert plan is None or plan.since == at(since)
+    assert plan is None or (plan.since, plan.with_base) == (at(since), expected in ("all", "settled"))
 
 
 def test_write_amplification_is_constant():

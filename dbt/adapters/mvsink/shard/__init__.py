@@ -39,6 +39,7 @@ from dbt.adapters.mvsink.shard.errors import (
 from dbt.adapters.mvsink.shard.following import following
 from dbt.adapters.mvsink.shard.frontier import LARGEST_TIME, Antichain
 from dbt.adapters.mvsink.shard.maintenance import checkpoint, collect_garbage, compact_with_pyarrow, perform_maintenance
+from dbt.adapters.mvsink.shard.policy import compaction_due
 from dbt.adapters.mvsink.shard.read import ReadHandle
 from dbt.adapters.mvsink.shard.staging import StagedDirectory
 from dbt.adapters.mvsink.shard.state import (
@@ -47,7 +48,6 @@ from dbt.adapters.mvsink.shard.state import (
     DataFile,
     Maintenance,
     ShardState,
-    compaction_due,
     schema_differences,
 )
 from dbt.adapters.mvsink.shard.storage import MemoryStorage, Storage

@@ -29,8 +29,8 @@ REMOVED_GRACE_MS = 7 * 24 * 3_600_000
 def compact_with_pyarrow(handle: WriteHandle, plan: CompactionPlan) -> bool:
     """Rewrite the plan's files in this process: for small shards. False if another commit came first.
 
-    What is settled (at or before ``plan.since``) becomes one batch at that time; negative counts, errors and later updates stay apart
-    with their times.
+    What is settled (at or before ``plan.since``) becomes one batch at that time. A base holds no negative counts: those, errors and later
+    updates, with their times, stay apart.
     """
     schema = physical_schema(handle.schema)
     table = pa.concat_tables([schema.empty_table(), *(handle.storage.read(file, schema) for file in plan.files)])
@@ -38,7 +38,9 @@ def compact_with_pyarrow(handle: WriteHandle, plan: CompactionPlan) -> bool:
     if since is None:
         raise InvalidUsage("a finished shard's since is empty; there is no time to compact at")
     settled = consolidate(advance(table.filter(pc.less_equal(table.column(TIME), since)), since))
-    plain = pc.and_(pc.greater(settled.column(DIFF), 0), pc.is_null(settled.column(ERROR)))
+    plain = pc.is_null(settled.column(ERROR))
+    if plan.with_base:
+        plain = pc.and_(plain, pc.greater(settled.column(DIFF), 0))
     later = consolidate(table.filter(pc.greater(table.column(TIME), since)))
     parts = [settled.filter(plain), pa.concat_tables([settled.filter(pc.invert(plain)), later])]
     batches = [batch for batch in (_stage(handle, part) for part in parts) if batch is not None]

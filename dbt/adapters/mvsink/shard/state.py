@@ -18,8 +18,6 @@ from dbt.adapters.mvsink.shard.frontier import STORED_EMPTY, Antichain
 
 FORMAT_VERSION = 1
 BATCHES = "batches"
-MOST_RECENT_BATCHES = 16
-MOST_RECENT_SHARE = 0.10
 EMPTY: Mapping[str, int] = MappingProxyType({})
 
 
@@ -124,10 +122,11 @@ class Change:
 
 @dataclass(frozen=True)
 class CompactionPlan:
-    """Rewrite ``files`` as one batch, times advanced to ``since``."""
+    """Rewrite ``files``, with times advanced to ``since``: as a new base, or without one (``with_base``) as one more recent batch."""
 
     files: tuple[DataFile, ...]
     since: Antichain
+    with_base: bool = True
 
 
 @dataclass(frozen=True)
@@ -277,50 +276,6 @@ def _require_new(state: ShardState, files: Sequence[DataFile]) -> None:
     for file in files:
         if file.path in live:
             raise InvalidUsage(f"{file.path} is in the shard already: its batch was appended before")
-
-
-def compaction_due(state: ShardState) -> CompactionPlan | None:
-    """What to compact so that reads stay near a plain scan; None if nothing.
-
-    Recent batches stay under 16, and what of them is before `since` under 10 % of the largest batch. Both bounds grow with the
-    shard, so a row is rewritten a bounded number of times for each time the shard grows by half: write amplification is
-    constant, amortized. Files that history alone keeps apart are merged with their times kept, and only by number.
-    """
-    batches: dict[str, list[DataFile]] = {}
-    for file in state.files:
-        if file.batch_id is None:
-            return None  # foreign files are folded in first
-        batches.setdefault(file.batch_id, []).append(file)
-    if len(batches) < 2:
-        return None
-    rows = {batch: sum(file.rows or 0 for file in files) for batch, files in batches.items()}
-    base = max(rows, key=lambda batch: (rows[batch], -_first_time(batches[batch]), batch))  # the earliest of the largest
-    recent = [batch for batch in batches if batch != base]
-    settled = [
-        batch
-        for batch in batches
-        if state.since.as_option() is not None
-        and all(file.max_time is not None and not _after(state.since, file.max_time) for file in batches[batch])
-    ]
-    if settled:  # one of them takes the others in; where all the rest is history, it is alone
-        settled.remove(base if base in settled else max(settled, key=lambda batch: rows[batch]))
-    if sum(rows[batch] for batch in settled) > MOST_RECENT_SHARE * rows[base]:
-        return CompactionPlan(state.files, state.since)
-    if len(recent) < MOST_RECENT_BATCHES:
-        return None
-    if settled:
-        return CompactionPlan(state.files, state.since)
-    return CompactionPlan(tuple(file for batch in recent for file in batches[batch]), state.since)
-
-
-def _first_time(files: Sequence[DataFile]) -> int:
-    return min((file.min_time for file in files if file.min_time is not None), default=0)
-
-
-def _after(since: Antichain, time: int) -> bool:
-    """Is ``time`` later than the times that may be advanced to ``since``?"""
-    held = since.as_option()
-    return held is not None and time > held
 
 
 def schema_differences(held: pa.Schema, given: pa.Schema) -> list[str]:

@@ -30,6 +30,7 @@ from dbt.adapters.mvsink.shard.errors import (
     UpperMismatch,
 )
 from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
+from dbt.adapters.mvsink.shard.policy import compaction_due
 from dbt.adapters.mvsink.shard.read import leased_since
 from dbt.adapters.mvsink.shard.staging import Staging
 from dbt.adapters.mvsink.shard.state import (
@@ -40,7 +41,6 @@ from dbt.adapters.mvsink.shard.state import (
     DataFile,
     Maintenance,
     ShardState,
-    compaction_due,
 )
 from dbt.adapters.mvsink.shard.storage import Storage
 from dbt.adapters.mvsink.shard.updates import Updates, check_data_schema

@@ -61,7 +61,11 @@ def fold_foreign_files(engine: Engine, handle: WriteHandle, state: ShardState, s
 
 
 def compact(engine: Engine, handle: WriteHandle, plan: CompactionPlan, shard: Layout) -> bool:
-    """Rewrite the plan's files as a new base at ``plan.since`` and at most two more directories. False: the race was lost."""
+    """Rewrite the plan's files at ``plan.since``, as a new base or as one more recent directory. False: the race was lost.
+
+    At most two more directories hold what has no place there: errors and rows without a hash (negative counts too, beside a base), and
+    later updates with their times.
+    """
     planned = {file.path for file in plan.files}
     directories = [d for d in shard.directories if all(file.path in planned for file in d.files)]
     since = plan.since.as_option()
@@ -74,7 +78,7 @@ def compact(engine: Engine, handle: WriteHandle, plan: CompactionPlan, shard: La
     old = f"select * from (\n{read}\n) where {TIME} <= {sql.bigint(since)}"
     settled = _settled(shard, directories, items, old, since)
     history = _consolidated(shard, f"select * from (\n{read}\n) where {TIME} > {sql.bigint(since)}")
-    plain = f"{DIFF} > 0 and {ERROR} is null and {HASH} is not null"
+    plain = f"{ERROR} is null and {HASH} is not null" + (f" and {DIFF} > 0" if plan.with_base else "")
     parts = [
         ("compact", f"select * from (\n{settled}\n) where {plain}", Antichain.of(since + 1)),
         ("compact", f"select * from (\n{settled}\n) where not ({plain})", Antichain.of(since + 1)),
