@@ -50,6 +50,9 @@ class Meanwhile:
     def columns(self, query):
         return self.engine.columns(query)
 
+    def settings(self, wanted):
+        return self.engine.settings(wanted)
+
 
 @pytest.mark.parametrize("later", [EARLIER, LATER])
 @pytest.mark.parametrize("moment", STEPS.values(), ids=STEPS)
@@ -69,7 +72,7 @@ def test_both_succeed_and_the_contents_are_those_of_one(session, tmp_path, this,
     assert model.rows() in [sorted(model.engine().query(q, "query"), key=repr) for q in (query, other_query)]
     with model.open(query) as handle:
         staged = {file.path for file in handle.storage.list_files("batches") if file.path.endswith(".parquet")}
-        assert staged - set(handle.storage.removed_files(2**63 - 1)) == {file.path for file in handle.state().files}
+        assert staged - set(handle.storage.removals().times) == {file.path for file in handle.state().files}
 
 
 def test_what_was_staged_for_an_old_generation_is_never_appended(tmp_path):

@@ -12,6 +12,7 @@ from dbt.adapters.mvsink.sink import rewrite, view_query
 from dbt.adapters.mvsink.sink.detection import Buckets
 from dbt.adapters.mvsink.sink.layout import MOST_BROADCAST, Directory, Layout
 from dbt.adapters.mvsink.sink.types import Column, parse_type
+from tests.support.engines import NoEngine
 
 COLUMNS = (Column("x", parse_type("int", "x")),)
 
@@ -34,7 +35,7 @@ def shard(recent, *, mixed):
     return Layout("/root", COLUMNS, 7, 10, base, () if mixed else (other,), (other,) if mixed else (), (), ())
 
 
-class Engine:
+class Engine(NoEngine):
     """Keeps the statements that a rewrite runs."""
 
     def __init__(self):
