@@ -24,6 +24,12 @@ from dbt.adapters.mvsink.session.java import check_pyspark
 
 HOME = ".mvsink"
 ANSI = "spark.sql.ansi.enabled"
+SHARED_METASTORE = (
+    "spark.hadoop.javax.jdo.option.ConnectionURL",
+    "spark.hadoop.hive.metastore.uris",
+    "spark.hive.metastore.uris",
+)
+DERBY_TEXT = 32_700  # characters that the embedded metastore keeps of a view's text
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))", re.IGNORECASE)
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/+[^/]*")
@@ -139,6 +145,12 @@ class MvsinkCredentials(SparkCredentials):
     def shards(self) -> str:
         """``shard_root``, absolute; beside the project by default."""
         return shards_of(self.project, self.shard_root)
+
+    @property
+    def longest_view(self) -> int | None:
+        """How many characters of a view's text the metastore keeps; None if that is not known to be few."""
+        embedded = self.method == SparkConnectionMethod.SESSION
+        return DERBY_TEXT if embedded and not any(key in self.server_side_parameters for key in SHARED_METASTORE) else None
 
     def _connection_keys(self) -> tuple[str, ...]:
         """What `dbt debug` and `target` show: never what may be secret."""

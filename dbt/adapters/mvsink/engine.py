@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.sink import EngineError
+from dbt.adapters.mvsink.sink import EngineError, sql
 from dbt.adapters.mvsink.sink.staging import by_conf, by_statements, pinned
 
 if TYPE_CHECKING:
     from dbt.adapters.spark.impl import SparkAdapter
 
+_CUT = re.compile(r"\.\.\. \d+ more fields")
 _DATA_STATE = re.compile(r"SQLSTATE: ?((?:22|23)[0-9A-Z]{3})")
 _STATE = re.compile(r"SQLSTATE: ?([0-9A-Z]{5})")
 _CONDITION = re.compile(r"\[[A-Z0-9_.]+\][^\n]*?SQLSTATE: ?([0-9A-Z]{5})")
@@ -64,7 +65,16 @@ class AdapterEngine:
 
     def columns(self, query: str) -> list[tuple[str, str]]:
         """See `Engine`."""
-        return [(str(row[0]), str(row[1])) for row in self.query(f"describe query\n{query}", "describe")]
+        found = [(str(row[0]), str(row[1])) for row in self.query(f"describe query\n{query}", "describe")]
+        cut = [name for name, kind in found if _CUT.search(kind)]
+        if not cut:
+            return found
+        # DESCRIBE shows 25 fields of a struct (spark.sql.debug.maxToStringFields); `typeof` all of them.
+        asked = ", ".join(f"typeof({sql.identifier(name)})" for name in cut)
+        nothing = f"(select * from {sql.subquery(query, '_mv_query')} where false)"
+        [kinds] = self.query(f"select {asked} from range(1) left join {nothing} on true", "describe")
+        whole = dict(zip(cut, map(str, kinds), strict=True))
+        return [(name, whole.get(name, kind)) for name, kind in found]
 
     def _cursor(self, statement: str, what: str) -> Any:
         connections = self.adapter.connections

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from uuid import UUID
 
 import pyarrow as pa
 import pytest
 
+from dbt.adapters.mvsink.credentials import DERBY_TEXT
 from dbt.adapters.mvsink.maintained import grants
-from dbt.adapters.mvsink.maintained.publish import Docs, view_statement
+from dbt.adapters.mvsink.maintained.publish import Docs, check_fits, view_statement
 from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
-from dbt.adapters.mvsink.sink import EngineError
+from dbt.adapters.mvsink.sink import Column, EngineError, SinkError, parse_type
 
 COLUMNS = 40
 SCHEMA = pa.schema([(f"a_column_with_quite_a_long_name_{i}", pa.string()) for i in range(COLUMNS)])
@@ -91,3 +93,22 @@ def test_an_engine_without_grants_is_asked_once():
 def test_a_refusal_of_another_kind_is_no_absence():
     with pytest.raises(EngineError):
         grants.held(Engine(sqlstate="42501"), "v")
+
+
+@pytest.mark.parametrize("given", CASES.values(), ids=CASES)
+def test_many_columns_with_long_names_are_spelled_once_a_scan(given):
+    names = [f"long_name_as_generators_make_{i}" for i in range(200)]
+    state = replace(shard(**given), schema=pa.schema([(name, pa.int64()) for name in names]))
+    counted = {batch: {f.path: f.size for f in state.files if f.batch_id == batch} for batch in {f.batch_id for f in state.files}}
+    handle = SimpleNamespace(uri="/shards/analytics/orders", files_in=counted.get, column_names=None)
+    text = view_statement("s.v", handle, state, None, Docs(), ()).split("\nas\n", 1)[1]
+    assert len(text) < DERBY_TEXT and text.count(f"`{names[7]}`") <= 2
+
+
+def test_a_text_that_the_metastore_cannot_keep_is_foreseen():
+    def columns(number):
+        return tuple(Column(f"{'c' * 60}{i}", parse_type("bigint", "c")) for i in range(number))
+
+    check_fits(DERBY_TEXT, "/shards/analytics/orders", columns(100))
+    with pytest.raises(SinkError, match="400 columns .* keeps 32700. Nothing was written"):
+        check_fits(DERBY_TEXT, "/shards/analytics/orders", columns(400))

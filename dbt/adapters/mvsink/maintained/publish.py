@@ -10,17 +10,32 @@ publishes looks at the log again afterwards, and publishes again if the files ha
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink.maintained import grants
 from dbt.adapters.mvsink.maintained.definition import first_refresh
 from dbt.adapters.mvsink.maintained.published import Marker, PublishedView
-from dbt.adapters.mvsink.shard import ShardState, WriteHandle
-from dbt.adapters.mvsink.sink import Engine, Layout, layout, sql, view_query
-from dbt.adapters.mvsink.sink.layout import MOST_BROADCAST
+from dbt.adapters.mvsink.shard import DataFile, ShardState, WriteHandle
+from dbt.adapters.mvsink.sink import Column, Engine, Layout, SinkError, layout, sql, view_query
+from dbt.adapters.mvsink.sink.layout import MOST_BROADCAST, Directory, renamed
 
 MOST_ROUNDS = 100
+LONG = 24_000  # characters of a view's text
+SHORT_NAME = re.compile(r"`(c\d+)`")  # needs no quotes
+MOST_BATCHES = 17  # in a view's text; compaction keeps them under that
+
+
+class ViewTooLong(SinkError):
+    """The metastore could not keep the text of the view."""
+
+    def __init__(self, columns: int, characters: int, text: int, limit: int):
+        super().__init__(
+            f"{columns} columns with names of {characters} characters together make a view whose text can reach {text} characters; the "
+            f"embedded metastore keeps {limit}. Nothing was written\n  Expected: fewer columns, shorter names (of fields of structs "
+            "too), or a metastore in a database server (`spark.hadoop.javax.jdo.option.ConnectionURL`)"
+        )
 
 
 @dataclass(frozen=True)
@@ -98,15 +113,37 @@ def view_statement(
     return (
         f"create or replace view {relation} ({columns})\n"
         + (f"comment {sql.text(comment)}\n" if comment else "")
-        + f"tblproperties ({listed})\nas\n{marker.within(_query(parts, names, state))}"
+        + f"tblproperties ({listed})\nas\n{marker.within(_query(parts, names, state.readable, first_refresh(state)))}"
     )
 
 
-def _query(parts: Layout, names: Sequence[str], state: ShardState) -> str:
-    query = view_query(parts, refreshed=state.readable, first_refresh=first_refresh(state))
-    if list(names) == list(parts.names):
+def _query(parts: Layout, names: Sequence[str], refreshed: bool = True, first: str = "") -> str:
+    """The view's query; ``names`` is the order of its columns. The view itself names them, so a long text uses short names."""
+    query = _ordered(parts, list(parts.names), list(names), refreshed, first)
+    if len(query) <= LONG:
         return query
-    return f"select {sql.columns(names)} from (\n{query}\n)"
+    short = renamed(parts)
+    shorter = dict(zip(parts.names, short.names, strict=True))
+    text = _ordered(short, list(short.names), [shorter[name] for name in names], refreshed, first)
+    return SHORT_NAME.sub(r"\1", text)
+
+
+def _ordered(parts: Layout, own: list[str], names: list[str], refreshed: bool, first: str) -> str:
+    query = view_query(parts, refreshed=refreshed, first_refresh=first)
+    return query if names == own else f"select {sql.columns(names)} from (\n{query}\n)"
+
+
+def check_fits(limit: int, uri: str, columns: Sequence[Column]) -> None:
+    """Before anything is written: can a view with these columns be published, at its longest? Raises `ViewTooLong`."""
+    files = (DataFile("", 1, 1, 1, 2, -2, 2, 1, 1),)  # nothing that makes a text shorter
+    base = replace(files[0], max_time=1, min_diff=1)
+    recent = tuple(Directory("0" * 32, files) for _ in range(MOST_BATCHES))
+    parts = Layout(uri, tuple(columns), 2**61, 2**62, Directory("0" * 32, (base,)), recent, (), (), ())
+    without_hashes = replace(parts, recent=(), unhashed=recent)
+    marker = Marker(uri, "0" * 36, 10**9, "0" * 16)
+    longest = max(len(marker.within(_query(shape, sorted(parts.names)))) for shape in (parts, without_hashes))
+    if longest > limit:
+        raise ViewTooLong(len(columns), sum(len(column.name) for column in columns), longest, limit)
 
 
 def _column(name: str, comment: str) -> str:

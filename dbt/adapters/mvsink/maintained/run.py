@@ -23,7 +23,7 @@ from dbt.adapters.mvsink.maintained.contracts import contract_assertions, unenfo
 from dbt.adapters.mvsink.maintained.definition import OWNER, Definition, without_time
 from dbt.adapters.mvsink.maintained.gate_options import accepts
 from dbt.adapters.mvsink.maintained.options import ModelOptions
-from dbt.adapters.mvsink.maintained.publish import Docs, is_current, publish
+from dbt.adapters.mvsink.maintained.publish import Docs, check_fits, is_current, publish
 from dbt.adapters.mvsink.maintained.published import REDACTED, PublishedView
 from dbt.adapters.mvsink.maintained.response import MvsinkResponse, response
 from dbt.adapters.mvsink.query.checks import listed, nondeterministic_functions, reads, without_end
@@ -186,6 +186,9 @@ class MaintainedRun:
     def open(self, default: str, storage_options: Mapping[str, str] | None) -> WriteHandle:
         """Open the shard and make sure it is this model's. ``default``: where it is created if there is no view that shows one."""
         client = ShardClient(storage_options)
+        limit = self.adapter.config.credentials.longest_view
+        if limit is not None:
+            check_fits(limit, self.current.uri if self.current else default, self.columns)
         self.handle = self._published_shard(client, default) if self.current else None
         if not (self.read_only or self.invocation.empty):
             self._check_place(default if self.handle is None else self.handle.uri, storage_options)

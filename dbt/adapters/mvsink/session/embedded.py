@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.credentials import SHARED_METASTORE, MvsinkCredentials
 from dbt.adapters.mvsink.session.formats import EXTENSIONS, missing, with_formats
 from dbt.adapters.mvsink.session.hadoop import drop_cluster_defaults
 from dbt.adapters.mvsink.session.java import check_java
@@ -33,11 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 logger = AdapterLogger("mvsink")
-SHARED_METASTORE = (
-    "spark.hadoop.javax.jdo.option.ConnectionURL",
-    "spark.hadoop.hive.metastore.uris",
-    "spark.hive.metastore.uris",
-)
 LOG_FILE = "spark.log"
 STOP_WITHIN = 20  # seconds
 DERBY_CLOSED = ("08006", "XJ004")  # SQL states: closed just now; it was not open

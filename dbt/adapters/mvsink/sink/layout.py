@@ -136,9 +136,10 @@ class Layout:
         queries = []
         for present, files in groups.items():
             paths = [f"{sql.escape_glob(self.root)}/{sql.escape_glob(file.path)}" for file in files]
-            inner = [self._loose_column(column.name, column.type.text, present) for column in self.columns]
-            inner += [self._loose_column(name, "bigint", present) for name in (TIME, DIFF)]
-            inner += [self._loose_column(ERROR, "string", present), f"cast(null as bigint) as {HASH}"]
+            named = zip(self._in_files(), self.columns, strict=True)
+            inner = [self._loose_column(stored, column.type.text, present, column.name) for stored, column in named]
+            inner += [self._loose_column(name, "bigint", present, name) for name in (TIME, DIFF)]
+            inner += [self._loose_column(ERROR, "string", present, ERROR), f"cast(null as bigint) as {HASH}"]
             read = sql.union_all(f"select {', '.join(inner)} from {sql.parquet(path)}" for path in paths)
             condition = f"{self._valid()} and ({where})" if where else self._valid()
             queries.append(f"select {items} from (\n{read}\n) where {condition}")
@@ -157,10 +158,14 @@ class Layout:
         """Rows that somebody can have appended: see *A hash is believed only in files ...* in the design."""
         return f"{TIME} is not null and {TIME} >= 0 and {TIME} < {sql.bigint(self.upper)} and {DIFF} <> 0"
 
+    def _in_files(self) -> tuple[str, ...]:
+        """What the columns are called in the files."""
+        return self.names
+
     @staticmethod
-    def _loose_column(name: str, type_text: str, present: tuple[str, ...]) -> str:
-        quoted = sql.identifier(name)
-        return f"cast({quoted if name in present else 'null'} as {type_text}) as {quoted}"
+    def _loose_column(stored: str, type_text: str, present: tuple[str, ...], name: str) -> str:
+        value = sql.identifier(stored) if stored in present else "null"
+        return f"cast({value} as {type_text}) as {sql.identifier(name)}"
 
 
 @dataclass(frozen=True)
@@ -178,6 +183,30 @@ class Widened(Layout):
         hashed = f"({self.hash_of()} | (spark_partition_id() & 0)) {HASH}"
         wide = f"select {names}, {TIME}, {DIFF}, {ERROR}, {hashed} from (\n{rows}\n)"
         return f"select {items} from (\n{wide}\n)" + (f" where {where}" if where else "")
+
+
+@dataclass(frozen=True)
+class Renamed(Layout):
+    """A shard's parts with short names for its columns. Each scan spells the ``stored`` names once, so a query's text stays short."""
+
+    stored: tuple[str, ...] = ()
+
+    def select(self, directories: Sequence[Directory], items: str, where: str = "") -> str:
+        if "`" not in items and "*" not in items:  # no column of the model
+            return super().select(directories, items, where)
+        named = zip(self.stored, self.names, strict=True)
+        given = ", ".join(f"{sql.identifier(stored)} {sql.identifier(name)}" for stored, name in named)
+        rows = super().select(directories, f"{given}, {', '.join(META)}")
+        return f"select {items} from (\n{rows}\n)" + (f" where {where}" if where else "")
+
+    def _in_files(self) -> tuple[str, ...]:
+        return self.stored
+
+
+def renamed(shard: Layout) -> Renamed:
+    """``shard`` with its columns called `c0`, `c1`, ..."""
+    columns = tuple(Column(f"c{number}", column.type) for number, column in enumerate(shard.columns))
+    return Renamed(**{**vars(shard), "columns": columns}, stored=shard.names)
 
 
 def widened(shard: Layout, added: Sequence[Column]) -> Layout:
