@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,6 +59,21 @@ class Ran:
         return self.status == "skipped"
 
 
+@dataclass
+class Said:
+    """What a macro said: its own lines, and the adapter's warnings."""
+
+    lines: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def hear(self, event: Any) -> None:
+        """Keep what one of dbt's events says."""
+        if event.info.name == "JinjaLogInfo":
+            self.lines.append(str(event.data.msg))
+        elif event.info.name == "AdapterEventWarning":
+            self.warnings.append(str(event.data.base_msg))
+
+
 class DbtFailed(click.ClickException):
     """dbt did not come as far as results."""
 
@@ -89,12 +104,22 @@ class Dbt:
         result = self._invoke(["run", "--select", *(model.selector for model in models)], manifest)
         return [_ran(each) for each in result.results]
 
-    def _invoke(self, command: Sequence[str], manifest: Any) -> Any:
-        """What dbt gives back; `DbtFailed` if that is an exception, `KeyboardInterrupt` as it is."""
+    def operation(self, macro: str, arguments: Mapping[str, Any], manifest: Any = None) -> Said:
+        """`dbt run-operation`: what the macro said. Raises `DbtFailed` if it failed."""
+        said = Said()
+        result = self._invoke(["run-operation", macro, "--args", json.dumps(arguments)], manifest, said.hear)
+        failed = [str(each.message or each.status) for each in result.results if str(each.status) != "success"]
+        if failed:
+            raise DbtFailed("\n".join([*said.lines, *failed]))
+        return said
+
+    def _invoke(self, command: Sequence[str], manifest: Any, hear: Callable[[Any], None] | None = None) -> Any:
+        """What dbt gives back; `DbtFailed` if that is an exception, `KeyboardInterrupt` as it is. ``hear`` gets dbt's events."""
         from dbt.cli.main import dbtRunner
 
         with redirect_stdout(io.StringIO()):
-            done = dbtRunner(manifest, [_say_what_is_waited_for]).invoke([*command, *self._options()])
+            listeners = [_say_what_is_waited_for, *([hear] if hear else [])]
+            done = dbtRunner(manifest, listeners).invoke([*command, *self._options()])
         if isinstance(done.exception, KeyboardInterrupt):
             raise done.exception
         if done.exception is not None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from dbt.adapters.mvsink.__version__ import version
+from dbt.adapters.mvsink.cli.drop import drop
 from dbt.adapters.mvsink.cli.history import history
 from dbt.adapters.mvsink.cli.plan import plan
 from dbt.adapters.mvsink.cli.status import status
 from dbt.adapters.mvsink.cli.watch import watch
 
-COMMANDS = (status, history, plan, watch)
+COMMANDS = (status, history, plan, watch, drop)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -19,7 +20,7 @@ def cli() -> None:
     """Look at the shards of a dbt project, and keep them fresh.
 
     Run it where you run dbt: it takes the same --project-dir, --profiles-dir, --profile and --target. status and history read the
-    shards' logs and nothing else: they start no Spark and disturb no running `dbt run`. plan and watch run dbt.
+    shards' logs and nothing else: they start no Spark and disturb no running `dbt run`. plan, watch and drop run dbt.
     """
 
 

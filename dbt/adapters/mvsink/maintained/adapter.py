@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,9 +17,9 @@ from dbt.adapters.mvsink.durations import parse_time
 from dbt.adapters.mvsink.engine import AdapterEngine
 from dbt.adapters.mvsink.exceptions import InvalidName, InvalidRunTime, ReadOnlyRefused
 from dbt.adapters.mvsink.maintained.audits import CompiledTest, chosen, compiled
-from dbt.adapters.mvsink.maintained.definition import owner_of
 from dbt.adapters.mvsink.maintained.names import check_names
 from dbt.adapters.mvsink.maintained.options import ModelOptions, ignored_configs
+from dbt.adapters.mvsink.maintained.orphans import Orphan, orphans, shard_told, tells_a_shard, unclaimed
 from dbt.adapters.mvsink.maintained.publish import Docs
 from dbt.adapters.mvsink.maintained.published import PublishedView, UnreadableView, read_published
 from dbt.adapters.mvsink.maintained.response import MvsinkResponse
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 RUN_TIME_VARIABLE = "MVSINK_RUN_TIME"
 AHEAD = 60_000  # ms
+COUNTING = 2.0  # seconds for a shard of somebody else that cannot be read
+log = logging.getLogger("mvsink.shard")
 _warning = threading.Lock()
 _warned: dict[str, str] = {}  # the invocation that was last warned, by what of
 NOT_FOUND = "42P01"
@@ -175,15 +178,18 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
             if error.sqlstate == NOT_FOUND:
                 return []
             raise translate(str(relation), error) from error
-        if published is None:
-            return []
+        return [] if published is None else self.mv_mark_shard_dropped(str(relation), published.uri)
+
+    @available.parse_list
+    def mv_mark_shard_dropped(self, relation: str, uri: str) -> list[str]:
+        """Mark the shard at ``uri`` dropped and let go of what it holds. What to warn of, for `mv_warn`."""
         try:
             client = ShardClient(self._credentials().storage_options)
-            with WriteHandle.from_read(client.open_reader(published.uri), "drop") as handle:
+            with WriteHandle.from_read(client.open_reader(uri), "drop") as handle:
                 handle.mark_dropped(int(time.time() * 1000))
                 release(client, str(handle.shard_id), held(handle.state()))
         except LOWER_ERRORS as error:
-            return [f"{relation}: its shard {published.uri} could not be marked dropped: {error}"]
+            return [f"{relation}: its shard {uri} could not be marked dropped: {error}"]
         return []
 
     @available.parse_none
@@ -205,21 +211,44 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         return self.published(relation) is not None
 
     @available.parse_none
-    def mv_orphans(self, schemas: Sequence[str], nodes: Mapping[str, Any], project: str, target: str) -> list[str]:
-        """Published shards of this project and target whose model is not among ``nodes``, in words."""
-        found = []
-        client = ShardClient(self._credentials().storage_options)
-        for schema in schemas:
-            for relation in self.list_relations(None, schema):
-                published = self.published(cast("MvsinkRelation", relation))
-                if published is None or not client.exists(published.uri):
-                    continue
-                with client.open_reader(published.uri) as reader:
-                    owner = owner_of(reader.state())
-                mine = owner.get("project") == project and owner.get("target") == target
-                if mine and owner["unique_id"] not in nodes:
-                    found.append(f"{relation} ({owner['unique_id']} is gone; shard {published.uri}): drop the view to give it up")
-        return found
+    def mv_shown(self, relation: MvsinkRelation | None) -> PublishedView | None:
+        """What of our shards this relation shows. No statement is run for a relation whose listing tells that it is none."""
+        information = getattr(relation, "information", None)
+        return None if information and not tells_a_shard(information) else self.published(relation)
+
+    @available.parse_list
+    def mv_orphans(self, schemas: Sequence[str], nodes: Mapping[str, Any], project: str, target: str) -> list[Orphan]:
+        """Published shards of this project and target whose model is not among ``nodes``."""
+        listed = [relation for schema in dict.fromkeys(schemas) for relation in self.list_relations(None, schema)]
+        return self._orphans(listed, nodes, project, target)
+
+    @available.parse_none
+    def mv_count_orphans(self, invocation_id: str, nodes: Mapping[str, Any], project: str, target: str) -> int | None:
+        """The same, counted, among the relations that dbt has listed for this run. None but for the first call of an invocation."""
+        with _warning:
+            if _warned.get("orphans") == invocation_id:
+                return None
+            _warned["orphans"] = invocation_id
+        schemas = tuple(self.cache.schemas)  # models run in threads
+        listed = [relation for name in schemas for relation in self.cache.get_relations(*name)]
+        return len(self._orphans(listed, nodes, project, target, patience=COUNTING))
+
+    def _orphans(
+        self, listed: Iterable[Any], nodes: Mapping[str, Any], project: str, target: str, patience: float | None = None
+    ) -> list[Orphan]:
+        """``patience``: seconds for a shard that cannot be read; then it is passed over. None: it is an error."""
+        shown = {}
+        try:
+            for relation in unclaimed(listed, nodes):
+                published = None if shard_told(relation.information or "") else self._read_published(relation)
+                uri = shard_told(relation.information or "") or (published.uri if published else None)
+                shown.update({relation: uri} if uri else {})
+            return orphans(shown, self._credentials().storage_options, nodes, (project, target), patience)
+        except LOWER_ERRORS as error:
+            if patience is None:
+                raise translate("mvsink_orphans", error) from error
+            log.debug("orphans were not counted: %s", error)
+            return []
 
     @available.parse_none
     def mv_refuse_in_read_only(self, relation: MvsinkRelation, materialized: str) -> None:

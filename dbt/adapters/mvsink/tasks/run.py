@@ -114,7 +114,13 @@ class TaskRun(MaintainedRun):
         assert self.handle is not None and self.source is not None
         inputs = [*self.references.values(), *([self.source.shard] if self.source.shard else [])]
         writers = [given.handle for given in inputs if isinstance(given.handle, WriteHandle)]
-        following([self.handle, *writers], self._run)
+        notes, warnings = tuple(self.notes), tuple(self.warnings)  # of opening: what an attempt adds goes with it
+
+        def attempt() -> None:
+            self.notes, self.warnings = list(notes), list(warnings)
+            self._run()
+
+        following([self.handle, *writers], attempt)
 
     def _run(self) -> None:
         assert self.handle is not None and self.source is not None and self.program is not None
@@ -124,9 +130,9 @@ class TaskRun(MaintainedRun):
             self.done = self._looked_at(state)
             return
         if self.reset:
-            self.notes = ["reset: what it had written is given up"]
+            self.notes += ["reset: what it had written is given up"]
         if self.definition is not None and "query" in self.definition.changes(state) and not self.reset:
-            self.notes = ["statements changed: they apply to times not yet processed"]
+            self.notes += ["statements changed: they apply to times not yet processed"]
         client = ShardClient(self.storage_options)
         generation = state.generation + (1 if self.reset or state.dropped is not None else 0)
         source: Input = self.source.bound(self.invocation.time, client, self.handle.uri, generation, self.engine)
@@ -139,7 +145,7 @@ class TaskRun(MaintainedRun):
             shard = self.source.shard
             watched = Watched(shard.handle.uri if shard else "", self.program.deletes_used)
             self.handle.set_properties({**self.definition.properties(), **watched.properties()})
-        self.warnings = [*self.done.warnings]
+        self.warnings += self.done.warnings
         if self.done.waiting:
             self.warnings.append(f"{self.done.waiting} times stay pending, because a reference has not passed them")
         if not self.done.state.readable:

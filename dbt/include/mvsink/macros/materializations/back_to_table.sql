@@ -1,6 +1,6 @@
 {#
   A model that was a shard and becomes a table: the table is built beside the view, which stays readable until it is complete.
-  Everything else is dbt-spark's.
+  One that becomes a view: its shard is marked dropped as soon as the view no longer shows it. Everything else is dbt-spark's.
 #}
 {% materialization table, adapter='mvsink', supported_languages=['sql', 'python'] %}
   {{ return(mvsink_beside_or('materialization_table_spark')) }}
@@ -34,3 +34,24 @@
   {{ run_hooks(post_hooks) }}
   {{ return({'relations': [target_relation]}) }}
 {% endmacro %}
+
+
+{% materialization view, adapter='mvsink', supported_languages=['sql'] %}
+  {%- set shown = adapter.mv_shown(load_cached_relation(this)) -%}
+  {%- if shown is none -%}
+    {{ return(context['materialization_view_spark']()) }}
+  {%- endif -%}
+  {%- do adapter.mv_refuse_in_read_only(this, 'view') -%}
+  {%- set target_relation = this.incorporate(type='view') -%}
+
+  {{ run_hooks(pre_hooks) }}
+  {%- call statement('main') -%}
+    {{ get_create_view_as_sql(target_relation, sql) }}
+  {%- endcall -%}
+  {%- set warnings = adapter.mv_mark_shard_dropped(target_relation | string, shown.uri) -%}
+
+  {%- do apply_grants(target_relation, config.get('grants'), should_revoke(true, full_refresh_mode=True)) -%}
+  {{ run_hooks(post_hooks) }}
+  {%- do adapter.mv_warn(warnings) -%}
+  {{ return({'relations': [target_relation]}) }}
+{% endmaterialization %}

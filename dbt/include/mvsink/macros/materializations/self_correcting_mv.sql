@@ -25,6 +25,7 @@
 {# What comes before a run of either materialization. #}
 {% macro mvsink_before_run(run, pre_hooks) %}
   {%- do adapter.mv_warn_of_ignored(invocation_id, graph.nodes, selected_resources) -%}
+  {%- do mvsink_say_orphans() -%}
   {%- if not run.read_only -%}
     {{ mvsink_run_hooks(pre_hooks) }}
   {%- endif -%}

@@ -1,0 +1,96 @@
+"""`mvsink drop` without dbt: what it says, what dbt is asked for, and how it exits."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from dbt.adapters.mvsink.cli.dbt_runs import Dbt, DbtFailed, Said
+from tests.unit.cli.shop import HOUR, NOW
+
+
+@pytest.fixture
+def dbt(monkeypatch):
+    """A project in which `orders` is left; what it was asked for, and what its macro says."""
+    asked = SimpleNamespace(calls=[], said=Said(["dropped the view s.orders"]), fails="")
+
+    def operation(self, macro, arguments, manifest=None):
+        if asked.fails:
+            raise DbtFailed(asked.fails)
+        asked.calls.append((macro, json.loads(json.dumps(arguments))))
+        return asked.said
+
+    monkeypatch.setattr(Dbt, "parsed", lambda self: SimpleNamespace(nodes={"model.shop.orders": None}))
+    monkeypatch.setattr(Dbt, "operation", operation)
+    return asked
+
+
+@pytest.fixture
+def orders(shop):
+    """`orders` holds `customers`, and `daily` holds it; `old` is an orphan."""
+    handle, customers, daily = (shop.shard(f"s.{name}", name) for name in ("orders", "customers", "daily"))
+    handle.set_properties({"held": json.dumps([str(shop.at("s.customers"))])})
+    handle.hold(str(daily.shard_id), 0)
+    customers.hold(str(handle.shard_id), 0)
+    shop.shard("s.old", "old")
+    return handle
+
+
+@pytest.mark.parametrize("name", ["orders", "model.shop.orders", "s.orders"])
+def test_what_would_happen_is_said_first(shop, dbt, orders, name):
+    result = shop.run("drop", name, "--dry-run")
+    assert (result.exit_code, dbt.calls) == (0, [])
+    assert result.stdout.splitlines() == [
+        "s.orders (model.shop.orders)",
+        "  drops the view, if it shows this shard",
+        f"  marks the shard dropped: {shop.at('s.orders')}",
+        "  releases its holds on s.customers",
+        "  is still read by s.daily",
+        "  its model is still in the project: the next `dbt run` makes it again",
+        "dry run: nothing was changed",
+    ]
+
+
+def test_what_dbt_is_asked_for(shop, dbt, orders):
+    result = shop.run("drop", "orders", "s.old", "--yes")
+    assert result.exit_code == 0 and "dropped the view s.orders\n2 shard(s) dropped." in result.stdout
+    [(macro, arguments)] = dbt.calls
+    assert macro == "mvsink_drop" and [each["identifier"] for each in arguments["shards"]] == ["old", "orders"]
+    assert arguments["shards"][1] == {
+        "schema": "s", "identifier": "orders", "uri": str(shop.at("s.orders")), "shard_id": str(orders.shard_id),
+    }  # fmt: skip
+    assert result.stdout.count("makes it again") == 1
+
+
+@pytest.mark.parametrize("given", ["n\n", "", "\n"])
+def test_without_a_yes_nothing_happens(shop, dbt, orders, given):
+    from click.testing import CliRunner
+
+    from dbt.adapters.mvsink.cli.main import cli
+
+    assert CliRunner().invoke(cli, ["drop", "orders"], input=given).exit_code == 1
+    assert dbt.calls == []
+    assert CliRunner().invoke(cli, ["drop", "orders"], input="y\n").exit_code == 0 and dbt.calls
+
+
+def test_what_was_dropped_before_is_told(shop, dbt, orders):
+    orders.mark_dropped(NOW - HOUR)
+    result = shop.run("drop", "orders")
+    assert (result.exit_code, dbt.calls) == (0, [])
+    assert "was dropped at 2025-11-20T14:00:00Z; nothing to do" in result.stdout and "2025-11-27T14:00:00Z" in result.stdout
+
+
+def test_failures(shop, dbt, orders, quick):
+    assert shop.run("drop", "nobody", "--yes").exit_code == 2
+    assert shop.run("drop").exit_code == 2
+    dbt.said.warnings.append("s.orders: its shard could not be marked dropped")
+    result = shop.run("drop", "orders", "--yes")
+    assert result.exit_code == 1 and "could not be marked" in result.stderr and "shard(s) dropped" not in result.stdout
+    dbt.fails = "read-only"
+    result = shop.run("drop", "orders", "--yes")
+    assert result.exit_code == 1 and "Error: read-only" in result.stderr
+    shop.destroy("s.old")
+    result = shop.run("drop", "s.old", "--dry-run")
+    assert result.exit_code == 0 and "cannot be read, so it may not be possible to mark it" in result.stdout

@@ -1,0 +1,81 @@
+"""Which published shards are orphans: told by what dbt has listed anyway, and by the shards' own logs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from dbt.adapters.mvsink.maintained.orphans import orphans, shard_told, tells_a_shard, unclaimed
+from dbt.adapters.mvsink.maintained.published import Marker
+from dbt.adapters.mvsink.shard import ShardClient, StorageError
+from tests.support.shards import SCHEMA
+
+NODES = {
+    "model.shop.here": {"schema": "S", "alias": "Here"},
+    "model.shop.renamed": {"schema": "s", "alias": "other_name"},
+}
+TEXT = Marker("/a/b", "1", 3, "x").within("select * from t")
+
+
+def information(text=TEXT, properties="mvsink.shard_uri=*********(redacted)"):
+    return f"Catalog: spark_catalog\nType: VIEW\nTable Properties: [{properties}]\nView Text: {text}\nView Catalog: c\n"
+
+
+@dataclass(frozen=True)
+class Relation:
+    schema: str
+    identifier: str
+    information: str | None = None
+    is_view: bool = True
+
+
+RELATIONS = {
+    "a shard that no node is built as": (Relation("s", "gone", information()), True),
+    "its listing does not tell": (Relation("s", "gone"), True),
+    "a node is built as it, whatever the case": (Relation("s", "HERE", information()), False),
+    "the same name in another schema": (Relation("t", "here", information()), True),
+    "a table": (Relation("s", "gone", information(), is_view=False), False),
+    "another view": (Relation("s", "gone", information("select 1", "a=b")), False),
+}
+
+
+@pytest.mark.parametrize(("relation", "possible"), RELATIONS.values(), ids=RELATIONS)
+def test_what_may_be_an_orphan(relation, possible):
+    assert list(unclaimed([relation], NODES)) == ([relation] if possible else [])
+
+
+def test_the_listing_tells_the_shard_without_a_statement():
+    assert shard_told(information()) == "/a/b"
+    assert tells_a_shard(information()) and not tells_a_shard(information("select 1", "a=b"))
+    assert shard_told(information("select 1")) is None, "a view of an earlier release"
+    assert shard_told(information(f"select 1 as x -- {TEXT}")) is None
+
+
+OWNERS = {
+    "of a model that is gone": ("shop", "dev", "model.shop.gone", True),
+    "of one that is there under another name": ("shop", "dev", "model.shop.renamed", False),
+    "of another project": ("mall", "dev", "model.mall.gone", False),
+    "of another target": ("shop", "prod", "model.shop.gone", False),
+}
+
+
+@pytest.mark.parametrize(("project", "target", "unique_id", "orphaned"), OWNERS.values(), ids=OWNERS)
+def test_whose_shard_it_is(tmp_path, project, target, unique_id, orphaned):
+    handle = ShardClient().open_writer(str(tmp_path / "m"), SCHEMA, "test")
+    handle.set_properties({"owner": json.dumps({"project": project, "target": target, "unique_id": unique_id})})
+    shown = {Relation("s", "m"): str(tmp_path / "m"), Relation("s", "lost"): str(tmp_path / "nothing")}
+    found = orphans(shown, None, NODES, ("shop", "dev"))
+    assert [(each.relation.identifier, each.unique_id) for each in found] == ([("m", unique_id)] if orphaned else [])
+
+
+def test_a_shard_that_cannot_be_read_is_an_error_unless_they_are_only_counted(tmp_path, monkeypatch):
+    def broken(self, uri):
+        raise StorageError("unreachable")
+
+    monkeypatch.setattr(ShardClient, "open_reader", broken)
+    shown = {Relation("s", "m"): str(tmp_path / "m")}
+    assert orphans(shown, None, NODES, ("shop", "dev"), patience=0.1) == []
+    with pytest.raises(StorageError):
+        orphans(shown, None, NODES, ("shop", "dev"))
