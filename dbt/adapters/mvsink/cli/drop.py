@@ -47,7 +47,7 @@ def still_there(shard: FoundShard, nodes: Mapping[str, Any]) -> bool:
 
 def as_argument(shard: FoundShard) -> dict[str, str]:
     """As the macro `mvsink_drop` takes it."""
-    schema, identifier = shard.relation.split(".", 1)
+    schema, _, identifier = shard.relation.rpartition(".")  # a schema may be `catalog.schema`
     shard_id = str(shard.state.shard_id) if shard.state else ""
     return {"schema": schema, "identifier": identifier, "uri": shard.uri, "shard_id": shard_id}
 
