@@ -8,7 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from dbt.adapters.mvsink.cli.dbt_runs import Dbt, DbtFailed, Said
-from tests.unit.cli.shop import HOUR, NOW
+from tests.unit.cli.shop import HOUR, NOW, write
+
+DAY = 24 * HOUR
 
 
 @pytest.fixture
@@ -75,11 +77,30 @@ def test_without_a_yes_nothing_happens(shop, dbt, orders, given):
     assert CliRunner().invoke(cli, ["drop", "orders"], input="y\n").exit_code == 0 and dbt.calls
 
 
-def test_what_was_dropped_before_is_told(shop, dbt, orders):
-    orders.mark_dropped(NOW - HOUR)
-    result = shop.run("drop", "orders")
-    assert (result.exit_code, dbt.calls) == (0, [])
-    assert "was dropped at 2025-11-20T14:00:00Z; nothing to do" in result.stdout and "2025-11-27T14:00:00Z" in result.stdout
+def test_of_a_shard_that_was_dropped_the_files_go_after_the_grace_period(shop, dbt, orders):
+    write(orders, NOW - 10 * DAY, ("a", 1))
+    orders.release_hold(next(iter(orders.state().holds)))
+    [path] = [shop.at("s.orders") / file.path for file in orders.state().files]
+    orders.mark_dropped(NOW - 6 * DAY)
+    result = shop.run("drop", "orders", "--yes")
+    assert (result.exit_code, dbt.calls, path.exists()) == (0, [], True)
+    assert "was dropped at 2025-11-14T15:00:00Z; its files (1 files, " in result.stdout
+    assert "can be deleted from 2025-11-21T15:00:00Z on" in result.stdout
+
+
+def test_not_before_a_yes_and_never_of_a_shard_that_lives(shop, dbt, orders):
+    write(orders, NOW - 10 * DAY, ("a", 1))
+    [holder] = orders.state().holds
+    [path] = [shop.at("s.orders") / file.path for file in orders.state().files]
+    orders.mark_dropped(NOW - 8 * DAY)
+    assert "deletes its files (1 files, " in shop.run("drop", "orders", "--dry-run").stdout
+    assert shop.run("drop", "orders").exit_code == 1
+    result = shop.run("drop", "orders", "--yes")
+    assert result.exit_code == 1 and "its files stay" in result.stderr and path.exists(), "held"
+    orders.release_hold(holder)
+    result = shop.run("drop", "orders", "--yes")
+    assert result.exit_code == 0 and "deleted the files of s.orders" in result.stdout and not path.exists()
+    assert "nothing to do" in shop.run("drop", "orders", "--yes").stdout and dbt.calls == []
 
 
 def test_failures(shop, dbt, orders, quick):

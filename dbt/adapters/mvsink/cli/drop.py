@@ -1,6 +1,7 @@
 """`mvsink drop`: a model's view goes, its shard is marked dropped, and what it held of other shards is let go.
 
-The shard's files stay. Reading the logs tells what there is to drop; dropping the view is left to dbt and Spark.
+The shard's files stay for the grace period; afterwards the same command deletes them. Reading the logs tells what there is to drop;
+dropping the view is left to dbt and Spark.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from typing import Any
 
 import click
 
+from dbt.adapters.mvsink.cli import status
 from dbt.adapters.mvsink.cli.dbt_runs import Dbt
-from dbt.adapters.mvsink.cli.output import time_text
+from dbt.adapters.mvsink.cli.output import bytes_text, time_text
 from dbt.adapters.mvsink.cli.project import Place, takes_dbt
-from dbt.adapters.mvsink.cli.shards import FoundShard, choose, find_shards, progress
+from dbt.adapters.mvsink.cli.shards import FoundShard, choose, find_shards, progress, words
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.references.holds import held
-from dbt.adapters.mvsink.shard.maintenance import REMOVED_GRACE_MS
+from dbt.adapters.mvsink.shard import REMOVED_GRACE_MS, ShardClient, ShardError, WriteHandle, delete_dropped
 
 FAILED = 1  # exit code
 
@@ -52,8 +54,41 @@ def as_argument(shard: FoundShard) -> dict[str, str]:
     return {"schema": schema, "identifier": identifier, "uri": shard.uri, "shard_id": shard_id}
 
 
-def _already(shard: FoundShard) -> int | None:
+def dropped_before(shard: FoundShard) -> int | None:
+    """When it was dropped (ms); None if it was not, or cannot be read."""
     return shard.state.dropped if shard.state else None
+
+
+def what_is_left(shard: FoundShard, dropped: int, now: int) -> str:
+    """Of a shard that was dropped before."""
+    line = f"{shard.relation}: was dropped at {time_text(dropped)}; "
+    files = shard.state.files if shard.state else ()
+    if not files:
+        return line + "nothing to do"
+    size = f"{len(files)} files, {bytes_text(sum(file.size for file in files))}"
+    if due(shard, now):
+        return f"{line}deletes its files ({size}): {masked(shard.uri)}"
+    return f"{line}its files ({size}) can be deleted from {time_text(dropped + REMOVED_GRACE_MS)} on"
+
+
+def due(shard: FoundShard, now: int) -> bool:
+    """Was it dropped so long ago that nobody reads its files any more?"""
+    dropped = dropped_before(shard)
+    return dropped is not None and bool(shard.state and shard.state.files) and dropped < now - REMOVED_GRACE_MS
+
+
+def delete(place: Place, shard: FoundShard, now: int) -> None:
+    """Delete the files of a shard that is due. Raises `click.ClickException` where they cannot be, or may not."""
+    try:
+        client = ShardClient(place.storage_options)
+        with WriteHandle.from_read(client.open_reader(shard.uri), "drop") as handle:
+            delete_dropped(handle, now)
+            left = bool(handle.state().files)
+    except ShardError as error:
+        raise click.ClickException(f"{shard.relation}: {words(error)}") from error
+    if left:
+        raise click.ClickException(f"{shard.relation}: its files stay: it lives again, or somebody still reads it")
+    click.echo(f"deleted the files of {shard.relation}")
 
 
 @click.command()
@@ -66,41 +101,57 @@ def drop(context: click.Context, place: Place, dbt: Dbt, models: tuple[str, ...]
     """Drop the views of the MODELs and mark their shards dropped.
 
     A MODEL is named as in ref(), by its unique id, or as schema.identifier, which also names the shard of a model that is gone. Its holds
-    on other shards are released. The shard's files stay where they are: readers that are under way need them.
+    on other shards are released. The shard's files stay for 7 days, because readers that are under way need them; after that, the same
+    command deletes them.
 
     A model that is still in the project is made again by the next `dbt run`, as a new generation.
 
     Exit code: 0; 1 if something could not be dropped, or if the answer is no; 2 for wrong usage, such as an unknown model.
     """
-    everything = find_shards(place)
+    now, everything = status.clock(), find_shards(place)
     chosen = choose(everything, place, models)
+    fresh = [shard for shard in chosen if dropped_before(shard) is None]
+    old = [shard for shard in chosen if due(shard, now)]
     for shard in chosen:
-        if _already(shard) is not None:
-            click.echo(f"{shard.relation}: was dropped at {time_text(_already(shard))}; nothing to do. {_files_of(shard)}")
-    chosen = [shard for shard in chosen if _already(shard) is None]
-    if not chosen:
-        return
+        dropped = dropped_before(shard)
+        if dropped is not None:
+            click.echo(what_is_left(shard, dropped, now))
+    manifest = _say_what_would_happen(dbt, fresh, everything) if fresh else None
+    if dry_run:
+        click.echo("dry run: nothing was changed")
+    elif fresh or old:
+        if not yes:
+            click.confirm(_question(len(fresh), len(old)), abort=True)
+        for shard in old:
+            delete(place, shard, now)
+        if fresh and not _drop(dbt, fresh, manifest):
+            context.exit(FAILED)
+
+
+def _question(fresh: int, old: int) -> str:
+    """What is asked of whoever drops ``fresh`` shards and deletes the files of ``old`` ones."""
+    asked = [f"drop {fresh} shard(s)"] * bool(fresh) + [f"delete the files of {old} shard(s)"] * bool(old)
+    return " and ".join(asked).capitalize() + "?"
+
+
+def _say_what_would_happen(dbt: Dbt, shards: Sequence[FoundShard], everything: Sequence[FoundShard]) -> Any:
+    """dbt's manifest."""
     with progress("reading the project"):
         manifest = dbt.parsed()
-    for shard in chosen:
+    for shard in shards:
         click.echo("\n".join(what_would_happen(shard, everything)))
         if still_there(shard, manifest.nodes):
             click.echo("  its model is still in the project: the next `dbt run` makes it again")
-    if dry_run:
-        click.echo("dry run: nothing was changed")
-        return
-    if not yes:
-        click.confirm(f"Drop {len(chosen)} shard(s)?", abort=True)
-    said = dbt.operation("mvsink_drop", {"shards": [as_argument(shard) for shard in chosen]}, manifest)
+    return manifest
+
+
+def _drop(dbt: Dbt, shards: Sequence[FoundShard], manifest: Any) -> bool:
+    """False if a shard could not be marked."""
+    said = dbt.operation("mvsink_drop", {"shards": [as_argument(shard) for shard in shards]}, manifest)
     for line in said.lines:
         click.echo(line)
     for warning in said.warnings:
         click.echo(f"Warning: {masked(warning)}", err=True)
-    if said.warnings:
-        context.exit(FAILED)
-    click.echo(f"{len(chosen)} shard(s) dropped. Their files stay; `mvsink drop` says from when on they can be deleted")
-
-
-def _files_of(shard: FoundShard) -> str:
-    """From when on nobody reads the files of a dropped shard any more."""
-    return f"From {time_text((_already(shard) or 0) + REMOVED_GRACE_MS)} on its directory can be deleted: {masked(shard.uri)}"
+    if not said.warnings:
+        click.echo(f"{len(shards)} shard(s) dropped. Their files stay for 7 days; then the same command deletes them")
+    return not said.warnings

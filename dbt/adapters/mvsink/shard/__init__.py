@@ -38,7 +38,14 @@ from dbt.adapters.mvsink.shard.errors import (
 )
 from dbt.adapters.mvsink.shard.following import following
 from dbt.adapters.mvsink.shard.frontier import LARGEST_TIME, Antichain
-from dbt.adapters.mvsink.shard.maintenance import checkpoint, collect_garbage, compact_with_pyarrow, perform_maintenance
+from dbt.adapters.mvsink.shard.maintenance import (
+    REMOVED_GRACE_MS,
+    checkpoint,
+    collect_garbage,
+    compact_with_pyarrow,
+    delete_dropped,
+    perform_maintenance,
+)
 from dbt.adapters.mvsink.shard.policy import compaction_due
 from dbt.adapters.mvsink.shard.read import ReadHandle
 from dbt.adapters.mvsink.shard.staging import StagedDirectory
@@ -55,6 +62,7 @@ from dbt.adapters.mvsink.shard.write import AppendResult, CompactionResult, Writ
 
 __all__ = [
     "LARGEST_TIME",
+    "REMOVED_GRACE_MS",
     "Antichain",
     "AppendResult",
     "Batch",
@@ -85,6 +93,7 @@ __all__ = [
     "collect_garbage",
     "compact_with_pyarrow",
     "compaction_due",
+    "delete_dropped",
     "following",
     "perform_maintenance",
     "schema_differences",

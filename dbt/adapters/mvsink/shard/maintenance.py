@@ -95,6 +95,21 @@ def collect_garbage(
     return removed
 
 
+def delete_dropped(handle: WriteHandle, now_ms: int, grace_ms: int = REMOVED_GRACE_MS) -> list[str]:
+    """Delete the files of a shard that was dropped longer than ``grace_ms`` ago, and its other garbage; the paths deleted. The log stays.
+
+    The log gives the files up first, so it never names one that is gone. If this is interrupted, garbage collection deletes the rest.
+    """
+    before, dropped_by = handle.state(), now_ms - grace_ms
+    if before.dropped is None or before.dropped > dropped_by or not leased_since(handle.storage, now_ms).is_empty():
+        return []
+    handle.discard(dropped_by)
+    live = {file.path for file in handle.state().files}
+    due = [file.path for file in before.files if file.path not in live]
+    deleted = [path for path in due if _deleted(path, lambda path: handle.storage.delete([path]))]
+    return deleted + collect_garbage(handle, now_ms=now_ms)
+
+
 def _deleted(path: str, delete: Callable[[str], None]) -> bool:
     """Delete ``path``. What a symbolic link leads out of the shard to stays, with a warning: the rest is collected all the same."""
     try:

@@ -237,6 +237,18 @@ def replace_generation(
     )
 
 
+def discard(state: ShardState, dropped_by: int) -> Change | None:
+    """Remove all files of a shard that was dropped at or before ``dropped_by`` (ms). None if there is nothing to do.
+
+    Since goes to the upper, so that the shard holds no time to read at: without files it must never read as an empty collection.
+    None too while somebody holds history, or if the shard has a new generation meanwhile.
+    """
+    held = any(time != STORED_EMPTY for time in state.holds.values())
+    if state.dropped is None or state.dropped > dropped_by or not state.files or held:
+        return None
+    return Change(kind="schema", since=state.upper, remove_all=True)
+
+
 def compaction(state: ShardState, adds: Sequence[DataFile], removes: Sequence[DataFile]) -> Change:
     """Replace ``removes`` by ``adds`` with the same contents at every readable time."""
     require_live(state, removes)

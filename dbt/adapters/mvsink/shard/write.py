@@ -324,6 +324,16 @@ class WriteHandle(Staging):
 
         return self._commit(decide).version
 
+    def discard(self, dropped_by: int) -> None:
+        """Take the files of a shard dropped at or before ``dropped_by`` (ms) out of the log, unless it lives again or is held."""
+
+        def decide(state: ShardState) -> Change | None:
+            self._saw(state)
+            change = transitions.discard(state, dropped_by)
+            return None if change is None else self._signed(change, CommitNote(purpose="files of a dropped shard"))
+
+        self._commit(decide)
+
     def wait_for_upper_past(self, frontier: Antichain, timeout: float | None = None) -> None:
         """Return once ``frontier`` is strictly before the upper; `TimeoutError` after ``timeout`` seconds."""
         deadline = None if timeout is None else time.monotonic() + timeout
