@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -176,3 +177,19 @@ def plain(value: Any) -> Any:
 
 def first_few(rows: Counter[str]) -> list[str]:
     return [f"{row[:300]} x {times}" for row, times in list(rows.items())[:3]]
+
+
+@contextmanager
+def settings(spark: Any, values: Mapping[str, str]) -> Iterator[None]:
+    """A user's settings, and what they were before."""
+    before = {name: spark.conf.get(name, None) for name in values}
+    for name, value in values.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)

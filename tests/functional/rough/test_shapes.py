@@ -17,11 +17,13 @@ def wide(columns: int, name: str = "c{}", rows: int = 6) -> Case:
 
 
 def struct(fields: int, value: str = "id") -> str:
-    return "named_struct(" + ", ".join(f"'field_{number}', {value} + {number}" for number in range(fields)) + ")"
+    """Its fields may be NULL: PySpark's `toArrow` fails on a NULL struct of fields that may not."""
+    return "named_struct(" + ", ".join(f"'field_{number}', nullif({value} + {number}, -1)" for number in range(fields)) + ")"
 
 
 class TestWidths(Table):
     CASES = {f"columns_{number}": wide(number) for number in (1, 28, 29, 31, 32, 33, 40, 60, 200)} | {
+        "long_names_150": wide(150, "a_rather_long_name_as_a_tool_that_exports_makes_them_{}"),
         "texts_40": Case("select " + ", ".join(f"concat('text ', id, {n}) as c{n}" for n in range(39)) + ", if(id = 1, :n, id) as last from range(6)"),
         "nulls_40": Case("select " + ", ".join(f"if(id % {n + 2} = 0, null, id) as c{n}" for n in range(39)) + ", :n as last from range(6)"),
     }  # fmt: skip
@@ -30,6 +32,12 @@ class TestWidths(Table):
 class TestNested(Table):
     CASES = {
         "struct_25": Case(f"select id, {struct(25, 'id * :n')} as s from range(4)"),
+        "struct_26": Case(f"select id, {struct(26, 'id * :n')} as s from range(4)"),
+        "struct_40": Case(f"select id, {struct(40)} as s, :n as n from range(4)"),
+        "struct_40_changes": Case(f"select id, {struct(40, 'id * :n')} as s from range(4)"),
+        "struct_in_structs": Case(f"select id, named_struct('a', named_struct('b', {struct(30, ':n')}), 'c', null :: int) as s from range(4)"),
+        "array_of_structs": Case(f"select id, array({struct(30)}, null, {struct(30, ':n')}) as a from range(4)"),
+        "map_of_structs": Case(f"select id, map('k', {struct(30)}, 'other', {struct(30, ':n')}, 'none', null) as m from range(4)"),
         "map_with_null_values": Case("select id, map('a', null :: int, 'b', id * :n) as m, map(1, 0, 2, null :: int) as o from range(4)"),
         "map_in_another_order": Case("select id, if(:n = 1 or id = 1, map('a', 1, 'b', 2), map('b', 2, 'a', id)) as m from range(4)"),
         "arrays_of_arrays": Case("select id, array(array(id, null), array(), null, array(:n)) as a, array() :: array<string> as e from range(4)"),

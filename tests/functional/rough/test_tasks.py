@@ -26,7 +26,7 @@ INPUTS = {  # rows only come
     "token": (COPY, "select id as `select`, 'a' as `the \"url\"` from range(9) where id < 2 + :n", ""),
     "odd_columns": (COPY, "select " + ", ".join(f"id as {quoted(name)}" for name in COLUMNS) + " from range(9) where id < 2 + :n", ""),
     "wide_40": (COPY, "select " + ", ".join(f"id + {n} as c{n}" for n in range(40)) + " from range(9) where id < 2 + :n", ""),
-    "struct_25": (COPY, f"select id, {struct(25)} as s, map('k', {struct(3)}) as m from range(9) where id < 2 + :n", ""),
+    "struct_40": (COPY, f"select id, {struct(40)} as s, map('k', {struct(3)}) as m from range(9) where id < 2 + :n", ""),
     "far_dates": (COPY, f"select id, {far('timestamp')}, date'0001-01-01' as d from range(9) where id < 2 + :n", ""),
     "row_5000_times": (COPY, "select 7 as a, null :: string as b from range(5000) where id < 4000 + :n", ""),
     "null_keys": (UPSERT, "select if(id < 3, null, id) as k, id + 10 * :n as v from range(5)", "select if(id < 3, null, id) as k, max(id) + 10 * :n as v from range(5) group by 1"),
