@@ -99,7 +99,7 @@ class TestDropped(Dropping):
         assert (result.exit_code, f"dropped the view {schema}.reader" in result.output) == (0, True), result.output
         assert self.at(shard_root, project, "reader").dropped is not None and "reader" not in self.relations(project)
         assert not self.at(shard_root, project, "held").holds
-        assert "nothing to do" in self.drop(project, "reader", "--yes").output
+        assert "was dropped at" in self.drop(project, "reader", "--yes").output
         assert self.drop(project, "nobody", "--yes").exit_code == 2
 
         Path(project.project_root, "models", "gone.sql").unlink()
