@@ -84,8 +84,7 @@ def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> boo
 def fingerprint(state: ShardState) -> str:
     """A short name for what the view shows: files, columns, and whether a run has written at all, or when one will."""
     what = [str(state.generation), str(state.schema), str(state.readable) + first_refresh(state)]
-    if not state.readable or any(file.errors != 0 for file in state.files):
-        what.append("guarded in every scan")  # what an older release published over these is published again
+    what.append("guarded in every scan")  # what an older release published is published again
     if sum(file.rows or 0 for file in state.files) > MOST_BROADCAST:
         what.append("broadcasts bounded")
     what += sorted(file.path for file in state.files)
@@ -129,7 +128,7 @@ def _query(parts: Layout, names: Sequence[str], refreshed: bool = True, first: s
 
 
 def _ordered(parts: Layout, own: list[str], names: list[str], refreshed: bool, first: str) -> str:
-    query = view_query(parts, refreshed=refreshed, first_refresh=first)
+    query = view_query(parts, refreshed=refreshed, first_refresh=first, whole=True)
     return query if names == own else f"select {sql.columns(names)} from (\n{query}\n)"
 
 

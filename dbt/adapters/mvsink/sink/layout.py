@@ -124,9 +124,12 @@ class Layout:
 
     def select(self, directories: Sequence[Directory], items: str, where: str = "") -> str:
         """``select items`` from whole directories, read through one glob."""
+        return f"select {items} from {sql.parquet(self.glob(directories))}" + (f" where {where}" if where else "")
+
+    def glob(self, directories: Sequence[Directory]) -> str:
+        """All files of these directories."""
         ids = ",".join(directory.batch_id for directory in directories)
-        glob = f"{sql.escape_glob(self.root)}/batches/" + ("{" + ids + "}" if len(directories) > 1 else ids)
-        return f"select {items} from {sql.parquet(glob)}" + (f" where {where}" if where else "")
+        return f"{sql.escape_glob(self.root)}/batches/" + ("{" + ids + "}" if len(directories) > 1 else ids)
 
     def select_loose(self, items: str, where: str = "") -> list[str]:
         """The same from loose files, one query for each set of physical columns; `HASH` is NULL in them."""

@@ -3,7 +3,7 @@
 A compacted shard reads as a plain Parquet scan. With recent batches it is still one scan of the base, thinned by a
 broadcast join with the recent part's net retractions, plus the recent part's net additions. Where some row has no
 hash to go by, base rows that share a hash with the rest are consolidated with it by whole rows; the others still pass
-straight through. A shard that holds errors fails its readers with the smallest message (`_Guarded`).
+straight through. A shard that holds errors, or has lost files, fails its readers with the smallest message (`_Guarded`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ NOT_REFRESHED = "not refreshed yet"
 LIVE = "_mv_live"
 
 
-def view_query(layout: Layout, *, refreshed: bool = True, first_refresh: str = "") -> str:
+def view_query(layout: Layout, *, refreshed: bool = True, first_refresh: str = "", whole: bool = False) -> str:
     """The SELECT of the view over ``layout``.
 
     ``refreshed`` is False for a shard that no run has written: it never reads as an empty collection. ``first_refresh`` says when one
-    will, if a schedule tells.
+    will, if a schedule tells. ``whole`` is for a text that is kept: readers also fail if a directory no longer holds exactly its files. The
+    text names directories, so otherwise a file that is gone would just be missing from the result.
     """
     if not refreshed:
         # Rows that are never given out, of NULLs that the optimizer cannot tell, and more than any OFFSET: where it can prove that no
@@ -33,9 +34,10 @@ def view_query(layout: Layout, *, refreshed: bool = True, first_refresh: str = "
         message = f"{NOT_REFRESHED}; first refresh at {first_refresh}" if first_refresh else NOT_REFRESHED
         guard = _guard(f"(select min({sql.text(message)}) m from range(1))")
         return f"select {items} from range({2**32}) r where {guard}"
-    live = _live_error(layout)
-    if not live:
+    failures = [query for query in (_live_error(layout), _lost_files(layout) if whole else "") if query]
+    if not failures:
         return plain_rows(layout)
+    live = failures[0] if len(failures) == 1 else f"select min(m) m from (\n{sql.union_all(failures)}\n)"
     return f"with {LIVE} as (\n{live}\n)\nselect * from (\n{plain_rows(_Guarded.of(layout))}\n)"
 
 
@@ -191,3 +193,17 @@ def _live_error(layout: Layout) -> str:
         return ""
     live = f"select m from (\n{sql.union_all(queries)}\n) group by m having sum(d) > 0"
     return f"select min(m) m from (\n{live}\n)"
+
+
+def _lost_files(layout: Layout) -> str:
+    """A message ``m`` if the directories hold other files than were committed, as a query; NULL if not.
+
+    Files are counted and their sizes added up; none is opened.
+    """
+    files = [file for directory in layout.directories for file in directory.files]
+    if not files:
+        return ""
+    message = f"data files of shard {layout.root} are gone or damaged; run the model to learn which"
+    differs = f"count(*) <> {len(files)} or coalesce(sum(length), 0L) <> {sql.bigint(sum(file.size for file in files))}"
+    listed = f"binaryFile.{sql.identifier(layout.glob(layout.directories))}"
+    return f"select if({differs}, {sql.text(message)}, null) m from {listed}"

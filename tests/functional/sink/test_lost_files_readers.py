@@ -1,0 +1,57 @@
+"""A published view fails its readers while a data file is gone, cut short, emptied, or one too many: they never get fewer rows."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+
+from dbt.adapters.mvsink.sink import layout, view_query
+from tests.functional.sink.test_lost_files import CHANGED, QUERY, cut_short, emptied, file_of, gone
+from tests.support.session_engine import Model, open_shard
+
+MESSAGE = "data files of shard .* are gone or damaged"
+BY_SPARK = "FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY|UNABLE_TO_INFER_SCHEMA"  # where the file is the one that it takes the columns from
+READERS = {
+    "all rows": "select * from {v}",
+    "a count": "select count(*) from {v}",
+    "one row": "select name from {v} where id = 3",
+    "a join": "select * from {v} a join {v} b on a.id = b.id + 100",
+    "a limit": "select id from {v} limit 1",
+}
+
+
+def copied(path):
+    shutil.copy(path, path.with_name(f"part-x-{path.name}"))
+
+
+@pytest.fixture
+def published(quick, tmp_path):
+    """A shard of two batches, and the text of its view."""
+    model = Model(quick, tmp_path)
+    model.run(QUERY)
+    model.run(CHANGED)
+    with open_shard(model.uri, None) as handle:
+        text = view_query(layout(handle.state(), handle.uri, handle.files_in, handle.column_names), whole=True)
+    return model, text
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("damage", [gone, cut_short, emptied, copied])
+def test_every_reader_fails(quick, published, damage, number):
+    model, text = published
+    damage(file_of(model, number))
+    passed = {}
+    for name, query in READERS.items():
+        try:
+            passed[name] = quick.sql(query.format(v=f"({text})")).collect()
+        except Exception as error:
+            if not re.search(f"{MESSAGE}|{BY_SPARK}", str(error)):
+                passed[name] = str(error)
+    assert passed == {}
+
+
+def test_a_whole_shard_is_read(quick, published):
+    _, text = published
+    assert sorted(map(tuple, quick.sql(text).collect())) == [(1, "a"), (3, "c")]
