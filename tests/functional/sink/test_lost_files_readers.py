@@ -12,7 +12,9 @@ from tests.functional.sink.test_lost_files import CHANGED, QUERY, cut_short, emp
 from tests.support.session_engine import Model, open_shard
 
 MESSAGE = "data files of shard .* are gone or damaged"
-BY_SPARK = "FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY|UNABLE_TO_INFER_SCHEMA"  # where the file is the one that it takes the columns from
+BY_SPARK = (
+    "FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY|UNABLE_TO_INFER_SCHEMA"  # where the file is the one that it takes the columns from
+)
 READERS = {
     "all rows": "select * from {v}",
     "a count": "select count(*) from {v}",
