@@ -4,9 +4,10 @@ VENV := .venv
 OLDEST := .venv-oldest
 NEWEST := .venv-newest
 BIN := $(VENV)/bin
+ROUGH := tests/functional/rough
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup test lint smoke smoke-oldest smoke-newest smoke-editable demo bench clean
+.PHONY: setup test rough lint smoke smoke-oldest smoke-newest smoke-editable demo bench clean
 
 setup: $(VENV)/.done
 
@@ -22,7 +23,11 @@ lint: setup
 	$(BIN)/mypy
 
 test: lint $(VENV)/java-classes.jsa
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(PYTEST_ARGS) --ignore $(ROUGH)
+
+# Whole projects over tables as they are in real life, some of five million rows.
+rough: $(VENV)/java-classes.jsa
+	$(BIN)/python -m pytest $(PYTEST_ARGS) $(ROUGH)
 
 # What every JVM of the tests would otherwise read and verify again: 7 of the 18 seconds that a `dbt run` in a process of its own takes.
 $(VENV)/java-classes.jsa: $(VENV)/.done
