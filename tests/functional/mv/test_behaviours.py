@@ -178,16 +178,15 @@ class TestPublishing(Base):
         run_dbt(["run"])
         assert len(self.rows(project)) == 3
 
-    @pytest.mark.parametrize(("materialized", "dropped"), [("table", True), ("incremental", True), ("view", False)])
-    def test_back_to_dbts_own_materializations_and_here_again(self, project, materialized, dropped):
-        """dbt-spark replaces a view without dropping it: then the shard stays, and is corrected when the model comes back."""
+    @pytest.mark.parametrize("materialized", ["table", "incremental", "view"])
+    def test_back_to_dbts_own_materializations_and_here_again(self, project, materialized):
         run_dbt(["run"])
         uri = self.uri(project)
         self.set_model(project, MV.replace("self_correcting_mv", materialized))
         run_dbt(["run"])
         assert self.rows(project) == [(1, "a"), (2, "b"), (3, "c")]
         with ShardClient().open_reader(uri) as reader:
-            assert (reader.state().dropped is not None) is dropped
+            assert reader.state().dropped
         self.set_model(project, MV)
         run_dbt(["run"])
         assert self.rows(project) == [(1, "a"), (2, "b"), (3, "c")]
@@ -210,7 +209,10 @@ class TestPublishing(Base):
         view = project.run_sql(f"show create table {project.test_schema}.mv", fetch="one")[0]
         self.set_source(project, "select * from values (7, 'g') as t(id, name)")
         run_dbt(["run"])
-        project.run_sql(view.replace("CREATE VIEW", "CREATE OR REPLACE VIEW"))  # as a slower run would have
+        replaced = (
+            view.replace("CREATE VIEW", "CREATE OR REPLACE VIEW").replace("{", "{{").replace("}", "}}")
+        )  # dbt formats the text
+        project.run_sql(replaced)  # as a slower run would have
         assert len(self.rows(project)) == 3
         run_dbt(["run"])
         assert self.rows(project) == [(7, "g")]

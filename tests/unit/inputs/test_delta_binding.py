@@ -115,7 +115,8 @@ def test_history_is_released_only_behind_a_hold_and_bindings_survive_compaction(
         bound = run(opened, Table(version), time)
     state = bound.handle.state()
     assert state.since == at(150) and len({file.batch_id for file in state.files}) < 20  # it was compacted
-    assert bindings(bound)[0] == (150, 0) and bindings(bound)[1:3] == [(200, 1), (300, 2)]
+    assert bindings(bound)[0] == (100, 0)  # in the base, which is rewritten only by its share: a time before since reads as since
+    assert bindings(bound)[1:3] == [(200, 1), (300, 2)]
     assert len(bindings(bound)) == 29
     with pytest.raises(HistoryGone, match=r"input t: cannot read the changes of \[150, 300\): readable is \[150, 2901\)"):
         bound.changes(150, 300)

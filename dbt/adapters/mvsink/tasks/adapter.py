@@ -50,10 +50,10 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
         anew = given.full_refresh and wanted
         if given.full_refresh and not wanted:
             warn(f"{model}: --full-refresh does not reset a task; what it wrote stays. To reset it: {reset_words(model)}")
-        elif wanted and not given.full_refresh:
-            warn(f"{model}: it is in mvsink_reset, which resets a task only with --full-refresh; it stays as it is")
         elif wanted and node["config"].get("full_refresh") is False:
             warn(f"{model}: it is in mvsink_reset and stays as it is, because its full_refresh is false")
+        elif wanted and not given.full_refresh:
+            warn(f"{model}: it is in mvsink_reset, which resets a task only with --full-refresh; it stays as it is")
         run = TaskRun(
             adapter=self,
             relation=relation,
