@@ -23,7 +23,7 @@ def struct(fields: int, value: str = "id") -> str:
 
 class TestWidths(Table):
     CASES = {f"columns_{number}": wide(number) for number in (1, 28, 29, 31, 32, 33, 40, 60, 200)} | {
-        "long_names_150": wide(150, "a_rather_long_name_as_a_tool_that_exports_makes_them_{}"),
+        "long_names_150": wide(150, "a_long_name_as_tools_that_export_make_them_{}"),
         "texts_40": Case("select " + ", ".join(f"concat('text ', id, {n}) as c{n}" for n in range(39)) + ", if(id = 1, :n, id) as last from range(6)"),
         "nulls_40": Case("select " + ", ".join(f"if(id % {n + 2} = 0, null, id) as c{n}" for n in range(39)) + ", :n as last from range(6)"),
     }  # fmt: skip
