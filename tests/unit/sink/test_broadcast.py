@@ -49,7 +49,7 @@ class Handle:
     """Of a shard in which nothing that is staged has rows."""
 
     def stage(self):
-        return SimpleNamespace(uri="/root/batches/new", delete=lambda: None)
+        return SimpleNamespace(uri="/shard/batches/new", delete=lambda: None)
 
     def adopt(self, *_):
         return SimpleNamespace(rows=0, delete=lambda: None)
