@@ -159,8 +159,8 @@ def start() -> Any:
     """A session as the embedded default makes it."""
     import os
 
+    from dbt.adapters.mvsink.connection.embedded import session
     from dbt.adapters.mvsink.credentials import MvsinkCredentials
-    from dbt.adapters.mvsink.session.embedded import session
 
     os.chdir(tempfile.mkdtemp(prefix="mvsink-bench-home-"))
     return session(MvsinkCredentials(schema="default"))

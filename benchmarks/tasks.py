@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bench import start
-from dbt.adapters.mvsink.sink import Driver, SinkRequest, shard_columns
+from dbt.adapters.mvsink.engine import shard_columns
+from dbt.adapters.mvsink.sink import Driver, SinkRequest
 from tests.functional.task.driver import DAY, UPSERT, Shard, Task
 from tests.support.session_engine import SessionEngine
 

@@ -49,8 +49,8 @@ def shard_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, shard_root: Path) -> Iterator[Any]:
     """The process's session, started as a profile with nothing but these settings would start it."""
+    from dbt.adapters.mvsink.connection.embedded import session
     from dbt.adapters.mvsink.credentials import MvsinkCredentials
-    from dbt.adapters.mvsink.session.embedded import session
 
     before = os.getcwd()
     os.chdir(tmp_path_factory.mktemp("home"))

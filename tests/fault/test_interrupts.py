@@ -15,17 +15,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.shard import (
-    InvalidUsage,
-    MemoryStorage,
-    ShardClient,
-    UpperMismatch,
-    collect_garbage,
-    machine,
-    staging,
-    write,
-)
+from dbt.adapters.mvsink.shard import InvalidUsage, MemoryStorage, ShardClient, UpperMismatch, collect_garbage, staging, write
 from dbt.adapters.mvsink.shard import batch as batch_module
+from dbt.adapters.mvsink.shard import commit_loop as machine
 from dbt.adapters.mvsink.shard.errors import UnresolvedCommit
 from tests.support.shards import SCHEMA, at, evolve, live, read, staged, updates
 from tests.support.storage_faults import FaultyStorage

@@ -20,8 +20,8 @@ KILLED = """
 import json, os, sys
 from pathlib import Path
 from dbt.cli.main import dbtRunner
-from dbt.adapters.mvsink.session.embedded import running
-from dbt.adapters.mvsink.sink import faults
+from dbt.adapters.mvsink.connection.embedded import running
+from dbt.adapters.mvsink import failpoints
 from tests.support.projects import replace_source
 
 def run():
@@ -36,7 +36,7 @@ if recover:
     print("RECOVERED", json.dumps(sorted(list(row) for row in running().sql("select * from s.mv").collect())), flush=True)
 if point:
     replace_source(Path(source), json.loads(rows))
-    faults.install(lambda reached: os._exit(9) if reached == point else None)
+    failpoints.install(lambda reached: os._exit(9) if reached == point else None)
     run()
 """
 POINTS = {"upper raised": False, "staged": False, "appended": True, "view published": True}  # and is it committed by then?

@@ -16,10 +16,13 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.references.as_of import Reference, References
-from dbt.adapters.mvsink.references.overtaken import Ledger, Origins, origins_after, origins_read
+from dbt.adapters.mvsink.engine import shard_columns
+from dbt.adapters.mvsink.references.consistency import Ledger, Origins, origins_after, origins_read
+from dbt.adapters.mvsink.references.reference import Reference, References
 from dbt.adapters.mvsink.shard import MemoryStorage, ReadHandle, ShardClient, compact_with_pyarrow, compaction_due
-from dbt.adapters.mvsink.sink import Counts, Driver, Outcome, SinkRequest, as_of, layout, shard_columns
+from dbt.adapters.mvsink.shard_sql import Counts, as_of
+from dbt.adapters.mvsink.shard_sql.layout import layout_of
+from dbt.adapters.mvsink.sink import Driver, Outcome, SinkRequest
 from dbt.adapters.mvsink.sink.write import Written
 from tests.support.engines import NoEngine
 
@@ -85,7 +88,7 @@ class World:
         for read in READS[name]:
             reader = self.reader(read)
             state = reader.state()
-            parts = layout(state, read, reader.files_in, reader.column_names)
+            parts = layout_of(state, read, reader.files_in, reader.column_names)
             found[read] = Reference(read, read, state, parts, history=reader.history)
         return Read(found)
 

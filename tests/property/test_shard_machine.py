@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from dbt.adapters.mvsink.shard import (
+    CompactionPlan,
     InvalidUsage,
     MemoryStorage,
     SchemaMismatch,
@@ -24,10 +25,9 @@ from dbt.adapters.mvsink.shard import (
     UpperMismatch,
     collect_garbage,
     compact_with_pyarrow,
-    machine,
 )
+from dbt.adapters.mvsink.shard import commit_loop as machine
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
-from dbt.adapters.mvsink.shard.state import CompactionPlan
 from tests.support.model import ModelShard
 from tests.support.shards import SCHEMA, at, evolve, live, rows, staged, updates, widened
 from tests.support.storage_faults import FaultyStorage, random_faults

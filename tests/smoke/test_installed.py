@@ -16,7 +16,7 @@ STORY = """
 import json, sys
 from pathlib import Path
 from dbt.cli.main import dbtRunner
-from dbt.adapters.mvsink.session.embedded import running
+from dbt.adapters.mvsink.connection.embedded import running
 from tests.support.projects import replace_source
 
 def run():

@@ -20,7 +20,7 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from dbt.adapters.mvsink.sink import EngineError
+from dbt.adapters.mvsink.engine import EngineError
 
 _OVERWRITE = re.compile(r"insert overwrite directory '([^']*)' using parquet\s", re.IGNORECASE)
 _BRACES = re.compile(r"\{([^{}]*)\}")

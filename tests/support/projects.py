@@ -23,13 +23,13 @@ import os, sys
 from dbt.cli.main import dbtRunner
 point = sys.argv[1]
 if point:
-    from dbt.adapters.mvsink.sink import faults
-    faults.install(lambda reached: os._exit(9) if reached == point else None)
+    from dbt.adapters.mvsink import failpoints
+    failpoints.install(lambda reached: os._exit(9) if reached == point else None)
 result = dbtRunner().invoke(["run", "--quiet", "--profiles-dir", ".", "--no-use-colors"])
 if not result.success:
     print(result.exception, [r.message for r in result.result or []])
     sys.exit(1)
-from dbt.adapters.mvsink.session.embedded import running
+from dbt.adapters.mvsink.connection.embedded import running
 print(sorted(tuple(row) for row in running().sql("select * from s.mv").collect()))
 """
 

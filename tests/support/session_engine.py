@@ -8,19 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from dbt.adapters.mvsink.engine import Column, EngineError, arrow_schema, parse_type
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
-from dbt.adapters.mvsink.sink import (
-    Column,
-    Driver,
-    EngineError,
-    Outcome,
-    SinkRequest,
-    arrow_schema,
-    layout,
-    parse_type,
-    view_query,
-)
-from dbt.adapters.mvsink.sink.staging import by_conf, pinned
+from dbt.adapters.mvsink.shard_sql import Layout, view_query
+from dbt.adapters.mvsink.shard_sql.stager import by_conf, pinned
+from dbt.adapters.mvsink.sink import Driver, Outcome, SinkRequest
 from tests.support.duck_engine import DuckEngine
 
 _STATE = re.compile(r"SQLSTATE: ((?:22|23)\w{3})")
@@ -94,7 +86,7 @@ class Model:
     def view(self) -> str:
         """The query of the view that would be published."""
         with open_shard(self.uri, None) as handle:
-            return view_query(layout(handle.state(), handle.uri, handle.files_in, handle.column_names))
+            return view_query(Layout.of(handle, handle.state()))
 
     def contents(self) -> Any:
         """What a reader of the published view gets, as a DataFrame."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.mvsink.exceptions import OwnedByAnother
-from dbt.adapters.mvsink.maintained.run import translate
 from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.materialization.mv import translate
 from dbt.adapters.mvsink.shard import ShardError
 
 

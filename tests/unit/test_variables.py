@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from dbt.adapters.mvsink.adapter.variables import VARIABLES, check_variables, variable
 from dbt.adapters.mvsink.exceptions import MvsinkError
-from dbt.adapters.mvsink.variables import VARIABLES, check_variables, variable
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 

@@ -8,7 +8,7 @@ from dbt_common.events.event_manager import EventManager
 from dbt_common.exceptions import DbtRuntimeError, EventCompilationError
 from dbt_common.helper_types import WarnErrorOptionsV2
 
-from dbt.adapters.mvsink.warn import warn, warn_of_all, warnings_are_errors
+from dbt.adapters.mvsink.materialization.warn import warn, warn_of_all, warnings_are_errors
 
 KEY = "s3://key:secret@bucket"
 
@@ -19,7 +19,7 @@ def manager(monkeypatch):
     made = EventManager()
     made.told = []
     made.callbacks.append(lambda event: made.told.append((event.info.level, event.info.msg)))
-    for module in ("dbt.adapters.mvsink.warn", "dbt_common.events.functions"):
+    for module in ("dbt.adapters.mvsink.materialization.warn", "dbt_common.events.functions"):
         monkeypatch.setattr(f"{module}.get_event_manager", lambda: made)
     return made
 

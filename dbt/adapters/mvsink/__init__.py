@@ -6,10 +6,10 @@ what is below it; tests/unit/test_layers.py holds them to it.
 
 from dbt.adapters.base.plugin import AdapterPlugin
 
+from dbt.adapters.mvsink.connection.log_forwarding import install
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from dbt.adapters.mvsink.impl import MvsinkAdapter
-from dbt.adapters.mvsink.maintained.contracts import constraints_are_enforced
-from dbt.adapters.mvsink.session.log_forwarding import install
+from dbt.adapters.mvsink.materialization.contracts import constraints_are_enforced
 from dbt.include import mvsink
 
 install()

@@ -13,11 +13,11 @@ from dbt.adapters.exceptions.connection import FailedToConnectError
 from dbt.adapters.spark.connections import SparkConnectionManager, SparkConnectionMethod
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
+from dbt.adapters.mvsink.connection.cursor import SessionConnection
+from dbt.adapters.mvsink.connection.embedded import LOG_FILE
+from dbt.adapters.mvsink.connection.metastore_lock import notice_interrupts
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from dbt.adapters.mvsink.masking import masked
-from dbt.adapters.mvsink.session.cursor import SessionConnection
-from dbt.adapters.mvsink.session.embedded import LOG_FILE
-from dbt.adapters.mvsink.session.metastore_lock import notice_interrupts
 
 if TYPE_CHECKING:
     import agate

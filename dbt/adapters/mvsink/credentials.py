@@ -18,9 +18,9 @@ from dbt.adapters.spark.connections import SparkConnectionMethod, SparkCredentia
 from dbt_common.dataclass_schema import ValidationError
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.connection.formats import FORMATS, valid
+from dbt.adapters.mvsink.connection.java import check_pyspark
 from dbt.adapters.mvsink.masking import keep_secret, masked, secrets_of
-from dbt.adapters.mvsink.session.formats import FORMATS, valid
-from dbt.adapters.mvsink.session.java import check_pyspark
 
 HOME = ".mvsink"
 ANSI = "spark.sql.ansi.enabled"

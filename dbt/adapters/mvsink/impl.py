@@ -7,17 +7,17 @@ from typing import Any
 from dbt.adapters.base.relation import BaseRelation
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.catalog import CatalogAdapter
+from dbt.adapters.mvsink.adapter.catalog import CatalogAdapter
+from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
+from dbt.adapters.mvsink.adapter.debug import check_setup, check_spark_writes_there
+from dbt.adapters.mvsink.adapter.seeds import SeedAdapter
+from dbt.adapters.mvsink.adapter.tasks import TaskAdapter
+from dbt.adapters.mvsink.adapter.time_travel import TimeTravelAdapter
+from dbt.adapters.mvsink.adapter.variables import check_variables
 from dbt.adapters.mvsink.column import MvsinkColumn
 from dbt.adapters.mvsink.configs import MvsinkConfig
 from dbt.adapters.mvsink.connections import MvsinkConnectionManager
-from dbt.adapters.mvsink.debug import check_setup, check_spark_writes_there
-from dbt.adapters.mvsink.engine import AdapterEngine
-from dbt.adapters.mvsink.references.time_travel import TimeTravelAdapter
 from dbt.adapters.mvsink.relation import MvsinkRelation
-from dbt.adapters.mvsink.seeds import SeedAdapter
-from dbt.adapters.mvsink.tasks.adapter import TaskAdapter
-from dbt.adapters.mvsink.variables import check_variables
 
 
 class MvsinkAdapter(TaskAdapter, TimeTravelAdapter, SeedAdapter, CatalogAdapter):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dbt.adapters.mvsink.cli.status import row_count
+from dbt.adapters.mvsink.cli.commands.status import row_count
 from dbt.adapters.mvsink.shard import ShardClient
 from tests.functional.connection.processes import Process, dbt, make_project, wait_for
 from tests.support.small_data import INTERPRETED

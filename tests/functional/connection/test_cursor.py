@@ -11,8 +11,8 @@ from decimal import Decimal
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.connection.cursor import SessionConnection
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
-from dbt.adapters.mvsink.session.cursor import SessionConnection
 from tests.functional.connection.processes import wait_for
 
 LONG = "select count(*) from range(10000000000000) where id % 7 = 3"  # hours

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from dbt.adapters.mvsink.session.metastore_lock import MetastoreLock, _is_java
+from dbt.adapters.mvsink.connection.metastore_lock import MetastoreLock, _is_java
 from dbt.adapters.mvsink.shard import ShardClient
 from tests.functional.connection.processes import Process, dbt, make_project, set_profile
 
@@ -79,7 +79,7 @@ def test_the_session_is_local_without_a_ui_and_with_spark_s_ansi_default(runs, p
 IN_MEMORY = """
 import os, signal, sys
 from dbt.cli.main import dbtRunner
-from dbt.adapters.mvsink.session.embedded import running
+from dbt.adapters.mvsink.connection.embedded import running
 def dbt(*arguments):
     return dbtRunner().invoke([*arguments, "--quiet", "--profiles-dir", "."])
 assert dbt("run").success
@@ -118,7 +118,7 @@ RESTARTED = """
 import signal, time
 from pyspark import SparkContext
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
-from dbt.adapters.mvsink.session.embedded import session
+from dbt.adapters.mvsink.connection.embedded import session
 credentials = MvsinkCredentials(schema="s", metastore_timeout=0)
 first = session(credentials)
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # PySpark's breaks the call that it interrupts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbt.adapters.mvsink.session.hadoop import CLUSTERS, drop_cluster_defaults
+from dbt.adapters.mvsink.connection.hadoop import CLUSTERS, drop_cluster_defaults
 
 
 def carried(spark):

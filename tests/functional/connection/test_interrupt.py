@@ -15,7 +15,7 @@ MODEL = "{{ config(materialized='self_correcting_mv') }} select count(*) as n fr
 PROCESS = """
 import threading, time
 from dbt.cli.main import cli, dbtRunner
-from dbt.adapters.mvsink.session.embedded import running
+from dbt.adapters.mvsink.connection.embedded import running
 
 def watch():
     tracker, seen = running().sparkContext.statusTracker(), False

@@ -9,7 +9,7 @@ from importlib.metadata import version
 import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture
 
-from dbt.adapters.mvsink.session.cursor import SessionConnection
+from dbt.adapters.mvsink.connection.cursor import SessionConnection
 
 CAST = "{{ config(materialized='table') }} select cast('x' as int) as n, typeof(1 + '1') as sum"
 BUCKETS = "spark.sql.shuffle.partitions"

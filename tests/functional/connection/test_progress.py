@@ -8,7 +8,7 @@ import threading
 import pytest
 from dbt.tests.util import run_dbt
 
-from dbt.adapters.mvsink.session import progress
+from dbt.adapters.mvsink.connection import progress
 
 LINE = re.compile(r"(m\d): \d+ s, stage \d+, \d+ of \d+ tasks(, [\d.]+( [kMG])? rows read)?")
 SLOW = "{{ config(materialized='table') }} select count(distinct hash(id)) as n from range(0, 3000000, 1, 40)"

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from dbt.adapters.mvsink.session.metastore_lock import MetastoreLock
+from dbt.adapters.mvsink.connection.metastore_lock import MetastoreLock
 from tests.functional.connection.processes import Process, dbt, make_project, set_profile
 
 MODEL = "{{ config(materialized='self_correcting_mv') }} select 1 as one"
@@ -16,7 +16,7 @@ COMMANDS = """
 import os, sys
 import pyspark
 from dbt.cli.main import dbtRunner
-from dbt.adapters.mvsink.session.embedded import running
+from dbt.adapters.mvsink.connection.embedded import running
 
 def told(name, *arguments):
     print("=====", name, flush=True)

@@ -7,8 +7,9 @@ from collections import Counter
 
 import pytest
 
+from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.inputs import PendingTime, ShardInput
-from dbt.adapters.mvsink.sink import EngineError, not_null
+from dbt.adapters.mvsink.sink import not_null
 from tests.support.session_engine import T0, Model
 
 pytestmark = pytest.mark.usefixtures("small_data")

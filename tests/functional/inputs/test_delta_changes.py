@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from dbt.adapters.mvsink.inputs import DeltaInput, FilesGone, PendingTime, UnsupportedTable, bind, reading
+from dbt.adapters.mvsink.inputs import DeltaInput, FilesGone, PendingTime, UnsupportedTable, bind
+from dbt.adapters.mvsink.inputs import parquet_sql as reading
 from dbt.adapters.mvsink.shard import ShardClient
 from tests.support.session_engine import SessionEngine
 

@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from dbt.adapters.mvsink.continual_task.through import row_by_row
+from dbt.adapters.mvsink.continual_task.row_mapping import row_by_row
+from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.inputs import PendingTime, ShardInput
-from dbt.adapters.mvsink.inputs.through import Through, ThroughInput
+from dbt.adapters.mvsink.inputs.mapped import Through, ThroughInput
 from dbt.adapters.mvsink.shard import ShardClient
-from dbt.adapters.mvsink.sink import Column, parse_type
 from tests.functional.task.driver import Shard
 from tests.support.session_engine import SessionEngine
 

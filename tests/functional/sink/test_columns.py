@@ -9,23 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from dbt.adapters.mvsink.maintained.response import log_line
+from dbt.adapters.mvsink import failpoints
+from dbt.adapters.mvsink.engine.row_hash import row_hash
+from dbt.adapters.mvsink.materialization.response import log_line
 from dbt.adapters.mvsink.shard import Antichain, SchemaMismatch
-from dbt.adapters.mvsink.sink import (
-    Driver,
-    Gate,
-    Kind,
-    MaxChange,
-    OnError,
-    OnSchemaChange,
-    SchemaChanged,
-    as_of,
-    correction,
-    faults,
-    layout,
-    not_null,
-)
-from dbt.adapters.mvsink.sink.hashing import row_hash
+from dbt.adapters.mvsink.shard_sql import Kind, Layout, OnError, as_of, layout
+from dbt.adapters.mvsink.sink import Driver, Gate, MaxChange, OnSchemaChange, SchemaChanged, correction, not_null
 from tests.support.session_engine import T0, Model, SessionEngine, open_shard
 
 NAMES = "select id, concat('row ', id) name from range({})"
@@ -36,13 +25,13 @@ KEEP = OnSchemaChange.APPEND_NEW_COLUMNS
 @pytest.fixture
 def model(session, tmp_path):
     yield Model(session, tmp_path)
-    faults.install(None)
+    failpoints.install(None)
 
 
 @pytest.fixture
 def on_spark(quick, tmp_path):
     yield Model(quick, tmp_path)
-    faults.install(None)
+    failpoints.install(None)
 
 
 def state_of(model):
@@ -52,7 +41,7 @@ def state_of(model):
 
 def parts(model):
     with open_shard(model.uri, None) as handle:
-        return layout(handle.state(), handle.uri, handle.files_in, handle.column_names)
+        return Layout.of(handle, handle.state())
 
 
 def held_at(model, time):
@@ -229,10 +218,10 @@ def test_a_run_that_dies_between_leaves_a_right_shard_and_the_next_one_corrects(
         if point == "evolved":
             raise KeyboardInterrupt
 
-    faults.install(die)
+    failpoints.install(die)
     with pytest.raises(KeyboardInterrupt):
         model.run(WIDER.format(3))
-    faults.install(None)
+    failpoints.install(None)
     assert state_of(model).upper == Antichain.of(first.time + 1)
     assert model.rows() == [(i, f"row {i}", None) for i in range(3)]
     outcome = model.run(WIDER.format(3))
@@ -300,10 +289,10 @@ def test_a_run_of_the_old_query_never_appends_its_rows_to_the_new_columns(on_spa
             raise RuntimeError("died")
 
     def evolved():
-        faults.install(dies_after_it_evolved)
+        failpoints.install(dies_after_it_evolved)
         with pytest.raises(RuntimeError, match="died"):
             on_spark.run(WIDER.format(3))
-        faults.install(None)
+        failpoints.install(None)
 
     with pytest.raises(SchemaMismatch, match="`c` int64 is missing"):
         run_with(on_spark, NAMES.format(4), "write", evolved)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dbt.adapters.mvsink.references.as_of import Reference, References
+from dbt.adapters.mvsink.references.reference import Reference, References
 from dbt.adapters.mvsink.shard import ShardClient
-from dbt.adapters.mvsink.sink import Driver, SinkRequest, layout
+from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.sink import Driver, SinkRequest
 from tests.support.session_engine import T0, Model
 
 QUERIES = {
@@ -30,7 +31,7 @@ class World:
         model = Model(self.session, self.root, f"dev.{name}")
         with ShardClient().open_reader(model.uri) as reader:
             state = reader.state()
-            return Reference(model.name, model.uri, state, layout(state, reader.uri, reader.files_in, reader.column_names))
+            return Reference(model.name, model.uri, state, Layout.of(reader, state))
 
     def references(self, name: str) -> References:
         return References({f"dev.{read}": self.reference(read) for read in READS[name]})

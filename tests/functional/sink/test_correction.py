@@ -6,7 +6,9 @@ import random
 
 import pytest
 
-from dbt.adapters.mvsink.sink import EngineError, Kind, OnError, layout, not_null
+from dbt.adapters.mvsink.engine import EngineError
+from dbt.adapters.mvsink.shard_sql import Kind, Layout, OnError
+from dbt.adapters.mvsink.sink import not_null
 from tests.support.session_engine import Model
 
 
@@ -61,7 +63,7 @@ def test_a_hash_that_the_base_repeats_is_null_in_corrections_and_reads_are_right
         if gone or first == 13:
             model.assert_holds(query(first))
         with model.open(values()) as handle:
-            parts = layout(handle.state(), handle.uri, handle.files_in, handle.column_names)
+            parts = Layout.of(handle, handle.state())
         if gone is A and wanted.count(A) == 2:
             assert [d.batch_id for d in parts.unhashed] and parts.base is not None
     assert not parts.unhashed  # compaction came by, and consolidated what was repeated

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.mvsink.sink import layout
+from dbt.adapters.mvsink.engine import Column, parse_type
+from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.shard_sql.layout import HASH
 from dbt.adapters.mvsink.sink.detection import FEWEST_BITS, MOST_BITS, Buckets, differing_buckets
-from dbt.adapters.mvsink.sink.layout import HASH
-from dbt.adapters.mvsink.sink.types import Column, parse_type
 from tests.support.session_engine import Model
 
 BITS = 10
@@ -78,7 +78,7 @@ def test_a_larger_shard_has_more_buckets_within_bounds(spark, tmp_path):
         query = f"select id from range({n})"
         model.run(query)
         with model.open(query) as handle:
-            return Buckets.of(layout(handle.state(), handle.uri, handle.files_in, handle.column_names)).bits
+            return Buckets.of(Layout.of(handle, handle.state())).bits
 
     assert (bits(10), bits(300_000)) == (FEWEST_BITS, 12) and MOST_BITS == 20
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from dbt.adapters.mvsink.sink import Kind
+from dbt.adapters.mvsink.shard_sql import Kind
 from tests.support.session_engine import Model
 
 pytestmark = pytest.mark.usefixtures("small_data")

@@ -9,7 +9,8 @@ import pytest
 from deltalake import DeltaTable
 
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
-from dbt.adapters.mvsink.sink import Audit, Gate, GateFailed, Kind, MaxChange, not_null
+from dbt.adapters.mvsink.shard_sql import Kind
+from dbt.adapters.mvsink.sink import Audit, Gate, GateFailed, MaxChange, not_null
 from tests.support.session_engine import Model, open_shard
 
 TEN = "select id x, 'a' y from range(10)"

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard.updates import META_SCHEMA
-from dbt.adapters.mvsink.sink import EngineError, as_of, layout, view_query
-from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME
+from dbt.adapters.mvsink.shard_sql import Layout, as_of, view_query
+from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, HASH, TIME
 from tests.functional.task.driver import Shard
 from tests.support.session_engine import Model
 
@@ -104,7 +105,7 @@ def shards(quick, tmp_path_factory):
         fill(shard)
         with shard.open() as handle:
             state = handle.state()
-            found.append((state, layout(state, handle.uri, handle.files_in, handle.column_names)))
+            found.append((state, Layout.of(handle, state)))
         quick.sql(view_query(found[-1][1], refreshed=state.readable)).createOrReplaceTempView(f"guarded_{n}")
     yield found
     for name in ("other", *(f"guarded_{n}" for n in range(len(found)))):
@@ -164,6 +165,6 @@ def test_an_error_that_was_retracted_fails_nobody(quick, tmp_path, commits):
     shard = Shard(str(tmp_path / "s"))
     written(*commits)(shard)
     with shard.open() as handle:
-        text = view_query(layout(handle.state(), handle.uri, handle.files_in, handle.column_names))
+        text = view_query(Layout.of(handle, handle.state()))
     wanted = sorted(row[:2] for row in commits[0]) if len(commits) > 2 else []
     assert sorted(map(tuple, quick.sql(text).collect())) == wanted

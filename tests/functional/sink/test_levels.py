@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dbt.adapters.mvsink.shard.policy import MOST_RECENT_BATCHES
-from dbt.adapters.mvsink.sink import layout
+from dbt.adapters.mvsink.shard_sql import Layout
 from tests.support.session_engine import Model
 
 ROWS, RUNS = 2_000, 40
@@ -25,7 +25,7 @@ def test_small_changes_never_rewrite_the_base(session, tmp_path):
         model.run(desired(n))
         with model.open(desired(n)) as handle:
             state = handle.state()
-            parts = layout(state, handle.uri, handle.files_in, handle.column_names)
+            parts = Layout.of(handle, state)
         bases.add(parts.base.batch_id)
         most = max(most, len(parts.directories) - 1)
         merged += any(file.min_diff < 0 < file.max_diff and file.rows > 8 for file in state.files)
@@ -47,7 +47,7 @@ def test_what_a_merge_of_recent_batches_writes(session, tmp_path):
             state = handle.state()
             if handle.history(1)[0].kind == "compact":
                 break
-    parts = layout(state, handle.uri, handle.files_in, handle.column_names)
+    parts = Layout.of(handle, state)
     since = state.since.as_option()
     [merged] = [directory for directory in parts.recent if directory.time == since]  # larger ones were left as they are
     assert (merged.consolidated, merged.min_diff < 0, merged.may_hold_errors) == (True, True, False)

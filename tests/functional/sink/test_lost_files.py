@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from dbt.adapters.mvsink.engine import DataflowError
 from dbt.adapters.mvsink.inputs import ShardInput
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
-from dbt.adapters.mvsink.sink import SinkError
-from dbt.adapters.mvsink.sink.errors import DamagedFiles
+from dbt.adapters.mvsink.shard_sql import DamagedFiles
 from tests.support.session_engine import Model, open_shard
 
 QUERY = "select 1 as id, 'a' as name union all select 2, 'b'"
@@ -112,7 +112,7 @@ def test_put_back_the_file_is_as_before(model):
     path = file_of(model)
     content = path.read_bytes()
     cut_short(path)
-    with pytest.raises(SinkError):
+    with pytest.raises(DataflowError):
         model.run(CHANGED)
     path.write_bytes(content)
     model.run(CHANGED)

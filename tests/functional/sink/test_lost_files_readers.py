@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from dbt.adapters.mvsink.sink import layout, view_query
+from dbt.adapters.mvsink.shard_sql import Layout, view_query
 from tests.functional.sink.test_lost_files import CHANGED, QUERY, cut_short, emptied, file_of, gone
 from tests.support.session_engine import Model, open_shard
 
@@ -35,7 +35,7 @@ def published(quick, tmp_path):
     model.run(QUERY)
     model.run(CHANGED)
     with open_shard(model.uri, None) as handle:
-        text = view_query(layout(handle.state(), handle.uri, handle.files_in, handle.column_names), whole=True)
+        text = view_query(Layout.of(handle, handle.state()), whole=True)
     return model, text
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.mvsink.continual_task.errors import StatementFailed
-from dbt.adapters.mvsink.sink import Driver, EngineError, OnError
+from dbt.adapters.mvsink.engine import EngineError
+from dbt.adapters.mvsink.shard_sql import OnError
+from dbt.adapters.mvsink.sink import Driver
 from tests.functional.task.driver import COPY, UPSERT, Task
 from tests.support.session_engine import Model
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from dbt.adapters.mvsink.sink import Kind, parse_type
-from dbt.adapters.mvsink.sink.types import Column
+from dbt.adapters.mvsink.engine import Column, parse_type
+from dbt.adapters.mvsink.shard_sql import Kind
 from tests.support.session_engine import Model, open_shard
 
 CHANGES = 100

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import pytest
 
+from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.durations import parse_time
-from dbt.adapters.mvsink.maintained.response import log_line
+from dbt.adapters.mvsink.materialization.response import log_line
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import Antichain, ShardClient
-from dbt.adapters.mvsink.sink import Driver, Kind, NeverRefreshed, faults, layout, view_query
+from dbt.adapters.mvsink.shard_sql import Kind, Layout, view_query
+from dbt.adapters.mvsink.sink import Driver, NeverRefreshed
 from tests.support.session_engine import Model
 
 HOUR, MINUTE = 3_600_000, 60_000
@@ -187,7 +189,7 @@ def test_before_the_first_refresh_the_shard_is_there_and_refuses_readers(schedul
     mv.run("10:20", "a")
     mv.assert_stands("11:00", readable=False)
     with mv.model.open(rows("a")) as handle:
-        parts = layout(handle.state(), handle.uri, handle.files_in, handle.column_names)
+        parts = Layout.of(handle, handle.state())
         text = view_query(parts, refreshed=False, first_refresh=f"{DAY}T11:00:00Z")
     mv.model.session.sql(text).createOrReplaceTempView("waiting")
     for reader in READERS:
@@ -355,12 +357,12 @@ def test_killed_once_the_upper_was_raised(scheduled, refresh, again, written, up
         if point == "upper raised":
             raise RuntimeError("killed")
 
-    faults.install(die)
+    failpoints.install(die)
     try:
         with pytest.raises(RuntimeError, match="killed"):
             mv.run("10:20", "a")
     finally:
-        faults.install(None)
+        failpoints.install(None)
     assert not mv.state().readable and mv.state().creation == at("10:20")
     mv.run(again, "b")
     written = "10:20" if refresh.at_creation and written is None else written
@@ -375,14 +377,14 @@ def test_two_runs_of_one_refresh_write_it_once(scheduled):
 
     def overtake(point):
         if point == "staged":
-            faults.install(None)
+            failpoints.install(None)
             other.append(mv.run("11:10", "a", "b"))
 
-    faults.install(overtake)
+    failpoints.install(overtake)
     try:
         late = mv.run("11:20", "a", "b")
     finally:
-        faults.install(None)
+        failpoints.install(None)
     assert [log_line(o) for o in (*other, late)] == [f"+1 -0 at {DAY}T11:00:00Z", f"up to date until {DAY}T12:00:00Z"]
     assert mv.updates() == [("a", at("10:00"), 1), ("b", at("11:00"), 1)]
 

@@ -7,8 +7,10 @@ import logging
 import pytest
 from deltalake import DeltaTable
 
+from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.shard import InvalidUsage, ShardClient
-from dbt.adapters.mvsink.sink import Driver, Kind, faults
+from dbt.adapters.mvsink.shard_sql import Kind
+from dbt.adapters.mvsink.sink import Driver
 from tests.support.session_engine import T0, Model
 
 ONE = "select cast(x as string) x from values ('a'), ('b') as t(x)"
@@ -28,13 +30,13 @@ def at_point():
     def install(point, act):
         def hook(reached):
             if reached == point:
-                faults.install(None)
+                failpoints.install(None)
                 act()
 
-        faults.install(hook)
+        failpoints.install(hook)
 
     yield install
-    faults.install(None)
+    failpoints.install(None)
 
 
 class Killed(Exception):

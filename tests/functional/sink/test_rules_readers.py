@@ -7,10 +7,11 @@ from collections import Counter
 
 import pytest
 
-from dbt.adapters.mvsink.maintained.publish import Docs, is_current, publish
-from dbt.adapters.mvsink.maintained.published import read_published
+from dbt.adapters.mvsink import failpoints
+from dbt.adapters.mvsink.materialization.publish import Docs, is_current, publish
 from dbt.adapters.mvsink.shard import collect_garbage
-from dbt.adapters.mvsink.sink import faults, layout, view_query
+from dbt.adapters.mvsink.shard_sql import Layout, view_query
+from dbt.adapters.mvsink.shard_sql.published_view import read_published
 from tests.support.session_engine import Model, SessionEngine
 
 pytestmark = pytest.mark.usefixtures("small_data")
@@ -47,7 +48,7 @@ def compacted(model, rows):
 
 def parts(model):
     with model.open(collection({})) as handle:
-        return layout(handle.state(), handle.uri, handle.files_in, handle.column_names)
+        return Layout.of(handle, handle.state())
 
 
 # the formula: greatest(0, diff + least(r, 0)) copies of the compacted row, and greatest(r, 0) of the recent part
@@ -204,7 +205,7 @@ def test_a_view_for_an_older_version_is_not_current_and_one_after_an_empty_run_i
 def text_of(model):
     """The published view's query, as another metastore would have it."""
     with model.open(collection({})) as handle:
-        return view_query(layout(handle.state(), handle.uri, handle.files_in, handle.column_names))
+        return view_query(Layout.of(handle, handle.state()))
 
 
 def test_a_view_that_another_metastore_published_stays_readable_after_compaction(model, spark):
@@ -229,12 +230,12 @@ def test_a_shard_without_contents_is_refused_by_the_view_also_when_its_upper_was
     def die():
         raise RuntimeError("killed")
 
-    faults.install(lambda point: die() if point == "upper raised" else None)
+    failpoints.install(lambda point: die() if point == "upper raised" else None)
     try:
         with pytest.raises(RuntimeError, match="killed"):
             model.run(collection("ab"))
     finally:
-        faults.install(None)
+        failpoints.install(None)
     relation = f"{schema}.no_contents"
     with model.open(collection({})) as handle:
         publish(model.engine(), relation, handle, None, Docs())  # as `dbt run --empty` would

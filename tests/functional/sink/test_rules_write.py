@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from deltalake import write_deltalake
 
-from dbt.adapters.mvsink.sink import Driver, EngineError, Kind, OnError, not_null
+from dbt.adapters.mvsink.engine import EngineError
+from dbt.adapters.mvsink.shard_sql import Kind, OnError
+from dbt.adapters.mvsink.sink import Driver, not_null
 from tests.support.projects import replace_source
 from tests.support.session_engine import Model, SessionEngine
 

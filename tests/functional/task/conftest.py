@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from dbt.adapters.mvsink.sink import faults
+from dbt.adapters.mvsink import failpoints
 
 
 @pytest.fixture(autouse=True)
 def no_faults() -> Iterator[None]:
     yield
-    faults.install(None)
+    failpoints.install(None)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from dbt.adapters.mvsink.continual_task.execute import TaskDriver
+from dbt.adapters.mvsink.continual_task.driver import TaskDriver
 from dbt.adapters.mvsink.continual_task.parse import parse
 from dbt.adapters.mvsink.continual_task.request import TaskOutcome, TaskRequest
+from dbt.adapters.mvsink.engine import shard_columns
 from dbt.adapters.mvsink.inputs import ShardInput
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardState, WriteHandle
-from dbt.adapters.mvsink.sink import shard_columns
 from tests.support.duck_engine import DuckEngine
 from tests.support.session_engine import SessionEngine
 

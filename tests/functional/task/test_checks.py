@@ -8,8 +8,8 @@ import pytest
 
 from dbt.adapters.mvsink.continual_task.errors import StatementColumns, StatementSyntax
 from dbt.adapters.mvsink.continual_task.parse import parse
-from dbt.adapters.mvsink.sink import Column, parse_type
-from dbt.adapters.mvsink.tasks.checks import output_columns
+from dbt.adapters.mvsink.engine import Column, parse_type
+from dbt.adapters.mvsink.materialization.task_columns import output_columns
 from tests.support.session_engine import SessionEngine
 
 pytestmark = pytest.mark.usefixtures("small_data")

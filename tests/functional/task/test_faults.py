@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from dbt.adapters.mvsink.continual_task.execute import TaskDriver
+from dbt.adapters.mvsink import failpoints
+from dbt.adapters.mvsink.continual_task.driver import TaskDriver
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, collect_garbage
 from dbt.adapters.mvsink.shard.storage import is_part
-from dbt.adapters.mvsink.sink import OnError, faults
+from dbt.adapters.mvsink.shard_sql import OnError
 from tests.functional.task.driver import COPY, DELETES, UPSERT, Task
 from tests.support.shards import client, live, staged
 
@@ -78,9 +79,9 @@ def held_by(root: Path) -> tuple[list[tuple], int | None]:
 def points(task: Task, root: Path, **options) -> list[str]:
     """All that a serial run reaches, in order."""
     reached: list[str] = []
-    faults.install(reached.append)
+    failpoints.install(reached.append)
     copy(task, root).run(TIME, **options)
-    faults.install(None)
+    failpoints.install(None)
     return reached
 
 
@@ -90,10 +91,10 @@ def at(number: int, act) -> None:
 
     def hook(_: str) -> None:
         if next(count) == number:
-            faults.install(None)
+            failpoints.install(None)
             act()
 
-    faults.install(hook)
+    failpoints.install(hook)
 
 
 @pytest.mark.parametrize("begun", [False, True], ids=["first run", "later run"])
@@ -286,7 +287,7 @@ def test_two_threads(tmp_path):
 PROCESS = """
 import os, sys
 from pathlib import Path
-from dbt.adapters.mvsink.sink import faults
+from dbt.adapters.mvsink import failpoints
 from tests.functional.task.driver import UPSERT, Task
 
 left = [int(sys.argv[2])]
@@ -294,7 +295,7 @@ def hook(point):
     left[0] -= 1
     if left[0] < 0:
         os._exit(9)
-faults.install(hook)
+failpoints.install(hook)
 Task(None, Path(sys.argv[1]), UPSERT).run(58)
 """
 

@@ -8,7 +8,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from dbt.adapters.mvsink.inputs import HistoryGone
 from dbt.adapters.mvsink.shard import Antichain
-from dbt.adapters.mvsink.sink.errors import NotRefreshed
+from dbt.adapters.mvsink.shard_sql import NotRefreshed
 from tests.functional.task.driver import COPY, DAY, DELETES, UPSERT, Task
 
 ONE, TWO = [(1, 1, 1)], [(2, 2, 1)]

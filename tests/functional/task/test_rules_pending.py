@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.mvsink.sink import faults
+from dbt.adapters.mvsink import failpoints
 from tests.functional.task.driver import COPY, Task
 
 LOOKUP = "on input db.i as (insert into db.t select i.key, r.val from db.i i left join db.r r using (key))"
@@ -68,11 +68,11 @@ def test_row(tmp_path, row):
 
     def other(point):
         if point == row.point:
-            faults.install(None)
+            failpoints.install(None)
             task.run(row.meanwhile)
 
     if row.meanwhile is not None:
-        faults.install(other)
+        failpoints.install(other)
     outcome = task.run(50)
     with task.output.open() as handle:
         commits = [c for c in handle.history() if c.version > before and c.kind != "compact"]

@@ -8,7 +8,7 @@ import pytest
 
 from dbt.adapters.mvsink.continual_task.errors import StatementFailed
 from dbt.adapters.mvsink.engine import engine_error
-from dbt.adapters.mvsink.sink import OnError
+from dbt.adapters.mvsink.shard_sql import OnError
 from tests.functional.task.driver import DELETES, NOW, Task
 
 T = "db.t"

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.mvsink.sink import OnError
-from dbt.adapters.mvsink.sink.errors import NotRefreshed
+from dbt.adapters.mvsink.shard_sql import NotRefreshed, OnError
 from tests.functional.task.driver import COPY, DELETES, UPSERT, Task
 
 COUNT = "on input db.i as (insert into db.t select count(*), null from db.i)"

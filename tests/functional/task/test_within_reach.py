@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.mvsink.continual_task.errors import StatementFailed
-from dbt.adapters.mvsink.sink import Counts, EngineError, write
+from dbt.adapters.mvsink.engine import EngineError
+from dbt.adapters.mvsink.shard_sql import Counts
+from dbt.adapters.mvsink.sink import write
 from tests.functional.task.driver import Task
 from tests.support.session_engine import SessionEngine
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dbt.adapters.mvsink.cli import status
+from dbt.adapters.mvsink.cli.commands import status
 from tests.unit.cli.shop import NOW, Shop
 
 
@@ -23,4 +23,4 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broken log is given up at once."""
-    monkeypatch.setattr("dbt.adapters.mvsink.cli.shards.PATIENCE", 0.0)
+    monkeypatch.setattr("dbt.adapters.mvsink.cli.discovery.PATIENCE", 0.0)

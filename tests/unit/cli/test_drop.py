@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dbt.adapters.mvsink.cli.dbt_runs import Dbt, DbtFailed, Said
+from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, Said
 from tests.unit.cli.shop import HOUR, NOW, write
 
 DAY = 24 * HOUR

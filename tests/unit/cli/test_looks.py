@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from dbt.adapters.mvsink.cli.looks import Kind, Looker, Place, changed_since
+from dbt.adapters.mvsink.cli.probes import Kind, Looker, Place, changed_since
 from tests.unit.cli.shop import HOUR, NOW, write
 
 HOURLY = '{"refresh": {"every": [[3600000, 0]], "at": [], "at_creation": false}}'

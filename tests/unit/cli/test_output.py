@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from dbt.adapters.mvsink.cli import output
-from dbt.adapters.mvsink.cli.output import Column, duration_text, write_table
+from dbt.adapters.mvsink.cli import render as output
+from dbt.adapters.mvsink.cli.render import Column, duration_text, write_table
 
 DURATIONS = {
     0: "0ms",

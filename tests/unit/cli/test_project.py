@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from dbt.adapters.mvsink.cli.project import load_place
+from dbt.adapters.mvsink.cli.target import load_place
 from tests.unit.cli.shop import NOW, write
 
 RENDERED = """

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from dbt.adapters.mvsink.cli.dbt_runs import Model, Ran
-from dbt.adapters.mvsink.cli.looks import Inputs, Kind, Look, Place
-from dbt.adapters.mvsink.cli.rounds import LONGEST_WAIT, Round, Rounds, Watched
+from dbt.adapters.mvsink.cli.dbt_runner import Model, Ran
+from dbt.adapters.mvsink.cli.probes import Inputs, Kind, Look, Place
+from dbt.adapters.mvsink.cli.scheduler import LONGEST_WAIT, Round, Rounds, Watched
 
 SECOND = 1000
 START = 1_000_000

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from dbt.adapters.mvsink.cli.status import lag, recent_share, row_count
+from dbt.adapters.mvsink.cli.commands.status import lag, recent_share, row_count
 from dbt.adapters.mvsink.durations import iso
-from dbt.adapters.mvsink.maintained.definition import Watched
 from dbt.adapters.mvsink.shard import Antichain, DataFile
+from dbt.adapters.mvsink.shard_sql.properties import Watched
 from tests.unit.cli.shop import HOUR, NOW, write
 
 VARYING = ("uri", "shard_id", "created", "last_refresh", "bytes")

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from dbt.adapters.mvsink.cli import watch as command
-from dbt.adapters.mvsink.cli.dbt_runs import Dbt, DbtFailed, Model, Ran
-from dbt.adapters.mvsink.cli.looks import Inputs
-from dbt.adapters.mvsink.cli.rounds import Round, Why
-from dbt.adapters.mvsink.cli.watch import lines
+from dbt.adapters.mvsink.cli.commands import watch as command
+from dbt.adapters.mvsink.cli.commands.watch import lines
+from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, Model, Ran
+from dbt.adapters.mvsink.cli.probes import Inputs
+from dbt.adapters.mvsink.cli.scheduler import Round, Why
 from tests.unit.cli.shop import NOW
 
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dbt.adapters.mvsink.canary import LOCAL_TASKS, TASKS, check_same_place
-from dbt.adapters.mvsink.sink import EngineError
-from dbt.adapters.mvsink.sink.errors import DifferentPlaces
+from dbt.adapters.mvsink.engine import EngineError
+from dbt.adapters.mvsink.shard_sql import DifferentPlaces
+from dbt.adapters.mvsink.shard_sql.canary import LOCAL_TASKS, TASKS, check_same_place
 from tests.support.engines import NoEngine
 
 sessions = itertools.count()

@@ -17,9 +17,9 @@ from dbt_common.events.logger import LoggerConfig
 from dbt_common.events.types import Note
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.connection.embedded import defaults, needs_metastore_lock, settings
 from dbt.adapters.mvsink.connections import MvsinkConnectionManager
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
-from dbt.adapters.mvsink.session.embedded import defaults, needs_metastore_lock, settings
 
 ANSI = "spark.sql.ansi.enabled"
 CATALOG = "spark.sql.catalogImplementation"

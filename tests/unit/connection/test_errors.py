@@ -8,9 +8,9 @@ import pytest
 from dbt.adapters.spark.connections import SparkConnectionManager
 from dbt_common.exceptions import DbtDatabaseError
 
+from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.connections import MvsinkConnectionManager
-from dbt.adapters.mvsink.engine import AdapterEngine
-from dbt.adapters.mvsink.sink import EngineError
+from dbt.adapters.mvsink.engine import EngineError
 
 ROOT = "[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012"
 STACK = "".join(f"\n\tat org.apache.spark.Frame{n}.run(Frame.java:{n})" for n in range(300))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.connection import embedded
+from dbt.adapters.mvsink.connection.formats import EXTENSIONS, FORMATS, PACKAGES, missing, with_formats
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
-from dbt.adapters.mvsink.session import embedded
-from dbt.adapters.mvsink.session.formats import EXTENSIONS, FORMATS, PACKAGES, missing, with_formats
 
 DELTA, ICEBERG = FORMATS["delta"].packages["4.1"], FORMATS["iceberg"].packages["4.1"]
 DELTA_SQL, ICEBERG_SQL = FORMATS["delta"].extension, FORMATS["iceberg"].extension

@@ -14,8 +14,8 @@ import time
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.session import metastore_lock
-from dbt.adapters.mvsink.session.metastore_lock import MetastoreLock, notice_interrupts
+from dbt.adapters.mvsink.connection import metastore_lock
+from dbt.adapters.mvsink.connection.metastore_lock import MetastoreLock, notice_interrupts
 
 HERE = socket.gethostname()
 
@@ -179,7 +179,7 @@ def test_a_killed_holder_s_java_keeps_it_until_it_is_gone(path):
     try:
         holder = f"""
 import os, signal, pathlib
-from dbt.adapters.mvsink.session.metastore_lock import MetastoreLock
+from dbt.adapters.mvsink.connection.metastore_lock import MetastoreLock
 lock = MetastoreLock(pathlib.Path({str(path)!r}))
 lock.acquire(0, print)
 lock.note({java.pid})

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from dbt.adapters.mvsink.session import progress
-from dbt.adapters.mvsink.session.progress import Reporter, Work
+from dbt.adapters.mvsink.connection import progress
+from dbt.adapters.mvsink.connection.progress import Reporter, Work
 
 
 @pytest.fixture

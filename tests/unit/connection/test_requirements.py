@@ -7,8 +7,8 @@ import sys
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.connection.java import check_java, check_pyspark
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
-from dbt.adapters.mvsink.session.java import check_java, check_pyspark
 
 INSTALL = "install Java 17 or newer"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.seeds import infer
+from dbt.adapters.mvsink.adapter.seeds import infer
 
 KINDS = {
     "2024-02-29 00:00": "timestamp",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from dbt.adapters.mvsink.continual_task.bind import Bindings, analysed, assigned, bind, bound, delta, groups
 from dbt.adapters.mvsink.continual_task.parse import parse
-from dbt.adapters.mvsink.continual_task.plan import Bindings, analysed, assigned, bind, bound, delta, groups
 from dbt.adapters.mvsink.continual_task.statements import Delete, Insert, Merge, Update
-from dbt.adapters.mvsink.sink import Column, parse_type
-from dbt.adapters.mvsink.sink.view import Apart
+from dbt.adapters.mvsink.engine import Column, parse_type
+from dbt.adapters.mvsink.shard_sql.current_view import Apart
 
 COLUMNS = (Column("key", parse_type("int", "")), Column("a b", parse_type("array<string>", "")))
 BINDINGS = Bindings("IN", "THIS", "DEL", {"db.shard": "SHARD", "DB.X": "not this", "`db`.t": "nor this"}, now=7)

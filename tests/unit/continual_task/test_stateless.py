@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from dbt.adapters.mvsink.continual_task.bind import carried_delta
+from dbt.adapters.mvsink.continual_task.carry_time import Carried, stateless
 from dbt.adapters.mvsink.continual_task.parse import parse
-from dbt.adapters.mvsink.continual_task.plan import carried_delta
-from dbt.adapters.mvsink.continual_task.stateless import Carried, stateless
-from dbt.adapters.mvsink.sink import Column, parse_type
+from dbt.adapters.mvsink.engine import Column, parse_type
 
 NOW = "timestamp_millis(17L) /* mv_now */"
 TIME = "`_mv_time`"

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 import pytest
 from deltalake import DeltaTable
 
-from dbt.adapters.mvsink.inputs import DeletionVectors, DeltaInput, HistoryGone, TableReplaced, bind, companion_uri
+from dbt.adapters.mvsink.inputs import DeletionVectors, DeltaInput, HistoryGone, PendingTime, TableReplaced, bind, companion_uri
 from dbt.adapters.mvsink.inputs.delta import TableVersion
-from dbt.adapters.mvsink.inputs.delta_binding import assign_times, bind_delta, read_bindings
-from dbt.adapters.mvsink.inputs.protocol import PendingTime
+from dbt.adapters.mvsink.inputs.version_binding import assign_times, bind_delta, read_bindings
 from tests.support.delta_tables import append
 from tests.support.engines import NoEngine, ScriptedEngine
 from tests.support.shards import at, client

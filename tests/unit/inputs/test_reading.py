@@ -7,9 +7,9 @@ import fnmatch
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.inputs import reading
-from dbt.adapters.mvsink.inputs.reading import Piece, converted, globs, select_pieces
-from dbt.adapters.mvsink.sink.types import Column, parse_type
+from dbt.adapters.mvsink.engine import Column, parse_type
+from dbt.adapters.mvsink.inputs import parquet_sql as reading
+from dbt.adapters.mvsink.inputs.parquet_sql import Piece, converted, globs, select_pieces
 
 GLOBS = {
     "one file": (["part-1.parquet"], ["/t/part-1.parquet"]),

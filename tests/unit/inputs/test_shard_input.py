@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from dbt.adapters.mvsink.engine import EngineError, shard_columns
 from dbt.adapters.mvsink.inputs import HistoryGone, PendingTime, ShardInput
 from dbt.adapters.mvsink.shard import ShardReplaced
-from dbt.adapters.mvsink.sink import EngineError, shard_columns
-from dbt.adapters.mvsink.sink.as_of import Projection
-from dbt.adapters.mvsink.sink.errors import NotRefreshed
+from dbt.adapters.mvsink.shard_sql import NotRefreshed
+from dbt.adapters.mvsink.shard_sql.as_of import Projection
 from tests.support.duck_engine import DuckEngine
 from tests.support.engines import NoEngine, ScriptedEngine
 from tests.support.shards import SCHEMA, at, client, updates

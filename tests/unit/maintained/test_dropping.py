@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.maintained import adapter as module
-from dbt.adapters.mvsink.maintained.adapter import MaintainedAdapter
-from dbt.adapters.mvsink.sink import EngineError
+from dbt.adapters.mvsink.adapter import models as module
+from dbt.adapters.mvsink.adapter.models import MaintainedAdapter
+from dbt.adapters.mvsink.engine import EngineError
 
 
 @pytest.fixture

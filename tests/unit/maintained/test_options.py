@@ -6,9 +6,10 @@ import pytest
 
 from dbt.adapters.mvsink.durations import iso, parse_interval, parse_time
 from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
-from dbt.adapters.mvsink.maintained.options import ModelOptions, ignored_configs
-from dbt.adapters.mvsink.sink import OnError, OnSchemaChange
-from dbt.adapters.mvsink.tasks.options import TaskOptions
+from dbt.adapters.mvsink.materialization.options.common import ModelOptions, ignored_configs
+from dbt.adapters.mvsink.materialization.options.task import TaskOptions
+from dbt.adapters.mvsink.shard_sql import OnError
+from dbt.adapters.mvsink.sink import OnSchemaChange
 
 
 def test_defaults():

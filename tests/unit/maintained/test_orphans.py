@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from dbt.adapters.mvsink.maintained.orphans import orphans, shard_told, tells_a_shard, unclaimed
-from dbt.adapters.mvsink.maintained.published import Marker
+from dbt.adapters.mvsink.materialization.orphans import orphans, shard_told, tells_a_shard, unclaimed
 from dbt.adapters.mvsink.shard import ShardClient, StorageError
+from dbt.adapters.mvsink.shard_sql.published_view import Marker
 from tests.support.shards import SCHEMA
 
 NODES = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.mvsink.maintained.published import (
+from dbt.adapters.mvsink.engine import EngineError
+from dbt.adapters.mvsink.shard_sql.published_view import (
     REDACTED,
     SHARD_ID,
     URI,
@@ -14,7 +15,6 @@ from dbt.adapters.mvsink.maintained.published import (
     read_published,
     stated_properties,
 )
-from dbt.adapters.mvsink.sink import EngineError
 
 MARKER = Marker("/shards/s/hourly", "id-1", 7, "f00")
 

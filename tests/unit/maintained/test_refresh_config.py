@@ -7,7 +7,7 @@ from datetime import date, datetime
 import pytest
 
 from dbt.adapters.mvsink.exceptions import InvalidOption
-from dbt.adapters.mvsink.maintained.refresh_config import parse_refresh
+from dbt.adapters.mvsink.materialization.options.refresh import parse_refresh
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 
 T = 1_795_186_800_000  # 2026-11-20T15:00:00Z

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.mvsink.query.checks import nondeterministic_functions, reads, without_end
+from dbt.adapters.mvsink.user_sql.checks import nondeterministic_functions, reads, without_end
 
 FUNCTIONS = {
     "select current_timestamp() t": ["current_timestamp"],

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.mvsink.query.splice import TemporalReference, Unreadable, parts, relations, replace_relations, with_ctes, words
+from dbt.adapters.mvsink.user_sql.splice import (
+    TemporalReference,
+    Unreadable,
+    parts,
+    relations,
+    replace_relations,
+    with_ctes,
+    words,
+)
 
 # The user's SQL, and the same with `db.m` replaced by the query Q. Line ends are blanks here.
 REPLACED = [

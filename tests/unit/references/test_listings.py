@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.references.listings import refresh, tables_of_files
-from dbt.adapters.mvsink.sink import EngineError
 
 PLAN = """== Parsed Logical Plan ==
 'UnresolvedRelation [nowhere.parsed], [], false

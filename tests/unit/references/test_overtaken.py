@@ -8,10 +8,9 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.maintained.definition import WATCHED
-from dbt.adapters.mvsink.maintained.response import log_line, response
-from dbt.adapters.mvsink.references.as_of import Reference
-from dbt.adapters.mvsink.references.overtaken import (
+from dbt.adapters.mvsink.engine import shard_columns
+from dbt.adapters.mvsink.materialization.response import log_line, response
+from dbt.adapters.mvsink.references.consistency import (
     UNKNOWN,
     Ledger,
     Origins,
@@ -22,8 +21,11 @@ from dbt.adapters.mvsink.references.overtaken import (
     own_origin,
     passed_over,
 )
+from dbt.adapters.mvsink.references.reference import Reference
 from dbt.adapters.mvsink.shard import Antichain, Commit, CommitNote, MemoryStorage, ShardClient, ShardState
-from dbt.adapters.mvsink.sink import Counts, Driver, Kind, Outcome, Overtaken, SinkRequest, shard_columns
+from dbt.adapters.mvsink.shard_sql import Counts, Kind
+from dbt.adapters.mvsink.shard_sql.properties import WATCHED
+from dbt.adapters.mvsink.sink import Driver, Outcome, Overtaken, SinkRequest
 from tests.support.engines import NoEngine
 
 T = 20

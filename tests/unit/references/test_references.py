@@ -8,13 +8,15 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.maintained.definition import without_time
-from dbt.adapters.mvsink.maintained.response import log_line
-from dbt.adapters.mvsink.query.splice import TemporalReference
-from dbt.adapters.mvsink.references.as_of import NotReadableThen, Reference, References
+from dbt.adapters.mvsink.engine import query_at
+from dbt.adapters.mvsink.materialization.definition import without_time
+from dbt.adapters.mvsink.materialization.response import log_line
+from dbt.adapters.mvsink.references.reference import NotReadableThen, Reference, References
 from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
-from dbt.adapters.mvsink.sink import Counts, Kind, Outcome, SinkRequest, layout, query_at
-from dbt.adapters.mvsink.sink.errors import NotRefreshed
+from dbt.adapters.mvsink.shard_sql import Counts, Kind, NotRefreshed
+from dbt.adapters.mvsink.shard_sql.layout import layout_of
+from dbt.adapters.mvsink.sink import Outcome, SinkRequest
+from dbt.adapters.mvsink.user_sql.splice import TemporalReference
 
 T = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 SCHEMA = pa.schema([("x", pa.string()), ("y", pa.string())])
@@ -25,7 +27,7 @@ def reference(name="dev.m", since=T - 1000, upper=T, order=(), times=()):
     bound = Antichain.empty() if upper is None else Antichain.of(upper)
     files = tuple(DataFile(f"batches/at{t - T}/part-0.parquet", 1, 1, t, t, 1, 1, 0, 1) for t in times)
     state = ShardState(3, UUID(int=1), SCHEMA, 7, Antichain.of(since), bound, files=files)
-    parts = layout(state, f"/{name}", lambda batch: {f"batches/{batch}/part-0.parquet": 1}, lambda file: ["x"])
+    parts = layout_of(state, f"/{name}", lambda batch: {f"batches/{batch}/part-0.parquet": 1}, lambda file: ["x"])
     return Reference(name, f"/{name}", state, parts, order)
 
 

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from dbt.adapters.mvsink.shard import (
+    CompactionPlan,
     InvalidUsage,
     SchemaMismatch,
     ShardClient,
@@ -13,9 +14,8 @@ from dbt.adapters.mvsink.shard import (
     checkpoint,
     collect_garbage,
     compact_with_pyarrow,
-    machine,
 )
-from dbt.adapters.mvsink.shard.state import CompactionPlan
+from dbt.adapters.mvsink.shard import commit_loop as machine
 from tests.support.shards import SCHEMA, at, evolve, live, read, staged, updates, widened
 
 U = "s"

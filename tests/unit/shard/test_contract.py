@@ -9,13 +9,7 @@ import warnings
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.shard import (
-    Antichain,
-    InvalidUsage,
-    SchemaMismatch,
-    StorageError,
-    UpperMismatch,
-)
+from dbt.adapters.mvsink.shard import Antichain, InvalidUsage, SchemaMismatch, StorageError, UpperMismatch
 from tests.support.shards import SCHEMA, at, live, read, staged, updates
 
 U = "s"

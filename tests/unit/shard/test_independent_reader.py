@@ -8,8 +8,7 @@ from pathlib import Path
 import duckdb
 from deltalake import DeltaTable
 
-from dbt.adapters.mvsink.shard import ShardClient, compact_with_pyarrow
-from dbt.adapters.mvsink.shard.state import CompactionPlan
+from dbt.adapters.mvsink.shard import CompactionPlan, ShardClient, compact_with_pyarrow
 from tests.support.shards import SCHEMA, at, evolve, updates, widened
 
 README = Path(__file__).resolve().parents[3] / "README.md"

@@ -9,6 +9,7 @@ import pytest
 
 from dbt.adapters.mvsink.shard import (
     Antichain,
+    CompactionPlan,
     InvalidUsage,
     ShardClient,
     ShardReplaced,
@@ -17,7 +18,6 @@ from dbt.adapters.mvsink.shard import (
     compact_with_pyarrow,
 )
 from dbt.adapters.mvsink.shard.read import leased_since
-from dbt.adapters.mvsink.shard.state import CompactionPlan
 from dbt.adapters.mvsink.shard.updates import physical_schema
 from tests.support.shards import SCHEMA, at, live, read, rows, staged, updates
 

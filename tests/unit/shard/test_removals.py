@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from dbt.adapters.mvsink.shard import ShardClient, checkpoint, collect_garbage, compact_with_pyarrow
+from dbt.adapters.mvsink.shard import CompactionPlan, ShardClient, checkpoint, collect_garbage, compact_with_pyarrow
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard.removals import PLACE, Removals
-from dbt.adapters.mvsink.shard.state import CompactionPlan
 from tests.support.shards import SCHEMA, at, live, read, staged, updates
 
 DAY = 86_400_000

@@ -11,12 +11,13 @@ from dbt.adapters.mvsink.shard import (
     MemoryStorage,
     SchemaMismatch,
     ShardClient,
+    ShardError,
     ShardReplaced,
     StorageError,
     UpperMismatch,
     collect_garbage,
 )
-from dbt.adapters.mvsink.shard.errors import ShardError, TransientError, UnknownOutcome, UnresolvedCommit
+from dbt.adapters.mvsink.shard.errors import TransientError, UnknownOutcome, UnresolvedCommit
 from tests.support.shards import SCHEMA, at, live, read, staged, updates
 from tests.support.storage_faults import FaultyStorage
 

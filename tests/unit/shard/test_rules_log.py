@@ -12,17 +12,18 @@ from deltalake import DeltaTable
 
 from dbt.adapters.mvsink.shard import (
     CommitNote,
+    CompactionPlan,
     InvalidUsage,
     ShardClient,
     ShardReplaced,
+    StorageError,
     checkpoint,
     collect_garbage,
     compact_with_pyarrow,
 )
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
-from dbt.adapters.mvsink.shard.errors import StorageError, TransientError
+from dbt.adapters.mvsink.shard.errors import TransientError
 from dbt.adapters.mvsink.shard.read import leased_since
-from dbt.adapters.mvsink.shard.state import CompactionPlan
 from tests.support.shards import SCHEMA, at, live, read, staged, updates
 
 U = "s"

@@ -8,11 +8,11 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
+from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
-from dbt.adapters.mvsink.sink import as_of, layout, view_query
-from dbt.adapters.mvsink.sink.as_of import Projection
-from dbt.adapters.mvsink.sink.errors import NotReadable, NotRefreshed
-from dbt.adapters.mvsink.sink.types import Column, parse_type
+from dbt.adapters.mvsink.shard_sql import NotReadable, NotRefreshed, as_of, view_query
+from dbt.adapters.mvsink.shard_sql.as_of import Projection
+from dbt.adapters.mvsink.shard_sql.layout import layout_of
 
 SCHEMA = pa.schema([("x", pa.string())])
 ROWS = {"base": 100, "early": 10, "mixed": 10, "last": 10, "plain": 10, "more": 10}
@@ -34,7 +34,7 @@ LOOSE = DataFile("part-foreign.parquet", 1)
 
 def shard(*files, upper=40):
     state = ShardState(1, UUID(int=1), SCHEMA, 7, Antichain.of(10), Antichain.of(upper), files=files)
-    return layout(state, "/s", lambda batch: {f.path: f.size for f in files if f.batch_id == batch}, lambda file: ["x"])
+    return layout_of(state, "/s", lambda batch: {f.path: f.size for f in files if f.batch_id == batch}, lambda file: ["x"])
 
 
 def named(query):

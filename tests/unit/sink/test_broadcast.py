@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.shard import Antichain, CommitNote, CompactionPlan, DataFile
-from dbt.adapters.mvsink.sink import rewrite, view_query
+from dbt.adapters.mvsink.shard_sql import Layout, rewrite, view_query
+from dbt.adapters.mvsink.shard_sql.layout import MOST_BROADCAST, Directory
 from dbt.adapters.mvsink.sink.detection import Buckets
-from dbt.adapters.mvsink.sink.layout import MOST_BROADCAST, Directory, Layout
-from dbt.adapters.mvsink.sink.types import Column, parse_type
 from tests.support.engines import NoEngine
 
 COLUMNS = (Column("x", parse_type("int", "x")),)

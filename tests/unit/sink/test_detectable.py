@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.mvsink.shard import DataFile
-from dbt.adapters.mvsink.sink.layout import MOST_DETECTABLE, Directory, Layout
+from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.shard_sql.layout import MOST_DETECTABLE, Directory
 
 
 def file(rows, least, most):

@@ -8,9 +8,9 @@ from types import SimpleNamespace as Node
 import pytest
 
 from dbt.adapters.mvsink.exceptions import InvalidOption, UnknownAudit
-from dbt.adapters.mvsink.maintained import foretold
-from dbt.adapters.mvsink.maintained.audits import chosen
-from dbt.adapters.mvsink.maintained.gate_options import accepts, audit, max_change
+from dbt.adapters.mvsink.materialization import preview as foretold
+from dbt.adapters.mvsink.materialization.audits import chosen
+from dbt.adapters.mvsink.materialization.options.gate import accepts, audit, max_change
 from dbt.adapters.mvsink.sink import MaxChange, gate
 
 LIMIT = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.mvsink.shard import Antichain
-from dbt.adapters.mvsink.sink.mint import Description, Mint
+from dbt.adapters.mvsink.shard_sql import Description
+from dbt.adapters.mvsink.sink import Mint
 
 CASES = {
     "read-only mints nothing": (True, 0, 3, 7, None, None),

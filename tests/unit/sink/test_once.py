@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.shard import DataFile
-from dbt.adapters.mvsink.sink.correction import Desired
-from dbt.adapters.mvsink.sink.layout import Directory, Layout
-from dbt.adapters.mvsink.sink.once import FEW_ROWS, evaluated_once
-from dbt.adapters.mvsink.sink.types import Column, parse_type
+from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.shard_sql.layout import Directory
+from dbt.adapters.mvsink.sink import Desired
+from dbt.adapters.mvsink.sink.evaluate_once import FEW_ROWS, evaluated_once
 
 JOIN = """== Physical Plan ==
 AdaptiveSparkPlan isFinalPlan=false

@@ -8,19 +8,12 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
+from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
-from dbt.adapters.mvsink.sink import (
-    Column,
-    Gate,
-    MaxChange,
-    NeverRefreshed,
-    OnSchemaChange,
-    SchemaChanged,
-    SinkRequest,
-    parse_type,
-)
-from dbt.adapters.mvsink.sink.plan import Plan, compacted_after, creation_of, next_since, planned, timing
+from dbt.adapters.mvsink.shard_sql import creation_of
+from dbt.adapters.mvsink.sink import Gate, MaxChange, NeverRefreshed, OnSchemaChange, Plan, SchemaChanged, SinkRequest, run_timing
+from dbt.adapters.mvsink.sink.plan import compacted_after, next_since, planned
 
 HOURLY, ONCE, COMMIT = RefreshSpec(((60, 0),)), RefreshSpec(ats=(660,)), RefreshSpec()
 UNALIGNED = RefreshSpec(((60, None),))
@@ -63,7 +56,7 @@ TIMING = {  # spec, T, state, flags: the plan
 
 @pytest.mark.parametrize(("spec", "time", "state", "flags", "plan"), TIMING.values(), ids=TIMING)
 def test_timing(spec, time, state, flags, plan):
-    assert timing(spec, time, state, **flags) == plan
+    assert run_timing(spec, time, state, **flags) == plan
 
 
 NEVER = {
@@ -76,7 +69,7 @@ NEVER = {
 @pytest.mark.parametrize(("state", "flags"), NEVER.values(), ids=NEVER)
 def test_a_shard_that_would_never_have_contents_is_refused(state, flags):
     with pytest.raises(NeverRefreshed, match="the specified refreshes would never happen") as error:
-        timing(ONCE, 800, state, **flags)
+        run_timing(ONCE, 800, state, **flags)
     assert (error.value.last, error.value.now) == (660, 800)
 
 

@@ -10,9 +10,10 @@ from dbt.artifacts.resources.v1.config import NodeConfig
 
 from dbt.adapters.mvsink.configs import MvsinkConfig
 from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
-from dbt.adapters.mvsink.maintained.options import OWN_KEYS, ModelOptions
+from dbt.adapters.mvsink.materialization.options.common import OWN_KEYS, ModelOptions
 from dbt.adapters.mvsink.shard import Antichain
-from dbt.adapters.mvsink.sink.mint import Description, Mint
+from dbt.adapters.mvsink.shard_sql import Description
+from dbt.adapters.mvsink.sink import Mint
 
 
 @pytest.mark.parametrize(("writes", "ahead", "advanced"), itertools.product([True, False], repeat=3))

@@ -6,9 +6,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from dbt.adapters.mvsink.sink import EngineError
-from dbt.adapters.mvsink.sink.errors import SettingRefused
-from dbt.adapters.mvsink.sink.staging import by_statements, pinned
+from dbt.adapters.mvsink.engine import EngineError, SettingRefused
+from dbt.adapters.mvsink.shard_sql.stager import by_statements, pinned
 
 WANTED = {"times": "MICROS", "calendar": "CORRECTED"}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.sink.errors import UnsupportedType
-from dbt.adapters.mvsink.sink.types import ATOMS, parse_type, spark_type
+from dbt.adapters.mvsink.engine import UnsupportedType, parse_type
+from dbt.adapters.mvsink.engine.types import ATOMS, spark_type
 
 NESTED = {
     "array<int>": pa.list_(pa.int32()),

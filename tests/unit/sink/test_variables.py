@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dbt.adapters.mvsink.sink import SinkError, parse_type, sql
+from dbt.adapters.mvsink.engine import DataflowError, parse_type, sql
 
 VARIABLE = re.compile(r"\$\{\S+?\}")  # what Spark looks for
 NAMES = ["${env:HOME}", "a ${spark.app.name} b", "${x}", "${a{b}"]
@@ -24,9 +24,9 @@ def test_an_escaped_literal_is_the_same_text():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_identifier_that_holds_one_is_refused(name):
-    with pytest.raises(SinkError, match="holds a variable"):
+    with pytest.raises(DataflowError, match="holds a variable"):
         sql.identifier(name)
-    with pytest.raises(SinkError):
+    with pytest.raises(DataflowError):
         parse_type(f"struct<{name}:int>", "c")
 
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from dbt.adapters.mvsink.credentials import DERBY_TEXT
-from dbt.adapters.mvsink.maintained import grants
-from dbt.adapters.mvsink.maintained.publish import Docs, check_fits, view_statement
+from dbt.adapters.mvsink.engine import Column, DataflowError, EngineError, parse_type
+from dbt.adapters.mvsink.materialization import grants
+from dbt.adapters.mvsink.materialization.publish import Docs, check_fits, view_statement
 from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
-from dbt.adapters.mvsink.sink import Column, EngineError, SinkError, parse_type
 
 COLUMNS = 40
 SCHEMA = pa.schema([(f"a_column_with_quite_a_long_name_{i}", pa.string()) for i in range(COLUMNS)])
@@ -110,5 +110,5 @@ def test_a_text_that_the_metastore_cannot_keep_is_foreseen():
         return tuple(Column(f"{'c' * 60}{i}", parse_type("bigint", "c")) for i in range(number))
 
     check_fits(DERBY_TEXT, "/shards/analytics/orders", columns(100))
-    with pytest.raises(SinkError, match="400 columns .* keeps 32700. Nothing was written"):
+    with pytest.raises(DataflowError, match="400 columns .* keeps 32700. Nothing was written"):
         check_fits(DERBY_TEXT, "/shards/analytics/orders", columns(400))

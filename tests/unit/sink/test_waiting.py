@@ -5,10 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.maintained.response import log_line
+from dbt.adapters.mvsink.engine import Column, arrow_schema, parse_type
+from dbt.adapters.mvsink.materialization.response import log_line
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import Antichain, MemoryStorage, ShardClient, checkpoint
-from dbt.adapters.mvsink.sink import Column, Driver, SinkRequest, arrow_schema, parse_type
+from dbt.adapters.mvsink.sink import Driver, SinkRequest
 
 MINUTE, T = 60_000, 1_795_168_800_000  # 2026-11-20T10:00:00Z
 HOURLY, COMMIT, PAST = RefreshSpec(((60 * MINUTE, 0),)), RefreshSpec(), RefreshSpec(ats=(T,))

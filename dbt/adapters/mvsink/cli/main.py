@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from dbt.adapters.mvsink.__version__ import version
-from dbt.adapters.mvsink.cli.drop import drop
-from dbt.adapters.mvsink.cli.history import history
-from dbt.adapters.mvsink.cli.plan import plan
-from dbt.adapters.mvsink.cli.status import status
-from dbt.adapters.mvsink.cli.watch import watch
+from dbt.adapters.mvsink.cli.commands.drop import drop
+from dbt.adapters.mvsink.cli.commands.history import history
+from dbt.adapters.mvsink.cli.commands.plan import plan
+from dbt.adapters.mvsink.cli.commands.status import status
+from dbt.adapters.mvsink.cli.commands.watch import watch
 
 COMMANDS = (status, history, plan, watch, drop)
 

@@ -10,14 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from dbt.adapters.mvsink.cli.output import (
-    Column,
-    ago_text,
-    bytes_text,
-    count_text,
-    duration_text,
-    time_text,
-)
+from dbt.adapters.mvsink.cli.render import Column, ago_text, bytes_text, count_text, duration_text, time_text
 from dbt.adapters.mvsink.cli.shard_status import Condition, ShardStatus
 from dbt.adapters.mvsink.masking import masked
 

@@ -17,18 +17,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from dbt.adapters.mvsink.continual_task import plan
+from dbt.adapters.mvsink import failpoints
+from dbt.adapters.mvsink.continual_task import bind as plan
 from dbt.adapters.mvsink.continual_task.errors import StatementFailed
 from dbt.adapters.mvsink.continual_task.statements import AnyStatement, Delete, Insert, Program, Update
+from dbt.adapters.mvsink.engine import Column, Engine, EngineError, sql
+from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.engine.row_hash import row_hash
 from dbt.adapters.mvsink.inputs import Input
 from dbt.adapters.mvsink.shard import Batch
-from dbt.adapters.mvsink.sink import Column, Description, Engine, EngineError, Layout, faults, sql
-from dbt.adapters.mvsink.sink.as_of import times_of
-from dbt.adapters.mvsink.sink.grouping import net
-from dbt.adapters.mvsink.sink.hashing import row_hash
-from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, with_batch
-from dbt.adapters.mvsink.sink.view import plain_rows, updates_apart
-from dbt.adapters.mvsink.sink.write import Counts, Write
+from dbt.adapters.mvsink.shard_sql import Counts, Description, Layout
+from dbt.adapters.mvsink.shard_sql.as_of import times_of
+from dbt.adapters.mvsink.shard_sql.current_view import plain_rows, updates_apart
+from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, HASH, TIME, with_batch
+from dbt.adapters.mvsink.sink import Write
 
 log = logging.getLogger("mvsink.task")
 INSERTED, DELETED = "_mv_inserted", "_mv_deleted"
@@ -152,7 +154,7 @@ class Effects:
             delta = sql.union_all(self._deltas(moment, group, output))
             with self._failing(named + delta if moment.careful else None):
                 batch = self._stage(group, named + self._updates(delta, time, summed=not inserts), description)
-            faults.reach("statement staged")
+            failpoints.reach("statement staged")
             if batch is None:
                 continue
             takes_away = takes_away or not inserts
@@ -257,7 +259,7 @@ class Effects:
             raise
         finally:
             self.staged.remove(batch)
-        faults.reach("staged")
+        failpoints.reach("staged")
         return batch, counts
 
 

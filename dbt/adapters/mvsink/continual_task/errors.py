@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dbt.adapters.mvsink.sink.errors import EngineError, SinkError
+from dbt.adapters.mvsink.engine import DataflowError, EngineError
 
 HEADS = (
     "`on input {{ ref('...') }} as ( statements )`, `from transform {{ ref('...') }} using ( query )` or "
@@ -36,7 +36,7 @@ class Place:
         return f"line {self.line}:\n  {line}\n  {blank}^"
 
 
-class TaskError(SinkError):
+class TaskError(DataflowError):
     """Root of what can be wrong with a task."""
 
 

@@ -27,7 +27,7 @@ from dbt.adapters.mvsink.continual_task.statements import (
     Program,
     Update,
 )
-from dbt.adapters.mvsink.query.splice import TemporalReference, Unreadable, last_part, parts, relations, with_ctes, words
+from dbt.adapters.mvsink.user_sql.splice import TemporalReference, Unreadable, last_part, parts, relations, with_ctes, words
 
 _LOOPS = frozenset({"RECURSIVE", "REPEAT", "LOOP", "ITERATE", "WHILE", "FIXPOINT", "MUTUALLY"})
 _INPUT_ENDS = frozenset({",", "AND"})

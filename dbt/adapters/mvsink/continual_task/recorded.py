@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dbt.adapters.mvsink.sink import Column, Layout, sql
-from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME
-from dbt.adapters.mvsink.sink.live_errors import live_errors
+from dbt.adapters.mvsink.engine import Column, sql
+from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, HASH, TIME
+from dbt.adapters.mvsink.shard_sql.live_errors import live_errors
 
 
 def retractions(output: Layout, columns: Sequence[Column], inputs: str, time: int) -> str:

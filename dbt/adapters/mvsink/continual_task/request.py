@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink.continual_task.statements import Program
+from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.shard import Antichain, ShardState
-from dbt.adapters.mvsink.sink import Column, Counts, Kind, OnError
+from dbt.adapters.mvsink.shard_sql import Counts, Kind, OnError
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from dbt.adapters.mvsink.query.splice import with_ctes
+from dbt.adapters.mvsink.user_sql.splice import with_ctes
 
 DELETES_MARK = "/* mv_deletes */"
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dbt.adapters.mvsink.engine import Engine
 from dbt.adapters.mvsink.inputs.delta import DeltaInput
-from dbt.adapters.mvsink.inputs.delta_binding import bind_delta
 from dbt.adapters.mvsink.inputs.file_binding import bind_files
 from dbt.adapters.mvsink.inputs.files import FilesInput
 from dbt.adapters.mvsink.inputs.protocol import Input
+from dbt.adapters.mvsink.inputs.version_binding import bind_delta
 from dbt.adapters.mvsink.shard import ShardClient
-from dbt.adapters.mvsink.sink.engine import Engine
 
 
 def bind(source: DeltaInput | FilesInput, time: int, client: ShardClient, uri: str, engine: Engine) -> Input:

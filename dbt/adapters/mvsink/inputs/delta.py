@@ -22,6 +22,8 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from dbt.adapters.mvsink.engine import Column, shard_columns, sql
+from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.inputs.errors import (
     DeletionVectors,
     FilesGone,
@@ -30,13 +32,10 @@ from dbt.adapters.mvsink.inputs.errors import (
     UnsupportedTable,
     VersionsGone,
 )
-from dbt.adapters.mvsink.inputs.reading import Piece, literal, select_pieces
+from dbt.adapters.mvsink.inputs.parquet_sql import Piece, literal, select_pieces
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
-from dbt.adapters.mvsink.sink import sql
-from dbt.adapters.mvsink.sink.as_of import nulls
-from dbt.adapters.mvsink.sink.grouping import net
-from dbt.adapters.mvsink.sink.layout import DIFF
-from dbt.adapters.mvsink.sink.types import Column, shard_columns
+from dbt.adapters.mvsink.shard_sql.as_of import nulls
+from dbt.adapters.mvsink.shard_sql.layout import DIFF
 
 LONGEST_QUERY = 250_000  # characters; Spark's parser fails at 300,000
 MOST_POSITIONS = 5_000  # runs of deleted rows in one version; beyond it they are not written into a query

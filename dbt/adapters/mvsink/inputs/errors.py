@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dbt.adapters.mvsink.sink.errors import SinkError
+from dbt.adapters.mvsink.engine import DataflowError
 
 
-class InputError(SinkError):
+class InputError(DataflowError):
     """Root of this layer's errors."""
 
 

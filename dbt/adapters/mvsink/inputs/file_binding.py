@@ -20,19 +20,18 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from dbt.adapters.mvsink.engine import Column, Engine, arrow_schema, parse_type, shard_columns, sql
+from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.inputs import companion
 from dbt.adapters.mvsink.inputs.errors import ColumnsChanged, FilesChanging, FileVanished, ModeChanged
 from dbt.adapters.mvsink.inputs.files import FILE_NUMBER, FilesInput, TableFile, which
 from dbt.adapters.mvsink.inputs.shard import ShardInput
 from dbt.adapters.mvsink.shard import Antichain, Batch, CompactionPlan, ShardClient, ShardState, StagedDirectory, WriteHandle
-from dbt.adapters.mvsink.sink import as_of, sql
-from dbt.adapters.mvsink.sink.as_of import Projection
-from dbt.adapters.mvsink.sink.engine import Engine
-from dbt.adapters.mvsink.sink.grouping import net
-from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME
-from dbt.adapters.mvsink.sink.rewrite import compact
-from dbt.adapters.mvsink.sink.staging import stage
-from dbt.adapters.mvsink.sink.types import Column, arrow_schema, parse_type, shard_columns
+from dbt.adapters.mvsink.shard_sql import as_of
+from dbt.adapters.mvsink.shard_sql.as_of import Projection
+from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, HASH, TIME
+from dbt.adapters.mvsink.shard_sql.rewrite import compact
+from dbt.adapters.mvsink.shard_sql.stager import stage
 
 TRIES = 3
 BOOKS = ("mv_file", "mv_path")

@@ -12,12 +12,10 @@ import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from dbt.adapters.mvsink.engine import Column, Engine, parse_type, sql
 from dbt.adapters.mvsink.inputs.errors import TooManyFiles
-from dbt.adapters.mvsink.inputs.reading import spelled
+from dbt.adapters.mvsink.inputs.parquet_sql import spelled
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
-from dbt.adapters.mvsink.sink import sql
-from dbt.adapters.mvsink.sink.engine import Engine
-from dbt.adapters.mvsink.sink.types import Column, parse_type
 
 MOST_FILES = 10_000  # numbers in one query: its text stays under 250,000 characters
 DIGITS = 15  # hexadecimal digits of a file's number: 60 bits

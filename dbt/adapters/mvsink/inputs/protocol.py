@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from dbt.adapters.mvsink.engine import Column, sql
+from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.shard import Antichain
-from dbt.adapters.mvsink.sink import sql
-from dbt.adapters.mvsink.sink.grouping import net
-from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, TIME
-from dbt.adapters.mvsink.sink.types import Column
+from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, TIME
 
 
 @dataclass(frozen=True)

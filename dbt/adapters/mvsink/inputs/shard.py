@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from dbt.adapters.mvsink.engine import Column, Engine, shard_columns, sql
 from dbt.adapters.mvsink.inputs.errors import HistoryGone
 from dbt.adapters.mvsink.inputs.protocol import PendingTime, difference
 from dbt.adapters.mvsink.shard import Antichain, InvalidUsage, ReadHandle, ShardReplaced, ShardState, WriteHandle
-from dbt.adapters.mvsink.sink import as_of, sql
-from dbt.adapters.mvsink.sink.as_of import Projection
-from dbt.adapters.mvsink.sink.engine import Engine
-from dbt.adapters.mvsink.sink.errors import NotReadable, NotRefreshed
-from dbt.adapters.mvsink.sink.layout import Layout, damages, layout
-from dbt.adapters.mvsink.sink.types import Column, shard_columns
+from dbt.adapters.mvsink.shard_sql import Layout, NotReadable, NotRefreshed, as_of
+from dbt.adapters.mvsink.shard_sql.as_of import Projection
+from dbt.adapters.mvsink.shard_sql.layout import damages
 
 
 class ShardInput:
@@ -131,7 +129,7 @@ class ShardInput:
     def layout(self, state: ShardState) -> Layout:
         """The parts of ``state``'s live files; the newest asked for is kept."""
         if self._kept is None or self._kept[0] != state.version:
-            parts = layout(state, self.handle.uri, self.handle.files_in, self.handle.column_names)
+            parts = Layout.of(self.handle, state)
             self._kept = state.version, parts
         return self._kept[1]
 

@@ -12,9 +12,9 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from dbt.adapters.mvsink.maintained.definition import owner_of
-from dbt.adapters.mvsink.references.as_of import Reference
+from dbt.adapters.mvsink.references.reference import Reference
 from dbt.adapters.mvsink.shard import Antichain, InvalidUsage, NotAShard, ShardClient, ShardState, StorageError, WriteHandle
+from dbt.adapters.mvsink.shard_sql.properties import owner_of
 
 HELD = "held"
 log = logging.getLogger("mvsink.shard")

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from dbt.adapters.mvsink.references.invocations import PerInvocation
-from dbt.adapters.mvsink.sink import Engine, EngineError, sql
+from dbt.adapters.mvsink.engine import Engine, EngineError, sql
+from dbt.adapters.mvsink.references.per_invocation import PerInvocation
 
 log = logging.getLogger("mvsink.shard")
 _ANALYZED = re.compile(r"== Analyzed Logical Plan ==(.*?)(?:== Optimized Logical Plan ==|\Z)", re.DOTALL)

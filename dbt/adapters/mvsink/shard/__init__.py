@@ -49,14 +49,7 @@ from dbt.adapters.mvsink.shard.maintenance import (
 from dbt.adapters.mvsink.shard.policy import compaction_due
 from dbt.adapters.mvsink.shard.read import ReadHandle
 from dbt.adapters.mvsink.shard.staging import StagedDirectory
-from dbt.adapters.mvsink.shard.state import (
-    CommitNote,
-    CompactionPlan,
-    DataFile,
-    Maintenance,
-    ShardState,
-    schema_differences,
-)
+from dbt.adapters.mvsink.shard.state import CommitNote, CompactionPlan, DataFile, Maintenance, ShardState, schema_differences
 from dbt.adapters.mvsink.shard.storage import MemoryStorage, Storage
 from dbt.adapters.mvsink.shard.write import AppendResult, CompactionResult, WriteHandle
 

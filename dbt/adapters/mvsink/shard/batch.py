@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from dbt.adapters.mvsink.shard import machine
+from dbt.adapters.mvsink.shard import commit_loop as machine
 from dbt.adapters.mvsink.shard.commit_log import checked_path
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain

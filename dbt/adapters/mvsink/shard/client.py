@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from dbt.adapters.mvsink.shard import machine
+from dbt.adapters.mvsink.shard import commit_loop as machine
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard.errors import SchemaMismatch
 from dbt.adapters.mvsink.shard.read import ReadHandle

@@ -28,6 +28,7 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
 from dbt.adapters.mvsink.shard import removals as ledger
+from dbt.adapters.mvsink.shard.app_transactions import Transactions
 from dbt.adapters.mvsink.shard.commit_log import (
     LOG,
     Commit,
@@ -55,7 +56,6 @@ from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.removals import Removals
 from dbt.adapters.mvsink.shard.state import FORMAT_VERSION, Change, DataFile, ShardState
 from dbt.adapters.mvsink.shard.storage import StoredFile
-from dbt.adapters.mvsink.shard.transactions import Transactions
 from dbt.adapters.mvsink.shard.updates import DIFF, ERROR, HASH, META_SCHEMA, TIME, physical_schema
 
 PREFIX = "mvsink."

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dbt.adapters.mvsink.shard import machine
+from dbt.adapters.mvsink.shard import commit_loop as machine
 from dbt.adapters.mvsink.shard import state as transitions
 from dbt.adapters.mvsink.shard.batch import Batch, BatchState, Cut, check_files, cut
 from dbt.adapters.mvsink.shard.errors import (
@@ -33,15 +33,7 @@ from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
 from dbt.adapters.mvsink.shard.policy import compaction_due
 from dbt.adapters.mvsink.shard.read import leased_since
 from dbt.adapters.mvsink.shard.staging import Staging
-from dbt.adapters.mvsink.shard.state import (
-    BATCHES,
-    EMPTY,
-    Change,
-    CommitNote,
-    DataFile,
-    Maintenance,
-    ShardState,
-)
+from dbt.adapters.mvsink.shard.state import BATCHES, EMPTY, Change, CommitNote, DataFile, Maintenance, ShardState
 from dbt.adapters.mvsink.shard.storage import Storage
 from dbt.adapters.mvsink.shard.updates import Updates, check_data_schema
 

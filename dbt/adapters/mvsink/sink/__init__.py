@@ -29,56 +29,24 @@ The layer reaches Spark through `Engine` alone and knows neither dbt nor how a c
 
 from dbt.adapters.mvsink.sink.correction import Assertion, Correction, Desired, not_null
 from dbt.adapters.mvsink.sink.driver import Driver
-from dbt.adapters.mvsink.sink.engine import Engine
-from dbt.adapters.mvsink.sink.errors import (
-    EngineError,
-    GateFailed,
-    NeverRefreshed,
-    ReservedColumn,
-    SchemaChanged,
-    SinkError,
-    UnknownColumn,
-    UnsupportedType,
-)
+from dbt.adapters.mvsink.sink.errors import GateFailed, NeverRefreshed, ReservedColumn, SchemaChanged, UnknownColumn
 from dbt.adapters.mvsink.sink.gate import Audit, Gate, MaxChange
-from dbt.adapters.mvsink.sink.layout import Layout, layout, row_count
-from dbt.adapters.mvsink.sink.mint import Description, Mint
-from dbt.adapters.mvsink.sink.plan import Plan, creation_of, timing
-from dbt.adapters.mvsink.sink.request import (
-    NOW,
-    Kind,
-    OnError,
-    OnSchemaChange,
-    Outcome,
-    Overtaken,
-    Preview,
-    SinkRequest,
-    query_at,
-)
-from dbt.adapters.mvsink.sink.types import Column, arrow_schema, columns_added, parse_type, shard_columns
-from dbt.adapters.mvsink.sink.view import view_query
-from dbt.adapters.mvsink.sink.write import Counts, Write
+from dbt.adapters.mvsink.sink.mint import Mint
+from dbt.adapters.mvsink.sink.plan import Plan, run_timing
+from dbt.adapters.mvsink.sink.request import OnSchemaChange, Outcome, Overtaken, Preview, SinkRequest
+from dbt.adapters.mvsink.sink.write import Write
 
 __all__ = [
-    "NOW",
     "Assertion",
     "Audit",
-    "Column",
     "Correction",
-    "Counts",
-    "Description",
     "Desired",
     "Driver",
-    "Engine",
-    "EngineError",
     "Gate",
     "GateFailed",
-    "Kind",
-    "Layout",
     "MaxChange",
     "Mint",
     "NeverRefreshed",
-    "OnError",
     "OnSchemaChange",
     "Outcome",
     "Overtaken",
@@ -86,20 +54,9 @@ __all__ = [
     "Preview",
     "ReservedColumn",
     "SchemaChanged",
-    "SinkError",
     "SinkRequest",
     "UnknownColumn",
-    "UnsupportedType",
     "Write",
-    "arrow_schema",
-    "columns_added",
-    "creation_of",
-    "layout",
     "not_null",
-    "parse_type",
-    "query_at",
-    "row_count",
-    "shard_columns",
-    "timing",
-    "view_query",
+    "run_timing",
 ]

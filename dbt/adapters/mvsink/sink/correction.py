@@ -11,7 +11,7 @@ A `Correction` holds collections with a sign (desired counts +1 per row, persist
 
 An error update is therefore just one more kind of row, and is corrected like one.
 
->>> from dbt.adapters.mvsink.sink.types import Column, parse_type
+>>> from dbt.adapters.mvsink.engine.types import Column, parse_type
 >>> c = Correction((Column("a", parse_type("int", "a")),), since=7)
 >>> c.insert("select ... from q").insert_negated("select ... from shard").updates_before(7)
 Traceback (most recent call last):
@@ -23,12 +23,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dbt.adapters.mvsink.sink import sql
+from dbt.adapters.mvsink.engine import Column, sql
+from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.engine.row_hash import row_hash
+from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.sink.detection import Scope, believed_hash
-from dbt.adapters.mvsink.sink.grouping import net
-from dbt.adapters.mvsink.sink.hashing import row_hash
-from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Layout
-from dbt.adapters.mvsink.sink.types import Column
 
 BASE = "_mv_base"
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field, replace
 
+from dbt.adapters.mvsink.engine import Column, Engine, EngineError, arrow_schema, columns_added, shard_columns
+from dbt.adapters.mvsink.engine.timing import Stopwatch, span
 from dbt.adapters.mvsink.shard import (
     Antichain,
     Commit,
@@ -21,13 +23,14 @@ from dbt.adapters.mvsink.shard import (
     following,
     schema_differences,
 )
-from dbt.adapters.mvsink.sink.append import Append
+from dbt.adapters.mvsink.shard_sql import Counts, Description, Kind, Layout, OnError
+from dbt.adapters.mvsink.shard_sql.append import Append
+from dbt.adapters.mvsink.shard_sql.layout import vacant, widened
+from dbt.adapters.mvsink.shard_sql.upkeep import Upkeep
 from dbt.adapters.mvsink.sink.correction import Desired
-from dbt.adapters.mvsink.sink.engine import Engine
-from dbt.adapters.mvsink.sink.errors import EngineError, GateFailed
+from dbt.adapters.mvsink.sink.errors import GateFailed
 from dbt.adapters.mvsink.sink.gate import check, would_be
-from dbt.adapters.mvsink.sink.layout import Layout, vacant, widened
-from dbt.adapters.mvsink.sink.mint import Description, Mint
+from dbt.adapters.mvsink.sink.mint import Mint
 from dbt.adapters.mvsink.sink.plan import (
     DROPPED,
     FULL_REFRESH,
@@ -38,11 +41,8 @@ from dbt.adapters.mvsink.sink.plan import (
     planned,
     wanted_columns,
 )
-from dbt.adapters.mvsink.sink.request import Kind, OnError, Outcome, Preview, SinkRequest
-from dbt.adapters.mvsink.sink.timing import Stopwatch, span
-from dbt.adapters.mvsink.sink.types import Column, arrow_schema, columns_added, shard_columns
-from dbt.adapters.mvsink.sink.upkeep import Upkeep
-from dbt.adapters.mvsink.sink.write import Counts, Write, Written
+from dbt.adapters.mvsink.sink.request import Outcome, Preview, SinkRequest
+from dbt.adapters.mvsink.sink.write import Write, Written
 
 log = logging.getLogger("mvsink.sink.append")
 AHEAD_OF_CLOCK = 60_000  # ms
@@ -100,7 +100,7 @@ class Driver:
         if not mint.read_only and not state.readable and (plan.begins or state.upper.less_than(as_of)):
             if self.request.gate.there and self.ahead is None:  # before a commit of ours
                 ahead = Description(as_of, plan.upper)
-                self.ahead = (ahead, self._written(state, plan, self.upkeep.layout(state), plan.time, ahead))
+                self.ahead = (ahead, self._written(state, plan, Layout.of(self.handle, state), plan.time, ahead))
             self.appender.raise_upper(state.upper, as_of, self._note(Counts()), plan.creation)
             return None
         mint.as_of = as_of
@@ -134,7 +134,7 @@ class Driver:
 
     def _round(self, state: ShardState, plan: Plan, time: int, description: Description) -> Outcome | None:
         """One description from mint to append, written at ``time``; None if another writer was faster."""
-        shard = self.upkeep.layout(state)
+        shard = Layout.of(self.handle, state)
         if shard.loose and self.request.gate.there:  # a fold is a commit: a gate that fails comes before it
             rehearsed = self._written(state, plan, shard, time, description).batch
             if rehearsed is not None:
@@ -178,7 +178,7 @@ class Driver:
             raise
 
     def _check_gate(self, state: ShardState, plan: Plan, counts: Counts, contents: str) -> None:
-        held = self.upkeep.layout(state) if state.readable and plan.generation not in (FULL_REFRESH, DROPPED) else None
+        held = Layout.of(self.handle, state) if state.readable and plan.generation not in (FULL_REFRESH, DROPPED) else None
         found = check(self.request.gate, self.engine, self.request.model, counts, held, bool(plan.generation), contents)
         self.warnings.extend(warning for warning in found if warning not in self.warnings)
 
@@ -254,7 +254,7 @@ class Driver:
         """What a preview compares with. A new generation needs no file of the old one."""
         if plan.generation:
             return vacant(state, self.handle.uri, wanted_columns(self.request, state))
-        shard = self.upkeep.layout(state)
+        shard = Layout.of(self.handle, state)
         return widened(shard, plan.added) if plan.added else shard
 
     def _previewed_gate(self, state: ShardState, plan: Plan, counts: Counts, desired: Desired) -> str:

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dbt.adapters.mvsink.engine import Engine, EngineError
 from dbt.adapters.mvsink.shard import Batch
-from dbt.adapters.mvsink.sink.engine import Engine
-from dbt.adapters.mvsink.sink.errors import AuditFailed, EngineError, MaxChangeExceeded
-from dbt.adapters.mvsink.sink.layout import Layout, row_count, with_batch
-from dbt.adapters.mvsink.sink.view import plain_rows
-from dbt.adapters.mvsink.sink.write import Counts
+from dbt.adapters.mvsink.shard_sql import Counts, Layout, row_count
+from dbt.adapters.mvsink.shard_sql.current_view import plain_rows
+from dbt.adapters.mvsink.shard_sql.layout import with_batch
+from dbt.adapters.mvsink.sink.errors import AuditFailed, MaxChangeExceeded
 
 FAILING_ROWS = 5  # that an error shows
 LONGEST_VALUE = 80  # characters of a value that an error shows

@@ -14,11 +14,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbt.adapters.mvsink.engine import Column, arrow_schema
 from dbt.adapters.mvsink.shard import WriteHandle
+from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.sink.correction import Desired
-from dbt.adapters.mvsink.sink.layout import Layout
-from dbt.adapters.mvsink.sink.once import FEW_ROWS
-from dbt.adapters.mvsink.sink.types import Column, arrow_schema
+from dbt.adapters.mvsink.sink.evaluate_once import FEW_ROWS
 
 LOCATING = ("tinyint", "smallint", "int", "bigint", "string", "date", "timestamp", "timestamp_ntz", "decimal")
 SAMPLED = 10_000  # rows

@@ -21,19 +21,11 @@ True
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 
 from dbt.adapters.mvsink.shard import Antichain
+from dbt.adapters.mvsink.shard_sql import Description
 
 log = logging.getLogger("mvsink.sink.mint")
-
-
-@dataclass(frozen=True)
-class Description:
-    """A batch description ``[lower, upper)``; times in ms."""
-
-    lower: Antichain
-    upper: Antichain
 
 
 class Mint:

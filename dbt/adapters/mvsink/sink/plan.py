@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from dbt.adapters.mvsink.engine import Column, shard_columns
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec, decide
 from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState, compaction_due
+from dbt.adapters.mvsink.shard_sql import creation_of
 from dbt.adapters.mvsink.sink.errors import NeverRefreshed, SchemaChanged
 from dbt.adapters.mvsink.sink.request import OnSchemaChange, SinkRequest
-from dbt.adapters.mvsink.sink.types import Column, shard_columns
 
 DROPPED, FULL_REFRESH, DEFINITION_CHANGED = "dropped before", "full refresh", "definition changed"
 START = Antichain.of(0)
@@ -46,12 +47,7 @@ class Plan:
     added: tuple[Column, ...] = ()
 
 
-def creation_of(state: ShardState) -> int:
-    """The time in ms that a schedule counts from: never recomputed once a run has fixed it."""
-    return state.created if state.creation is None else state.creation
-
-
-def timing(
+def run_timing(
     refresh: RefreshSpec, time: int, state: ShardState | None, *, full_refresh: bool = False, redefined: bool = False
 ) -> Plan:
     """The plan of a run at ``time``, but for its columns; ``state`` is None where there is no shard yet.
@@ -86,7 +82,7 @@ def _going_on(refresh: RefreshSpec, creation: int, upper: Antichain, time: int, 
 
 def planned(request: SinkRequest, state: ShardState) -> Plan:
     """The plan of ``request``. Raises `NeverRefreshed`, or `SchemaChanged` where other columns are to fail the run."""
-    plan = timing(
+    plan = run_timing(
         request.refresh, request.time, state, full_refresh=request.full_refresh, redefined=request.redefined
     )  # fmt: skip
     if plan.generation not in ("", DEFINITION_CHANGED):

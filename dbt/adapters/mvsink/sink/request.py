@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from dbt.adapters.mvsink.engine import Column, query_at
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
+from dbt.adapters.mvsink.shard_sql import Counts, Kind, OnError
 from dbt.adapters.mvsink.sink.correction import Assertion
 from dbt.adapters.mvsink.sink.gate import Gate
-from dbt.adapters.mvsink.sink.types import Column
-from dbt.adapters.mvsink.sink.write import Counts
-
-NOW = re.compile(r"timestamp_millis\(\d+L?\) /\* mv_now \*/")  # what the macro `mv_now()` renders
-
-
-class OnError(enum.Enum):
-    """`FAIL`: the model fails and the shard stays. `RECORD`: the error joins the shard's err collection."""
-
-    FAIL = "fail"
-    RECORD = "record"
 
 
 class OnSchemaChange(enum.Enum):
@@ -31,15 +21,6 @@ class OnSchemaChange(enum.Enum):
     SYNC_ALL_COLUMNS = "sync_all_columns"
     APPEND_NEW_COLUMNS = "append_new_columns"
     FAIL = "fail"
-
-
-class Kind(enum.Enum):
-    """What a run did to the shard."""
-
-    APPEND = "append"
-    NONE = "none"
-    READ_ONLY = "read-only"
-    FINAL = "final"
 
 
 class References(Protocol):
@@ -110,11 +91,6 @@ class SinkRequest:
     def query_at(self, time: int) -> str:
         """The query as it runs for ``time`` (ms): that is its `mv_now()`, and what its references are read as of."""
         return self.references.read_at(query_at(self.query, time), time)
-
-
-def query_at(query: str, time: int) -> str:
-    """``query`` with ``time`` (ms), the write time, as its `mv_now()`: dbt rendered it before that was known."""
-    return NOW.sub(f"timestamp_millis({time}L) /* mv_now */", query)
 
 
 @dataclass(frozen=True)

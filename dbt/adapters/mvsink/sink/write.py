@@ -27,44 +27,21 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbt.adapters.mvsink import failpoints
+from dbt.adapters.mvsink.engine import Engine, EngineError, sql
+from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.shard import Batch, StagedDirectory, WriteHandle
-from dbt.adapters.mvsink.sink import faults, sql
+from dbt.adapters.mvsink.shard_sql import Counts, Description, Layout
+from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, HASH, TIME
+from dbt.adapters.mvsink.shard_sql.stager import stage
 from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
 from dbt.adapters.mvsink.sink.detection import Buckets, Scope, differing_buckets, narrow
-from dbt.adapters.mvsink.sink.engine import Engine
-from dbt.adapters.mvsink.sink.errors import EngineError, NondeterministicQuery
-from dbt.adapters.mvsink.sink.layout import DIFF, ERROR, HASH, TIME, Layout
+from dbt.adapters.mvsink.sink.errors import NondeterministicQuery
+from dbt.adapters.mvsink.sink.evaluate_once import Copied, copied_rows, evaluated_once
 from dbt.adapters.mvsink.sink.locator import locator
-from dbt.adapters.mvsink.sink.mint import Description
-from dbt.adapters.mvsink.sink.once import Copied, copied_rows, evaluated_once
-from dbt.adapters.mvsink.sink.staging import stage
-from dbt.adapters.mvsink.sink.timing import Stopwatch
 
 log = logging.getLogger("mvsink.sink.write")
 FEW_UPDATES = 10_000
-
-
-@dataclass(frozen=True)
-class Counts:
-    """Net rows that a correction inserts and deletes, and error updates it adds or retracts."""
-
-    inserted: int = 0
-    deleted: int = 0
-    errors_inserted: int = 0
-    errors_deleted: int = 0
-
-    @property
-    def nothing(self) -> bool:
-        return self == Counts()
-
-    def plus(self, other: Counts) -> Counts:
-        """Both together."""
-        return Counts(
-            self.inserted + other.inserted,
-            self.deleted + other.deleted,
-            self.errors_inserted + other.errors_inserted,
-            self.errors_deleted + other.errors_deleted,
-        )
 
 
 @dataclass(frozen=True)
@@ -137,7 +114,7 @@ class Write:
         else:
             written = self._correct(desired, shard, time, description)
         if written.batch is not None:
-            faults.reach("staged")
+            failpoints.reach("staged")
         return written
 
     def first_load(self, desired: Desired, time: int, description: Description) -> Written:

@@ -1,0 +1,111 @@
+"""The SQL engine seam on a dbt connection: `adapter` runs the text from the node's own thread.
+
+So query comments, dbt's events and its logs include everything a run does, for every connection method alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.mvsink.engine import EngineError, sql
+from dbt.adapters.mvsink.shard_sql.stager import by_conf, by_statements, pinned
+
+if TYPE_CHECKING:
+    from dbt.adapters.spark.impl import SparkAdapter
+
+_CUT = re.compile(r"\.\.\. \d+ more fields")
+_DATA_STATE = re.compile(r"SQLSTATE: ?((?:22|23)[0-9A-Z]{3})")
+_STATE = re.compile(r"SQLSTATE: ?([0-9A-Z]{5})")
+_CONDITION = re.compile(r"\[[A-Z0-9_.]+\][^\n]*?SQLSTATE: ?([0-9A-Z]{5})")
+
+
+class AdapterEngine:
+    """`Engine` over an adapter; ``model`` names the Spark jobs."""
+
+    def __init__(self, adapter: SparkAdapter, model: str):
+        self.adapter = adapter
+        self.model = model
+
+    def execute(self, statement: str, what: str) -> None:
+        """See `Engine`."""
+        self._cursor(statement, what)
+
+    def query(self, query: str, what: str) -> list[tuple[object, ...]]:
+        """See `Engine`."""
+        cursor = self._cursor(query, what)
+        try:
+            with self.adapter.connections.exception_handler(query):  # the embedded session evaluates it only now
+                return [tuple(row) for row in cursor.fetchall()]
+        except DbtRuntimeError as error:
+            raise engine_error(error) from error
+
+    @property
+    def session(self) -> object:
+        """A key for what runs the statements: the embedded Spark, or a server by its address."""
+        handle = self.adapter.connections.get_thread_connection().handle
+        session = getattr(handle, "session", None)
+        if session is not None:
+            return str(session.sparkContext.applicationId)
+        credentials: Any = self.adapter.config.credentials
+        return (str(credentials.method), credentials.host, credentials.port)
+
+    def settings(self, wanted: Mapping[str, str]) -> AbstractContextManager[None]:
+        """See `Engine`. The embedded session is all threads' own; a server has one for each connection."""
+        handle = self.adapter.connections.get_thread_connection().handle
+        session = getattr(handle, "session", None)
+        if session is not None:
+            return pinned(session, wanted, *by_conf(session.conf))
+        statements = by_statements(lambda text: self.execute(text, "settings"), lambda text: self.query(text, "settings"))
+        return pinned(handle, wanted, *statements)
+
+    def columns(self, query: str) -> list[tuple[str, str]]:
+        """See `Engine`."""
+        found = [(str(row[0]), str(row[1])) for row in self.query(f"describe query\n{query}", "describe")]
+        cut = [name for name, kind in found if _CUT.search(kind)]
+        if not cut:
+            return found
+        # DESCRIBE shows 25 fields of a struct (spark.sql.debug.maxToStringFields); `typeof` all of them.
+        asked = ", ".join(f"typeof({sql.identifier(name)})" for name in cut)
+        nothing = f"(select * from {sql.subquery(query, '_mv_query')} where false)"
+        [kinds] = self.query(f"select {asked} from range(1) left join {nothing} on true", "describe")
+        whole = dict(zip(cut, map(str, kinds), strict=True))
+        return [(name, whole.get(name, kind)) for name, kind in found]
+
+    def _cursor(self, statement: str, what: str) -> Any:
+        connections = self.adapter.connections
+        try:
+            handle = connections.get_thread_connection().handle
+            describe = getattr(handle, "describe_job", None)
+            if describe is not None:
+                describe(f"mv_sink({self.model})::{what}")
+            commented = connections._add_query_comment(statement)
+            _, cursor = connections.add_query(commented, auto_begin=False)
+        except DbtRuntimeError as error:
+            raise engine_error(error) from error
+        return cursor
+
+
+def engine_error(error: BaseException) -> EngineError:
+    """The engine's own message and SQLSTATE, out of whatever it came wrapped in.
+
+    Spark wraps an error of a task into others (a failed write, an aborted stage), each with a state of its own: a data error
+    anywhere in the chain is what happened.
+    """
+    texts: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None and len(texts) < 10:
+        texts.append(str(cause))
+        cause = cause.__cause__ or cause.__context__
+    whole = "\n".join(texts)
+    state = _DATA_STATE.search(whole) or _STATE.search(whole)
+    if state is None:
+        return EngineError(texts[0])
+    for match in _CONDITION.finditer(whole):
+        if match[1] == state[1]:
+            return EngineError(match[0], state[1])
+    return EngineError(texts[0], state[1])

@@ -1,0 +1,78 @@
+"""What `dbt debug` checks beyond a query: that a shard can be written where the profile says."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pyarrow as pa
+from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.spark.connections import SparkConnectionMethod
+
+from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
+from dbt.adapters.mvsink.connection.java import check_java, check_pyspark
+from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.engine import DataflowError
+from dbt.adapters.mvsink.exceptions import MvsinkError
+from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardError
+from dbt.adapters.mvsink.shard_sql.canary import check_same_place
+
+PLACE = "_mvsink_debug"
+logger = AdapterLogger("mvsink")
+
+
+def check_setup(credentials: MvsinkCredentials) -> None:
+    """Logs each check that passes. Raises `MvsinkError` saying what is missing; leaves nothing behind."""
+    if credentials.method == SparkConnectionMethod.SESSION:
+        logger.info(f"PySpark {check_pyspark()}, Java {check_java()}: OK")
+    check_shard_root(credentials)
+    logger.info(f"shard root {masked(credentials.shards)}: compare-and-append OK")
+
+
+def check_shard_root(credentials: MvsinkCredentials) -> None:
+    """One compare-and-append on a throw-away shard."""
+    root = credentials.shards.rstrip("/")
+    uri = f"{root}/{PLACE}/{uuid.uuid4().hex}"
+    now = int(time.time() * 1000)
+    updates = pa.table({"ok": [True], "_mv_time": [now], "_mv_diff": [1]})
+    client = ShardClient(credentials.storage_options)
+    try:
+        with (
+            _no_new_directories(os.path.join(root, PLACE)),
+            client.open_writer(uri, pa.schema([("ok", pa.bool_())]), "dbt debug") as handle,
+        ):
+            try:
+                handle.compare_and_append(updates, Antichain.of(0), Antichain.of(now + 1))
+            finally:
+                handle.storage.delete_directory("")
+    except (ShardError, OSError) as error:
+        raise MvsinkError(f"cannot write a shard below shard_root {credentials.shards}: {error}") from error
+
+
+def check_spark_writes_there(engine: AdapterEngine, credentials: MvsinkCredentials) -> None:
+    """Raises `MvsinkError` unless what Spark writes in the shard root is found from here; leaves nothing behind."""
+    root = credentials.shards.rstrip("/")
+    try:
+        with _no_new_directories(root):
+            check_same_place(engine, uuid.uuid4(), root, credentials.storage_options)
+    except (DataflowError, ShardError) as error:
+        raise MvsinkError(str(error)) from error
+
+
+@contextmanager
+def _no_new_directories(path: str) -> Iterator[None]:
+    """Local directories on the way to ``path`` that come into being in here go again, if they are empty."""
+    path, new = path.removeprefix("file://"), []
+    while "://" not in path and path and not os.path.lexists(path):
+        new.append(path)
+        path = os.path.dirname(path)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            for directory in new:
+                os.rmdir(directory)

@@ -1,0 +1,223 @@
+"""Seeds through a staged Parquet file: read by Arrow, typed by Spark's casts, never spelled out as SQL.
+
+Every text round-trips. A field that is empty and unquoted, or says ``null``, is NULL, as in every dbt seed; a quoted empty field
+is the empty string. Column types are inferred by dbt's own rules, in its order (integer, number, date, timestamp, boolean,
+text), but on whole columns, which takes a second where looking at each value takes a minute. An integer is an INT as in
+dbt-spark, and a BIGINT where the values need it.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+import tempfile
+import uuid
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.spark.connections import SparkConnectionMethod
+from dbt.adapters.spark.impl import SparkAdapter
+from dbt_common.exceptions import CompilationError, DbtRuntimeError
+
+from dbt.adapters.mvsink.engine import DataflowError, sql
+from dbt.adapters.mvsink.masking import masked
+
+if TYPE_CHECKING:
+    import agate
+BLOCK = 16 * 2**20  # bytes that Arrow reads at once: no record may be longer
+NULLS = ["", "null", "NULL", "Null"]
+INTEGER = r"^\s*[+-]?\d+\s*$"
+NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+DATE = r"^\s*\d{4}-\d{2}-\d{2}\s*$"
+TIME = r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?"
+ZONE = r"(Z|[+-]((0\d|1[0-7]):?[0-5]\d|18:?00))?"
+TIMESTAMP = rf"^\s*\d{{4}}-\d{{2}}-\d{{2}}[T ]{TIME}\s*{ZONE}\s*$"
+BOOLEAN = r"^\s*(?i:true|false)\s*$"
+SHOWN_ROWS = 100  # of a seed, for `dbt seed --show`
+
+
+@dataclass(frozen=True)
+class StagedSeed:
+    """A seed on storage. ``columns`` are names with Spark types; ``query`` reads it, typed."""
+
+    columns: tuple[tuple[str, str], ...]
+    rows: int
+    query: str
+    checked: str
+    checks: tuple[str, ...]
+    directory: str
+    sample: agate.Table
+
+
+def read_csv(path: str, delimiter: str = ",") -> pa.Table:
+    """A CSV file as text columns. `DbtRuntimeError` names the file and what is wrong with it."""
+    parse = pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    try:
+        names, has_rows = _header(path, delimiter)
+        if not has_rows:
+            return pa.table({name: pa.array([], pa.string()) for name in names})
+        return pacsv.read_csv(
+            path,
+            parse_options=parse,
+            read_options=pacsv.ReadOptions(block_size=BLOCK),
+            convert_options=pacsv.ConvertOptions(
+                column_types={name: pa.string() for name in names},
+                null_values=NULLS,
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+    except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError, csv.Error) as error:
+        raise DbtRuntimeError(f"seed {path} cannot be read as CSV with delimiter {delimiter!r}: {error}") from error
+
+
+def _header(path: str, delimiter: str) -> tuple[list[str], bool]:
+    """The first record, which may span lines; and is there another one?"""
+    with open(path, encoding="utf-8-sig", newline="") as source:
+        records = csv.reader(source, delimiter=delimiter)
+        names = next(records, [])
+        has_rows = any(records)
+    if len({name.lower() for name in names}) < len(names):
+        raise DbtRuntimeError(f"seed {path}: the first line names a column twice: {', '.join(names)}")
+    for name in names:
+        try:
+            sql.check_name(name)
+        except DataflowError as error:
+            raise DbtRuntimeError(f"seed {path}: {error}") from error
+    if not any(name.strip() for name in names):
+        raise DbtRuntimeError(f"seed {path} is empty: the first line must name the columns")
+    return names, has_rows
+
+
+def infer(column: pa.ChunkedArray) -> str:
+    """The Spark type of a text column: the first kind that fits every value."""
+    values = column.drop_null()
+    if len(values) == 0:
+        return "int"
+    for pattern, kind in (
+        (INTEGER, "int"),
+        (INTEGER, "bigint"),
+        (NUMBER, "double"),
+        (DATE, "date"),
+        (TIMESTAMP, "timestamp"),
+        (BOOLEAN, "boolean"),
+    ):
+        if pc.all(pc.match_substring_regex(values, pattern)).as_py() and _fits(values, kind):
+            return kind
+    return "string"
+
+
+def _fits(values: pa.ChunkedArray, kind: str) -> bool:
+    """The shape is right; is every value one (no 13th month, no 30th of February, nothing past 64 bits)?"""
+    targets = {"int": pa.int32(), "bigint": pa.int64(), "date": pa.date32(), "timestamp": pa.date32()}
+    if kind not in targets:
+        return True
+    plain = pc.utf8_ltrim(pc.utf8_trim_whitespace(values), "+")
+    try:
+        pc.cast(pc.utf8_slice_codeunits(plain, 0, len("2024-02-29")) if kind == "timestamp" else plain, targets[kind])
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _delimiter(model: Mapping[str, Any]) -> str:
+    given = model["config"].get("delimiter", ",")
+    if given is None:
+        return ","
+    if not isinstance(given, str) or len(given) != 1:
+        raise CompilationError(f"seed {model['name']}: invalid config `delimiter`\n  Got: {given!r}\n  Expected: one character")
+    return given
+
+
+class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
+    """The methods that the seed materialization calls."""
+
+    @available.parse_none
+    def mv_stage_seed(self, model: Mapping[str, Any], empty: bool) -> StagedSeed:
+        """Read the seed's file and stage it where Spark can read it."""
+        config = model["config"]
+        table = read_csv(self._seed_path(model), _delimiter(model))
+        given = {name.lower(): kind for name, kind in (config.get("column_types") or {}).items()}
+        columns = tuple((name, given.get(name.lower()) or infer(table.column(name))) for name in table.column_names)
+        if empty:
+            table = table.slice(0, 0)
+        directory = os.path.join(self._staging_place(), f"seed-{uuid.uuid4().hex}")
+        os.makedirs(directory)
+        # Positions instead of names in the file: a seed's header may hold what Parquet refuses.
+        positions = [f"c{i}" for i in range(len(columns))]
+        pq.write_table(table.rename_columns(positions), os.path.join(directory, "part-0.parquet"))
+        quote = config.get("quote_columns")
+        items = ", ".join(
+            f"cast({position} as {kind}) as {self.quote_seed_column(name, quote)}"
+            for position, (name, kind) in zip(positions, columns, strict=True)
+        )
+        # Text needs no check, and it is what makes a seed large.
+        checks = tuple(p for p, (_, kind) in zip(positions, columns, strict=True) if kind.lower() != "string")
+        casts = ", ".join(
+            f"cast({position} as {kind}) as {position}"
+            for position, (_, kind) in zip(positions, columns, strict=True)
+            if position in checks
+        )
+        staged = StagedSeed(
+            columns=columns,
+            rows=table.num_rows,
+            query=f"select {items} from {sql.parquet_in(directory)}",
+            checked=f"select {casts} from {sql.parquet_in(directory)}",
+            checks=checks,
+            directory=directory,
+            sample=_sample(table),
+        )
+        weakref.finalize(staged, shutil.rmtree, directory, ignore_errors=True)  # if the seed fails later
+        return staged
+
+    @available.parse_none
+    def mv_check_seed(self, staged: StagedSeed) -> None:
+        """Evaluate every cast once; on a failure the staged file is removed and the engine's error goes on."""
+        checks = ", ".join(f"count({position})" for position in staged.checks)
+        try:
+            if checks:
+                self.execute(f"select {checks} from (\n{staged.checked}\n)", fetch=True)
+        except BaseException:
+            shutil.rmtree(staged.directory, ignore_errors=True)
+            raise
+
+    @available.parse_none
+    def mv_discard_seed(self, staged: StagedSeed) -> None:
+        """Remove the staged file."""
+        shutil.rmtree(staged.directory, ignore_errors=True)
+
+    def _seed_path(self, model: Mapping[str, Any]) -> str:
+        project = self.config.project_root
+        for root in (model.get("root_path"), project):
+            path = os.path.join(root or "", model["original_file_path"])
+            if root and os.path.exists(path):
+                return path
+        raise DbtRuntimeError(f"seed file {model['original_file_path']} is not below {project}")
+
+    def _staging_place(self) -> str:
+        """Local for the embedded session; below `shard_root` for a server, which reads the same file."""
+        credentials = self.config.credentials
+        if credentials.method == SparkConnectionMethod.SESSION:
+            return tempfile.gettempdir()
+        if "://" in credentials.shards:
+            raise DbtRuntimeError(
+                f"seeds are staged as files below shard_root, and {masked(credentials.shards)} is no directory of this machine; "
+                "load large or remote data as a source instead"
+            )
+        return os.path.join(credentials.shards, "_staging")
+
+
+def _sample(table: pa.Table) -> agate.Table:
+    import agate
+
+    head = table.slice(0, SHOWN_ROWS)
+    text = agate.Text()
+    return agate.Table(zip(*head.to_pydict().values()), head.column_names, [text] * head.num_columns)

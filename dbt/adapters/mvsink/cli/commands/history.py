@@ -1,0 +1,151 @@
+"""`mvsink history MODEL`: the commits of a shard, newest first, as far as its log still tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import click
+
+from dbt.adapters.mvsink.cli.discovery import FoundShard, choose, find_shards, progress, words
+from dbt.adapters.mvsink.cli.render import Column, Output, count_text, takes_output, time_text, write_json, write_table
+from dbt.adapters.mvsink.cli.target import Place, takes_place
+from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.shard import Antichain, Commit
+from dbt.adapters.mvsink.user_sql.splice import last_part
+
+CREATE = "create"
+SHORT = 8  # characters of a writer's id that people need
+LIMIT = 20
+
+
+@dataclass(frozen=True)
+class CommitLine:
+    """One commit; the names are those of the JSON. Times are ms.
+
+    ``lower`` and ``upper`` are None where the commit did not move the upper; ``final`` says that it moved it to the empty frontier.
+    What only this adapter's commits tell (counts, who, why) is None for those of other engines. ``references``: the times that other shards
+    were read at, by name; ``versions``: the versions of tables.
+    """
+
+    version: int
+    time: int
+    kind: str
+    lower: int | None
+    upper: int | None
+    final: bool
+    rows_inserted: int | None
+    rows_deleted: int | None
+    drift: int | None
+    computed_through: int | None
+    writer_id: str | None
+    host: str | None
+    purpose: str | None
+    invocation_id: str | None
+    seconds: float | None
+    references: Mapping[str, int] | None
+    versions: Mapping[str, int] | None
+
+
+def commit_line(commit: Commit) -> CommitLine:
+    """What is told of a commit."""
+    note = commit.note
+    ours = commit.kind == CREATE or bool(commit.token)
+    return CommitLine(
+        version=commit.version,
+        time=commit.timestamp,
+        kind=commit.kind,
+        lower=_time(commit.lower),
+        upper=_time(commit.upper),
+        final=commit.upper is not None and commit.upper.is_empty(),
+        rows_inserted=note.rows_inserted if ours else None,
+        rows_deleted=note.rows_deleted if ours else None,
+        drift=note.drift if ours else None,
+        computed_through=note.computed_through,
+        writer_id=commit.writer_id or None,
+        host=commit.host or None,
+        purpose=note.purpose or None,
+        invocation_id=note.invocation_id or None,
+        seconds=note.seconds,
+        references=dict(note.references) if ours else None,
+        versions=dict(note.versions) if ours else None,
+    )
+
+
+def the_one(shards: Sequence[FoundShard], model: str) -> FoundShard:
+    """The only shard of that name; `click.UsageError` if there are several."""
+    if len(shards) > 1:
+        relations = ", ".join(shard.relation for shard in shards)
+        raise click.UsageError(f"{model!r} has several shards; name one of {relations}")
+    return shards[0]
+
+
+def _time(frontier: Antichain | None) -> int | None:
+    return None if frontier is None else frontier.as_option()
+
+
+# shown
+
+
+def _upper(commit: CommitLine) -> str:
+    return "final" if commit.final else time_text(commit.upper)
+
+
+def _who(commit: CommitLine) -> str:
+    return " ".join(part for part in (commit.host, (commit.writer_id or "")[:SHORT]) if part)
+
+
+def _read(commit: CommitLine) -> str:
+    """``base as of 2026-11-20T15:00:00Z, raw version 4``: names without their schemas."""
+    times = [f"{last_part(name)} as of {time_text(time)}" for name, time in (commit.references or {}).items()]
+    return ", ".join([*times, *(f"{last_part(name)} version {version}" for name, version in (commit.versions or {}).items())])
+
+
+COLUMNS: list[Column[CommitLine]] = [
+    Column("version", lambda c: str(c.version), right=True),
+    Column("when", lambda c: time_text(c.time)),
+    Column("kind", lambda c: c.kind),
+    Column("lower", lambda c: time_text(c.lower or None), optional=True),
+    Column("upper", _upper, optional=True),
+    Column("inserted", lambda c: count_text(c.rows_inserted or None), optional=True, right=True),
+    Column("deleted", lambda c: count_text(c.rows_deleted or None), optional=True, right=True),
+    Column("drift", lambda c: count_text(c.drift or None), optional=True, right=True),
+    Column("computed through", lambda c: time_text(c.computed_through), optional=True),
+    Column("read", _read, optional=True),
+    Column("took", lambda c: "" if c.seconds is None else f"{c.seconds:.1f}s", optional=True, right=True),
+    Column("why", lambda c: c.purpose or "", optional=True),
+    Column("who", _who, optional=True),
+    Column("invocation", lambda c: c.invocation_id or "", optional=True),
+]
+
+
+@click.command()
+@takes_place
+@click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, help="How many commits, the newest first.")
+@click.option("--all", "everybody_s", is_flag=True, help="Find MODEL also among the shards of other projects and targets.")
+@takes_output
+@click.argument("model")
+def history(place: Place, model: str, limit: int, everybody_s: bool, output: str) -> None:
+    """Who changed MODEL's shard, when, how and why.
+
+    MODEL is a name as in ref(), a unique id, schema.identifier, or schema.identifier/_inputs/ID for what a task keeps of an input.
+    Commits are told as far as the log still has them: Delta cleans up those older than its retention once they are in a checkpoint.
+
+    Exit code: 0; 1 if the shard could not be read; 2 for wrong usage, such as an unknown model.
+    """
+    shards = find_shards(place)
+    inputs = [companion for shard in choose(shards, place, (), everybody_s) for companion in shard.inputs]
+    shard = next((companion for companion in inputs if companion.relation == model), None)
+    shard = shard or the_one(choose(shards, place, (model,), everybody_s), model)
+    if shard.reader is None:
+        raise click.ClickException(f"{shard.relation}: {shard.error}")
+    try:
+        with progress(f"reading the log of {shard.relation}"):
+            commits = [commit_line(commit) for commit in reversed(shard.reader.history(limit))]
+    except Exception as error:  # whatever a log can hold that is no commit
+        raise click.ClickException(f"{shard.relation}: {words(error)}") from error
+    if output == Output.JSON.value:
+        head = {"model": shard.model, "relation": shard.relation, "uri": masked(shard.uri)}
+        write_json({**head, "commits": [asdict(commit) for commit in commits]})
+    else:
+        write_table(COLUMNS, commits)

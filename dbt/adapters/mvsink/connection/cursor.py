@@ -1,0 +1,163 @@
+"""dbt's connection on the embedded session. Exceptions pass through; closing never hides one."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from dbt.adapters.spark.connections import SparkConnectionWrapper
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.mvsink.connection.embedded import ended, profile_session, running
+from dbt.adapters.mvsink.connection.progress import StatementProgress
+from dbt.adapters.mvsink.credentials import MvsinkCredentials
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DESCRIPTION = "spark.job.description"
+CANCEL_EVERY, CANCEL_FOR = 0.2, 60.0  # seconds
+
+
+class SessionConnection(SparkConnectionWrapper):
+    """One dbt connection: a tag for its Spark jobs, and the last statement's rows. Belongs to one thread; `cancel` to any."""
+
+    def __init__(self, credentials: MvsinkCredentials):
+        self.session: SparkSession = profile_session(credentials)
+        self.tag = f"dbt-mvsink-{uuid.uuid4().hex}"
+        self._progress = StatementProgress(self.session, self.tag, credentials.progress)
+        self._frame: DataFrame | None = None
+        self._rows: Iterator[Any] | None = None
+        self._next_job: str | None = None
+        self._job: str | None = None
+        self._busy = threading.Event()
+        self._cancelled = threading.Event()
+
+    def cursor(self) -> SessionConnection:
+        """Itself, empty."""
+        self._job, self._next_job = self._next_job, None
+        self._frame, self._rows = None, None
+        return self
+
+    def execute(self, sql: str, bindings: Sequence[Any] | None = None) -> None:
+        """Run a statement. A query is only analyzed; fetching runs it."""
+        statement = sql.strip().removesuffix(";")
+        if bindings:
+            statement = statement % tuple(_literal(binding) for binding in bindings)
+        self._frame, self._rows = None, None
+        with self._statement():
+            self._frame = self.session.sql(statement)
+
+    def fetchall(self) -> list[Any]:
+        """The rows of the last statement that were not fetched yet."""
+        if self._frame is None:
+            return []
+        with self._statement():
+            if self._rows is not None:
+                return list(self._rows)
+            self._rows = iter(())
+            return self._frame.collect()
+
+    def fetchone(self) -> Any:
+        """The next row, or None."""
+        return next(iter(self.fetchmany(1)), None)
+
+    def fetchmany(self, size: int) -> list[Any]:
+        """The next ``size`` rows; Spark computes no more partitions than they need."""
+        if self._frame is None:
+            return []
+        with self._statement():
+            if self._rows is None:
+                self._rows = self._frame.toLocalIterator()
+            return list(islice(self._rows, size))
+
+    @property
+    def description(self) -> Sequence[tuple[str, Any, int | None, int | None, int | None, int | None, bool]]:
+        """Name and type text of each column."""
+        if self._frame is None:
+            return []
+        fields = self._frame.schema.fields
+        return [(field.name, field.dataType.simpleString(), None, None, None, None, field.nullable) for field in fields]
+
+    def describe_job(self, text: str) -> None:
+        """What the next cursor's Spark jobs are called."""
+        self._next_job = text
+
+    def cancel(self) -> None:
+        """Stop this connection's statement, from whichever thread; it takes no other one after that."""
+        self._cancelled.set()
+        threading.Thread(target=self._cancel_jobs, name=f"cancel {self.tag}", daemon=True).start()
+
+    def _cancel_jobs(self) -> None:
+        """One statement runs several jobs, and Spark cancels only those that have begun: until the statement has ended."""
+        found, until = running(), time.monotonic() + CANCEL_FOR
+        while found is not None and self._busy.is_set() and time.monotonic() < until:
+            try:
+                found.sparkContext.cancelJobsWithTag(self.tag)
+            except Exception:  # the session has been stopped: its jobs have ended with it
+                return
+            time.sleep(CANCEL_EVERY)
+
+    def close(self) -> None:
+        self._frame, self._rows = None, None
+
+    def rollback(self, *_: Any, **__: Any) -> None:
+        """Spark has no transactions."""
+
+    @contextmanager
+    def _statement(self) -> Iterator[None]:
+        """The jobs started in here carry this connection's tag and description; the thread's next ones do not."""
+        context = self.session.sparkContext
+        context.addJobTag(self.tag)
+        if self._job is not None:
+            context.setLocalProperty(DESCRIPTION, self._job)
+        self._busy.set()
+        try:
+            if self._cancelled.is_set():  # after _busy: whoever cancels either sees it or is seen
+                raise DbtRuntimeError("cancelled")
+            with self._progress.statement():
+                yield
+        except KeyboardInterrupt:
+            # This thread's channel to the JVM waits for an answer: cancelling is another thread's work, clearing nobody's.
+            self.cancel()
+            raise
+        except Exception as error:
+            with suppress(Exception):
+                self._leave()
+            gone = ended()
+            if gone is not None:
+                raise DbtRuntimeError(gone) from error
+            raise
+        self._leave()
+
+    def _leave(self) -> None:
+        self._busy.clear()
+        context = self.session.sparkContext
+        context.removeJobTag(self.tag)
+        if self._job is not None:
+            context.setLocalProperty(DESCRIPTION, None)  # type: ignore[arg-type]
+
+
+def _literal(value: Any) -> str:
+    """A SQL literal of the value's own type. Numbers keep every digit, timestamps their microseconds."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, decimal.Decimal)):
+        return f"{value:f}" if isinstance(value, decimal.Decimal) else str(value)
+    if isinstance(value, float):
+        return f"cast('{value!r}' as double)"
+    if isinstance(value, dt.datetime):
+        return f"timestamp '{value.isoformat(sep=' ')}'"
+    if isinstance(value, dt.date):
+        return f"date '{value.isoformat()}'"
+    escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

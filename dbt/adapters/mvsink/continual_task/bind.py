@@ -1,0 +1,261 @@
+"""What to run for a statement at one time, as SQL text.
+
+A *delta* is a query that gives the output's columns and `_mv_diff BIGINT`: what the statement changes, not consolidated. Two
+queries stand for the output as it is before the statement. ``contents`` gives its columns and `_mv_diff`, the multiplicity, at
+least 1; equal rows may stand in several records. `Bindings.this` gives plain rows, each as often as it occurs.
+
+The user's text stays as it is but for the relations in it, which `bind` replaces: a task's name for its input means the rows
+inserted at the time, not the relation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from dbt.adapters.mvsink.continual_task.carry_time import Carried, stateless
+from dbt.adapters.mvsink.continual_task.columns import (
+    check_assigned,
+    check_assigned_types,
+    check_insert,
+    output_columns,
+    store_assignable,
+)
+from dbt.adapters.mvsink.continual_task.row_deltas import (
+    Assigned,
+    Columns,
+    delete_delta,
+    merge_delta,
+    merge_values,
+    update_delta,
+    update_values,
+    within_reach,
+)
+from dbt.adapters.mvsink.continual_task.statements import (
+    DELETES_MARK,
+    AnyStatement,
+    Assignment,
+    Delete,
+    Insert,
+    Merge,
+    MergeClause,
+    Program,
+    Update,
+)
+from dbt.adapters.mvsink.engine import query_at, sql
+from dbt.adapters.mvsink.shard_sql.current_view import Apart
+from dbt.adapters.mvsink.shard_sql.layout import DIFF, TIME
+from dbt.adapters.mvsink.user_sql.checks import nondeterministic_functions
+from dbt.adapters.mvsink.user_sql.splice import Query, Span, last_part, parts, relations, replace_relations, with_ctes, words
+
+__all__ = [
+    "Assigned",
+    "Bindings",
+    "Carried",
+    "analysed",
+    "assigned",
+    "bind",
+    "bound",
+    "carried_delta",
+    "check_assigned",
+    "check_assigned_types",
+    "check_insert",
+    "delete_delta",
+    "delta",
+    "groups",
+    "insert_delta",
+    "merge_delta",
+    "output_columns",
+    "stateless",
+    "store_assignable",
+    "update_delta",
+]
+
+
+@dataclass(frozen=True)
+class Bindings:
+    """What the relations that a task names are at one time: queries that give plain rows.
+
+    ``input``: the rows inserted; ``deletes``: the rows deleted, None for a task that does not use them; ``this``: the output so far;
+    ``references``: by name as dbt renders it, those that are not read as they stand. ``now`` is the time (ms), `mv_now()`.
+    """
+
+    input: str
+    this: str
+    deletes: str | None = None
+    references: Mapping[str, str] = field(default_factory=dict)
+    now: int | None = None
+
+
+def bind(
+    program: Program,
+    text: str,
+    bindings: Bindings,
+    *,
+    aliases: Mapping[str, str] | None = None,
+    starts_with_relation: bool = False,
+) -> str:
+    """``text``, a part of the task, with everything in it that means something else there than elsewhere replaced."""
+    if bindings.now is not None:
+        text = query_at(text, bindings.now)
+
+    def changes(span: Span) -> str:
+        if not span.note(text).startswith(DELETES_MARK):
+            return bindings.input
+        if bindings.deletes is None:
+            raise ValueError(f"{program.model} reads the rows that its input lost, and was given none")
+        return bindings.deletes
+
+    own = {parts(program.input.name), parts(program.this)}
+    queries: dict[str, Query] = {name: query for name, query in bindings.references.items() if parts(name) not in own}
+    queries |= {program.input.name: changes, program.this: bindings.this}
+    return replace_relations(text, queries, aliases=aliases, starts_with_relation=starts_with_relation)
+
+
+def bound(program: Program, statement: AnyStatement, bindings: Bindings) -> AnyStatement:
+    """The statement with every text in it bound, and every alias given. The output's own name means the row that is looked at."""
+    ctes = None if statement.ctes is None else bind(program, statement.ctes, bindings)
+    if isinstance(statement, Insert):
+        return replace(statement, ctes=ctes, query=bind(program, statement.query, bindings))
+    alias = statement.alias or last_part(program.this)
+    aliases = {program.this: alias}
+    if isinstance(statement, Merge):
+        return _bound_merge(program, replace(statement, ctes=ctes, alias=alias), bindings, aliases)
+    where = None if statement.where is None else bind(program, statement.where, bindings, aliases=aliases)
+    if isinstance(statement, Delete):
+        return replace(statement, ctes=ctes, alias=alias, where=where)
+    given = _bound_assignments(program, statement.assignments, bindings, aliases)
+    return replace(statement, ctes=ctes, alias=alias, where=where, assignments=given)
+
+
+def _bound_merge(program: Program, merge: Merge, bindings: Bindings, aliases: Mapping[str, str]) -> Merge:
+    named = words(merge.source)[0].upper != "("
+    alias = merge.source_alias or (last_part(merge.source) if named else "_mv_source")
+    if named and merge.source_alias is None:
+        aliases = {**aliases, merge.source: alias}
+    suffix = f" as {sql.identifier(alias)}"  # with it there, none is added
+    source = bind(program, merge.source + suffix, bindings, starts_with_relation=True)
+
+    def clauses(given: tuple[MergeClause, ...]) -> tuple[MergeClause, ...]:
+        return tuple(
+            replace(
+                clause,
+                condition=None if clause.condition is None else bind(program, clause.condition, bindings, aliases=aliases),
+                assignments=_bound_assignments(program, clause.assignments, bindings, aliases),
+            )
+            for clause in given
+        )
+
+    return replace(
+        merge,
+        source=source[: -len(suffix)],
+        source_alias=alias,
+        on=bind(program, merge.on, bindings, aliases=aliases),
+        matched=clauses(merge.matched),
+        not_matched=clauses(merge.not_matched),
+        not_matched_by_source=clauses(merge.not_matched_by_source),
+    )
+
+
+def _bound_assignments(
+    program: Program, given: tuple[Assignment, ...], bindings: Bindings, aliases: Mapping[str, str]
+) -> tuple[Assignment, ...]:
+    return tuple(replace(a, expression=bind(program, a.expression, bindings, aliases=aliases)) for a in given)
+
+
+def delta(
+    program: Program,
+    statement: AnyStatement,
+    columns: Columns,
+    contents: str,
+    bindings: Bindings,
+    apart: Apart | None = None,
+) -> str:
+    """The statement's delta, ready to run. ``columns`` are the output's. ``apart`` is the same output, which may be read instead of ``contents``."""
+    ready = bound(program, statement, bindings)
+    if apart is not None and _narrowable(ready):
+        assert isinstance(ready, (Delete, Update))
+        contents = within_reach(ready, columns, apart)
+    if isinstance(ready, Insert):
+        query = insert_delta(ready, columns)
+    elif isinstance(ready, Delete):
+        query = delete_delta(ready, columns, contents)
+    elif isinstance(ready, Update):
+        query = update_delta(ready, columns, contents)
+    else:
+        query = merge_delta(ready, columns, contents)
+    return _with_all_ctes(program, ready.ctes, query, bindings)
+
+
+def _narrowable(statement: AnyStatement) -> bool:
+    """Does it look at those rows of the output only for which a condition is true, the same whenever it is asked?"""
+    if not isinstance(statement, (Delete, Update)) or statement.where is None:
+        return False
+    return not nondeterministic_functions(statement.where)
+
+
+def groups(program: Program) -> list[list[AnyStatement]]:
+    """The statements in order, in groups: only the first of a group reads the output, so none has to wait for another's effects."""
+    found: list[list[AnyStatement]] = []
+    for statement in program.statements:
+        if found and not _reads_output(program, statement):
+            found[-1].append(statement)
+        else:
+            found.append([statement])
+    return found
+
+
+def _reads_output(program: Program, statement: AnyStatement) -> bool:
+    if not isinstance(statement, Insert):
+        return True
+    texts = (program.ctes, statement.ctes, statement.query)
+    return any(relations(text, program.this) for text in texts if text is not None)
+
+
+def analysed(program: Program, statement: Insert, bindings: Bindings) -> str:
+    """The INSERT's query alone, ready for the engine to tell its columns (`output_columns`)."""
+    query = bind(program, statement.query, bindings)
+    ctes = None if statement.ctes is None else bind(program, statement.ctes, bindings)
+    return _with_all_ctes(program, ctes, query, bindings)
+
+
+def assigned(program: Program, statement: AnyStatement, columns: Columns, contents: str, bindings: Bindings) -> Assigned | None:
+    """The values that an UPDATE or a MERGE assigns, ready for the engine to tell their types; None for what assigns none."""
+    if not isinstance(statement, (Update, Merge)):
+        return None
+    ready = bound(program, statement, bindings)
+    found = update_values(ready, contents) if isinstance(ready, Update) else None
+    if isinstance(ready, Merge):
+        found = merge_values(ready, columns, contents)
+    return found and replace(found, query=_with_all_ctes(program, ready.ctes, found.query, bindings))
+
+
+def _with_all_ctes(program: Program, own: str | None, query: str, bindings: Bindings) -> str:
+    everybodys = None if program.ctes is None else bind(program, program.ctes, bindings)
+    return with_ctes(everybodys, with_ctes(own, query))
+
+
+def insert_delta(statement: Insert, columns: Columns) -> str:
+    """The query's rows, typed as the output's columns; columns that an explicit list leaves out are NULL."""
+    return f"select {_inserted(statement, columns)}, 1L {DIFF} from {_as_inserted(statement.query, statement, columns)}"
+
+
+def carried_delta(statement: Insert, carried: str, columns: Columns) -> str:
+    """`insert_delta` for a query that gives `_mv_time` after its own columns (`stateless`); with `_mv_time` before `_mv_diff`."""
+    source = _as_inserted(carried, statement, columns, (TIME,))
+    return f"select {_inserted(statement, columns)}, {TIME}, 1L {DIFF} from {source}"
+
+
+def _inserted(statement: Insert, columns: Columns) -> str:
+    listed = statement.columns or tuple(column.name for column in columns)
+    position = {name.lower(): index for index, name in enumerate(listed)}
+
+    def item(name: str) -> str:
+        return f"_mv_{position[name]}" if name in position else "null"
+
+    return ", ".join(f"cast({item(c.name.lower())} as {c.type.text}) {sql.identifier(c.name)}" for c in columns)
+
+
+def _as_inserted(query: str, statement: Insert, columns: Columns, more: tuple[str, ...] = ()) -> str:
+    names = ", ".join([*(f"_mv_{index}" for index in range(len(statement.columns or columns))), *more])
+    return f"{sql.subquery(query, '_mv_insert')}({names})"

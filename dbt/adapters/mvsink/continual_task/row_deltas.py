@@ -1,0 +1,171 @@
+"""The deltas of DELETE, UPDATE and MERGE: the old rows negated, and the new ones; and the values that they assign, for their types.
+
+Each changed row first gets its new values as a struct `_mv_new`, in the scope that the user's expressions expect; then it is split into
+its two sides. A MERGE is up to three such queries, one for each kind of WHEN. The first clause of a kind whose condition is true
+decides; a condition that is NULL is not true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dbt.adapters.mvsink.continual_task.statements import Action, Assignment, Delete, Merge, MergeClause, Update
+from dbt.adapters.mvsink.engine import Column, sql
+from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.shard_sql.current_view import Apart
+from dbt.adapters.mvsink.shard_sql.layout import DIFF
+
+Columns = Sequence[Column]
+# As Spark's own MERGE says it: an SQLSTATE of class 23 is what tells a failure that the data cause (`EngineError.caused_by_data`), and
+# `raise_error` in SQL can give one in its text only.
+SEVERAL_MATCH = "[MERGE_CARDINALITY_VIOLATION] MERGE: several source rows match one row of the target. SQLSTATE: 23K01"
+_TARGET = "_mv_target"
+
+
+def target(contents: str, alias: str | None) -> str:
+    """The output as a relation under the alias by which the statement knows it."""
+    return sql.subquery(contents, alias or "_mv_this")
+
+
+def _value(expression: str) -> str:
+    """What an assignment's expression is: the output's columns have no other default than NULL."""
+    return "null" if expression.strip().upper() == "DEFAULT" else f"\n{expression}\n"
+
+
+def _where(statement: Delete | Update) -> str:
+    return "" if statement.where is None else f" where (\n{statement.where}\n)"
+
+
+def within_reach(statement: Delete | Update, columns: Columns, apart: Apart) -> str:
+    """Contents, as far as the statement's condition can be true: enough for its delta, without adding up the base.
+
+    The base's rows for which it is true, and all of the rest, added up: no row counts for more than it does in the whole. But the
+    condition is asked of base rows that are gone since, too, and may fail on one: a failure here tells nothing of the contents.
+    """
+    items = sql.columns(column.name for column in columns)
+    base = f"select {items}, {DIFF} from {target(apart.base, statement.alias)}{_where(statement)}"
+    return net(columns, [], sql.union_all([base, apart.rest]), "> 0")
+
+
+def delete_delta(statement: Delete, columns: Columns, contents: str) -> str:
+    """Minus the rows for which the condition is true."""
+    items = sql.columns(column.name for column in columns)
+    return f"select {items}, -{DIFF} {DIFF} from {target(contents, statement.alias)}{_where(statement)}"
+
+
+def update_delta(statement: Update, columns: Columns, contents: str) -> str:
+    """Minus the rows for which the condition is true, plus the same with new values, evaluated over the old row."""
+    alias = statement.alias or "_mv_this"
+    new = _new(columns, statement.assignments, alias)
+    items = sql.columns((c.name for c in columns), sql.identifier(alias))
+    return _sides(f"select {items}, {DIFF}, {new} _mv_new from {target(contents, alias)}{_where(statement)}", columns)
+
+
+def merge_delta(statement: Merge, columns: Columns, contents: str) -> str:
+    """All clauses' changes. Fails where two source rows both change one row; a lone `WHEN MATCHED THEN DELETE` cannot conflict."""
+    alias, source_alias = statement.alias or "_mv_this", statement.source_alias or "_mv_source"
+    ours, theirs = target(contents, alias), f"{statement.source} {sql.identifier(source_alias)}"
+    on = f" on (\n{statement.on}\n)"
+    items = sql.columns((c.name for c in columns), sql.identifier(alias)) + f", {sql.identifier(alias)}.{DIFF}"
+    branches = []
+    if statement.matched == (MergeClause(Action.DELETE),):
+        negated = f"{sql.columns(c.name for c in columns)}, -{DIFF} {DIFF}"
+        branches.append(f"select {negated} from {ours} left semi join {theirs}{on}")
+    elif statement.matched:
+        numbered = target(
+            f"select *, monotonically_increasing_id() {_TARGET} from {sql.subquery(contents, '_mv_contents')}", alias
+        )
+        new = _first(statement.matched, columns, alias, source_alias)
+        pairs = f"select {items}, {_TARGET}, {new} _mv_new from {numbered} join {theirs}{on}"
+        counted = f"select *, count(*) over (partition by {_TARGET}) _mv_matches from (\n{pairs}\n) where _mv_new is not null"
+        branches.append(_sides(counted, columns, checked=True))
+    if statement.not_matched:
+        new = _first(statement.not_matched, columns, None, source_alias)
+        rows = f"select {new} _mv_new from {theirs} left anti join {ours}{on}"
+        values = ", ".join(f"_mv_new.{sql.identifier(c.name)}" for c in columns)
+        branches.append(f"select {values}, 1L {DIFF} from (\n{rows}\n) where _mv_new is not null")
+    if statement.not_matched_by_source:
+        new = _first(statement.not_matched_by_source, columns, alias, source_alias)
+        rows = f"select {items}, {new} _mv_new from {ours} left anti join {theirs}{on}"
+        branches.append(_sides(f"select * from (\n{rows}\n) where _mv_new is not null", columns))
+    return sql.union_all(branches)
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """The values that a statement assigns, a column of ``query`` each, and the columns of the output that they are for."""
+
+    columns: tuple[str, ...]
+    query: str
+
+
+def update_values(statement: Update, contents: str) -> Assigned:
+    """Of an UPDATE, evaluated over the old rows."""
+    return _assigned([(statement.assignments, target(contents, statement.alias))])
+
+
+def merge_values(statement: Merge, columns: Columns, contents: str) -> Assigned | None:
+    """Of a MERGE, each where it is evaluated; None if it only deletes."""
+    alias, source_alias = statement.alias or "_mv_this", statement.source_alias or "_mv_source"
+    ours, theirs = target(contents, alias), f"{statement.source} {sql.identifier(source_alias)}"
+    places = (
+        (statement.matched, f"{ours} join {theirs} on (\n{statement.on}\n)"),
+        (statement.not_matched, theirs),
+        (statement.not_matched_by_source, ours),
+    )
+    given = [(_given(clause, columns, source_alias), place) for clauses, place in places for clause in clauses]
+    found = [(assignments, place) for assignments, place in given if assignments]
+    return _assigned(found) if found else None
+
+
+def _assigned(given: Sequence[tuple[Sequence[Assignment], str]]) -> Assigned:
+    parts = []
+    for number, (assignments, place) in enumerate(given):
+        values = ", ".join(f"{_value(a.expression)} _mv_{n}" for n, a in enumerate(assignments))
+        parts.append(f"{sql.subquery(f'select {values} from {place}', f'_mv_part_{number}')}")
+    columns = tuple(a.column for assignments, _ in given for a in assignments)
+    return Assigned(columns, f"select * from {' cross join '.join(parts)}")
+
+
+def _given(clause: MergeClause, columns: Columns, source_alias: str) -> Sequence[Assignment]:
+    """What a clause assigns; a star is every column by its name."""
+    if clause.action not in (Action.UPDATE_ALL, Action.INSERT_ALL):
+        return clause.assignments
+    source = sql.identifier(source_alias)
+    return tuple(Assignment(c.name, f"{source}.{sql.identifier(c.name)}") for c in columns)
+
+
+def _first(clauses: Sequence[MergeClause], columns: Columns, alias: str | None, source_alias: str) -> str:
+    """`_mv_new` by the first clause that applies, NULL if none does."""
+    branches = []
+    for clause in clauses:
+        given, kept = _given(clause, columns, source_alias), clause.action is not Action.DELETE
+        branches.append(f"when {_condition(clause)} then {_new(columns, given, alias if kept else None, kept=kept)}")
+    return f"case {' '.join(branches)} end"
+
+
+def _condition(clause: MergeClause) -> str:
+    return "true" if clause.condition is None else f"(\n{clause.condition}\n)"
+
+
+def _new(columns: Columns, given: Sequence[Assignment], alias: str | None, *, kept: bool = True) -> str:
+    """The row with the values given; the other ones are those of ``alias``, or NULL. ``kept`` is False if there is no new row."""
+    values: Mapping[str, str] = {a.column.lower(): _value(a.expression) for a in given}
+    fields = [f"'_mv_kept', {'true' if kept else 'false'}"]
+    for column in columns:
+        old = "null" if alias is None else f"{sql.identifier(alias)}.{sql.identifier(column.name)}"
+        value = values.get(column.name.lower(), old)
+        fields.append(f"{sql.text(column.name)}, cast({value} as {column.type.text})")
+    return f"named_struct({', '.join(fields)})"
+
+
+def _sides(changed: str, columns: Columns, *, checked: bool = False) -> str:
+    """``changed`` gives old rows with `_mv_diff` and `_mv_new`; each becomes its old side and, where kept, its new one."""
+    names = [sql.identifier(column.name) for column in columns]
+    items = ", ".join(f"if(_mv_side, _mv_new.{name}, {name}) {name}" for name in names)
+    diff = f"if(_mv_side, {DIFF}, -{DIFF})"
+    if checked:
+        diff = f"case when _mv_matches > 1 then raise_error({sql.text(SEVERAL_MATCH)}) else {diff} end"
+    sides = "explode(if(_mv_new._mv_kept, array(false, true), array(false)))"
+    return f"select {items}, {diff} {DIFF} from {sql.subquery(changed, '_mv_changed')} lateral view {sides} _mv_sides as _mv_side"

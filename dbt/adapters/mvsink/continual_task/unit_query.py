@@ -1,0 +1,46 @@
+"""All statements of a task over one change, as one query: what its output holds afterwards. Nothing is written; for unit tests.
+
+Each statement's delta reads what the output holds before it, a CTE of its own, so the text grows with the number of statements only:
+
+    _mv_0       the output so far
+    _mv_1       _mv_0 and the delta of statement 0, consolidated
+    ...
+
+This is what `effects` does batch by batch, without batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dbt.adapters.mvsink.continual_task import bind as plan
+from dbt.adapters.mvsink.continual_task.effects import repeated
+from dbt.adapters.mvsink.continual_task.statements import Program
+from dbt.adapters.mvsink.engine import Column, sql
+from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.shard_sql.as_of import nulls
+from dbt.adapters.mvsink.shard_sql.layout import DIFF
+from dbt.adapters.mvsink.user_sql.splice import with_ctes
+
+
+def output_after(program: Program, columns: Sequence[Column], given: Sequence[Column], change: str, before: str | None) -> str:
+    """The rows of the output, as SQL, after the change of the input at one time.
+
+    ``columns`` are the output's, ``given`` the input's. ``change`` gives these and `_mv_diff`; ``before`` the rows of the output so far,
+    nothing if None. Both may name the task's CTEs.
+    """
+    items = sql.columns(column.name for column in columns)
+    net_change = net(given, [], change, "<> 0")
+    inserted = repeated(given, net_change, f"{DIFF} > 0", DIFF)
+    deleted = repeated(given, net_change, f"{DIFF} < 0", f"-{DIFF}")
+    held = f"select {nulls(columns)} where false" if before is None else before
+    so_far = f"select {items}, 1L {DIFF} from {sql.subquery(held, '_mv_before')}"
+    named = [f"_mv_0 as (\n{with_ctes(program.ctes, so_far)}\n)"]
+    for number, statement in enumerate(program.statements):
+        contents = f"select {items}, {DIFF} from _mv_{number}"
+        bindings = plan.Bindings(inserted, repeated(columns, contents, "true", DIFF), deleted)
+        delta = plan.delta(program, statement, columns, contents, bindings)
+        both = sql.union_all([contents, f"select {items}, {DIFF} from {sql.subquery(delta, '_mv_delta')}"])
+        named.append(f"_mv_{number + 1} as (\n{net(columns, [], both, '> 0')}\n)")
+    after = repeated(columns, f"select {items}, {DIFF} from _mv_{len(program.statements)}", "true", DIFF)
+    return f"with {', '.join(named)}\n{after}"

@@ -1,0 +1,35 @@
+"""The engine: the seam through which all data pass, and the SQL that it is spoken to in.
+
+`Engine` executes SQL text and returns rows; an adapter implements it on a dbt connection, tests on DuckDB. The rest of the package is
+what every layer above needs to write that text: quoted identifiers and literals, column types, the row hash, grouping by whole rows.
+
+Invariants: an identifier of the user's is always quoted (`sql.identifier`); a type that cannot be stored and compared faithfully is
+refused (`UnsupportedType`). The package imports no other package of ours.
+"""
+
+from dbt.adapters.mvsink.engine.errors import (
+    DataflowError,
+    EngineError,
+    SettingRefused,
+    SubstitutedName,
+    UnsupportedType,
+)
+from dbt.adapters.mvsink.engine.protocol import Engine
+from dbt.adapters.mvsink.engine.sql import NOW, query_at
+from dbt.adapters.mvsink.engine.types import Column, arrow_schema, columns_added, parse_type, shard_columns
+
+__all__ = [
+    "NOW",
+    "Column",
+    "DataflowError",
+    "Engine",
+    "EngineError",
+    "SettingRefused",
+    "SubstitutedName",
+    "UnsupportedType",
+    "arrow_schema",
+    "columns_added",
+    "parse_type",
+    "query_at",
+    "shard_columns",
+]

@@ -1,0 +1,55 @@
+"""What can go wrong with a statement or a type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class DataflowError(Exception):
+    """Root of the dataflow layer's errors."""
+
+
+class EngineError(DataflowError):
+    """The engine refused or failed a statement. `sqlstate` is its five-character code, empty if it gave none."""
+
+    def __init__(self, message: str, sqlstate: str = ""):
+        super().__init__(message)
+        self.message = message
+        self.sqlstate = sqlstate
+
+    @property
+    def caused_by_data(self) -> bool:
+        """Overflow, division by zero, an invalid cast, a violated constraint: SQLSTATE classes 22 and 23.
+
+        Analysis, memory, I/O and connection errors have other classes, or none.
+        """
+        return self.sqlstate[:2] in ("22", "23")
+
+
+class UnsupportedType(DataflowError):
+    """A column's type cannot be stored or compared faithfully."""
+
+    def __init__(self, column: str, given: str, allowed: Sequence[str]):
+        super().__init__(
+            f"column `{column}` has type {given}, which a shard cannot keep; cast it to one of: {', '.join(allowed)}"
+        )
+
+
+class SubstitutedName(DataflowError):
+    """Spark would replace a variable in the name of a column or a field."""
+
+    def __init__(self, name: str):
+        super().__init__(
+            f"the name `{name}` holds a variable, which Spark replaces in every statement (spark.sql.variable.substitute); rename "
+            "the column or field"
+        )
+
+
+class SettingRefused(DataflowError):
+    """The session has a setting under which a shard's files would not be exact, and does not let it be changed."""
+
+    def __init__(self, name: str, given: str, wanted: str, reason: str):
+        super().__init__(
+            f"the session's {name} is {given}, and staged files need {wanted}; it cannot be set: {reason}. Nothing was written. Have the "
+            "server allow it, or set it there"
+        )

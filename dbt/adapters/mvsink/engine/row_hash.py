@@ -1,0 +1,69 @@
+"""The row hash: 64 bits that agree exactly as rows compare in GROUP BY.
+
+`xxhash64` alone is not faithful: it skips NULLs (so ``(1, NULL)`` equals ``(NULL, 1)``) and, inside arrays, both NULLs and
+empty arrays; and it refuses maps. So NULL positions go in as a bit mask, and a nested value goes in as a
+digest of its size and of its elements' digests. -0.0 against 0.0 and the NaNs are made one by `xxhash64`
+itself, as GROUP BY makes them one. The shard's salt comes first, so that nobody can fill one bucket on purpose.
+
+What is *written* never rests on this hash: see `correction`. But a change that keeps it is not detected: by chance one in 2^64. The salt
+keeps nobody from that who can choose the values: `xxhash64` has collisions of 32 bytes and more that hold for every seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dbt.adapters.mvsink.engine import sql
+from dbt.adapters.mvsink.engine.types import Column, SparkType
+
+MASK_WIDTH = 62  # bits of NULL positions in one BIGINT literal sum, clear of the sign
+
+
+def row_hash(columns: Sequence[Column], salt: int, error: str | None = None) -> str:
+    """The hash of a row as a BIGINT expression over its columns.
+
+    ``error`` names the column that holds an error update's message; where it is NULL (a normal row) it changes nothing,
+    because `xxhash64` skips it.
+    """
+    expressions = [sql.identifier(column.name) for column in columns]
+    parts = [sql.bigint(salt), *_masks(expressions)]
+    parts += [_digest(name, column.type, depth=0) for name, column in zip(expressions, columns, strict=True)]
+    if error is not None:
+        parts.append(error)
+    return f"xxhash64({', '.join(parts)})"
+
+
+def _masks(expressions: Sequence[str]) -> list[str]:
+    """NULL positions as BIGINT sums of bits, one for every 62 columns."""
+    masks = []
+    for start in range(0, len(expressions), MASK_WIDTH):
+        bits = [
+            f"if({expression} is null, {2**offset}L, 0L)"
+            for offset, expression in enumerate(expressions[start : start + MASK_WIDTH])
+        ]
+        masks.append(" + ".join(bits))
+    return masks
+
+
+def _digest(expression: str, kind: SparkType, depth: int) -> str:
+    """An expression that `xxhash64` hashes faithfully for a value that is not NULL (NULL stays NULL)."""
+    if not kind.nested:
+        return expression
+    if kind.name == "struct":
+        fields = [f"{expression}.{sql.identifier(field.name)}" for field in kind.fields]
+        digests = [_digest(name, field.type, depth) for name, field in zip(fields, kind.fields, strict=True)]
+        return f"if({expression} is null, null, xxhash64({', '.join([*_masks(fields), *digests])}))"
+    variable = f"x{depth}"
+    if kind.name == "array":
+        element = _whole(variable, kind.inner[0], depth + 1)
+        return f"if({expression} is null, null, xxhash64(size({expression}), transform({expression}, {variable} -> {element})))"
+    key = _whole(f"{variable}.key", kind.inner[0], depth + 1)
+    value = _whole(f"{variable}.value", kind.inner[1], depth + 1)
+    entries = f"transform(map_entries({expression}), {variable} -> xxhash64({key}, {value}))"
+    # A map has no order, so its entries' digests are sorted.
+    return f"if({expression} is null, null, xxhash64(size({expression}), sort_array({entries})))"
+
+
+def _whole(expression: str, kind: SparkType, depth: int) -> str:
+    """A digest that is never NULL: of an element, a key or a value."""
+    return f"xxhash64(if({expression} is null, 1, 0), {_digest(expression, kind, depth)})"

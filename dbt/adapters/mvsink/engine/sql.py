@@ -1,0 +1,85 @@
+"""Small pieces of Spark SQL text: identifiers, literals, paths.
+
+Every piece of SQL in this package is put together from these, from numbers that Python made, and from the
+user's own query, which is spliced in as it was written.
+
+Spark replaces `${env:X}`, `${system:x}` and `${spark.x}` anywhere in a statement, and once more in the text of a view that is read
+(`spark.sql.variable.substitute`). That is right for the user's query and never for a piece of ours: a literal spells the `$` by its code,
+a path has its `{` escaped for the glob, and an identifier, which knows no escape, refuses such a name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from dbt.adapters.mvsink.engine.errors import SubstitutedName
+
+_VARIABLE = re.compile(r"\$\{\S+?\}")
+
+
+def identifier(name: str) -> str:
+    """A quoted column or alias: ``a`b`` becomes ``` `a``b` ```. Raises `SubstitutedName`."""
+    check_name(name)
+    return "`" + name.replace("`", "``") + "`"
+
+
+def check_name(name: str) -> None:
+    """Raises `SubstitutedName` for a name that Spark would replace, whole or in part, wherever it stands."""
+    if "${" in name and _VARIABLE.search(name):
+        raise SubstitutedName(name)
+
+
+def columns(names: Iterable[str], qualifier: str = "") -> str:
+    """A list of quoted columns, each behind ``qualifier.`` if one is given."""
+    prefix = f"{qualifier}." if qualifier else ""
+    return ", ".join(prefix + identifier(name) for name in names)
+
+
+def text(value: str) -> str:
+    """A string literal. Spark reads backslash escapes in it, so both quote and backslash are escaped."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
+    return "'" + escaped.replace("\n", "\\n").replace("\r", "\\r").replace("\x00", "\\0") + "'"
+
+
+def bigint(value: int) -> str:
+    """A BIGINT literal; the smallest one has no positive counterpart, so it is spelled by a cast."""
+    return f"{value}L" if value > -(2**63) else "cast('-9223372036854775808' as bigint)"
+
+
+def parquet(path: str, *, merge_schema: bool = False) -> str:
+    """A relation over the Parquet files below ``path`` (a directory, a file or a glob)."""
+    options = " with ('mergeSchema' = 'true')" if merge_schema else ""
+    return f"parquet.{identifier(path)}{options}"
+
+
+def parquet_in(directory: str) -> str:
+    """A relation over the Parquet files of one directory, whatever characters its name has."""
+    return parquet(escape_glob(directory))
+
+
+def escape_glob(path: str) -> str:
+    """A path that Hadoop's glob reads as itself."""
+    return "".join("\\" + character if character in "{}[]*?\\" else character for character in path)
+
+
+def overwrite_directory(path: str, query: str) -> str:
+    """The statement that writes ``query`` as Parquet files into ``path``."""
+    return f"insert overwrite directory {text(path)} using parquet\n{query}"
+
+
+def subquery(query: str, alias: str) -> str:
+    """The user's query as a derived table. A line of its own keeps a closing comment from swallowing us."""
+    return f"(\n{query}\n) {identifier(alias)}"
+
+
+def union_all(queries: Iterable[str]) -> str:
+    return "\nunion all\n".join(queries)
+
+
+NOW = re.compile(r"timestamp_millis\(\d+L?\) /\* mv_now \*/")  # what the macro `mv_now()` renders
+
+
+def query_at(query: str, time: int) -> str:
+    """``query`` with ``time`` (ms), the write time, as its `mv_now()`: dbt rendered it before that was known."""
+    return NOW.sub(f"timestamp_millis({time}L) /* mv_now */", query)

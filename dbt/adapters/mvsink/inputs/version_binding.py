@@ -1,0 +1,188 @@
+"""Binding a Delta table to times: which version it was at which time.
+
+The companion's collection at a time is one row: the version bound then. ``k`` versions not seen before take the times
+``T-k+1 .. T`` of a run at ``T`` where those are free, that is, not before the companion's upper; the oldest of them share one. The first
+binding is one version, the newest, at the run's time: the whole table is the change then.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from dbt.adapters.mvsink.engine import Column, Engine, sql
+from dbt.adapters.mvsink.inputs import companion
+from dbt.adapters.mvsink.inputs.delta import DeltaInput, TableVersion
+from dbt.adapters.mvsink.inputs.errors import DeletionVectors, TableReplaced, VersionsGone
+from dbt.adapters.mvsink.inputs.protocol import PendingTime
+from dbt.adapters.mvsink.inputs.shard import ShardInput
+from dbt.adapters.mvsink.shard import Antichain, Batch, ShardClient, ShardState, WriteHandle, compact_with_pyarrow
+from dbt.adapters.mvsink.shard.updates import consolidate, physical_schema
+from dbt.adapters.mvsink.shard_sql import as_of
+from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, TIME
+
+VERSIONS = pa.schema([("version", pa.int64()), ("table_id", pa.string())])
+
+
+@dataclass(frozen=True)
+class Binding:
+    """From ``time`` (ms) on, until the next one, the table is at ``version``."""
+
+    time: int
+    version: TableVersion
+
+
+@dataclass(frozen=True)
+class Bindings:
+    """All that a companion tells, in the order of their times."""
+
+    bound: tuple[Binding, ...]
+
+    @property
+    def newest(self) -> TableVersion | None:
+        return self.bound[-1].version if self.bound else None
+
+    def at(self, time: int) -> TableVersion | None:
+        """The version at ``time``; None before the first one."""
+        index = bisect.bisect_right([binding.time for binding in self.bound], time)
+        return self.bound[index - 1].version if index else None
+
+    def between(self, lower: int, upper: int) -> list[tuple[int, int | None, int]]:
+        """For each binding with ``lower <= time < upper``: its time, the version before it and its version."""
+        numbers = [None, *(binding.version.version for binding in self.bound)]
+        bound = zip(self.bound, numbers)
+        return [(b.time, before, b.version.version) for b, before in bound if lower <= b.time < upper]
+
+
+def assign_times(unseen: Sequence[int], upper: int, time: int) -> dict[int, int]:
+    """The time of each version that is bound, for ``unseen`` versions in order, the run's ``time``, free times from ``upper`` on.
+
+    >>> assign_times([7, 8, 9], 100, 200)
+    {198: 7, 199: 8, 200: 9}
+    >>> assign_times([6, 7, 8, 9], 199, 200)
+    {199: 8, 200: 9}
+    """
+    times: dict[int, int] = {}
+    for position, version in enumerate(unseen):
+        times[max(upper, time - (len(unseen) - 1 - position))] = version  # of those that share one the newest stands
+    return times
+
+
+def bind_delta(table: DeltaInput, time: int, client: ShardClient, uri: str, engine: Engine) -> BoundDelta:
+    """The table's changes at exact times, all versions up to now bound before or at ``time`` (ms) in the companion at ``uri``.
+
+    Raises `TableReplaced`, `DeletionVectors` and what `DeltaInput.newest` raises; then nothing is bound.
+    """
+    handle = client.open_writer(uri, VERSIONS, f"input({table.id})")
+
+    def stage(state: ShardState) -> list[Batch]:
+        newest = table.newest()  # after the state was read, so it is no older than what is bound
+        bound = read_bindings(handle, state)
+        times = assign_times(_unseen(table, bound.newest, newest), state.upper.stored(), time)
+        if not times:
+            return []
+        rows: list[tuple[int, str, int, int]] = []
+        before = bound.newest
+        for at, version in times.items():
+            rows += [(before.version, before.table_id, at, -1)] if before else []
+            before = TableVersion(version, newest.table_id)
+            rows.append((version, newest.table_id, at, 1))
+        names = [*VERSIONS.names, TIME, DIFF]
+        updates = pa.table([pa.array(column) for column in zip(*rows)], names=names)
+        return [handle.batch(updates, state.upper, Antichain.of(time).step_forward())]
+
+    companion.advance(handle, time, stage, lambda plan: compact_with_pyarrow(handle, plan))
+    return BoundDelta(table, handle, engine)
+
+
+def _unseen(table: DeltaInput, bound: TableVersion | None, newest: TableVersion) -> list[int]:
+    """The versions to bind. One that cannot be read is passed over if a later one can: its changes are then part of that one's."""
+    if bound is None:
+        table.check(newest.version)
+        return [newest.version]
+    if bound.table_id != newest.table_id or newest.version < bound.version:
+        raise TableReplaced(table.location, bound.version, newest.version)
+    if newest.version > bound.version:
+        table.check(newest.version)
+    return [version for version in range(bound.version + 1, newest.version + 1) if _can_be_read(table, version)]
+
+
+def _can_be_read(table: DeltaInput, version: int) -> bool:
+    try:
+        table.check(version)
+    except (DeletionVectors, VersionsGone):
+        return False
+    return True
+
+
+def read_bindings(handle: WriteHandle, state: ShardState) -> Bindings:
+    """What the companion tells at ``state``: a few rows, read here."""
+    schema = physical_schema(state.schema)
+    tables = [schema.empty_table(), *(handle.storage.read(file, schema) for file in state.files)]
+    rows = consolidate(pa.concat_tables(tables)).to_pylist()
+    bound = [Binding(row[TIME], TableVersion(row["version"], row["table_id"])) for row in rows if row[DIFF] > 0]
+    return Bindings(tuple(sorted(bound, key=lambda binding: binding.time)))
+
+
+class BoundDelta(ShardInput):
+    """See `Input`: a Delta table at the times that its companion binds. Frontier, generation and holds are the companion's."""
+
+    def __init__(self, table: DeltaInput, handle: WriteHandle, engine: Engine):
+        super().__init__(handle, engine, table.id)
+        self.table = table
+        self._writing = handle
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self._columns(self.handle.state())
+
+    def pending(self, lower: int, upper: int) -> list[PendingTime]:
+        state = self.require_changes(lower, upper)
+        found, doubtful = [], []
+        for time, before, after in self._bindings(state).between(lower, upper):
+            change = self.table.change(before, after)
+            if change.came and change.went:
+                doubtful.append((time, before, after))
+            elif not change.nothing:
+                found.append(PendingTime(time, inserts=bool(change.came), deletes=bool(change.went)))
+        if doubtful:
+            rows = self.engine.query(as_of.times_of(self._updates(doubtful, self._columns(state))), "pending")
+            found += [PendingTime(int(str(time)), bool(inserts), bool(deletes)) for time, inserts, deletes, _ in rows]
+        return sorted(found, key=lambda pending: pending.time)
+
+    def changes(self, lower: int, upper: int) -> str:
+        state = self.require_changes(lower, upper)
+        return self._updates(self._bindings(state).between(lower, upper), self._columns(state))
+
+    def contents(self, time: int) -> str:
+        return self._at(time)
+
+    def snapshot(self, time: int) -> str:
+        return self._at(time, f"{sql.bigint(time)} {TIME}, 1L {DIFF}, cast(null as string) {ERROR}")
+
+    def _at(self, time: int, more: str = "") -> str:
+        state = self.require_readable(time)
+        version = self._bindings(state).at(time)
+        assert version is not None  # the companion is readable from its first binding on
+        return self.table.contents(version.version, self._columns(state), more)
+
+    def _updates(self, bound: Sequence[tuple[int, int | None, int]], columns: tuple[Column, ...]) -> str:
+        items = sql.columns(column.name for column in columns)
+        queries = []
+        for time, before, after in bound:
+            query = self.table.changes(before, after, columns)
+            if query is not None:
+                update = f"{items}, {sql.bigint(time)} {TIME}, {DIFF}, cast(null as string) {ERROR}"
+                queries.append(f"select {update} from (\n{query}\n)")
+        return sql.union_all(queries) or as_of.no_updates(columns)
+
+    def _bindings(self, state: ShardState) -> Bindings:
+        return read_bindings(self._writing, state)
+
+    def _columns(self, state: ShardState) -> tuple[Column, ...]:
+        """Those of the newest version that is bound."""
+        newest = self._bindings(state).newest
+        return () if newest is None else self.table.columns(newest.version)

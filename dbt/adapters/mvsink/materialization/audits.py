@@ -1,0 +1,105 @@
+"""A model's `audit`: which tests run over its would-be contents, and what they run.
+
+dbt compiles tests itself, as `dbt test` would: `where`, `limit`, ephemeral references and all. Only then is the model's relation replaced
+by the query of the would-be contents. Other relations are read as they stand.
+
+`audit: true` stands for the tests of error severity that belong to the model: generic tests on it, and singular tests that read it. One that
+also reads something downstream of the model is left out, since that is as old as the published contents; by name it can be asked for.
+Unit tests are no audits: they look at no contents.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dbt.adapters.mvsink.exceptions import UnknownAudit
+from dbt.adapters.mvsink.materialization.warn import warnings_are_errors
+from dbt.adapters.mvsink.sink import Audit
+from dbt.adapters.mvsink.user_sql.checks import without_end
+from dbt.adapters.mvsink.user_sql.splice import replace_relations
+
+ALL = True
+TEST = "test"
+
+
+@dataclass(frozen=True)
+class CompiledTest:
+    """A test as dbt runs it: ``sql`` gives its failing rows; the rest decides what they mean."""
+
+    name: str
+    sql: str
+    fail_calc: str
+    warn_if: str
+    error_if: str
+    limit: int | None
+    severe: bool
+
+    def audit(self, relation: str, verdict: str) -> Audit:
+        """The audit of ``relation``. ``verdict`` is the query that dbt's own macro makes of the test."""
+        return Audit(self.name, _over(self._limited(), relation), _over(verdict, relation), self.severe)
+
+    def _limited(self) -> str:
+        return self.sql if self.limit is None else f"select * from (\n{self.sql}\n) limit {self.limit}"
+
+
+def _over(query: str, relation: str) -> Callable[[str], str]:
+    return lambda contents: replace_relations(query, {relation: contents})
+
+
+def chosen(manifest: Any, model: str, unique_id: str, wanted: bool | Sequence[str]) -> list[Any]:
+    """The nodes of the tests that ``wanted``, the config, stands for. Raises `UnknownAudit` with the names there are."""
+    reading = [node for node in manifest.nodes.values() if _is_data_test(node) and unique_id in node.depends_on.nodes]
+    reading.sort(key=lambda node: str(node.unique_id))
+    if wanted is ALL:
+        return [node for node in reading if _severe(node) and _belongs(manifest, node, unique_id)]
+    found = []
+    for name in wanted if isinstance(wanted, Sequence) else ():
+        named = [node for node in reading if name in (node.unique_id, node.name, ".".join(node.fqn))]
+        if not named:
+            raise UnknownAudit(model, name, [str(node.name) for node in reading])
+        found += [node for node in named if node not in found]
+    return found
+
+
+def compiled(adapter: Any, manifest: Any, node: Any) -> CompiledTest:
+    """``node`` as dbt compiles it; the manifest's own stays as it is."""
+    from dbt.compilation import Compiler
+
+    done = Compiler(adapter.config).compile_node(copy.deepcopy(node), manifest, {}, write=False)
+    config = node.config
+    return CompiledTest(
+        name=str(node.name),
+        sql=without_end(str(done.compiled_code)),
+        fail_calc=str(config.fail_calc),
+        warn_if=str(config.warn_if),
+        error_if=str(config.error_if),
+        limit=config.limit,
+        severe=_severe(node) or warnings_are_errors(),  # a warning after the commit would come too late
+    )
+
+
+def _is_data_test(node: Any) -> bool:
+    return str(getattr(node.resource_type, "value", node.resource_type)) == TEST
+
+
+def _severe(node: Any) -> bool:
+    return str(node.config.severity).upper() == "ERROR"
+
+
+def _belongs(manifest: Any, node: Any, unique_id: str) -> bool:
+    attached = getattr(node, "attached_node", None)
+    others = [other for other in node.depends_on.nodes if other != unique_id]
+    return attached in (None, unique_id) and not any(_reads(manifest, other, unique_id, set()) for other in others)
+
+
+def _reads(manifest: Any, node_id: str, upstream: str, seen: set[str]) -> bool:
+    """Is ``node_id`` downstream of ``upstream``?"""
+    if node_id in seen:
+        return False
+    seen.add(node_id)
+    node = manifest.nodes.get(node_id)
+    parents = node.depends_on.nodes if node is not None and hasattr(node, "depends_on") else []
+    return upstream in parents or any(_reads(manifest, parent, upstream, seen) for parent in parents)

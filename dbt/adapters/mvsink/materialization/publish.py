@@ -1,0 +1,150 @@
+"""Publishing: `schema.model` as a view over the shard's live files.
+
+One function, `publish`, for runs and maintenance alike. It keeps what people put on the view (comments, properties, grants), overlays
+what dbt gives, and writes everything in one `CREATE OR REPLACE VIEW`, which alone would lose all of it.
+
+The view carries the log version it shows (`published.Marker`). Two runs may finish in the opposite order of their commits, so whoever
+publishes looks at the log again afterwards, and publishes again if the files have changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dbt.adapters.mvsink.engine import Column, DataflowError, Engine, sql
+from dbt.adapters.mvsink.materialization import grants
+from dbt.adapters.mvsink.shard import DataFile, ShardState, WriteHandle
+from dbt.adapters.mvsink.shard_sql import Layout, view_query
+from dbt.adapters.mvsink.shard_sql.layout import MOST_BROADCAST, Directory, renamed
+from dbt.adapters.mvsink.shard_sql.properties import first_refresh
+from dbt.adapters.mvsink.shard_sql.published_view import Marker, PublishedView
+
+MOST_ROUNDS = 100
+LONG = 24_000  # characters of a view's text
+SHORT_NAME = re.compile(r"`(c\d+)`")  # needs no quotes
+MOST_BATCHES = 17  # in a view's text; compaction keeps them under that
+
+
+class ViewTooLong(DataflowError):
+    """The metastore could not keep the text of the view."""
+
+    def __init__(self, columns: int, characters: int, text: int, limit: int):
+        super().__init__(
+            f"{columns} columns with names of {characters} characters together make a view whose text can reach {text} characters; the "
+            f"embedded metastore keeps {limit}. Nothing was written\n  Expected: fewer columns, shorter names (of fields of structs "
+            "too), or a metastore in a database server (`spark.hadoop.javax.jdo.option.ConnectionURL`)"
+        )
+
+
+@dataclass(frozen=True)
+class Docs:
+    """What dbt wants on the view; None where `persist_docs` does not ask for it."""
+
+    comment: str | None = None
+    column_comments: Mapping[str, str] | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+def publish(
+    engine: Engine,
+    relation: str,
+    handle: WriteHandle,
+    current: PublishedView | None,
+    docs: Docs,
+    order: Sequence[str] = (),
+) -> ShardState:
+    """Make the view show the newest version of the shard, and return that version.
+
+    ``relation`` is quoted already. ``order`` is the model's order of columns; the shard's own where it is empty.
+    """
+    granted = grants.held(engine, relation) if current else ()
+    for _ in range(MOST_ROUNDS):
+        state = handle.state()
+        engine.execute(view_statement(relation, handle, state, current, docs, order), "publish")
+        grants.give(engine, relation, granted)
+        if fingerprint(handle.state()) == fingerprint(state):
+            return state
+    raise RuntimeError(f"{relation}: the shard's files changed {MOST_ROUNDS} times while its view was being published")
+
+
+def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> bool:
+    """Does the view show just these files, with what dbt wants on it?"""
+    if view is None or not view.marked or view.files != fingerprint(state) or view.shard_id != str(state.shard_id):
+        return False
+    wanted = {name: text for name, text in (docs.column_comments or {}).items() if text}
+    return (
+        (docs.comment is None or docs.comment == view.comment)
+        and all(view.column_comments.get(name) == text for name, text in wanted.items())
+        and all(view.properties.get(name) == value for name, value in docs.properties.items())
+    )
+
+
+def fingerprint(state: ShardState) -> str:
+    """A short name for what the view shows: files, columns, and whether a run has written at all, or when one will."""
+    what = [str(state.generation), str(state.schema), str(state.readable) + first_refresh(state)]
+    what.append("guarded in every scan")  # what an older release published is published again
+    if sum(file.rows or 0 for file in state.files) > MOST_BROADCAST:
+        what.append("broadcasts bounded")
+    what += sorted(file.path for file in state.files)
+    return hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
+
+
+def view_statement(
+    relation: str,
+    handle: WriteHandle,
+    state: ShardState,
+    current: PublishedView | None,
+    docs: Docs,
+    order: Sequence[str],
+) -> str:
+    """The whole `CREATE OR REPLACE VIEW` for one version."""
+    parts = Layout.of(handle, state)
+    names = list(order) if sorted(order) == sorted(parts.names) else list(parts.names)
+    comments = dict(current.column_comments) if current else {}
+    comments.update({name: text for name, text in (docs.column_comments or {}).items() if text})
+    columns = ", ".join(_column(name, comments.get(name, "")) for name in names)
+    comment = docs.comment if docs.comment is not None else (current.comment if current else "")
+    marker = Marker(handle.uri, str(state.shard_id), state.version, fingerprint(state))
+    properties = {**(current.properties if current else {}), **docs.properties, **marker.properties()}
+    listed = ", ".join(f"{sql.text(key)} = {sql.text(value)}" for key, value in properties.items())
+    return (
+        f"create or replace view {relation} ({columns})\n"
+        + (f"comment {sql.text(comment)}\n" if comment else "")
+        + f"tblproperties ({listed})\nas\n{marker.within(_query(parts, names, state.readable, first_refresh(state)))}"
+    )
+
+
+def _query(parts: Layout, names: Sequence[str], refreshed: bool = True, first: str = "") -> str:
+    """The view's query; ``names`` is the order of its columns. The view itself names them, so a long text uses short names."""
+    query = _ordered(parts, list(parts.names), list(names), refreshed, first)
+    if len(query) <= LONG:
+        return query
+    short = renamed(parts)
+    shorter = dict(zip(parts.names, short.names, strict=True))
+    text = _ordered(short, list(short.names), [shorter[name] for name in names], refreshed, first)
+    return SHORT_NAME.sub(r"\1", text)
+
+
+def _ordered(parts: Layout, own: list[str], names: list[str], refreshed: bool, first: str) -> str:
+    query = view_query(parts, refreshed=refreshed, first_refresh=first, whole=True)
+    return query if names == own else f"select {sql.columns(names)} from (\n{query}\n)"
+
+
+def check_fits(limit: int, uri: str, columns: Sequence[Column]) -> None:
+    """Before anything is written: can a view with these columns be published, at its longest? Raises `ViewTooLong`."""
+    files = (DataFile("", 1, 1, 1, 2, -2, 2, 1, 1),)  # nothing that makes a text shorter
+    base = replace(files[0], max_time=1, min_diff=1)
+    recent = tuple(Directory("0" * 32, files) for _ in range(MOST_BATCHES))
+    parts = Layout(uri, tuple(columns), 2**61, 2**62, Directory("0" * 32, (base,)), recent, (), (), ())
+    without_hashes = replace(parts, recent=(), unhashed=recent)
+    marker = Marker(uri, "0" * 36, 10**9, "0" * 16)
+    longest = max(len(marker.within(_query(shape, sorted(parts.names)))) for shape in (parts, without_hashes))
+    if longest > limit:
+        raise ViewTooLong(len(columns), sum(len(column.name) for column in columns), longest, limit)
+
+
+def _column(name: str, comment: str) -> str:
+    return sql.identifier(name) + (f" comment {sql.text(comment)}" if comment else "")

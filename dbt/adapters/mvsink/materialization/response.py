@@ -1,0 +1,179 @@
+"""What a run reports: dbt's log line and `run_results.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dbt.adapters.contracts.connection import AdapterResponse
+
+from dbt.adapters.mvsink.continual_task.request import TaskOutcome
+from dbt.adapters.mvsink.durations import iso
+from dbt.adapters.mvsink.engine import columns_added
+from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.materialization.preview import foretold
+from dbt.adapters.mvsink.shard import Antichain
+from dbt.adapters.mvsink.shard_sql import Counts, Kind
+from dbt.adapters.mvsink.sink import Outcome, Overtaken
+from dbt.adapters.mvsink.user_sql.splice import last_part
+
+
+@dataclass
+class MvsinkResponse(AdapterResponse):
+    """`adapter_response` of a maintained model. Bounds are ms, None for the empty antichain."""
+
+    rows_inserted: int = 0
+    rows_deleted: int = 0
+    lower: int | None = None
+    upper: int | None = None
+    version: int | None = None
+    kind: str = Kind.NONE.value
+    drift: int = 0
+    rows_staged: int = 0
+    bytes_staged: int = 0
+    candidate_buckets: int | None = None
+    mismatches: int = 0
+    generation: str = ""
+    columns_added: dict[str, str] = field(default_factory=dict)  # in place: their types by name
+    references: dict[str, int] = field(default_factory=dict)
+    overtaken: str = ""  # the shards that a later run wrote, so that this model is left to the next run
+    seconds: dict[str, float] = field(default_factory=dict)
+    preview: dict[str, Any] | None = None  # of a read-only run: see `foretold`
+    next_refresh: int | None = None  # with a schedule
+    warnings: list[str] = field(default_factory=list)
+
+
+def response(outcome: Outcome, notes: tuple[str, ...] = (), warnings: Sequence[str] = ()) -> MvsinkResponse:
+    """The response for what a run did; ``notes`` are appended to its line, and how many ``warnings`` there are."""
+    return replace(
+        _response(outcome, (log_line(outcome), *notes), warnings),
+        rows_staged=outcome.rows_staged,
+        bytes_staged=outcome.bytes_staged,
+        candidate_buckets=outcome.candidate_buckets,
+        generation=outcome.generation,
+        columns_added={column.name: column.type.text for column in outcome.columns_added},
+        references=dict(outcome.references or {}),
+        overtaken=", ".join(_names(outcome.overtaken)),
+        preview=foretold(outcome),
+        next_refresh=outcome.upper.as_option() if outcome.scheduled else None,
+    )
+
+
+def _response(outcome: Outcome | TaskOutcome, line: tuple[str, ...], warnings: Sequence[str]) -> MvsinkResponse:
+    """What a view's run and a task's have in common. dbt has no status for a model with warnings: its line counts them."""
+    counts = outcome.counts
+    counted = [f"{len(warnings)} warning{'s' if len(warnings) > 1 else ''}"] if warnings else []
+    return MvsinkResponse(
+        _message="; ".join([*line, *counted]),
+        warnings=[masked(warning) for warning in warnings],
+        code=outcome.kind.value,
+        rows_affected=counts.inserted + counts.deleted,
+        rows_inserted=counts.inserted,
+        rows_deleted=counts.deleted,
+        lower=outcome.lower.as_option(),
+        upper=outcome.upper.as_option(),
+        version=outcome.state.version,
+        kind=outcome.kind.value,
+        drift=outcome.drift,
+        mismatches=outcome.mismatches,
+        seconds={step: round(seconds, 3) for step, seconds in outcome.seconds.items()},
+    )
+
+
+def log_line(outcome: Outcome) -> str:
+    """``+412 -400 at 2026-11-20T15:00:00Z``, or why nothing was written. dbt appends the duration itself."""
+    if outcome.overtaken is not None:
+        before = "read-only: " if outcome.kind is Kind.READ_ONLY else ""
+        return f"{before}{'' if outcome.state.readable else 'not refreshed yet; '}{_overtaken(outcome.overtaken)}"
+    if outcome.kind is Kind.READ_ONLY:
+        return f"read-only: would write {_changed(outcome.counts)}{_foretold(outcome)}{_late_references(outcome)}"
+    if outcome.kind is Kind.FINAL:
+        return "final; --full-refresh starts anew"
+    if not outcome.state.readable:
+        line = "not refreshed yet" + (f"; first refresh at {_bound(outcome.upper)}" if outcome.scheduled else "")
+    elif outcome.up_to_date:
+        line = f"up to date until {_bound(outcome.upper)}"
+        line = line if outcome.scheduled else f"+0 -0, {line}: a later run has written it"
+    else:
+        line = f"{_changed(outcome.counts)} at {iso(outcome.time)}" + ("; final" if outcome.upper.is_empty() else "")
+    if outcome.drift:
+        line += f", {outcome.drift} foreign rows dropped"
+    if outcome.generation:
+        line += f"; new generation: {outcome.generation}"
+    return line + _added(outcome) + _late_references(outcome)
+
+
+def _names(overtaken: Overtaken | None) -> tuple[str, ...]:
+    return () if overtaken is None else tuple(last_part(name) for name in overtaken.names)
+
+
+def _overtaken(overtaken: Overtaken) -> str:
+    """``overtaken: total was written by a later run (as of 2026-11-20T15:00:00Z), which passed over this run's time; ...``"""
+    names = _names(overtaken)
+    was = f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} written by a later run (as of {iso(overtaken.by)})"
+    return f"overtaken: {was}, which passed over this run's time; left to the next run"
+
+
+def _late_references(outcome: Outcome) -> str:
+    """``; orders as of 2026-11-20T14:00:00Z`` for each shard that was not read as of the write time."""
+    late = {name: time for name, time in (outcome.references or {}).items() if time != outcome.time}
+    return "".join(f"; {last_part(name)} as of {iso(time)}" for name, time in late.items())
+
+
+def _foretold(outcome: Outcome) -> str:
+    """What else a run would do."""
+    line = f"; new generation: {outcome.generation}" if outcome.generation else _added(outcome)
+    if outcome.preview is not None and outcome.preview.gate:
+        line += f"; gate: would fail: {outcome.preview.gate}"
+    return line
+
+
+def _added(outcome: Outcome) -> str:
+    return f"; {columns_added(outcome.columns_added)}" if outcome.columns_added else ""
+
+
+def _changed(counts: Counts) -> str:
+    changed = f"+{counts.inserted} -{counts.deleted}"
+    if counts.errors_inserted or counts.errors_deleted:
+        changed += f" (errors +{counts.errors_inserted} -{counts.errors_deleted})"
+    return changed
+
+
+def _bound(frontier: Antichain) -> str:
+    time = frontier.as_option()
+    return "the end" if time is None else iso(time)
+
+
+def task_response(outcome: TaskOutcome, notes: tuple[str, ...] = (), warnings: Sequence[str] = ()) -> MvsinkResponse:
+    """The response for what a task's run did."""
+    return _response(outcome, (task_line(outcome), *notes), warnings)
+
+
+def task_line(outcome: TaskOutcome) -> str:
+    """``+412 -400 at 2026-11-20T15:00:00Z (3 times)``, or why nothing was written, and which references were late."""
+    counts = outcome.counts
+    if outcome.kind is Kind.READ_ONLY:
+        pending = "" if outcome.pending is None else f" {outcome.pending} pending times of"
+        return f"read-only: would process{pending} its input"
+    if outcome.waiting:
+        return _waiting(outcome)
+    line = f"{_changed(counts)} at {iso(outcome.time)}"
+    if len(outcome.times) > 1:
+        line += f" ({len(outcome.times)} times)"
+    if outcome.upper.is_empty():
+        line += "; final: the input has finished"
+    return line + "".join(f"; {late.name} as of {iso(late.time)}" for late in outcome.late if not late.waits)
+
+
+def _waiting(outcome: TaskOutcome) -> str:
+    """``+2 -0, done up to 2026-11-20T10:40:00Z; 3 pending times wait for db.r, which is at 2026-11-20T10:00:00Z, to pass ...``
+
+    The run's own time would say that it came so far.
+    """
+    counts = outcome.counts
+    waits = [late for late in outcome.late if late.waits]
+    names = ", ".join(f"{late.name} (at {_bound(Antichain.of(late.upper))})" for late in waits)
+    times = f"{outcome.waiting} pending time{' waits' if outcome.waiting == 1 else 's wait'}"
+    line = f"{_changed(counts)}, done up to {_bound(outcome.upper)}"
+    return f"{line}; {times} for {names} to pass {iso(min(late.time for late in waits))}"

@@ -1,0 +1,77 @@
+"""A task's statements before the engine: the output's columns, and whether every statement can run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import sqlglot
+from sqlglot.errors import SqlglotError
+
+from dbt.adapters.mvsink.continual_task import bind as plan
+from dbt.adapters.mvsink.continual_task.parse import refused_by_engine
+from dbt.adapters.mvsink.continual_task.statements import AnyStatement, Insert, Program
+from dbt.adapters.mvsink.engine import Column, Engine, EngineError, sql
+from dbt.adapters.mvsink.shard_sql.as_of import nulls
+from dbt.adapters.mvsink.shard_sql.layout import DIFF
+
+
+def output_columns(
+    engine: Engine, program: Program, given: Sequence[Column], declared: Sequence[Column] = ()
+) -> tuple[Column, ...]:
+    """The output's columns; the engine has then seen every statement. ``given`` are the input's columns.
+
+    Raises what `plan.output_columns` does, and `StatementSyntax` with the engine's complaint about a statement.
+    """
+    nothing = f"select {nulls(given)} where false"
+    inserts = [statement for statement in program.statements if isinstance(statement, Insert)]
+    columns = tuple(declared)
+    if not columns and inserts:  # the others may read the output's columns, which are not known yet
+        first = inserts[0]
+        told = _analysed(engine, program, first, plan.Bindings(nothing, _guessed(program, first, given), nothing))
+        columns = plan.output_columns(replace(program, statements=(first,)), None, {first.number: told})
+    this = f"select {nulls(columns)} where false" if columns else "select 1 where false"
+    bindings = plan.Bindings(nothing, this, nothing)
+    analysed = {statement.number: _analysed(engine, program, statement, bindings) for statement in inserts}
+    columns = plan.output_columns(program, columns or None, analysed)
+    contents = f"select {nulls(columns)}, 1L {DIFF} where false"
+    for statement in program.statements:
+        assigned = plan.assigned(program, statement, columns, contents, bindings)
+        if assigned is not None:  # before the delta, whose casts the engine may refuse in other words
+            types = _told(engine, program, statement, assigned.query)
+            plan.check_assigned_types(statement, columns, assigned.columns, types)
+        _told(engine, program, statement, plan.delta(program, statement, columns, contents, bindings))
+    return columns
+
+
+def everything_read(program: Program, given: Sequence[Column], columns: Sequence[Column]) -> str:
+    """A query that reads what the statements read besides the input and the output."""
+    nothing, this = f"select {nulls(given)} where false", f"select {nulls(columns)} where false"
+    bindings = plan.Bindings(nothing, this, nothing)
+    contents = f"select {nulls(columns)}, 1L {DIFF} where false"
+    deltas = (plan.delta(program, statement, columns, contents, bindings) for statement in program.statements)
+    return sql.union_all(f"select 1 from (\n{delta}\n)" for delta in deltas)
+
+
+def _guessed(program: Program, first: Insert, given: Sequence[Column]) -> str:
+    """The output as the INSERT that defines it may read it: it has the columns that are inserted, their types are not known yet."""
+    names = first.columns
+    if names is None:
+        try:
+            names = tuple(getattr(sqlglot.parse_one(first.query, read="spark"), "named_selects", ()))
+        except SqlglotError:
+            names = ()
+    spread = [name for item in names for name in ([c.name for c in given] if item == "*" else [item]) if name]
+    return f"select {', '.join(f'null {sql.identifier(name)}' for name in dict.fromkeys(spread)) or '1'} where false"
+
+
+def _analysed(engine: Engine, program: Program, statement: Insert, bindings: plan.Bindings) -> list[tuple[str, str]]:
+    return _told(engine, program, statement, plan.analysed(program, statement, bindings))
+
+
+def _told(engine: Engine, program: Program, statement: AnyStatement, query: str) -> list[tuple[str, str]]:
+    """The columns of a query made of ``statement``."""
+    try:
+        return engine.columns(query)
+    except EngineError as error:
+        raise refused_by_engine(program, statement.number, error.message, str(error.__cause__)) from error

@@ -1,0 +1,67 @@
+"""dbt's unit tests of a task: the fixtures are the change at one time, what is compared is the output after all statements.
+
+dbt makes every fixture an ephemeral model, whose query it hands over with the test (`extra_ctes`). The one of the input may have
+`_mv_diff`, 1 where it is not given; that of `this` is the output so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dbt.adapters.mvsink.continual_task.parse import parse
+from dbt.adapters.mvsink.continual_task.unit_query import output_after
+from dbt.adapters.mvsink.engine import Column, Engine, parse_type, sql
+from dbt.adapters.mvsink.exceptions import UnknownFixtureColumn
+from dbt.adapters.mvsink.materialization.task_columns import output_columns
+from dbt.adapters.mvsink.shard_sql.layout import DIFF
+from dbt.adapters.mvsink.user_sql.splice import parts, with_ctes
+
+NO_OUTPUT = "None"  # what dbt renders `this` as where no rows are given for it
+NOTHING_GIVEN = "_mv_nothing"  # the one column of a fixture without rows
+
+
+@dataclass(frozen=True)
+class UnitQuery:
+    """A query of the output's rows, and its columns' names and types as dbt wants them."""
+
+    sql: str
+    types: Mapping[str, str]
+    quoted: Mapping[str, str]
+
+
+def unit_query(
+    engine: Engine, model: str, text: str, ctes: Sequence[str], declared: Sequence[Column], so_far: str = ""
+) -> UnitQuery:
+    """What the task ``text`` makes of the fixtures ``ctes``. Raises what a run would raise for the text.
+
+    ``so_far``: the rows given for `this`, as SQL of any types. dbt's own fixture for them is not used: it is there only where the text
+    names `this`, and has types only where the task has run.
+    """
+    output = f"__dbt__cte__{parts(model)[-1]}"
+    others = tuple(cte for cte in ctes if parts(cte.strip().split()[0])[-1] != output)
+    program = parse(text, output if len(others) < len(ctes) else NO_OUTPUT, model, others)
+    told = engine.columns(with_ctes(program.ctes, f"select * from {program.input.name}"))
+    given = tuple(Column(name, parse_type(kind, name)) for name, kind in told if name.lower() != DIFF)
+    columns = output_columns(engine, program, given, declared)
+    diff = f"cast({DIFF} as bigint)" if len(given) < len(told) else "1L"
+    change = f"select {sql.columns(c.name for c in given)}, {diff} {DIFF} from {program.input.name}"
+    before = _typed(engine, model, so_far, columns) if so_far else None
+    return UnitQuery(
+        output_after(program, columns, given, change, before),
+        {column.name.lower(): column.type.text for column in columns},
+        {column.name.lower(): sql.identifier(column.name) for column in columns},
+    )
+
+
+def _typed(engine: Engine, model: str, so_far: str, columns: Sequence[Column]) -> str:
+    """The rows of ``so_far`` as rows of the output; NULL where a column is not given."""
+    given = {name.lower() for name, _ in engine.columns(so_far)} - {NOTHING_GIVEN}
+    names = {column.name.lower() for column in columns}
+    for name in sorted(given - names):
+        raise UnknownFixtureColumn(model, name, sorted(names))
+    items = [
+        f"cast({sql.identifier(c.name) if c.name.lower() in given else 'null'} as {c.type.text}) {sql.identifier(c.name)}"
+        for c in columns
+    ]
+    return f"select {', '.join(items)} from {sql.subquery(so_far, '_mv_given')}"

@@ -1,0 +1,153 @@
+"""The relations that a model's query reads, each at one time: what makes the models of a run fit together.
+
+A reference to a shard is read as of the run's write time if the shard's upper is past it, else at its newest readable time. The shard's
+state is taken when the run begins, so every attempt of the run reads the same, whoever writes meanwhile. A table with versions is read
+at one version in all models of a run. Any other relation is read as it stands.
+
+Knows no dbt and no Spark: queries in, queries out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dbt.adapters.mvsink.durations import iso
+from dbt.adapters.mvsink.engine import DataflowError, sql
+from dbt.adapters.mvsink.shard import Antichain, Commit, ShardState
+from dbt.adapters.mvsink.shard_sql import Layout, NotReadable, NotRefreshed, as_of, view_query
+from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, TIME
+from dbt.adapters.mvsink.user_sql.splice import replace_relations
+
+
+class NotReadableThen(DataflowError):
+    """A shard was asked for history that it does not have."""
+
+    def __init__(self, name: str, asked: str, state: ShardState, hint: str = ""):
+        super().__init__(
+            f"{name} cannot be read {asked}: readable is [{told(state.since)}, {told(state.upper)})"
+            + (f"; {hint}" if hint else "")
+        )
+
+
+def _untold(newest: int | None = None) -> Sequence[Commit]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A shard at one version. ``name``: as the query names it. ``order``: the columns of its view, in order; empty: the shard's own.
+
+    ``first_refresh``: for a shard without contents, when it will have some, as text; empty if no schedule tells. ``history``: its log,
+    as `Looking.history` tells it.
+    """
+
+    name: str
+    uri: str
+    state: ShardState
+    layout: Layout
+    order: tuple[str, ...] = ()
+    first_refresh: str = ""
+    history: Callable[[int | None], Sequence[Commit]] = _untold
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """In the view's order, as long as the view has the shard's columns."""
+        return self.order if sorted(self.order) == sorted(self.layout.names) else self.layout.names
+
+    def time_for(self, wanted: int) -> int:
+        """The time in ms that it is read at where ``wanted`` is asked for. Raises `NotRefreshed`."""
+        if not self.state.readable:
+            raise NotRefreshed(self.name, self.first_refresh)
+        upper = self.state.upper.as_option()
+        return wanted if upper is None else min(wanted, upper - 1)
+
+    def collection(self, time: int) -> str:
+        """Its rows as of ``time`` (ms), as SQL. Raises `NotRefreshed`, `NotReadableThen`."""
+        try:
+            as_of.check_readable(self.state, time)
+        except NotRefreshed as error:
+            raise NotRefreshed(self.name, self.first_refresh) from error
+        except NotReadable as error:
+            raise NotReadableThen(self.name, f"as of {_told(time)}", self.state) from error
+        return self._ordered(as_of.collection_as_of(self.layout, time))
+
+    def updates(self, lower: int, upper: int) -> str:
+        """Its updates with ``lower <= time < upper`` (ms): columns, `_mv_time`, `_mv_diff`. Updates of errors are left out.
+
+        Raises `NotRefreshed`, `NotReadableThen`.
+        """
+        asked = f"for the changes of [{_told(lower)}, {_told(upper)})"
+        try:
+            as_of.check_changes(self.state, lower, upper)
+        except NotRefreshed as error:
+            raise NotRefreshed(self.name, self.first_refresh) from error
+        except NotReadable as error:
+            raise NotReadableThen(
+                self.name, asked, self.state, "changes up to the first of these may have been merged"
+            ) from error
+        items = f"{sql.columns(self.columns)}, {TIME}, {DIFF}"
+        return f"select {items} from (\n{as_of.updates_between(self.layout, lower, upper)}\n) where {ERROR} is null"
+
+    def described(self) -> str:
+        """A query with its columns, readable or not; for analysis."""
+        return self._ordered(view_query(self.layout, refreshed=self.state.readable, first_refresh=self.first_refresh))
+
+    def _ordered(self, query: str) -> str:
+        if self.columns == self.layout.names:
+            return query
+        return f"select {sql.columns(self.columns)} from (\n{query}\n)"
+
+
+@dataclass(frozen=True)
+class References:
+    """All that a query reads at a time of its own. ``pinned``: other relations, and the one version of each that is read."""
+
+    shards: Mapping[str, Reference] = field(default_factory=dict)
+    pinned: Mapping[str, int] = field(default_factory=dict)
+
+    def read_at(self, query: str, time: int) -> str:
+        """``query`` with every reference read as of ``time`` (ms), as far as that can be. Raises as `queries`, and `TemporalReference`."""
+        return _spliced(query, self.queries(time))
+
+    def described(self, query: str) -> str:
+        """``query`` for the analysis of its columns: what is not readable is no error yet."""
+        return _spliced(query, {**self._at_versions(), **{name: shard.described() for name, shard in self.shards.items()}})
+
+    def queries(self, time: int) -> dict[str, str]:
+        """What to read in place of each relation, by name. Raises `NotRefreshed`, `NotReadableThen`."""
+        return {**self._at_versions(), **{name: _at(shard, time) for name, shard in self.shards.items()}}
+
+    def _at_versions(self) -> dict[str, str]:
+        return {name: f"select * from {name} version as of {version}" for name, version in self.pinned.items()}
+
+    def versions(self) -> Mapping[str, int]:
+        """The version that each other relation is read at, by name."""
+        return self.pinned
+
+    def times(self, time: int) -> dict[str, int]:
+        """At which time (ms) each shard is read by a query as of ``time``, by name."""
+        return {name: shard.time_for(time) for name, shard in self.shards.items()}
+
+
+def _at(shard: Reference, time: int) -> str:
+    """The model asked for the run's own time, so the error says how that comes about and what to do."""
+    try:
+        return shard.collection(shard.time_for(time))
+    except NotReadableThen as error:
+        hint = "raise its retain_history, or run with --full-refresh, which writes as of the run's own time"
+        raise NotReadableThen(shard.name, f"as of {_told(time)}, the time of this run's contents", shard.state, hint) from error
+
+
+def _spliced(query: str, queries: Mapping[str, str]) -> str:
+    return replace_relations(query, queries) if queries else query
+
+
+def told(frontier: Antichain) -> str:
+    """A frontier for a message: its time both ways that people may give one."""
+    time = frontier.as_option()
+    return "no end" if time is None else _told(time)
+
+
+def _told(time: int) -> str:
+    return f"{iso(time)} ({time})" if iso(time) != str(time) else str(time)

@@ -1,0 +1,90 @@
+"""Finding in the catalog what a query reads at a time of its own: published shards, and tables with versions.
+
+A shard is found through its view's properties, wherever it is and whosever; a Delta table by its own, where Spark has Delta's jar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dbt.adapters.mvsink.engine import DataflowError, Engine, EngineError
+from dbt.adapters.mvsink.references.per_invocation import PerInvocation
+from dbt.adapters.mvsink.references.reference import Reference, References
+from dbt.adapters.mvsink.shard import ShardClient, ShardError
+from dbt.adapters.mvsink.shard_sql import DamagedFiles, Layout
+from dbt.adapters.mvsink.shard_sql.properties import first_refresh
+from dbt.adapters.mvsink.shard_sql.published_view import read_published, view_properties
+from dbt.adapters.mvsink.user_sql.splice import TemporalReference, relations
+
+DELTA = "delta."  # what the properties of a Delta table begin with
+_versions: PerInvocation[dict[str, int]] = PerInvocation(dict)  # of the tables that an invocation has read, by their names
+
+
+class UnreachableShard(DataflowError):
+    """A view says that it shows a shard, and the shard cannot be opened."""
+
+    def __init__(self, name: str, uri: str, problem: str):
+        super().__init__(f"reference {name}: its shard {uri} cannot be opened: {problem}")
+
+
+def find_references(engine: Engine, client: ShardClient, query: str, names: Iterable[str], invocation_id: str) -> References:
+    """Of the relations ``names``, those that ``query`` reads and that can be read at a time or a version.
+
+    Raises `UnreachableShard`, `splice.TemporalReference` for a shard with a time travel clause of its own, `splice.Unreadable`.
+    """
+    shards, pinned = {}, {}
+    for name in names:
+        try:
+            if not relations(query, name):
+                continue
+            temporal = None
+        except TemporalReference as error:  # fine for a table
+            temporal = error
+        properties = table_properties(engine, name)
+        reference = open_reference(engine, client, name, properties)
+        if reference is not None:
+            if temporal is not None:
+                raise temporal
+            shards[name] = reference
+        elif temporal is None:
+            version = _version(engine, name, properties, invocation_id)
+            if version is not None:
+                pinned[name] = version
+    return References(shards, pinned)
+
+
+def table_properties(engine: Engine, name: str) -> dict[str, str]:
+    """The properties of the relation ``name`` (quoted already); none if it is not there, as the query itself will tell."""
+    try:
+        return view_properties(engine, name)
+    except EngineError:
+        return {}
+
+
+def open_reference(engine: Engine, client: ShardClient, name: str, properties: Mapping[str, str]) -> Reference | None:
+    """The shard that the relation ``name`` shows, at its newest version; None if it shows none. Raises `UnreachableShard`, `UnreadableView`."""
+    published = read_published(engine, name, properties)
+    if published is None:
+        return None
+    uri = published.uri
+    try:
+        reader = client.open_reader(uri)
+        state = reader.state()
+        parts = Layout.of(reader, state)
+    except (ShardError, DamagedFiles) as error:
+        raise UnreachableShard(name, uri, str(error)) from error
+    return Reference(name, uri, state, parts, published.columns, first_refresh(state), reader.history)
+
+
+def _version(engine: Engine, name: str, properties: Mapping[str, str], invocation_id: str) -> int | None:
+    """The version of a Delta table that the whole invocation reads: that of its first reader. None if there is none to be had."""
+    if not any(key.startswith(DELTA) for key in properties):
+        return None
+    known = _versions.of(invocation_id)
+    if name not in known:
+        try:
+            [newest, *_] = engine.query(f"describe history {name} limit 1", "catalog")
+        except (EngineError, ValueError):  # a session that cannot tell versions cannot read them either
+            return None
+        known.setdefault(name, int(str(newest[0])))  # of threads that ask at once one is first
+    return known[name]

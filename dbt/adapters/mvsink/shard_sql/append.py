@@ -1,0 +1,81 @@
+"""Append: commit the staged batch of a description with one compare-and-append.
+
+- Shard upper before the description's lower: raise it with an empty append, then go on. This is the one place that
+  brings a new shard up to its as-of, so read-only has one place to guard.
+- Shard upper past the lower: not an error. Another writer was faster: what was staged is deleted and the caller goes on
+  from the new upper.
+- Success: the new upper is the next lower.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dbt.adapters.mvsink import failpoints
+from dbt.adapters.mvsink.shard import Antichain, AppendResult, Batch, CommitNote, UpperMismatch, WriteHandle
+
+log = logging.getLogger("mvsink.sink.append")
+
+
+@dataclass
+class Append:
+    """The operator. It owns no data: batches come in staged and go out appended or deleted."""
+
+    handle: WriteHandle
+    model: str
+    retries: int = 0
+    mismatches: int = 0
+
+    def raise_upper(self, upper: Antichain, as_of: Antichain, note: CommitNote, creation: int | None = None) -> bool:
+        """Bring a shard whose upper is ``upper`` up to ``as_of``, without data; its since comes along, and it learns its ``creation``.
+
+        False if another writer moved the upper first.
+        """
+        try:
+            self.handle.compare_and_append_batch([], upper, as_of, since=as_of, note=note, creation=creation)
+        except UpperMismatch as mismatch:
+            self._lost(mismatch, Description(upper, as_of))
+            return False
+        log.debug("%s: advanced lower to %s", self.model, as_of)
+        failpoints.reach("upper raised")
+        return True
+
+    def append(
+        self,
+        batch: Batch | None,
+        description: Description,
+        since: Antichain,
+        note: CommitNote,
+        inputs: Mapping[str, int] | None = None,
+    ) -> AppendResult | None:
+        """Commit ``batch`` (None: only the upper moves). None if another writer was faster: then the batch is gone."""
+        batches = [] if batch is None else [batch]
+        try:
+            result = self.handle.compare_and_append_batch(
+                batches, description.lower, description.upper, since=since, inputs=inputs or {}, note=note
+            )
+        except UpperMismatch as mismatch:
+            self._lost(mismatch, description)
+            if batch is not None:
+                batch.delete()
+            return None
+        log.debug("%s: appended [%s, %s)", self.model, description.lower, description.upper)
+        failpoints.reach("appended")
+        return result
+
+    def _lost(self, mismatch: UpperMismatch, description: Description) -> None:
+        self.mismatches += 1
+        log.debug(
+            "%s: skipping outdated [%s, %s): lower mismatch, upper is %s",
+            self.model, description.lower, description.upper, mismatch.current,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Description:
+    """A batch description ``[lower, upper)``; times in ms."""
+
+    lower: Antichain
+    upper: Antichain

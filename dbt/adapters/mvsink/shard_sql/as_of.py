@@ -1,0 +1,255 @@
+"""A shard's past, as SQL: the collection at a time, and the updates between two times.
+
+Reads are exact within the shard's readable history ``[since, upper)``: `check_readable` and `check_changes` refuse the rest. What file
+statistics rule out is not named in the SQL, so it is not opened: a read costs what it can concern.
+
+- A file whose times are all later than the one asked for holds nothing of that collection.
+- The base has one time only, so it is in the collection whole, and passes through unshuffled, or not at all; no other directory
+  takes its place, because corrections looked for repeated hashes in the base of their day only.
+- What may hold both earlier and later times is filtered by `_mv_time`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from dbt.adapters.mvsink.engine import Column, sql
+from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.shard import DataFile, ShardState
+from dbt.adapters.mvsink.shard_sql.current_view import plain_rows, view_query
+from dbt.adapters.mvsink.shard_sql.errors import NotReadable, NotRefreshed
+from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, TIME, Directory, Layout
+
+UPDATE = (TIME, DIFF, ERROR)  # what an update has besides its columns
+LONGEST_NAMES = 4_000  # characters of file names; beyond it a directory is named whole and its rows are filtered
+
+
+@dataclass(frozen=True)
+class Projection:
+    """A part of a shard's rows: some of its columns, and of the rows those that satisfy ``where``. Its errors are all of the shard's."""
+
+    columns: tuple[Column, ...]
+    where: str = ""
+
+    @property
+    def updates(self) -> str:
+        """``where`` for updates, which may be errors: of these the condition knows nothing, and no filter may drop one."""
+        return f"({ERROR} is not null or ({self.where}))" if self.where else ""
+
+
+def check_readable(state: ShardState, time: int) -> None:
+    """Raises `NotRefreshed` for a shard without contents, `NotReadable` unless ``since <= time < upper``."""
+    _check(state, f"as of {time}", state.since.stored() <= time < state.upper.stored())
+
+
+def check_changes(state: ShardState, lower: int, upper: int) -> None:
+    """The same for the updates with ``lower <= time < upper``.
+
+    They are exact only past ``since``: compaction may have moved older updates up to it. Before 0 there are none.
+    """
+    if lower < upper:
+        exact = state.since.stored() < lower or state.since.stored() == 0
+        _check(state, f"the changes of [{lower}, {upper})", exact and upper <= state.upper.stored())
+
+
+def _check(state: ShardState, asked: str, readable: bool) -> None:
+    if not state.readable:
+        raise NotRefreshed()
+    if not readable:
+        raise NotReadable(asked, str(state.since.stored()), str(state.upper.as_option() or "no end"))
+
+
+def collection_as_of(shard: Layout, time: int) -> str:
+    """The collection at ``time`` (ms) as plain rows, duplicates repeated; it fails its readers if an error is live then."""
+    return view_query(_up_to(shard, time))
+
+
+def snapshot_as_of(shard: Layout, time: int) -> str:
+    """The same as updates at ``time``, errors included: columns, `_mv_time`, `_mv_diff`, `_mv_error`. Never fails its readers.
+
+    A row that occurs n times comes as n updates of one: nothing is shuffled that `collection_as_of` would not shuffle.
+    """
+    early = _up_to(shard, time)
+    items, at = sql.columns(shard.names), f"{sql.bigint(time)} {TIME}"
+    rows = f"select {items}, {at}, 1L {DIFF}, cast(null as string) {ERROR} from (\n{plain_rows(early)}\n)"
+    directories = [directory for directory in early.directories if directory.may_hold_errors]
+    errors = early.parts(directories, f"{ERROR}, {DIFF}", f"{ERROR} is not null")
+    if not errors:
+        return rows
+    live = f"select {ERROR}, sum({DIFF}) {DIFF} from (\n{sql.union_all(errors)}\n) group by {ERROR} having sum({DIFF}) <> 0"
+    return sql.union_all([rows, f"select {nulls(shard.columns)}, {at}, {DIFF}, {ERROR} from (\n{live}\n)"])
+
+
+def updates_between(shard: Layout, lower: int, upper: int | None = None, projection: Projection | None = None) -> str:
+    """Consolidated updates with ``lower <= _mv_time < upper``: columns, `_mv_time`, `_mv_diff`, `_mv_error`.
+
+    With a ``projection`` they are consolidated over its columns; errors pass.
+    """
+    part = projection or Projection(shard.columns)
+    rows = _updates(shard, lower, upper, part)
+    if not rows:
+        return no_updates(part.columns)
+    return f"select {_items(part.columns)} from (\n{net(part.columns, [TIME, ERROR], sql.union_all(rows), '<> 0')}\n)"
+
+
+def times_between(shard: Layout, lower: int, upper: int | None = None, projection: Projection | None = None) -> str:
+    """The times of `updates_between`: `_mv_time`, then whether rows were inserted, rows were deleted, errors changed, in net."""
+    return times_of(updates_between(shard, lower, upper, projection))
+
+
+def times_of(updates: str) -> str:
+    """The same of any updates."""
+    flags = [f"{ERROR} is null and {DIFF} > 0", f"{ERROR} is null and {DIFF} < 0", f"{ERROR} is not null"]
+    return f"select {TIME}, {', '.join(f'bool_or({flag})' for flag in flags)} from (\n{updates}\n) group by {TIME}"
+
+
+def changes_between(shard: Layout, lower: int, upper: int | None = None, projection: Projection | None = None) -> str:
+    """`updates_between`, but equal rows may come as several updates. Nothing is added up where file statistics tell that nothing cancels."""
+    if projection is not None or not known_times(shard, lower, upper):
+        return updates_between(shard, lower, upper, projection)
+    return sql.union_all(_updates(shard, lower, upper, Projection(shard.columns)))
+
+
+def _updates(shard: Layout, lower: int, upper: int | None, part: Projection) -> list[str]:
+    """The stored updates with ``lower <= _mv_time < upper``, one query for each part of the shard that may hold some."""
+    bounds = f"{TIME} >= {sql.bigint(lower)}" + ("" if upper is None else f" and {TIME} < {sql.bigint(upper)}")
+    return _between(shard, lower, upper).select(_items(part.columns), f"{bounds} and {part.updates}" if part.where else bounds)
+
+
+def _items(columns: Sequence[Column]) -> str:
+    return f"{sql.columns(column.name for column in columns)}, {TIME}, {DIFF}, {ERROR}"
+
+
+class Signs(NamedTuple):
+    """Of the updates at one time: are there rows inserted, are there rows deleted?"""
+
+    inserts: bool
+    deletes: bool
+
+
+def known_times(shard: Layout, lower: int, upper: int | None = None) -> dict[int, Signs] | None:
+    """The times of `updates_between` with their signs, where file statistics tell. No error changed then.
+
+    None if only a query can tell; empty if no file holds such a time.
+    """
+    parts: dict[int, list[Directory]] = defaultdict(list)
+    late = _restricted(shard, lambda file: _may_hold(file, lower, upper))
+    if late.loose:
+        return None
+    for directory in late.directories:
+        files = tuple(file for file in directory.files if _may_hold(file, lower, upper))
+        part = replace(directory, files=files)
+        one_time = all(file.min_time is not None and file.min_time == file.max_time for file in files)
+        signs_known = _only_inserts(part) or (directory.consolidated and None not in (part.min_diff, part.max_diff))
+        if part.may_hold_errors or not one_time or not signs_known:
+            return None
+        for time in {file.min_time or 0 for file in files}:
+            parts[time].append(part)
+    if any(len(found) > 1 and not all(map(_only_inserts, found)) for found in parts.values()):
+        return None
+    return {
+        time: Signs(any((part.max_diff or 1) > 0 for part in found), not all(map(_only_inserts, found)))
+        for time, found in sorted(parts.items())
+    }
+
+
+def _only_inserts(part: Directory) -> bool:
+    return (part.min_diff or 0) >= 1
+
+
+def nulls(columns: Sequence[Column]) -> str:
+    """A list of NULLs under the columns' names."""
+    return ", ".join(f"cast(null as {column.type.text}) {sql.identifier(column.name)}" for column in columns)
+
+
+def no_updates(columns: Sequence[Column]) -> str:
+    """No updates of these columns."""
+    return f"select {nulls(columns)}, 0L {TIME}, 0L {DIFF}, cast(null as string) {ERROR} where false"
+
+
+@dataclass(frozen=True)
+class _UpTo(Layout):
+    """The parts of a shard that may hold times up to ``time``; where later ones may stand beside them, reads are filtered."""
+
+    time: int = 0
+
+    def select(self, directories: Sequence[Directory], items: str, where: str = "") -> str:
+        if any(_latest(file, self.time + 1) > self.time for directory in directories for file in directory.files):
+            early = f"{TIME} <= {sql.bigint(self.time)}"
+            where = f"{early} and ({where})" if where else early
+        return super().select(directories, items, where)
+
+
+def _up_to(shard: Layout, time: int) -> Layout:
+    """``shard`` itself if no live file can hold a later time."""
+    if time >= shard.upper - 1 or all(_latest(file, time + 1) <= time for file in shard.files):
+        return shard
+    early = _restricted(shard, lambda file: _earliest(file) <= time)
+    return _UpTo(**vars(replace(early, upper=time + 1)), time=time)
+
+
+@dataclass(frozen=True)
+class _Range:
+    """What may hold updates of a range of times: directories as a whole and loose files, and of other directories some files."""
+
+    whole: Layout
+    some: tuple[Directory, ...]
+
+    def select(self, items: str, where: str) -> list[str]:
+        """``items`` of the updates, one query a part."""
+        queries = self.whole.parts(self.whole.directories, items, where)
+        for directory in self.some:
+            names = ",".join(sql.escape_glob(file.path.rsplit("/", 1)[-1]) for file in directory.files)
+            glob = f"{sql.escape_glob(self.whole.root)}/batches/{directory.batch_id}/"
+            path = glob + ("{" + names + "}" if len(directory.files) > 1 else names)
+            queries.append(f"select {items} from {sql.parquet(path)} where {where}")
+        return queries
+
+
+def _between(shard: Layout, lower: int, upper: int | None) -> _Range:
+    def needed(file: DataFile) -> bool:
+        return _may_hold(file, lower, upper)
+
+    def partly(directory: Directory) -> bool:
+        names = sum(len(file.path) for file in directory.files if needed(file))
+        return names <= LONGEST_NAMES and not all(map(needed, directory.files))
+
+    late = _restricted(shard, needed)
+    some = tuple(
+        replace(directory, files=tuple(filter(needed, directory.files))) for directory in late.directories if partly(directory)
+    )
+    return _Range(_restricted(late, needed, lambda directory: not partly(directory)), some)
+
+
+def _restricted(
+    shard: Layout, needed: Callable[[DataFile], bool], kept: Callable[[Directory], bool] = lambda directory: True
+) -> Layout:
+    """``shard`` with those files and directories only that have a file that is ``needed``, and of directories those that are ``kept``."""
+
+    def chosen(directories: Sequence[Directory]) -> tuple[Directory, ...]:
+        return tuple(directory for directory in directories if any(map(needed, directory.files)) and kept(directory))
+
+    loose = [pair for pair in zip(shard.loose, shard.loose_columns, strict=True) if needed(pair[0])]
+    return replace(
+        shard,
+        base=next(iter(chosen([shard.base] if shard.base else [])), None),
+        recent=chosen(shard.recent),
+        unhashed=chosen(shard.unhashed),
+        loose=tuple(file for file, _ in loose),
+        loose_columns=tuple(present for _, present in loose),
+    )
+
+
+def _may_hold(file: DataFile, lower: int, upper: int | None) -> bool:
+    return (upper is None or _earliest(file) < upper) and _latest(file, lower) >= lower
+
+
+def _earliest(file: DataFile) -> int:
+    return 0 if file.min_time is None else file.min_time
+
+
+def _latest(file: DataFile, unknown: int) -> int:
+    return unknown if file.max_time is None else file.max_time

@@ -1,0 +1,57 @@
+"""What can go wrong with a shard that is read or written through the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dbt.adapters.mvsink.engine import DataflowError
+
+SHOWN_FILES = 5  # in a message
+
+
+class DifferentPlaces(DataflowError):
+    """What the engine writes below a shard root is not, or not all, found from this process."""
+
+    def __init__(self, root: str, written: str, looked: str, found: int, wrote: int):
+        part = "nothing of it is there" if not found else f"only {found} of {wrote} files are there"
+        super().__init__(
+            f"Spark and this Python process see different places under shard_root {root}: Spark reports that it wrote {written}; "
+            f"Python looked at {looked}, and {part}. Nothing was written to a shard. shard_root must be a place that every executor "
+            "of Spark and this machine share: a common filesystem or an object store, spelled as both read it"
+        )
+
+
+class DamagedFiles(DataflowError):
+    """Live data files of a shard are gone, or are not as they were committed. ``damages``: the files and what is wrong with them, in words."""
+
+    def __init__(self, uri: str, damages: Sequence[str]):
+        shown = "; ".join(damages[:SHOWN_FILES]) + (f"; and {len(damages) - SHOWN_FILES} more" if damages[SHOWN_FILES:] else "")
+        super().__init__(
+            f"shard {uri} has lost data: {shown}. Nothing was written. Put the files back as they were, or give up what they held: "
+            "--full-refresh computes a view again from its query (for a task: also --vars '{mvsink_reset: [the task's name]}')"
+        )
+
+
+class ForeignDeletionVectors(DataflowError):
+    """Another engine deleted rows of a live file by a deletion vector."""
+
+    def __init__(self, uri: str, paths: Sequence[str]):
+        super().__init__(
+            f"another engine left deletion vectors on {len(paths)} file(s) of shard {uri} ({paths[0]}, ...); plain "
+            "Parquet readers cannot see them. Run REORG TABLE ... APPLY (PURGE) with that engine, or --full-refresh"
+        )
+
+
+class NotRefreshed(DataflowError):
+    """A shard without contents was read: it never reads as an empty collection. ``first_refresh`` is text."""
+
+    def __init__(self, shard: str = "", first_refresh: str = "") -> None:
+        message = f"not refreshed yet; first refresh at {first_refresh}" if first_refresh else "not refreshed yet"
+        super().__init__(f"{shard}: {message}" if shard else message)
+
+
+class NotReadable(DataflowError):
+    """A read outside the history that a shard keeps. ``readable`` is ``[since, upper)``."""
+
+    def __init__(self, asked: str, since: str, upper: str):
+        super().__init__(f"cannot read {asked}: readable is [{since}, {upper})")

@@ -1,0 +1,340 @@
+"""How the live files of one log version fall into parts, and each part as SQL.
+
+``base``      the compacted part: the largest complete directory in which every row carries a hash, every diff is positive and
+              all times are equal. It is recognized by its files' statistics, not by a mark. A hash that stands in it
+              more than once (equal rows of a first load, or two rows that collide) stands in no recent part: there it is NULL.
+``recent``    other complete directories whose rows all carry a hash.
+``unhashed``  complete directories in which some row has none (the Python handle, or a hash collision).
+``loose``     files that no commit of ours staged where they are (a foreign UPDATE, MERGE, OPTIMIZE, INSERT), and what such
+              a writer left of a directory. Their hashes count as NULL; rows nobody can have appended are left out.
+
+Directories are named as a whole, one glob a part, so that the text of a view stays short however many files there are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from dbt.adapters.mvsink.engine import Column, shard_columns, sql
+from dbt.adapters.mvsink.engine.row_hash import row_hash
+from dbt.adapters.mvsink.shard import Batch, DataFile, ShardState, StorageError
+from dbt.adapters.mvsink.shard_sql.errors import DamagedFiles
+
+TIME, DIFF, ERROR, HASH = "_mv_time", "_mv_diff", "_mv_error", "_mv_hash"
+META = (TIME, DIFF, ERROR, HASH)
+MOST_DETECTABLE = 2**39  # copies of rows: their hashes' parts (`detection.PART_BITS`) add up to fewer than 62 bits
+LARGEST_TIME = 2**63 - 2
+# Rows of a hash and a count that may be broadcast: hashed, each takes some 64 bytes, so this is a quarter of a GB in the driver and in
+# every executor. Spark itself fails at 2^29 rows or 8 GB.
+MOST_BROADCAST = 2**22
+
+
+class Files(Protocol):
+    """What a read or write handle offers of a shard's files."""
+
+    @property
+    def uri(self) -> str: ...
+
+    def files_in(self, batch_id: str) -> Mapping[str, int]: ...
+
+    def column_names(self, file: DataFile) -> Sequence[str]: ...
+
+
+FilesIn = Callable[[str], Mapping[str, int]]
+FileColumns = Callable[[DataFile], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Directory:
+    """A complete batch directory: every Parquet file in it is live."""
+
+    batch_id: str
+    files: tuple[DataFile, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows or 0 for file in self.files)
+
+    @property
+    def trusted(self) -> bool:
+        return all(file.trusted for file in self.files)
+
+    @property
+    def may_hold_errors(self) -> bool:
+        return any(file.errors != 0 for file in self.files)
+
+    @property
+    def max_diff(self) -> int | None:
+        return _bound(max, [file.max_diff for file in self.files])
+
+    @property
+    def min_diff(self) -> int | None:
+        return _bound(min, [file.min_diff for file in self.files])
+
+    @property
+    def time(self) -> int | None:
+        """The one time of all its updates; None if there are several, or they are not known."""
+        times = {time for file in self.files for time in (file.min_time, file.max_time)}
+        return times.pop() if len(times) == 1 else None
+
+    @property
+    def compacted(self) -> bool:
+        """May this be the compacted part? One time and only positive diffs."""
+        return self.trusted and self.time is not None and (self.min_diff or 0) >= 1
+
+    @property
+    def consolidated(self) -> bool:
+        """Is no row in it both added and taken away? So it is with what was staged for one time, every row with its hash."""
+        return self.trusted and self.time is not None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The parts of a shard at one version. ``root`` is the directory above ``batches/`` as the engine names it."""
+
+    root: str
+    columns: tuple[Column, ...]
+    salt: int
+    upper: int
+    base: Directory | None
+    recent: tuple[Directory, ...]
+    unhashed: tuple[Directory, ...]
+    loose: tuple[DataFile, ...]
+    loose_columns: tuple[tuple[str, ...], ...]  # of each loose file: which physical columns it has
+
+    @classmethod
+    def of(cls, handle: Files, state: ShardState) -> Layout:
+        """The parts of ``state``'s live files. Raises `DamagedFiles`."""
+        return layout_of(state, handle.uri, handle.files_in, handle.column_names)
+
+    @property
+    def directories(self) -> tuple[Directory, ...]:
+        return (*((self.base,) if self.base else ()), *self.recent, *self.unhashed)
+
+    @property
+    def empty(self) -> bool:
+        return not self.directories and not self.loose
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def detectable(self) -> bool:
+        """Can bucket sums be formed without overflow? Statistics have to bound how many copies of rows the shard adds up."""
+        copies = 0
+        for file in self.files:
+            if file.rows is None or file.min_diff is None or file.max_diff is None:
+                return False
+            copies += file.rows * max(abs(file.min_diff), abs(file.max_diff))
+        return copies < MOST_DETECTABLE
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        return (*(file for directory in self.directories for file in directory.files), *self.loose)
+
+    def hash_of(self, error: str | None = ERROR) -> str:
+        return row_hash(self.columns, self.salt, error)
+
+    def select(self, directories: Sequence[Directory], items: str, where: str = "") -> str:
+        """``select items`` from whole directories, read through one glob."""
+        return f"select {items} from {sql.parquet(self.glob(directories))}" + (f" where {where}" if where else "")
+
+    def glob(self, directories: Sequence[Directory]) -> str:
+        """All files of these directories."""
+        ids = ",".join(directory.batch_id for directory in directories)
+        return f"{sql.escape_glob(self.root)}/batches/" + ("{" + ids + "}" if len(directories) > 1 else ids)
+
+    def select_loose(self, items: str, where: str = "") -> list[str]:
+        """The same from loose files, one query for each set of physical columns; `HASH` is NULL in them."""
+        groups: dict[tuple[str, ...], list[DataFile]] = defaultdict(list)
+        for file, present in zip(self.loose, self.loose_columns, strict=True):
+            groups[present].append(file)
+        queries = []
+        for present, files in groups.items():
+            paths = [f"{sql.escape_glob(self.root)}/{sql.escape_glob(file.path)}" for file in files]
+            named = zip(self._in_files(), self.columns, strict=True)
+            inner = [self._loose_column(stored, column.type.text, present, column.name) for stored, column in named]
+            inner += [self._loose_column(name, "bigint", present, name) for name in (TIME, DIFF)]
+            inner += [self._loose_column(ERROR, "string", present, ERROR), f"cast(null as bigint) as {HASH}"]
+            read = sql.union_all(f"select {', '.join(inner)} from {sql.parquet(path)}" for path in paths)
+            condition = f"{self._valid()} and ({where})" if where else self._valid()
+            queries.append(f"select {items} from (\n{read}\n) where {condition}")
+        return queries
+
+    def updates(self, items: str, where: str = "") -> str:
+        """All updates of the shard, ``items`` of each."""
+        return sql.union_all(self.parts(self.directories, items, where))
+
+    def parts(self, directories: Sequence[Directory], items: str, where: str = "") -> list[str]:
+        """``items`` of the given directories and of all loose files, as one query a part."""
+        whole = [self.select(directories, items, where)] if directories else []
+        return whole + self.select_loose(items, where)
+
+    def _valid(self) -> str:
+        """Rows that somebody can have appended: see *A hash is believed only in files ...* in the design."""
+        return f"{TIME} is not null and {TIME} >= 0 and {TIME} < {sql.bigint(self.upper)} and {DIFF} <> 0"
+
+    def _in_files(self) -> tuple[str, ...]:
+        """What the columns are called in the files."""
+        return self.names
+
+    @staticmethod
+    def _loose_column(stored: str, type_text: str, present: tuple[str, ...], name: str) -> str:
+        value = sql.identifier(stored) if stored in present else "null"
+        return f"cast({value} as {type_text}) as {sql.identifier(name)}"
+
+
+@dataclass(frozen=True)
+class Widened(Layout):
+    """A shard's parts as they read with columns that it does not have yet: NULL in every row, and hashes of all columns, never NULL."""
+
+    held: tuple[Column, ...] = ()
+
+    def select(self, directories: Sequence[Directory], items: str, where: str = "") -> str:
+        names = sql.columns(self.names)
+        given = [sql.identifier(column.name) for column in self.held]
+        given += [f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in self.columns[len(self.held) :]]
+        rows = super().select(directories, ", ".join([*given, TIME, DIFF, ERROR]))
+        # The partition's number keeps the optimizer from looking through the hash: see `correction.Desired.hashed`.
+        hashed = f"({self.hash_of()} | (spark_partition_id() & 0)) {HASH}"
+        wide = f"select {names}, {TIME}, {DIFF}, {ERROR}, {hashed} from (\n{rows}\n)"
+        return f"select {items} from (\n{wide}\n)" + (f" where {where}" if where else "")
+
+
+@dataclass(frozen=True)
+class Renamed(Layout):
+    """A shard's parts with short names for its columns. Each scan spells the ``stored`` names once, so a query's text stays short."""
+
+    stored: tuple[str, ...] = ()
+
+    def select(self, directories: Sequence[Directory], items: str, where: str = "") -> str:
+        if "`" not in items and "*" not in items:  # no column of the model
+            return super().select(directories, items, where)
+        named = zip(self.stored, self.names, strict=True)
+        given = ", ".join(f"{sql.identifier(stored)} {sql.identifier(name)}" for stored, name in named)
+        rows = super().select(directories, f"{given}, {', '.join(META)}")
+        return f"select {items} from (\n{rows}\n)" + (f" where {where}" if where else "")
+
+    def _in_files(self) -> tuple[str, ...]:
+        return self.stored
+
+
+def renamed(shard: Layout) -> Renamed:
+    """``shard`` with its columns called `c0`, `c1`, ..."""
+    columns = tuple(Column(f"c{number}", column.type) for number, column in enumerate(shard.columns))
+    return Renamed(**{**vars(shard), "columns": columns}, stored=shard.names)
+
+
+def widened(shard: Layout, added: Sequence[Column]) -> Layout:
+    """``shard`` as it reads once the columns ``added`` are there."""
+    return Widened(**{**vars(shard), "columns": (*shard.columns, *added)}, held=shard.columns)
+
+
+def with_batch(shard: Layout, batch: Batch) -> Layout:
+    """``shard`` as it would be with a staged batch of at least one row."""
+    staged = Directory(batch.directory.rsplit("/", 1)[-1], batch.files)
+    if shard.empty and staged.compacted:
+        return replace(shard, base=staged)
+    if staged.trusted:
+        return replace(shard, recent=(*shard.recent, staged))
+    return replace(shard, unhashed=(*shard.unhashed, staged))
+
+
+def layout_of(state: ShardState, root: str, files_in: FilesIn, columns_of: FileColumns) -> Layout:
+    """`Layout.of` without a handle: the live files of ``state``, sorted into parts.
+
+    ``files_in`` lists the Parquet files of a directory with their sizes, live or not; ``columns_of`` reads the column names of a
+    loose file from its footer. Raises `DamagedFiles` if a live file is not there, or not as it was committed: every text that reads a
+    shard is made of its layout, so a lost file is never read as rows that are not there.
+    """
+    listed = {batch_id: files_in(batch_id) for batch_id in sorted({f.batch_id for f in state.files if f.batch_id is not None})}
+    found = damages(state, listed.__getitem__)
+    if found:
+        raise DamagedFiles(root, found)
+    by_directory: dict[str, list[DataFile]] = defaultdict(list)
+    loose: list[DataFile] = []
+    for file in state.files:
+        if file.batch_id is None:
+            loose.append(file)
+        else:
+            by_directory[file.batch_id].append(file)
+    directories = []
+    for batch_id, files in sorted(by_directory.items()):
+        vectors = any(file.deletion_vector for file in files)  # rows that plain Parquet readers still see
+        if len(listed[batch_id]) == len(files) and not vectors:
+            directories.append(Directory(batch_id, tuple(files)))
+        else:
+            loose.extend(files)
+    candidates = [directory for directory in directories if directory.compacted]
+    base = max(
+        candidates, key=lambda directory: (directory.rows, -(directory.files[0].min_time or 0), directory.batch_id), default=None
+    )
+    rest = [directory for directory in directories if directory is not base]
+    upper = state.upper.as_option()
+    return Layout(
+        root=root,
+        columns=shard_columns(state.schema),
+        salt=state.salt,
+        upper=LARGEST_TIME + 1 if upper is None else upper,
+        base=base,
+        recent=tuple(directory for directory in rest if directory.trusted),
+        unhashed=tuple(directory for directory in rest if not directory.trusted),
+        loose=tuple(loose),
+        loose_columns=tuple(_loose_columns(root, file, columns_of) for file in loose),
+    )
+
+
+def damages(state: ShardState, files_in: FilesIn) -> list[str]:
+    """The live files below ``batches/`` that are gone or have another size than the log says, in words. Directories are listed, no file opened."""
+    there: dict[str, int] = {}
+    for batch_id in {file.batch_id for file in state.files if file.batch_id is not None}:
+        there.update(files_in(batch_id))
+    found = []
+    for file in state.files:
+        if file.batch_id is not None and there.get(file.path) != file.size:
+            found.append(f"{file.path} " + (f"has {there[file.path]} of {file.size} bytes" if file.path in there else "is gone"))
+    return found
+
+
+def vacant(state: ShardState, root: str, columns: tuple[Column, ...]) -> Layout:
+    """The layout that a new generation with these ``columns`` begins from: nothing in it. No file is looked at."""
+    upper = state.upper.as_option()
+    return Layout(root, columns, state.salt, LARGEST_TIME + 1 if upper is None else upper, None, (), (), (), ())
+
+
+def _loose_columns(root: str, file: DataFile, columns_of: FileColumns) -> tuple[str, ...]:
+    try:
+        return tuple(columns_of(file))
+    except StorageError as error:
+        raise DamagedFiles(root, [str(error)]) from error
+
+
+def broadcast(alias: str, files: Iterable[DataFile]) -> str:
+    """The hint to broadcast ``alias``, narrow rows read from ``files``; empty where statistics do not say that they are few.
+
+    Then Spark chooses: its own statistics are of all columns, and would not broadcast what is small enough.
+    """
+    rows = [file.rows for file in files]
+    few = None not in rows and sum(count or 0 for count in rows) <= MOST_BROADCAST
+    return f"/*+ BROADCAST({alias}) */ " if few else ""
+
+
+def files_of(directories: Iterable[Directory]) -> list[DataFile]:
+    """All files of ``directories``."""
+    return [file for directory in directories for file in directory.files]
+
+
+def row_count(shard: Layout) -> str:
+    """A query for how many rows the collection has at the newest time: one narrow column is read."""
+    if shard.empty:
+        return "select 0L"
+    return f"select coalesce(sum({DIFF}), 0L) from (\n{shard.updates(DIFF, f'{ERROR} is null')}\n)"
+
+
+def _bound(choose: Callable[[list[int]], int], bounds: Sequence[int | None]) -> int | None:
+    known = [bound for bound in bounds if bound is not None]
+    return choose(known) if known and len(known) == len(bounds) else None

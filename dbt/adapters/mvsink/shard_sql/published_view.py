@@ -1,0 +1,206 @@
+"""Reading a published view back from the catalog. Every reader of a view's shard goes through `read_published`.
+
+Spark redacts properties whose key or value matches `spark.redaction.regex` or `spark.sql.redaction.options.regex`: the default patterns
+match a model called `hourly`, because of `url`. So what the adapter needs stands in the view's text, as a comment that Spark gives back
+unchanged (`Marker`). The properties of the same names remain, for people, for earlier releases, and to tell a published view from any other.
+
+What others put on a view is carried over when it is published again. Where Spark redacts it, `SHOW CREATE TABLE` still has the value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Protocol
+
+from dbt.adapters.mvsink.engine import DataflowError, EngineError
+
+URI, SHARD_ID, VERSION, FILES = "mvsink.shard_uri", "mvsink.shard_id", "mvsink.version", "mvsink.files"
+OWN = (URI, SHARD_ID, VERSION, FILES)
+PATTERNS = "Expected: patterns that match none of them, in the Spark session that runs dbt"
+BY_THE_METASTORE = ("transient_lastDdlTime", "comment")  # kept by the metastore itself, or written elsewhere in the statement
+REDACTED = "*********(redacted)"  # what Spark gives in place of a value
+SETTINGS = "spark.redaction.regex, spark.sql.redaction.options.regex"
+DETAILS = ("# Detailed Table Information", "", "")
+_CLOSING_AFTER_BACKSLASH = re.compile(r"'\)\n(?:AS|WITH SCHEMA) ")
+_CLOSING = re.compile(r"(?<!\\)" + _CLOSING_AFTER_BACKSLASH.pattern)
+_MARKER = re.compile(r"\w+ /\* mvsink (\{.*?\}) \*/")
+
+
+class Catalog(Protocol):
+    """The half of `sink.Engine` that is needed here."""
+
+    def query(self, query: str, what: str) -> list[tuple[object, ...]]:
+        """The rows of a query."""
+        ...
+
+
+class UnreadableView(DataflowError):
+    """Spark does not give back what a published view says: neither its text nor SHOW CREATE TABLE tells."""
+
+    def __init__(self, relation: str, keys: Sequence[str], remedy: str):
+        names = ", ".join(f"`{key}`" for key in keys)
+        super().__init__(
+            f"cannot read the view {relation}: Spark redacts its properties {names}, because their names or values match one of "
+            f"{SETTINGS}\n  {remedy}"
+        )
+
+
+@dataclass(frozen=True)
+class Marker:
+    """What a published view shows: the shard, the log version, and a fingerprint of the files."""
+
+    uri: str
+    shard_id: str
+    version: int
+    files: str
+
+    def properties(self) -> dict[str, str]:
+        """As properties of the view."""
+        return {URI: self.uri, SHARD_ID: self.shard_id, VERSION: str(self.version), FILES: self.files}
+
+    def within(self, query: str) -> str:
+        """``query`` with the marker behind its first word, where Spark keeps it in the view's text.
+
+        The text is ASCII, cannot end the comment, and holds no `${...}` that Spark would substitute.
+        """
+        first, rest = query.split(" ", 1)
+        text = json.dumps(asdict(self), sort_keys=True).replace("*", "\\u002a").replace("$", "\\u0024")
+        return f"{first} /* mvsink {text} */ {rest}"
+
+
+@dataclass(frozen=True)
+class PublishedView:
+    """What stands in the catalog: our marker, and what others put on the view. ``marked``: the marker is in the view's text."""
+
+    uri: str
+    shard_id: str
+    version: int
+    files: str
+    comment: str = ""
+    columns: tuple[str, ...] = ()
+    column_comments: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    marked: bool = True
+
+
+@dataclass(frozen=True)
+class _Described:
+    """What DESCRIBE EXTENDED tells of a view."""
+
+    columns: tuple[str, ...]
+    column_comments: Mapping[str, str]
+    comment: str
+    text: str
+
+
+def view_properties(catalog: Catalog, relation: str) -> dict[str, str]:
+    """The properties of ``relation`` (quoted already), as Spark shows them: the keys are right, a value may be redacted."""
+    return {str(row[0]): str(row[1]) for row in catalog.query(f"show tblproperties {relation}", "catalog")}
+
+
+def read_published(catalog: Catalog, relation: str, properties: Mapping[str, str] | None = None) -> PublishedView | None:
+    """The published view of that name, or None if what stands there is not one of ours. ``properties``: as `view_properties`, if known.
+
+    Raises `UnreadableView` if Spark gives back neither the shard nor what is to be carried over.
+    """
+    shown = view_properties(catalog, relation) if properties is None else properties
+    if URI not in shown or SHARD_ID not in shown:
+        return None
+    described = _described(catalog, relation)
+    in_text = read_marker(described.text)
+    others = [key for key in shown if key not in OWN and key not in BY_THE_METASTORE and not key.startswith("view.")]
+    values = _values(catalog, relation, shown)
+    marker = _marker(relation, in_text, values)
+    missing = [key for key in others if key not in values]
+    if missing:
+        raise UnreadableView(relation, missing, PATTERNS)
+    return PublishedView(
+        uri=marker.uri,
+        shard_id=marker.shard_id,
+        version=marker.version,
+        files=marker.files,
+        comment=described.comment,
+        columns=described.columns,
+        column_comments=described.column_comments,
+        properties={key: values[key] for key in others},
+        marked=in_text == marker,
+    )
+
+
+def read_marker(text: str) -> Marker | None:
+    """The marker in a view's text; None if it has none, as in a view of an earlier release."""
+    found = _MARKER.match(text)
+    if found is None:
+        return None
+    held = json.loads(found[1])
+    return Marker(held["uri"], held["shard_id"], held["version"], held["files"])
+
+
+def _marker(relation: str, in_text: Marker | None, values: Mapping[str, str]) -> Marker:
+    """The one in the text, with the property's URI: that is where people say that they have moved a shard.
+
+    A view of an earlier release has properties alone. That release could write a redacted URI into the metastore for good.
+    """
+    if in_text is not None:
+        given = values.get(URI, REDACTED)
+        return in_text if REDACTED in given else replace(in_text, uri=given)
+    unreadable = [key for key in (URI, SHARD_ID) if key not in values]
+    if unreadable:
+        raise UnreadableView(relation, unreadable, PATTERNS)
+    if REDACTED in values[URI] or REDACTED in values[SHARD_ID]:
+        raise UnreadableView(
+            relation,
+            [URI],
+            f"An earlier release stored the redacted text itself, and wrote to a shard of that name ({values[URI]}). "
+            f"What to do: `drop view {relation}`, then run the model again; it continues with the shard below `shard_root`",
+        )
+    return Marker(values[URI], values[SHARD_ID], int(values.get(VERSION, "-1")), values.get(FILES, ""))
+
+
+def _described(catalog: Catalog, relation: str) -> _Described:
+    found = catalog.query(f"describe extended {relation}", "catalog")
+    rows = [tuple("" if item is None else str(item) for item in row) for row in found]
+    start = rows.index(DETAILS) if DETAILS in rows else len(rows)
+    columns = [row for row in rows[:start] if row != ("", "", "")]
+    details = {name: value for name, value, *_ in rows[start:]}
+    return _Described(
+        columns=tuple(name for name, *_ in columns),
+        column_comments={name: note for name, _, note in columns if note},
+        comment=details.get("Comment", ""),
+        text=details.get("View Text", ""),
+    )
+
+
+def _values(catalog: Catalog, relation: str, shown: Mapping[str, str]) -> dict[str, str]:
+    """The true values of the properties that Spark gives back, one way or the other."""
+    readable = {key: value for key, value in shown.items() if value != REDACTED}
+    if len(readable) == len(shown):
+        return readable
+    try:
+        [[statement]] = catalog.query(f"show create table {relation}", "catalog")
+    except (EngineError, ValueError):
+        statement = ""
+    return {**stated_properties(str(statement), list(shown)), **readable}
+
+
+def stated_properties(statement: str, keys: Sequence[str]) -> dict[str, str]:
+    """The properties in the text of SHOW CREATE TABLE, given their names; none if it does not have just these.
+
+    Spark escapes quotes there and nothing else, so a quote without a backslash is always one of the statement's own.
+    """
+    opening, position, starts = "\nTBLPROPERTIES (\n  ", 0, []
+    for key in sorted(keys):
+        anchor = opening + "'" + key.replace("'", "\\'") + "' = '"
+        found = statement.find(anchor, position)
+        if found < 0:
+            return {}
+        starts.append((key, found, found + len(anchor)))
+        position, opening = found + len(anchor), "',\n  "
+    closing = _CLOSING.search(statement, position) or _CLOSING_AFTER_BACKSLASH.search(statement, position)
+    if closing is None:
+        return {}
+    ends = [*(found for _, found, _ in starts[1:]), closing.start()]
+    return {key: statement[start:stop].replace("\\'", "'") for (key, _, start), stop in zip(starts, ends, strict=True)}

@@ -1,0 +1,192 @@
+"""Rewriting what is already in a shard, in Spark: folding foreign files in, compaction, and the addition of columns.
+
+The collection at every readable time is the same before and after (NULL in columns that were added), no upper and no since moves, and
+a lost race costs only the work. The first two are maintenance: their commits are marked as not changing data.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from dbt.adapters.mvsink.engine import Column, Engine, arrow_schema, sql
+from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.shard import Antichain, Batch, CommitNote, CompactionPlan, DataFile, ShardState, WriteHandle
+from dbt.adapters.mvsink.shard_sql.errors import ForeignDeletionVectors
+from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, HASH, TIME, Directory, Layout, broadcast, files_of, widened
+from dbt.adapters.mvsink.shard_sql.stager import stage
+
+log = logging.getLogger("mvsink.shard")
+
+
+@dataclass(frozen=True)
+class Folded:
+    """`drift`: rows that nobody can have appended, dropped by the fold. `applied` is False if the race was lost."""
+
+    applied: bool
+    drift: int
+
+
+def fold_foreign_files(engine: Engine, handle: WriteHandle, state: ShardState, shard: Layout, note: CommitNote) -> Folded:
+    """Move the rows of loose files under ``batches/``, with hashes, leaving out those nobody can have appended; ``note`` goes with them.
+
+    Raises `ForeignDeletionVectors` if a file carries one: its rows cannot be told apart by a Parquet reader.
+    """
+    vectors = [file.path for file in shard.loose if file.deletion_vector]
+    if vectors:
+        raise ForeignDeletionVectors(handle.uri, vectors)
+    items = sql.columns(shard.names)
+    hashed = shard.hash_of()
+    rows = sql.union_all(shard.select_loose(f"{items}, {TIME}, {DIFF}, {ERROR}, {hashed} {HASH}"))
+    batch = _stage(engine, handle, _consolidated(shard, rows), Antichain.of(0), state.upper, "fold")
+    kept = sql.union_all(shard.select_loose("1 as one"))
+    [row] = engine.query(f"select count(*) from (\n{kept}\n)", "fold")
+    drift = sum(file.rows or 0 for file in shard.loose) - int(str(row[0]))
+    result = handle.compact([] if batch is None else [batch], list(shard.loose), replace(note, drift=drift))
+    log.debug("folded %d foreign files of %s: drift %d", len(shard.loose), handle.uri, drift)
+    return Folded(result.applied, drift)
+
+
+def compact(engine: Engine, handle: WriteHandle, plan: CompactionPlan, shard: Layout) -> bool:
+    """Rewrite the plan's files at ``plan.since``, as a new base or as one more recent directory. False: the race was lost.
+
+    At most two more directories hold what has no place there: errors and rows without a hash (negative counts too, beside a base), and
+    later updates with their times.
+    """
+    planned = {file.path for file in plan.files}
+    directories = [d for d in shard.directories if all(file.path in planned for file in d.files)]
+    since = plan.since.as_option()
+    if since is None or not directories:
+        return False
+    items = sql.columns(shard.names)
+    # A hash that is NULL because the base repeats it (`layout`) stays so, unless the base is consolidated with it.
+    hashed = HASH if shard.base is not None and shard.base not in directories else f"coalesce({HASH}, {shard.hash_of()}) {HASH}"
+    read = shard.select(directories, f"{items}, {TIME}, {DIFF}, {ERROR}, {hashed}")
+    old = f"select * from (\n{read}\n) where {TIME} <= {sql.bigint(since)}"
+    settled = _settled(shard, directories, items, old, since)
+    history = _consolidated(shard, f"select * from (\n{read}\n) where {TIME} > {sql.bigint(since)}")
+    plain = f"{ERROR} is null and {HASH} is not null" + (f" and {DIFF} > 0" if plan.with_base else "")
+    parts = [
+        ("compact", f"select * from (\n{settled}\n) where {plain}", Antichain.of(since + 1)),
+        ("compact", f"select * from (\n{settled}\n) where not ({plain})", Antichain.of(since + 1)),
+        ("compact", history, shard_upper(shard)),
+    ]
+    batches: list[Batch] = []
+    for what, query, upper in parts:
+        batch = _stage(engine, handle, query, Antichain.of(0), upper, what)
+        if batch is not None:
+            batches.append(batch)
+    removed: list[DataFile] = [file for directory in directories for file in directory.files]
+    return handle.compact(batches, removed).applied
+
+
+def evolve(
+    engine: Engine, handle: WriteHandle, state: ShardState, shard: Layout, added: Sequence[Column], note: CommitNote
+) -> bool:
+    """Add columns, NULL in every update there is. ``shard`` is ``state``'s layout, without loose files. False: the race was lost.
+
+    The row hash is of all columns, so every update is written anew: the base as it is, all the rest as one directory.
+    """
+    wide = widened(shard, added)
+    items = f"{sql.columns(wide.names)}, {TIME}, {DIFF}, {ERROR}, {HASH}"
+    rest = (*wide.recent, *wide.unhashed)
+    queries = [wide.select([wide.base], items)] if wide.base is not None else []
+    queries += [_evolved(wide, wide.select(rest, items))] if rest else []
+    batches: list[Batch] = []
+    try:
+        for query in queries:
+            batch = _stage(engine, handle, query, Antichain.of(0), shard_upper(shard), "evolve")
+            batches += [] if batch is None else [batch]
+    except BaseException:
+        for batch in batches:
+            batch.delete()
+        raise
+    schema = pa.schema([*state.schema, *arrow_schema(tuple(added))])
+    return handle.evolve(batches, schema, shard.files, note).applied
+
+
+def _evolved(wide: Layout, rows: str) -> str:
+    """``rows``, all that is outside the base, with their times kept; without a hash where that is another row's too, or the base repeats it."""
+    items = sql.columns(wide.names)
+    sums = net(wide.columns, [TIME, ERROR, HASH], rows, "<> 0")
+    seen = [f"select {items}, {ERROR}, {HASH}, 0L {DIFF}, 0L _mv_base from (\n{sums}\n)"]
+    others = files_of((*wide.recent, *wide.unhashed))
+    if wide.base is not None:
+        touched = f"select distinct {HASH} _mv_h from (\n{rows}\n)"
+        seen.append(
+            f"select {broadcast('t', others)}{items}, {ERROR}, {HASH}, 0L {DIFF}, 1L _mv_base from (\n{wide.select([wide.base], '*')}\n) b "
+            f"left semi join (\n{touched}\n) t on b.{HASH} = t._mv_h"
+        )
+    owners = net(wide.columns, [ERROR, HASH], sql.union_all(seen), sums=["_mv_base"])
+    shared = f"select {HASH} _mv_h from (\n{owners}\n) group by {HASH} having count(*) > 1 or sum(_mv_base) > 1"
+    hashed = f"if(s._mv_h is null, {HASH}, cast(null as bigint)) {HASH}"
+    return (
+        f"select {broadcast('s', others)}{items}, {TIME}, {DIFF}, {ERROR}, {hashed} from (\n{sums}\n) r "
+        f"left join (\n{shared}\n) s on r.{HASH} = s._mv_h"
+    )
+
+
+def shard_upper(shard: Layout) -> Antichain:
+    """The upper of the version that ``shard`` describes."""
+    return Antichain.of(shard.upper)
+
+
+def _settled(shard: Layout, directories: list[Directory], items: str, old: str, since: int) -> str:
+    """The consolidated collection at ``since``. Base rows that nothing recent touches pass through unshuffled."""
+    keys = f"{items}, {ERROR}, {HASH}"
+    time = f"{sql.bigint(since)} {TIME}"
+    base_settled = shard.base is not None and all((file.max_time or 0) <= since for file in shard.base.files)
+    if shard.base is None or not base_settled or shard.base not in directories or shard.unhashed:
+        return _one_owner(shard, old, time, items)
+    recent = [directory for directory in directories if directory is not shard.base]
+    if not recent:
+        return f"select {items}, {time}, {DIFF}, {ERROR}, {HASH} from (\n{old}\n)"
+    before = f"{TIME} <= {sql.bigint(since)}"
+    touched = shard.select(recent, f"distinct {HASH} _mv_h", before)
+    base = shard.select([shard.base], "*")
+    hint = broadcast("t", files_of(recent))
+    untouched = (
+        f"select {hint}{items}, {time}, {DIFF}, {ERROR}, {HASH} from (\n{base}\n) b "
+        f"left anti join (\n{touched}\n) t on b.{HASH} = t._mv_h"
+    )
+    again = sql.union_all(
+        [
+            f"select {hint}{keys}, {DIFF} from (\n{base}\n) b left semi join (\n{touched}\n) t on b.{HASH} = t._mv_h",
+            shard.select(recent, f"{keys}, {DIFF}", before),
+        ]
+    )
+    return sql.union_all([untouched, _one_owner(shard, again, time, items)])
+
+
+def _one_owner(shard: Layout, rows: str, time: str, items: str) -> str:
+    """Consolidated by whole rows; a hash that two rows share is dropped from both."""
+    sums = net(shard.columns, [ERROR, HASH], rows, "<> 0")
+    owners = f"select *, count(*) over (partition by {HASH}) _mv_owners from (\n{sums}\n)"
+    hashed = f"if(_mv_owners = 1, {HASH}, cast(null as bigint)) {HASH}"
+    return f"select {items}, {time}, {DIFF}, {ERROR}, {hashed} from (\n{owners}\n)"
+
+
+def _consolidated(shard: Layout, rows: str) -> str:
+    """Updates with their times kept: sums of equal ``(row, time)``, zeros dropped; shared hashes dropped."""
+    items = sql.columns(shard.names)
+    sums = net(shard.columns, [TIME, ERROR, HASH], rows, "<> 0")
+    ranked = f"select *, dense_rank() over (partition by {HASH} order by {_row_key(items)}) _mv_rank from (\n{sums}\n)"
+    owners = f"select *, max(_mv_rank) over (partition by {HASH}) _mv_owners from (\n{ranked}\n)"
+    hashed = f"if(_mv_owners = 1, {HASH}, cast(null as bigint)) {HASH}"
+    return f"select {items}, {TIME}, {DIFF}, {ERROR}, {hashed} from (\n{owners}\n)"
+
+
+def _row_key(items: str) -> str:
+    """Something that tells different rows of one hash apart, and can be ordered whatever the types (maps cannot)."""
+    return f"to_json(struct({items}, {ERROR}), map('ignoreNullFields', 'false'))"
+
+
+def _stage(engine: Engine, handle: WriteHandle, query: str, lower: Antichain, upper: Antichain, what: str) -> Batch | None:
+    batch = handle.adopt(stage(engine, handle, query, what), lower, upper)
+    if batch.rows == 0:
+        batch.delete()
+        return None
+    return batch

@@ -1,0 +1,369 @@
+"""Replacing relations in the user's SQL at token positions, so that everything else stays what the user wrote.
+
+A relation is found where SQL reads or writes one: after FROM, JOIN, USING, INTO, UPDATE, TABLE, and after a comma in a FROM clause. Text in
+quotes and comments is not syntax. A replaced relation keeps its name as an alias, so what refers to its columns still does:
+
+>>> print(replace_relations("select m.a, db.m.b from db.m where db.m.c = 'db.m'", {"db.m": "select 1 a, 2 b, 3 c"}))
+select m.a, `m`.b from (
+select 1 a, 2 b, 3 c
+) as `m` where `m`.c = 'db.m'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import TokenError
+
+from dbt.adapters.mvsink.engine import DataflowError
+from dbt.adapters.mvsink.engine import sql as text
+
+
+def _keywords(listed: str) -> frozenset[str]:
+    return frozenset(listed.split())
+
+
+# Functions whose arguments may hold a FROM that starts no clause.
+_FROM_IN_ARGUMENTS = frozenset({"EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY", "POSITION"})
+_STARTS_RELATION = frozenset({"INTO", "UPDATE", "TABLE", "USING"})
+_ENDS_FROM = _keywords(
+    "WHERE GROUP HAVING ORDER SORT CLUSTER DISTRIBUTE LIMIT OFFSET WINDOW UNION EXCEPT INTERSECT MINUS SETMINUS QUALIFY SELECT SET "
+    "VALUES |> ;"
+)
+_NO_ALIAS = _ENDS_FROM | _keywords(
+    "ON USING JOIN INNER CROSS LEFT RIGHT FULL OUTER NATURAL SEMI ANTI LATERAL PIVOT UNPIVOT TABLESAMPLE AS FROM TABLE BY PARTITION "
+    "WHILE WHEN WITH AND MAP REDUCE INSERT REPLACE IF THEN"
+)
+_VERSIONS = frozenset({"VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME"})
+
+
+class _Tokenizer(Spark.Tokenizer):
+    """Spark's, for which SHOW and the like are words: otherwise all that follows them would be one token."""
+
+    COMMANDS: ClassVar = set()
+
+
+class Unreadable(DataflowError):
+    """A text whose tokens cannot be made out."""
+
+    def __init__(self) -> None:
+        super().__init__("a quote or a comment is not closed")
+
+
+class TemporalReference(DataflowError):
+    """A relation that is to be read at a given time has a time of its own."""
+
+    def __init__(self, name: str):
+        super().__init__(
+            f"{name} has a time travel clause; a relation that the adapter reads at a time of its own cannot have one"
+        )
+
+
+@dataclass(frozen=True)
+class Word:
+    """A token: a word, a quoted name, a literal or a sign. ``end`` is the position behind it.
+
+    `upper` is what it is as syntax: empty for everything quoted.
+    """
+
+    text: str
+    start: int
+    end: int
+    literal: bool = False
+    quoted_name: bool = False
+    upper: str = ""
+
+    @property
+    def is_name(self) -> bool:
+        """May it be a part of a name?"""
+        return self.quoted_name or (not self.literal and (self.text[:1].isalnum() or self.text[:1] == "_"))
+
+
+@dataclass(frozen=True)
+class Span:
+    """Where SQL names a relation: ``sql[start:end]``, the TABLE of ``TABLE name`` included.
+
+    ``alias`` is the one that follows, if any, else ``alias_at`` is where it would stand. ``as_query``: the name stands for a whole
+    query (``TABLE name``). ``wrapped``: dbt's parentheses around it, as positions (`--empty`, `--sample`).
+    """
+
+    start: int
+    end: int
+    alias: str | None
+    alias_at: int
+    as_query: bool = False
+    wrapped: tuple[int, int] | None = None
+
+    def note(self, sql: str) -> str:
+        """The text right behind the name, or behind dbt's parentheses around it; for comments that mark a relation."""
+        return sql[(self.wrapped or (0, self.end))[1] :].lstrip()
+
+
+def words(sql: str) -> list[Word]:
+    """The tokens of ``sql``, words of a many-word keyword apart. Raises `Unreadable`."""
+    try:
+        stream = _Tokenizer(dialect=Spark()).tokenize(sql)
+    except TokenError:
+        raise Unreadable from None
+    found: list[Word] = []
+    for token in stream:
+        start, end = token.start, token.end + 1
+        if found and start < found[-1].end:  # a number and its type suffix
+            continue
+        shown = sql[start:end]
+        if shown[:1] == "`":
+            found.append(Word(token.text, start, end, quoted_name=True))
+        elif shown[:1] in "'\"" or "STRING" in token.token_type.name or shown[:2] == "/*":
+            found.append(Word(token.text, start, end, literal=True))
+        else:
+            found.extend(_apart(shown, start))
+    return found
+
+
+def _apart(shown: str, start: int) -> Iterator[Word]:
+    """`group  by` as two words."""
+    position = 0
+    for part in shown.split():
+        position = shown.index(part, position)
+        yield Word(part, start + position, start + position + len(part), upper=part.upper())
+        position += len(part)
+
+
+def parts(name: str) -> tuple[str, ...]:
+    """The parts of a relation's name, for comparing: ``db.`My Model` `` is ``("db", "my model")``."""
+    return tuple(word.text.lower() for word in words(name) if word.upper != ".")
+
+
+def last_part(name: str) -> str:
+    """The relation's own name, as written."""
+    return words(name)[-1].text
+
+
+def closing(stream: Sequence[Word], opening: int) -> int:
+    """The index of the parenthesis that closes the one at index ``opening``; the stream's length if none does."""
+    depth = 0
+    for index in range(opening, len(stream)):
+        depth += {"(": 1, ")": -1}.get(stream[index].upper, 0)
+        if depth == 0:
+            return index
+    return len(stream)
+
+
+@dataclass
+class _Frame:
+    """What the words inside one pair of parentheses are."""
+
+    expects: bool = False  # a relation comes next
+    from_list: bool = False  # a comma brings another one
+    arguments: bool = False  # of a function that has a FROM in them
+    table: int | None = None  # the index of the TABLE just before
+
+
+@dataclass(frozen=True)
+class _Name:
+    """A dotted name in the text, and whether it stands where a relation does."""
+
+    first: int
+    behind: int
+    parts: tuple[str, ...]
+    relation: bool
+    table: int | None
+
+
+@dataclass
+class _Walk:
+    """One pass over the tokens: which dotted names stand where a relation does."""
+
+    stream: list[Word]
+    names: list[_Name] = field(default_factory=list)
+    frames: list[_Frame] = field(default_factory=lambda: [_Frame()])
+
+    def run(self, starts_with_relation: bool) -> list[_Name]:
+        self.frames[-1].expects = starts_with_relation
+        index = 0
+        while index < len(self.stream):
+            index = self._step(index)
+        return self.names
+
+    def _upper(self, index: int) -> str:
+        return self.stream[index].upper if 0 <= index < len(self.stream) else ""
+
+    def _step(self, index: int) -> int:
+        word, frame = self.stream[index], self.frames[-1]
+        if word.upper == "(":
+            inside = _Frame(frame.expects, frame.expects, not frame.expects and self._upper(index - 1) in _FROM_IN_ARGUMENTS)
+            inside.table = index if frame.table is not None and frame.table == index - 1 else None
+            frame.expects, frame.table = False, None
+            self.frames.append(inside)
+        elif word.upper == ")":
+            if len(self.frames) > 1:
+                self.frames.pop()
+        elif word.upper == ",":
+            frame.expects = frame.from_list
+        elif word.is_name or word.upper == "|>" or word.upper == ";":
+            return self._name_or_keyword(index)
+        return index + 1
+
+    def _name_or_keyword(self, index: int) -> int:
+        behind = index + 1
+        while self._upper(behind) == "." and behind + 1 < len(self.stream) and self.stream[behind + 1].is_name:
+            behind += 2
+        frame, dotted = self.frames[-1], self._upper(behind) == "."
+        if behind == index + 1 and not dotted and self._upper(index - 1) != "." and self._keyword(index):
+            return behind
+        named = tuple(word.text.lower() for word in self.stream[index:behind:2])
+        if self._upper(index - 1) != ".":
+            called = self._upper(behind) == "("
+            relation = frame.expects and not dotted and not called
+            if relation or len(named) > 1 or dotted:
+                self.names.append(_Name(index, behind, named, relation, frame.table))
+        frame.expects, frame.table = False, None
+        return behind
+
+    def _keyword(self, index: int) -> bool:
+        upper, frame = self._upper(index), self.frames[-1]
+        if upper == "FROM":
+            before = (self._upper(index - 1), self._upper(index - 2))
+            compares = before[0] == "DISTINCT" and before[1] in ("IS", "NOT")
+            if not frame.arguments and not compares:
+                frame.expects = frame.from_list = True
+        elif upper == "JOIN":
+            frame.expects = frame.from_list = True
+        elif upper in _STARTS_RELATION:
+            frame.expects = True
+            written = self._upper(index - 1) in ("INTO", "OVERWRITE")
+            frame.table = index if upper == "TABLE" and not written else None
+        elif upper in _ENDS_FROM:
+            frame.expects = frame.from_list = False
+        elif upper == "ON":
+            frame.expects = False
+        elif upper == "LATERAL":
+            frame.expects = frame.expects and self._upper(index + 1) != "VIEW"
+        else:
+            return False
+        return True
+
+
+def relations(sql: str, name: str, *, starts_with_relation: bool = False) -> tuple[Span, ...]:
+    """Where ``sql`` names the relation ``name``, in order. ``starts_with_relation``: as if behind a FROM.
+
+    Raises `TemporalReference` if it is read with a time travel clause, `Unreadable`.
+    """
+    stream, wanted = words(sql), parts(name)
+    names = _Walk(stream).run(starts_with_relation)
+    return tuple(_span(stream, found, name) for found in names if found.relation and found.parts == wanted)
+
+
+def _span(stream: Sequence[Word], found: _Name, name: str) -> Span:
+    first, last = stream[found.first], stream[found.behind - 1]
+    following = [word.upper for word in stream[found.behind : found.behind + 3]]
+    if following[:1] == ["@"] or (following[:1] and following[0] in _VERSIONS and following[1:] == ["AS", "OF"]):
+        raise TemporalReference(name)
+    if following[:1] == ["FOR"] and following[1:2] and following[1] in _VERSIONS:
+        raise TemporalReference(name)
+    if found.table is not None:
+        start = first.start if stream[found.table].upper == "(" else stream[found.table].start
+        return Span(start, last.end, None, last.end, as_query=True)
+    behind = found.behind
+    for suffix in ("TABLESAMPLE", "REPEATABLE"):
+        if [word.upper for word in stream[behind : behind + 2]] == [suffix, "("]:
+            behind = closing(stream, behind + 1) + 1
+    return Span(
+        first.start, last.end, alias_after(stream, behind)[0], stream[behind - 1].end, wrapped=_wrapped(stream, found.first)
+    )
+
+
+def _wrapped(stream: Sequence[Word], first: int) -> tuple[int, int] | None:
+    opening = first - 4
+    if opening < 0 or [word.upper for word in stream[opening:first]] != ["(", "SELECT", "*", "FROM"]:
+        return None
+    end = closing(stream, opening)
+    return (stream[opening].start, stream[end].end) if end < len(stream) else None
+
+
+def alias_after(stream: Sequence[Word], index: int) -> tuple[str | None, int]:
+    """The alias at ``index``, if there is one, and the index behind it."""
+    explicit = index < len(stream) and stream[index].upper == "AS"
+    index += explicit
+    if index >= len(stream) or not stream[index].is_name or (stream[index].upper in _NO_ALIAS and not explicit):
+        return None, index - explicit
+    return stream[index].text, index + 1
+
+
+Query = str | Callable[[Span], str]
+Edit = tuple[int, int, str]
+
+
+def replace_relations(
+    sql: str, queries: Mapping[str, Query], *, aliases: Mapping[str, str] | None = None, starts_with_relation: bool = False
+) -> str:
+    """``sql`` with every relation named in ``queries`` replaced by its query, in parentheses and with an alias.
+
+    A query may be a function of the place. ``aliases``: what columns that are qualified by a relation's whole name are to be
+    qualified by, for relations that ``sql`` itself does not name. Raises `TemporalReference`, `Unreadable`.
+    """
+    replaced = [
+        (span, name, query if isinstance(query, str) else query(span))
+        for name, query in queries.items()
+        for span in relations(sql, name, starts_with_relation=starts_with_relation)
+    ]
+    edits = [edit for span, name, query in replaced for edit in _replacement(span, name, query)]
+    qualified = {name: last_part(name) for span, name, _ in replaced if span.alias is None and not span.as_query}
+    return spliced(sql, [*edits, *_qualifiers(sql, {**qualified, **(aliases or {})}, starts_with_relation=starts_with_relation)])
+
+
+def _replacement(span: Span, name: str, query: str) -> list[Edit]:
+    """The edits that put ``query`` in the place of the relation."""
+    alias = f" as {text.identifier(last_part(name))}"
+    if span.as_query:
+        return [(span.start, span.end, f"select * from (\n{query}\n){alias}")]
+    if span.alias is None and span.alias_at > span.end:
+        return [(span.start, span.end, f"(\n{query}\n)"), (span.alias_at, span.alias_at, alias)]
+    return [(span.start, span.end, f"(\n{query}\n)" + ("" if span.alias else alias))]
+
+
+def _qualifiers(sql: str, aliases: Mapping[str, str], *, starts_with_relation: bool = False) -> list[Edit]:
+    """The edits that qualify columns by an alias that are qualified by a relation's whole name: ``db.m.x``, ``db.m.*``."""
+    stream = words(sql)
+    names = [found for found in _Walk(stream).run(starts_with_relation) if not found.relation]
+    edits = []
+    for name, alias in aliases.items():
+        wanted = parts(name)
+        for found in names:
+            dotted = found.behind < len(stream) and stream[found.behind].upper == "."
+            if len(wanted) > 1 and found.parts[: len(wanted)] == wanted and (len(found.parts) > len(wanted) or dotted):
+                last = stream[found.first + 2 * (len(wanted) - 1)]
+                edits.append((stream[found.first].start, last.end, text.identifier(alias)))
+    return edits
+
+
+def spliced(sql: str, edits: Iterable[Edit]) -> str:
+    """``sql`` with each ``[start, end)`` replaced by its text; the edits do not overlap."""
+    for start, end, new in sorted(edits, reverse=True):
+        sql = sql[:start] + new + sql[end:]
+    return sql
+
+
+def with_ctes(ctes: str | None, query: str) -> str:
+    """``query`` behind ``ctes``, a text ``WITH [RECURSIVE] a AS (...), ...``; joined to those that the query starts with."""
+    if ctes is None:
+        return query
+    if not _starts(words(query), "WITH"):
+        return f"{ctes}\n{query}"
+    outer, inner = _after_with(ctes), _after_with(query)
+    recursive = "recursive " if outer[0] or inner[0] else ""
+    return f"with {recursive}{outer[1]},\n{inner[1]}"
+
+
+def _after_with(query: str) -> tuple[bool, str]:
+    """Whether it is WITH RECURSIVE, and what follows."""
+    stream = words(query)
+    recursive = _starts(stream[1:], "RECURSIVE")
+    return recursive, query[stream[1 if recursive else 0].end :].lstrip()
+
+
+def _starts(stream: Sequence[Word], keyword: str) -> bool:
+    return bool(stream) and stream[0].upper == keyword
