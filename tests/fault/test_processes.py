@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import textwrap
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, collect_garbage
+from tests.support.processes import process
 from tests.support.shards import SCHEMA, at, live, read, staged, updates
 
 APPENDER = """
 import sys
 from dbt.adapters.mvsink.shard import ShardClient, UpperMismatch, checkpoint
+from tests.support.processes import process
 from tests.support.shards import SCHEMA, updates
 uri, name = sys.argv[1:]
 with ShardClient().open_writer(uri, SCHEMA) as handle:
@@ -35,6 +34,7 @@ KILLED = """
 import os, sys
 from dbt.adapters.mvsink.shard import ShardClient
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
+from tests.support.processes import process
 from tests.support.shards import SCHEMA, at, updates
 from tests.support.storage_faults import FaultyStorage
 uri, point = sys.argv[1:]
@@ -49,10 +49,6 @@ if point == "staged":
     handle.batch(updates(("b", 1, 1)), at(1), at(2)); die()
 handle.compare_and_append(updates(("b", 1, 1)), at(1), at(2))
 """
-
-
-def process(code, *arguments):
-    return subprocess.run([sys.executable, "-c", textwrap.dedent(code), *arguments], capture_output=True, text=True, timeout=300)
 
 
 def test_eight_processes_fifty_appends_each(tmp_path):

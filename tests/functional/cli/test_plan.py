@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from dbt.tests.util import run_dbt
 
 from dbt.adapters.mvsink.cli.main import cli
-from tests.functional.mv.base import MV, SOURCE, Base, configured
+from tests.functional.materialization.base import MV, SOURCE, Base, configured
 
 CHANGED = "select * from values (1, 'a'), (2, 'z'), (4, cast(null as string)) as t(id, name)"
 TABLE = "{{ config(materialized='table') }} select 1 as x"

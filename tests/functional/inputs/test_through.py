@@ -11,7 +11,7 @@ from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.inputs import PendingTime, ShardInput
 from dbt.adapters.mvsink.inputs.mapped import Through, ThroughInput
 from dbt.adapters.mvsink.shard import ShardClient
-from tests.functional.task.driver import Shard
+from tests.functional.continual_task.driver import Shard
 from tests.support.session_engine import SessionEngine
 
 pytestmark = pytest.mark.usefixtures("small_data")

@@ -8,7 +8,7 @@ from dbt.adapters.mvsink.continual_task.errors import StatementFailed
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.sink import Driver
-from tests.functional.task.driver import COPY, UPSERT, Task
+from tests.functional.continual_task.driver import COPY, UPSERT, Task
 from tests.support.session_engine import Model
 
 OVERFLOW = "[ARITHMETIC_OVERFLOW] long overflow. SQLSTATE: 22003"

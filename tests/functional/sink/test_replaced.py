@@ -6,7 +6,7 @@ import pytest
 
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardReplaced, following
 from dbt.adapters.mvsink.sink import Driver
-from tests.functional.task.driver import ROWS, Shard
+from tests.functional.continual_task.driver import ROWS, Shard
 from tests.support.session_engine import Model
 
 WIDE = "select id, id % 7 seven from range({n})"

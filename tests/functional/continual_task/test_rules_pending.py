@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.mvsink import failpoints
-from tests.functional.task.driver import COPY, Task
+from tests.functional.continual_task.driver import COPY, Task
 
 LOOKUP = "on input db.i as (insert into db.t select i.key, r.val from db.i i left join db.r r using (key))"
 ONE = [(1, 1, 1)]

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture
 
-from tests.functional.mv.base import SOURCE, Base, configured
+from tests.functional.materialization.base import SOURCE, Base, configured
 
 BAD = ["../../x", "..", "a/b", "a b", "1e5", "a-b", "${env:HOME}"]
 

@@ -7,8 +7,8 @@ import json
 from dbt.tests.util import relation_from_name, run_dbt_and_capture
 
 from dbt.adapters.mvsink.shard import ShardClient
-from tests.functional.mv.base import MV
-from tests.functional.mv.test_time import AT, MINUTE, MORE, OF_MV, T, TimeBase, at, past
+from tests.functional.materialization.base import MV
+from tests.functional.materialization.test_time import AT, MINUTE, MORE, OF_MV, T, TimeBase, at, past
 
 WIDER = MV.replace("id, name", "id, upper(name) big, name, id * 10 c")
 TASK = """{{ config(materialized='continual_task') }} on input {{ ref('mv') }} as (

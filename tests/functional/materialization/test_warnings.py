@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
-from tests.functional.mv.base import MV, Base, configured
+from tests.functional.materialization.base import MV, Base, configured
 
 pytestmark = pytest.mark.usefixtures("small_data")
 

@@ -10,7 +10,7 @@ import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
 from dbt.adapters.mvsink.shard import ShardClient
-from tests.functional.mv.base import MV, SOURCE, Base, configured
+from tests.functional.materialization.base import MV, SOURCE, Base, configured
 
 HOUR = 3_600_000
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dbt.adapters.mvsink.shard_sql import NotRefreshed, OnError
-from tests.functional.task.driver import COPY, DELETES, UPSERT, Task
+from tests.functional.continual_task.driver import COPY, DELETES, UPSERT, Task
 
 COUNT = "on input db.i as (insert into db.t select count(*), null from db.i)"
 BOTH = f"on input db.i as (insert into db.t select key, val from db.i; insert into db.t select key, -val from {DELETES})"

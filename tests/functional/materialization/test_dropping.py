@@ -11,8 +11,8 @@ from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
 from dbt.adapters.mvsink.cli.main import cli
 from dbt.adapters.mvsink.shard import ShardClient
-from tests.functional.mv.base import MV, SOURCE, Base, configured
-from tests.functional.mv.test_lost_shards import OLD
+from tests.functional.materialization.base import MV, SOURCE, Base, configured
+from tests.functional.materialization.test_lost_shards import OLD
 
 ALL = "{{ config(materialized='self_correcting_mv') }} select * from values (1, 'a') as t(id, name)"
 READER = configured(refresh="every 1 hour").replace("source_rows", "held")

@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.continual_task.driver import TaskDriver
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, collect_garbage
 from dbt.adapters.mvsink.shard.storage import is_part
 from dbt.adapters.mvsink.shard_sql import OnError
-from tests.functional.task.driver import COPY, DELETES, UPSERT, Task
+from tests.functional.continual_task.driver import COPY, DELETES, UPSERT, Task
 from tests.support.shards import client, live, staged
 
 CASES = {  # text, options, and the options of the run that is hurt
@@ -288,7 +288,7 @@ PROCESS = """
 import os, sys
 from pathlib import Path
 from dbt.adapters.mvsink import failpoints
-from tests.functional.task.driver import UPSERT, Task
+from tests.functional.continual_task.driver import UPSERT, Task
 
 left = [int(sys.argv[2])]
 def hook(point):

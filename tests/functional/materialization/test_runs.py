@@ -8,7 +8,7 @@ import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture
 from dbt_common.exceptions import DbtRuntimeError
 
-from tests.functional.mv.base import MV, SOURCE, Base
+from tests.functional.materialization.base import MV, SOURCE, Base
 
 
 class TestRuns(Base):

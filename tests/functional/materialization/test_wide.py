@@ -7,7 +7,7 @@ import os
 import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture
 
-from tests.functional.mv.base import SOURCE, Base, configured
+from tests.functional.materialization.base import SOURCE, Base, configured
 
 FIELDS = ", ".join(f"'field_{number}', id + {number}" for number in range(40))
 NAMES = [f"long_name_as_generators_make_{number}" for number in range(150)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
-from tests.functional.mv.base import MV, SOURCE, Base, configured
+from tests.functional.materialization.base import MV, SOURCE, Base, configured
 
 T = 1_795_186_800_000
 DAY = 86_400_000

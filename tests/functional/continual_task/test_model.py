@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.functional.task.driver import DELETES, NOW, Task
+from tests.functional.continual_task.driver import DELETES, NOW, Task
 from tests.support.shards import client
 from tests.support.task_model import Collection, ModelTask, Step, Updates, random_history, random_steps
 

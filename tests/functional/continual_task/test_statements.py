@@ -9,7 +9,7 @@ import pytest
 from dbt.adapters.mvsink.continual_task.errors import StatementFailed
 from dbt.adapters.mvsink.engine import engine_error
 from dbt.adapters.mvsink.shard_sql import OnError
-from tests.functional.task.driver import DELETES, NOW, Task
+from tests.functional.continual_task.driver import DELETES, NOW, Task
 
 T = "db.t"
 # At 10 the input holds (1, 10), (2, 20) twice, (3, null); at 20 it loses one (2, 20) and (1, 10), gains (1, 11), (4, 40) twice.

@@ -8,7 +8,7 @@ from pathlib import Path
 from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
 from dbt.adapters.mvsink.shard import Antichain, ShardClient
-from tests.functional.mv.base import MV, Base, configured
+from tests.functional.materialization.base import MV, Base, configured
 
 CHANGED = "select * from values (1, 'a'), (9, 'z') as t(id, name)"
 KEYS = {"rows_affected", "rows_inserted", "rows_deleted", "lower", "upper", "version", "kind"}

@@ -9,7 +9,7 @@ from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.shard import ShardClient
-from tests.functional.mv.base import Base
+from tests.functional.materialization.base import Base
 
 pytestmark = pytest.mark.usefixtures("small_data")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
-from tests.functional.mv.base import MV, SOURCE, Base, configured
+from tests.functional.materialization.base import MV, SOURCE, Base, configured
 
 MINUTE = 60_000
 DAY = "2026-11-20"

@@ -8,7 +8,7 @@ from dbt.adapters.mvsink.continual_task.errors import StatementFailed
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.shard_sql import Counts
 from dbt.adapters.mvsink.sink import write
-from tests.functional.task.driver import Task
+from tests.functional.continual_task.driver import Task
 from tests.support.session_engine import SessionEngine
 
 KEEP = "insert into db.t select key, val from db.i"

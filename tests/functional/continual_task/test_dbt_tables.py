@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from dbt.tests.util import rm_file, run_dbt, run_dbt_and_capture
 
-from tests.functional.task.test_dbt import FIRST, READ_ONLY, Tasks, task
+from tests.functional.continual_task.test_dbt import FIRST, READ_ONLY, Tasks, task
 
 pytestmark = pytest.mark.usefixtures("small_data")
 

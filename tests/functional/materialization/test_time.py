@@ -9,7 +9,7 @@ import pytest
 from dbt.tests.util import run_dbt_and_capture, write_file
 
 from dbt.adapters.mvsink.shard import CompactionPlan, ShardClient, WriteHandle, compact_with_pyarrow
-from tests.functional.mv.base import MV, SOURCE, Base, configured
+from tests.functional.materialization.base import MV, SOURCE, Base, configured
 
 T = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 MINUTE = 60_000

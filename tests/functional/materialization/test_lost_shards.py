@@ -9,7 +9,7 @@ import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture
 
 from dbt.adapters.mvsink.shard import ShardClient
-from tests.functional.mv.base import MV, SOURCE, Base
+from tests.functional.materialization.base import MV, SOURCE, Base
 
 OPTIONS = "spark.sql.redaction.options.regex"
 OLD = (

@@ -9,7 +9,7 @@ from deltalake import DeltaTable, write_deltalake
 from dbt.adapters.mvsink.inputs import HistoryGone
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard_sql import NotRefreshed
-from tests.functional.task.driver import COPY, DAY, DELETES, UPSERT, Task
+from tests.functional.continual_task.driver import COPY, DAY, DELETES, UPSERT, Task
 
 ONE, TWO = [(1, 1, 1)], [(2, 2, 1)]
 LOOKUP = "on input db.i as (insert into db.t select i.key, r.val from db.i i left join db.r r using (key))"

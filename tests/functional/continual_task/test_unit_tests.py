@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from dbt.tests.util import run_dbt
 
-from tests.functional.task.test_dbt import COPY, EVENTS, FIRST, UPSERT, task
+from tests.functional.continual_task.test_dbt import COPY, EVENTS, FIRST, UPSERT, task
 
 pytestmark = pytest.mark.usefixtures("small_data")
 

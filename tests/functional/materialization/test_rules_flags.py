@@ -10,7 +10,7 @@ import pytest
 import yaml
 from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
-from tests.functional.mv.base import MV, Base, configured
+from tests.functional.materialization.base import MV, Base, configured
 
 READ_ONLY = ["--vars", "{mvsink_read_only: true}"]
 CHANGED = "select * from values (9, 'z') as t(id, name)"
