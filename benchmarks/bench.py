@@ -1,10 +1,12 @@
 """How much a maintained table costs, against rebuilding it: `make bench`.
 
-Two workloads: 10 million generated rows by 8 columns, and a join over TPC-H at scale 1 (6 million rows). For each, in one process and
-one Spark session: rebuild as a plain table, first load, a run in which nothing changed, a run in which 0.1 % changed, and a
-read through the view against the plain table, when it is compacted and with one recent batch and several. A step and what it is
-compared with, the rebuild or the plain read, run in turn, so that a machine whose speed drifts wrongs neither; each twice unmeasured,
-so that neither pays for starting up; then a figure is the median of `--rounds`.
+Two workloads: 10 million generated rows by 8 columns, and a join over TPC-H at scale 1 (6 million
+rows). For each, in one process and one Spark session: rebuild as a plain table, first load, a run
+in which nothing changed, a run in which 0.1 % changed, and a read through the view against the
+plain table, when it is compacted and with one recent batch and several. A step and what it is
+compared with, the rebuild or the plain read, run in turn, so that a machine whose speed drifts
+wrongs neither; each twice unmeasured, so that neither pays for starting up; then a figure is the
+median of `--rounds`.
 """
 
 from __future__ import annotations
@@ -26,7 +28,13 @@ from tests.support.session_engine import Model
 
 HERE = Path(__file__).resolve().parent
 TPCH = HERE / "data" / "tpch"
-WANTED = {"first load": 1.5, "0.1 % changed": 1.5, "nothing changed": 0.75, "read": 1.3, "read, 1 recent batch": 1.3}
+WANTED = {
+    "first load": 1.5,
+    "0.1 % changed": 1.5,
+    "nothing changed": 0.75,
+    "read": 1.3,
+    "read, 1 recent batch": 1.3,
+}
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,9 @@ def main() -> None:
     session = start()
     workloads = []
     if given.only != "join":
-        workloads.append(Workload(GENERATED.name, lambda n: GENERATED.query(n).format(rows=given.rows), GENERATED.read))
+        workloads.append(
+            Workload(GENERATED.name, lambda n: GENERATED.query(n).format(rows=given.rows), GENERATED.read)
+        )
     if given.only != "generated":
         make_tpch(session)
         workloads.append(JOIN)
@@ -96,7 +106,9 @@ def measure(session: Any, workload: Workload, place: Path, rounds: int) -> dict[
     def reads() -> tuple[float, float]:
         session.sql(f"create or replace view published as {model.view()}")
         through_view, plain = (workload.read.format(name) for name in ("published", "rebuilt"))
-        return in_turn(rounds, lambda: session.sql(through_view).collect(), lambda: session.sql(plain).collect())
+        return in_turn(
+            rounds, lambda: session.sql(through_view).collect(), lambda: session.sql(plain).collect()
+        )
 
     measured = {
         "first load": in_turn(rounds, lambda: load(session, workload, place / f"load{next(loads)}"), rebuild),
@@ -145,11 +157,19 @@ def report(measured: dict[str, tuple[float, float]]) -> None:
 
 
 def make_tpch(session: Any) -> None:
-    """TPC-H at scale 1 as Parquet, generated once, and its tables in the catalog, where a model's sources are."""
+    """TPC-H at scale 1 as Parquet, generated once, and its tables in the catalog, where a model's
+    sources are.
+    """
     names = ("lineitem", "orders")
     if not all((TPCH / f"{name}.parquet").exists() for name in names):
         TPCH.mkdir(parents=True, exist_ok=True)
-        command = [str(Path(sys.executable).parent / "tpchgen-cli"), "parquet", "-s", "1", f"--tables={','.join(names)}"]
+        command = [
+            str(Path(sys.executable).parent / "tpchgen-cli"),
+            "parquet",
+            "-s",
+            "1",
+            f"--tables={','.join(names)}",
+        ]
         subprocess.run([*command, f"--output-dir={TPCH}"], check=True)
     for name in names:
         session.sql(f"create table {name} using parquet location '{TPCH}/{name}.parquet'")

@@ -1,9 +1,11 @@
-"""How much a continual task costs, against the size of its input and against the number of pending times: `make bench`.
+"""How much a continual task costs, against the size of its input and against the number of pending
+times: `make bench`.
 
-An upsert task over a shard of `--rows` rows: the first run, which reads all of it, against a later run for a change of 1,000 rows;
-and whether that, by Spark's metrics, read any file of the input which the change did not touch. Then `--times` pending times of a
-task without state, all in one run, against one by one (`--singly` of them, by the time). Every kind of run goes once unmeasured, on
-little data.
+An upsert task over a shard of `--rows` rows: the first run, which reads all of it, against a later
+run for a change of 1,000 rows; and whether that, by Spark's metrics, read any file of the input
+which the change did not touch. Then `--times` pending times of a task without state, all in one
+run, against one by one (`--singly` of them, by the time). Every kind of run goes once unmeasured,
+on little data.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ def main() -> None:
     parser.add_argument("--singly", type=int, default=100, help="of them, one by one")
     given = parser.parse_args()
     session = start()
-    session.conf.set("spark.sql.maxMetadataStringLength", 100_000)  # a scan tells its whole location
+    # a scan tells its whole location
+    session.conf.set("spark.sql.maxMetadataStringLength", 100_000)
     place = Path(tempfile.mkdtemp(prefix="mvsink-tasks-"))
     try:
         by_size(session, place / "warm", 10_000, 5)
@@ -47,21 +50,29 @@ def main() -> None:
         print(f"\nupsert task, input of {given.rows:,} rows, a change of {CHANGED:,}", flush=True)
         first, later, read = by_size(session, place / "size", given.rows, given.rounds)
         print(f"  first run                          {first:8.2f} s")
-        print(f"  later run                          {later:8.2f} s   x{later / first:.3f} (wanted: under {WANTED})")
+        print(
+            f"  later run                          {later:8.2f} s   x{later / first:.3f} (wanted: under {WANTED})"
+        )
         print(f"  files of the input that the change did not touch, read by later runs: {read}")
         print(f"\ntask without state, {given.times:,} pending times", flush=True)
         (together, jobs), (singly, many) = by_number(session, place / "number", given.times, given.singly)
-        print(f"  in one run, each                   {1000 * together / given.times:8.1f} ms, {jobs} Spark jobs in all")
+        print(
+            f"  in one run, each                   {1000 * together / given.times:8.1f} ms, {jobs} Spark jobs in all"
+        )
         print(
             f"  one by one ({given.singly}), each            {1000 * singly / given.singly:8.1f} ms, {many / given.singly:.1f} Spark jobs each"
         )
-        print(f"  ratio                              x{(together / given.times) / (singly / given.singly):.4f}")
+        print(
+            f"  ratio                              x{(together / given.times) / (singly / given.singly):.4f}"
+        )
     finally:
         shutil.rmtree(place)
 
 
 def by_size(session: Any, place: Path, rows: int, rounds: int) -> tuple[float, float, int]:
-    """Seconds of the first and of a later run, and how many files that no change touched were read by later ones."""
+    """Seconds of the first and of a later run, and how many files that no change touched were read
+    by later ones.
+    """
     task = Task(session, place, UPSERT)
     refresh(session, task.input, rows, 0)
     untouched = {file.path for file in task.input.state().files}
@@ -71,13 +82,19 @@ def by_size(session: Any, place: Path, rows: int, rounds: int) -> tuple[float, f
         refresh(session, task.input, rows, n)
         before = len(scans(session))
         found.append(seconds(lambda n=n: task.run(T0 + n)))
-        read |= {batch for location in scans(session)[before:] for batch in re.findall(r"/i/batches/(\w+)", location)}
+        read |= {
+            batch
+            for location in scans(session)[before:]
+            for batch in re.findall(r"/i/batches/(\w+)", location)
+        }
     assert read, "later runs read the change"
     return first, sorted(found)[len(found) // 2], sum(path.split("/")[1] in read for path in untouched)
 
 
 def scans(session: Any) -> list[str]:
-    """Where Spark read files, by its own metrics: the location of every scan so far that opened any."""
+    """Where Spark read files, by its own metrics: the location of every scan so far that opened
+    any.
+    """
     session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     store = session._jsparkSession.sharedState().statusStore()
     executions, found = store.executionsList(), []
@@ -86,25 +103,40 @@ def scans(session: Any) -> list[str]:
         values, nodes = store.executionMetrics(number), store.planGraph(number).allNodes()
         for node in (nodes.apply(i) for i in range(nodes.size())):
             metrics = (node.metrics().apply(i) for i in range(node.metrics().size()))
-            files = [values.get(metric.accumulatorId()) for metric in metrics if metric.name() == "number of files read"]
+            files = [
+                values.get(metric.accumulatorId())
+                for metric in metrics
+                if metric.name() == "number of files read"
+            ]
             if any(count.isDefined() and count.get() != "0" for count in files):
                 found.append(node.desc())
     return found
 
 
 def refresh(session: Any, shard: Shard, rows: int, n: int) -> None:
-    """The input's contents at ``T0 + n``, as a view of them is kept: `CHANGED` rows are other ones than at the time before."""
+    """The input's contents at ``T0 + n``, as a view of them is kept: `CHANGED` rows are other ones
+    than at the time before.
+    """
     step = max(1, rows // CHANGED)
     query = f"select id as key, if(id % {step} < {n}, 1000 + id % {step}, id % 97) as val from range({rows})"
     with shard.open() as handle:
         request = SinkRequest(
-            model="db.i", query=query, columns=shard_columns(shard.schema), time=T0 + n, clock=T0 + n, retain_history=DAY
+            model="db.i",
+            query=query,
+            columns=shard_columns(shard.schema),
+            time=T0 + n,
+            clock=T0 + n,
+            retain_history=DAY,
         )
         Driver(request, handle, SessionEngine(session)).run()
 
 
-def by_number(session: Any, place: Path, times: int, singly: int) -> tuple[tuple[float, int], tuple[float, int]]:
-    """Seconds and Spark jobs for all pending times in one run, and for ``singly`` of them one by one."""
+def by_number(
+    session: Any, place: Path, times: int, singly: int
+) -> tuple[tuple[float, int], tuple[float, int]]:
+    """Seconds and Spark jobs for all pending times in one run, and for ``singly`` of them one by
+    one.
+    """
     found = []
     for name, number, one_by_one in (("together", times, False), ("singly", singly, True)):
         task = Task(session, place / name, TRANSFORM)
@@ -114,7 +146,11 @@ def by_number(session: Any, place: Path, times: int, singly: int) -> tuple[tuple
             task.input.write(T0 + 1 + n, [(n, n, 1)])
         group = f"tasks-{next(_GROUPS)}"
         session.sparkContext.setJobGroup(group, name)
-        took = seconds(lambda task=task, number=number, one_by_one=one_by_one: task.run(T0 + number, one_by_one=one_by_one))
+        took = seconds(
+            lambda task=task, number=number, one_by_one=one_by_one: task.run(
+                T0 + number, one_by_one=one_by_one
+            )
+        )
         found.append((took, len(session.sparkContext.statusTracker().getJobIdsForGroup(group))))
         assert len(task.output.contents()) == number + 1
     return found[0], found[1]

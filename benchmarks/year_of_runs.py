@@ -1,8 +1,10 @@
-"""A shard after a year of hourly runs, each with its maintenance: how long its log takes to load, and how many files are left.
+"""A shard after a year of hourly runs, each with its maintenance: how long its log takes to load,
+and how many files are left.
 
     python benchmarks/year_of_runs.py [runs]
 
-Every run appends two updates. Its commit's file is dated as if the year ended now, so that clean-up finds old commits old.
+Every run appends two updates. Its commit's file is dated as if the year ended now, so that clean-up
+finds old commits old.
 """
 
 from __future__ import annotations
@@ -15,26 +17,42 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from dbt.adapters.mvsink.shard import Antichain, ShardClient, WriteHandle, checkpoint, collect_garbage, compact_with_pyarrow
+from dbt.adapters.mvsink.shard import (
+    Antichain,
+    ShardClient,
+    WriteHandle,
+    checkpoint,
+    collect_garbage,
+    compact_with_pyarrow,
+)
 
 HOUR = 3_600
 SCHEMA = pa.schema([("x", pa.string())])
 
 
 def run(handle: WriteHandle, number: int, began: float) -> None:
-    """One run: an append, and what it leaves to do. The grace period of removed files is as long as 168 runs have taken so far."""
+    """One run: an append, and what it leaves to do. The grace period of removed files is as long as
+    168 runs have taken so far.
+    """
     rows = {"x": [f"{number % 50}", f"{number}"], "_mv_time": [number] * 2, "_mv_diff": [1, 1]}
     lower, upper = Antichain.of(number), Antichain.of(number + 1)
     if number == 0:  # the first load
         rows = {"x": [f"base {n}" for n in range(10**6)], "_mv_time": [0] * 10**6, "_mv_diff": [1] * 10**6}
-    done = handle.compare_and_append_batch([handle.batch(pa.table(rows), lower, upper)], lower, upper, since=lower)
+    done = handle.compare_and_append_batch(
+        [handle.batch(pa.table(rows), lower, upper)], lower, upper, since=lower
+    )
 
     if done.maintenance.compact is not None:
         compact_with_pyarrow(handle, done.maintenance.compact)
     if done.maintenance.collect_garbage:
         now = time.time()
         week = (now - began) / (number + 1) * 168
-        collect_garbage(handle, now_ms=int(now * 1000), removed_grace_ms=int(week * 1000), staged_grace_ms=int(week * 1000))
+        collect_garbage(
+            handle,
+            now_ms=int(now * 1000),
+            removed_grace_ms=int(week * 1000),
+            staged_grace_ms=int(week * 1000),
+        )
         checkpoint(handle)
 
 

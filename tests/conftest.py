@@ -1,4 +1,5 @@
-"""One Spark session a test process, with Spark's own Delta jar for what only Delta can do (merge, snapshots).
+"""One Spark session a test process, with Spark's own Delta jar for what only Delta can do (merge,
+snapshots).
 
 Unit and property tests never ask for it. Every process has a metastore and a warehouse of its own.
 """
@@ -37,7 +38,9 @@ SETTINGS = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--on-spark", action="store_true", help="what is tested on DuckDB (fixture `session`) runs on Spark")
+    parser.addoption(
+        "--on-spark", action="store_true", help="what is tested on DuckDB (fixture `session`) runs on Spark"
+    )
 
 
 @pytest.fixture(scope="session")
@@ -55,10 +58,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory, shard_root: Path) -> Iterato
     before = os.getcwd()
     os.chdir(tmp_path_factory.mktemp("home"))
     try:
-        with pytest.MonkeyPatch.context() as patch:  # what starts here is never killed: its metastore need not survive that
-            patch.setenv("JDK_JAVA_OPTIONS", f"{os.environ['JDK_JAVA_OPTIONS']} -Dderby.system.durability=test")
+        # what starts here is never killed: its metastore need not survive that
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(
+                "JDK_JAVA_OPTIONS", f"{os.environ['JDK_JAVA_OPTIONS']} -Dderby.system.durability=test"
+            )
             started = session(
-                MvsinkCredentials(schema="default", shard_root=str(shard_root), server_side_parameters=dict(SETTINGS))
+                MvsinkCredentials(
+                    schema="default", shard_root=str(shard_root), server_side_parameters=dict(SETTINGS)
+                )
             )
         yield started
     finally:
@@ -68,4 +76,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory, shard_root: Path) -> Iterato
 @pytest.fixture(scope="session")
 def dbt_profile_target(spark: Any, shard_root: Path) -> dict[str, Any]:
     """The profile of dbt's own test fixtures; dbt gives each class a schema."""
-    return {"type": "mvsink", "method": "session", "threads": 1, "shard_root": str(shard_root), "progress": False}
+    return {
+        "type": "mvsink",
+        "method": "session",
+        "threads": 1,
+        "shard_root": str(shard_root),
+        "progress": False,
+    }

@@ -1,4 +1,5 @@
-"""Exceptions that come from outside, at any moment: a signal's in the main thread, whatever statement is being executed.
+"""Exceptions that come from outside, at any moment: a signal's in the main thread, whatever
+statement is being executed.
 
 Whatever happens to a commit, a log never names a file that is not there.
 """
@@ -12,7 +13,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.shard import InvalidUsage, MemoryStorage, ShardClient, UpperMismatch, collect_garbage, staging, write
+from dbt.adapters.mvsink.shard import (
+    InvalidUsage,
+    MemoryStorage,
+    ShardClient,
+    UpperMismatch,
+    collect_garbage,
+    staging,
+    write,
+)
 from dbt.adapters.mvsink.shard import batch as batch_module
 from dbt.adapters.mvsink.shard import commit_loop as machine
 from dbt.adapters.mvsink.shard.errors import UnresolvedCommit
@@ -22,8 +31,28 @@ from tests.support.storage_faults import FaultyStorage
 
 APPENDS = 500
 OWNERS = {  # the functions that stage, commit, consume and delete
-    *("compare_and_append", "compare_and_append_batch", "append_batch", "replace", "_rewrite", "_commit_batches", "_undo"),
-    *("doubt", "settle", "delete", "end", "_claimed", "adopt", "finish", "expire", "commit", "_commit", "__exit__"),
+    *(
+        "compare_and_append",
+        "compare_and_append_batch",
+        "append_batch",
+        "replace",
+        "_rewrite",
+        "_commit_batches",
+        "_undo",
+    ),
+    *(
+        "doubt",
+        "settle",
+        "delete",
+        "end",
+        "_claimed",
+        "adopt",
+        "finish",
+        "expire",
+        "commit",
+        "_commit",
+        "__exit__",
+    ),
 }
 TRACED = {module.__file__ for module in (batch_module, machine, staging, write)}
 
@@ -32,7 +61,8 @@ class Interrupted(BaseException):
     """What a signal handler raises."""
 
 
-# An exception between the lines of `logging` or of a queue may leave a lock taken: a process of its own does not pass it on.
+# An exception between the lines of `logging` or of a queue may leave a lock taken: a process of its
+# own does not pass it on.
 APPENDER = """
 import random, signal, sys, time, warnings
 from dbt.adapters.mvsink.shard import ShardClient
@@ -75,7 +105,9 @@ print(interrupts)
 
 
 def test_a_signal_at_a_random_moment_of_an_append_leaves_no_log_that_names_a_missing_file(tmp_path):
-    """The handle is given up after each signal, as a run does that is interrupted. A shard takes 25 appends: its log stays short."""
+    """The handle is given up after each signal, as a run does that is interrupted. A shard takes 25
+    appends: its log stays short.
+    """
     shards, files = APPENDS // 25, 0
     done = process(APPENDER, str(tmp_path), str(APPENDS), str(shards))
     assert done.returncode == 0, done.stderr
@@ -97,7 +129,10 @@ def append(handle):
 
 
 def append_cut(handle):
-    batches = [handle.batch(updates(("b", 1, 1), ("c", 4, 1)), at(0), at(9)), handle.batch(updates(("d", 3, 1)), at(3), at(5))]
+    batches = [
+        handle.batch(updates(("b", 1, 1), ("c", 4, 1)), at(0), at(9)),
+        handle.batch(updates(("d", 3, 1)), at(3), at(5)),
+    ]
     handle.compare_and_append_batch(batches, at(3), at(5))
 
 
@@ -135,8 +170,12 @@ def begun():
 
 
 def completed(operation, shard, after):
-    """Run ``operation`` with an exception at the ``after``-th bytecode of what owns staged files. True: it was over before."""
-    inner = MemoryStorage("s", states=list(shard.states), commits=list(shard.commits), blobs=dict(shard.blobs))
+    """Run ``operation`` with an exception at the ``after``-th bytecode of what owns staged files.
+    True: it was over before.
+    """
+    inner = MemoryStorage(
+        "s", states=list(shard.states), commits=list(shard.commits), blobs=dict(shard.blobs)
+    )
     left = after
 
     def trace(frame, event, _):
@@ -180,7 +219,9 @@ def test_a_failure_of_any_kind_after_the_commit_leaves_the_batch_in_doubt(failur
         raise failure
 
     plan, inner = [None], MemoryStorage("s")
-    client = ShardClient(locate=lambda uri: FaultyStorage(inner, lambda call: plan[0] if call == "commit" else None))
+    client = ShardClient(
+        locate=lambda uri: FaultyStorage(inner, lambda call: plan[0] if call == "commit" else None)
+    )
     with client.open_writer("s", SCHEMA) as handle:
         batch = handle.batch(updates(("a", 0, 1)), at(0), at(1))
         plan[0] = fail
@@ -233,11 +274,19 @@ def test_a_staged_directory_whose_files_are_a_batch_is_the_batchs_to_delete():
     directory = handle.stage()
     part = handle.storage.write_part(f"{directory.path}/part-00000.parquet", SCHEMA)
     source = handle.batch(updates(("a", 0, 1)), at(0), at(1))
-    part.write(pa.concat_tables(handle.storage.read(file, handle.storage._table(file.path).schema) for file in source.files))
+    part.write(
+        pa.concat_tables(
+            handle.storage.read(file, handle.storage._table(file.path).schema) for file in source.files
+        )
+    )
     part.close()
     source.delete()
     batch = handle.adopt(directory, at(0), at(1))
     handle.compare_and_append_batch([batch], at(0), at(1))
     directory.delete()
     handle.expire()
-    assert live(ShardClient(locate=lambda uri: handle.storage).open_writer("s", SCHEMA)) <= staged(handle) != set()
+    assert (
+        live(ShardClient(locate=lambda uri: handle.storage).open_writer("s", SCHEMA))
+        <= staged(handle)
+        != set()
+    )

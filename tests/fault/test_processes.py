@@ -63,7 +63,9 @@ def test_eight_processes_fifty_appends_each(tmp_path):
     assert read(ShardClient(), uri, 399) == sorted((f"p{n}-{i}", 1) for n in range(8) for i in range(50))
 
 
-@pytest.mark.parametrize(("point", "happened"), [("staged", False), ("commit sent", False), ("commit done", True)])
+@pytest.mark.parametrize(
+    ("point", "happened"), [("staged", False), ("commit sent", False), ("commit done", True)]
+)
 def test_a_process_killed_at(tmp_path, point, happened):
     uri = str(tmp_path / "s")
     handle = ShardClient().open_writer(uri, SCHEMA)

@@ -15,7 +15,8 @@ from tests.support.projects import Project
 from tests.support.shards import live, staged
 
 ROUNDS = 20
-ENVIRONMENT = {"DBT_WRITE_JSON": "false", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}  # nobody reads a manifest here
+# nobody reads a manifest here
+ENVIRONMENT = {"DBT_WRITE_JSON": "false", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 KILLED = """
 import json, os, sys
 from pathlib import Path
@@ -39,7 +40,8 @@ if point:
     failpoints.install(lambda reached: os._exit(9) if reached == point else None)
     run()
 """
-POINTS = {"upper raised": False, "staged": False, "appended": True, "view published": True}  # and is it committed by then?
+# and is it committed by then?
+POINTS = {"upper raised": False, "staged": False, "appended": True, "view published": True}
 LOOP = """
 import sys, time, pathlib
 from dbt.cli.main import dbtRunner
@@ -57,9 +59,11 @@ for round_ in range(20):
 
 
 def test_a_run_killed_at_every_step(tmp_path):
-    """The shard is as before or as after; the next run ends right; nothing doubled, nothing lost, no stray file.
+    """The shard is as before or as after; the next run ends right; nothing doubled, nothing lost,
+    no stray file.
 
-    Each process first does the next run after the one that was killed, then is killed itself, one step later.
+    Each process first does the next run after the one that was killed, then is killed itself, one
+    step later.
     """
     project = Project(tmp_path / "p", tmp_path / "shards", tmp_path / "source")
     held, wanted = [], []
@@ -76,10 +80,13 @@ def test_a_run_killed_at_every_step(tmp_path):
             held = sorted(wanted)
         if point:
             wanted = following
-            assert [list(row) for row in project.contents()] == (sorted(wanted) if POINTS[point] else held), point
+            assert [list(row) for row in project.contents()] == (sorted(wanted) if POINTS[point] else held), (
+                point
+            )
     handle = WriteHandle.from_read(ShardClient().open_reader(project.uri))
     collect_garbage(handle, now_ms=4 * 10**12, staged_grace_ms=0)
-    assert {path for path in staged(handle) if is_part(path)} == live(handle)  # Hadoop adds checksums
+    # Hadoop adds checksums
+    assert {path for path in staged(handle) if is_part(path)} == live(handle)
 
 
 def test_two_simultaneous_runs_on_changing_data(tmp_path):

@@ -1,4 +1,6 @@
-"""What a module of tests sets in the process's one session ends with the module; and a session in which no code is generated."""
+"""What a module of tests sets in the process's one session ends with the module; and a session in
+which no code is generated.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from tests.support.small_data import INTERPRETED, interpreted
 
 @pytest.fixture(scope="module", autouse=True)
 def settings_stay(spark: Any) -> Iterator[None]:
-    """For one: dbt-spark's `insert_overwrite` switches how partitions are overwritten, and leaves it so."""
+    """For one: dbt-spark's `insert_overwrite` switches how partitions are overwritten, and leaves
+    it so.
+    """
     before = dict(spark.conf.getAll)
     yield
     after = dict(spark.conf.getAll)
@@ -34,13 +38,16 @@ def quick(spark: Any) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def session(request: pytest.FixtureRequest) -> Any:
-    """For what no engine decides: None, which is DuckDB (`tests.support.duck_engine`); with `--on-spark`, `quick`."""
+    """For what no engine decides: None, which is DuckDB (`tests.support.duck_engine`); with
+    `--on-spark`, `quick`.
+    """
     return request.getfixturevalue("quick") if request.config.getoption("--on-spark") else None
 
 
 @pytest.fixture(scope="module")
 def small_data(spark: Any) -> Iterator[None]:
-    """The process's own session, set up for tiny data while a module runs. What is tested is the adapter's; what Spark makes of the same
-    statements when it compiles them is seen in `sink/test_correction.py`, `test_detection.py`, `test_rules_write.py`, and `connection`."""
+    """The process's own session, set up for tiny data while a module runs. What is tested is the
+    adapter's; what Spark makes of the same statements when it compiles them is seen in
+    `sink/test_correction.py`, `test_detection.py`, `test_rules_write.py`, and `connection`."""
     with interpreted(spark):
         yield

@@ -1,8 +1,9 @@
 """Views read as of one time fit together, whatever ran meanwhile.
 
-Four views: ``base`` holds a source that keeps changing, ``by_key`` and ``total`` count its rows, ``both`` reads the two and holds both
-sums side by side. Two writers run all of them, each at a time of its own, in every mixed order; drivers, references and shards are the
-real ones, the query is evaluated in Python over what the references say is read.
+Four views: ``base`` holds a source that keeps changing, ``by_key`` and ``total`` count its rows,
+``both`` reads the two and holds both sums side by side. Two writers run all of them, each at a time
+of its own, in every mixed order; drivers, references and shards are the real ones, the query is
+evaluated in Python over what the references say is read.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ import pytest
 from dbt.adapters.mvsink.engine import shard_columns
 from dbt.adapters.mvsink.references.consistency import Ledger, Origins, origins_after, origins_read
 from dbt.adapters.mvsink.references.reference import Reference, References
-from dbt.adapters.mvsink.shard import MemoryStorage, ReadHandle, ShardClient, compact_with_pyarrow, compaction_due
+from dbt.adapters.mvsink.shard import (
+    MemoryStorage,
+    ReadHandle,
+    ShardClient,
+    compact_with_pyarrow,
+    compaction_due,
+)
 from dbt.adapters.mvsink.shard_sql import Counts, as_of
 from dbt.adapters.mvsink.shard_sql.layout import layout_of
 from dbt.adapters.mvsink.sink import Driver, Outcome, SinkRequest
@@ -127,7 +134,9 @@ class Evaluated:
             }
         )
         counts = Counts(sum(d for d in diffs.values() if d > 0), -sum(d for d in diffs.values() if d < 0))
-        return Written(self.handle.batch(table, description.lower, description.upper) if diffs else None, counts)
+        return Written(
+            self.handle.batch(table, description.lower, description.upper) if diffs else None, counts
+        )
 
 
 def run(world: World, name: str, time: int, references: Read, ledger: Ledger) -> Outcome:
@@ -178,7 +187,9 @@ class Writer:
 
 
 def assert_consistent(world: World, writer: Writer) -> None:
-    """All views that a run wrote hold what the queries make of one `base`, that of the run's time: they fit together, each with all."""
+    """All views that a run wrote hold what the queries make of one `base`, that of the run's time:
+    they fit together, each with all.
+    """
     base = world.rows("base", writer.time)
     fitting = {"base": base, "by_key": by_key(base), "total": total(base)}
     fitting["both"] = both(fitting["by_key"], fitting["total"])
@@ -195,8 +206,8 @@ def changed(world: World, chance: random.Random) -> None:
 
 
 def interleaved(seed: int, at_once: int) -> list[Writer]:
-    """One whole run, then twice so many ``at_once``. The order of steps and of times is by chance; often the earliest begins and waits
-    while the latest overtakes it."""
+    """One whole run, then twice so many ``at_once``. The order of steps and of times is by chance;
+    often the earliest begins and waits while the latest overtakes it."""
     chance = random.Random(seed)
     world = World()
     writers = [Writer(world, T0)]
@@ -206,7 +217,11 @@ def interleaved(seed: int, at_once: int) -> list[Writer]:
         writers += several
         going = [writer.steps() for writer in several]
         first, last = going[0], going[-1]
-        turns = [first] * chance.randint(1, 7) + [last] * chance.randint(1, 8) + [first] * 8 if chance.random() < 0.5 else []
+        turns = (
+            [first] * chance.randint(1, 7) + [last] * chance.randint(1, 8) + [first] * 8
+            if chance.random() < 0.5
+            else []
+        )
         while going:
             step = turns.pop(0) if turns else chance.choice(going)
             if next(step, "done") == "done" and step in going:
@@ -237,7 +252,11 @@ def check_interleavings(interleavings: int, at_once: int) -> Counter[str]:
 def test_all_that_a_run_wrote_fits_together_whatever_ran_meanwhile(at_once, interleavings):
     seen = check_interleavings(interleavings, at_once)
     # every kind of run did happen
-    assert seen["whole"] > 2 * interleavings and seen["late"] > interleavings / 4 and seen["left"] > interleavings / 10
+    assert (
+        seen["whole"] > 2 * interleavings
+        and seen["late"] > interleavings / 4
+        and seen["left"] > interleavings / 10
+    )
 
 
 def test_without_leaving_what_was_overtaken_it_would_not_fit(monkeypatch):

@@ -1,6 +1,8 @@
-"""The compaction policy, simulated: a year of hourly runs, a month of runs every minute, and batches of any sizes.
+"""The compaction policy, simulated: a year of hourly runs, a month of runs every minute, and
+batches of any sizes.
 
-No row cancels another, which is the worst that can happen to the sizes. What is checked is what the policy's docstring promises.
+No row cancels another, which is the worst that can happen to the sizes. What is checked is what the
+policy's docstring promises.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ YEAR, MONTH = 365 * 24, 30 * 24 * 60
 
 @dataclass
 class Simulated:
-    """A shard of nothing but sizes: live batches as ``{id: {time: rows}}``. Each run appends a batch and does what is due."""
+    """A shard of nothing but sizes: live batches as ``{id: {time: rows}}``. Each run appends a
+    batch and does what is due.
+    """
 
     base: int
     retained: int = 0  # runs
@@ -44,7 +48,15 @@ class Simulated:
         self.appended += rows
         since = max(0, self.time - self.retained)
         plan = compaction_due(
-            ShardState(1, UUID(int=1), SCHEMA, 0, since=at(since), upper=at(self.time + 1), files=tuple(self.files.values()))
+            ShardState(
+                1,
+                UUID(int=1),
+                SCHEMA,
+                0,
+                since=at(since),
+                upper=at(self.time + 1),
+                files=tuple(self.files.values()),
+            )
         )
         self.most_recent, before = max(self.most_recent, len(self.batches) - 1), len(self.batches)
         if plan is not None:
@@ -85,7 +97,8 @@ def bound(base, smallest):
     return 1 + math.log(ratio) / math.log(growth) + 11
 
 
-SIMULATED = {  # the base's rows, runs, updates a run, and what of it is seen: amplification, bases written
+# the base's rows, runs, updates a run, and what of it is seen: amplification, bases written
+SIMULATED = {
     "hourly for a year, a base of 10 billion": (10**10, YEAR, 1_000, 8, 0),
     "every minute for a month": (10**10, MONTH, 1_000, 8, 0),
     "hourly for a year, one row": (10**10, YEAR, 1, 8, 0),
@@ -95,7 +108,9 @@ SIMULATED = {  # the base's rows, runs, updates a run, and what of it is seen: a
 }
 
 
-@pytest.mark.parametrize(("base", "runs", "rows", "amplification", "bases"), SIMULATED.values(), ids=SIMULATED)
+@pytest.mark.parametrize(
+    ("base", "runs", "rows", "amplification", "bases"), SIMULATED.values(), ids=SIMULATED
+)
 def test_what_a_year_costs(base, runs, rows, amplification, bases):
     shard = Simulated(base)
     for _ in range(runs):
@@ -108,7 +123,9 @@ def test_what_a_year_costs(base, runs, rows, amplification, bases):
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     base=st.integers(5, 10).map(lambda power: 10**power),
-    sizes=st.lists(st.integers(0, 5).map(lambda power: 10**power) | st.integers(1, 10**5), min_size=50, max_size=300),
+    sizes=st.lists(
+        st.integers(0, 5).map(lambda power: 10**power) | st.integers(1, 10**5), min_size=50, max_size=300
+    ),
 )
 def test_batches_of_any_sizes_stay_within_the_bounds(base, sizes):
     shard = Simulated(base)
@@ -126,4 +143,8 @@ def test_history_that_is_kept_is_bounded_too(retained, amplification):
     shard = Simulated(10**10, retained)
     for _ in range(YEAR):
         shard.run(1_000)
-    assert shard.amplification < amplification and shard.bases == 0 and shard.most_recent <= MOST_RECENT_BATCHES + 1
+    assert (
+        shard.amplification < amplification
+        and shard.bases == 0
+        and shard.most_recent <= MOST_RECENT_BATCHES + 1
+    )

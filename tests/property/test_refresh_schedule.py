@@ -9,7 +9,9 @@ from dbt.adapters.mvsink.refresh_schedule import RefreshEvery, RefreshSchedule, 
 from dbt.adapters.mvsink.shard import Antichain
 
 LARGEST = 2**63 - 2
-RANGE = 200  # times looked at; intervals and alignments are such that there is always a refresh of an `every` within
+# times looked at; intervals and alignments are such that there is always a refresh of an `every`
+# within
+RANGE = 200
 everies = st.builds(RefreshEvery, st.integers(1, 40), st.integers(0, 3 * RANGE))
 schedules = st.builds(
     RefreshSchedule,
@@ -37,7 +39,9 @@ def refreshes(schedule: RefreshSchedule) -> list[int]:
 
 @given(schedules, times)
 def test_rounding_up_is_the_smallest_refresh_from_there_on(schedule, time):
-    assert schedule.round_up_timestamp(time) == min((r for r in refreshes(schedule) if r >= time), default=None)
+    assert schedule.round_up_timestamp(time) == min(
+        (r for r in refreshes(schedule) if r >= time), default=None
+    )
 
 
 @given(schedules, times)
@@ -74,7 +78,9 @@ def test_runs_in_a_row_write_at_increasing_refreshes_and_never_take_the_upper_ba
             written.append(decision.time)
         upper = decision.upper
     assert written == sorted(set(written))
-    assert schedule.on_commit or set(written) <= set(refreshes(schedule)) | {t for t in written if t >= 2 * RANGE}
+    assert schedule.on_commit or set(written) <= set(refreshes(schedule)) | {
+        t for t in written if t >= 2 * RANGE
+    }
 
 
 @given(anything, anywhere, anywhere)

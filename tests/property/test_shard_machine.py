@@ -1,6 +1,8 @@
-"""Random histories of a shard against the model: handles, batches, appends, truncation, compaction, columns, since, generations, faults.
+"""Random histories of a shard against the model: handles, batches, appends, truncation, compaction,
+columns, since, generations, faults.
 
-The bulk runs on the in-memory storage with faults, a share on Delta. The last test holds us to the number of steps.
+The bulk runs on the in-memory storage with faults, a share on Delta. The last test holds us to the
+number of steps.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ from tests.support.storage_faults import FaultyStorage, random_faults
 STEPS = itertools.count()
 WANTED = 10_000
 HANDLES = 3
-rows_of = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.sampled_from([-2, -1, 0, 1, 1, 3])), max_size=4)
+rows_of = st.lists(
+    st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.sampled_from([-2, -1, 0, 1, 1, 3])), max_size=4
+)
 handles = st.integers(0, HANDLES - 1)
 widths = st.integers(1, 4)
 
@@ -65,7 +69,9 @@ class ShardMachine(RuleBasedStateMachine):
         return widened(updates(*given), **{column.name: [None] * len(given) for column in self.columns[1:]})
 
     def handle(self, index):
-        """The handle, opened again if a generation has gone by or columns were added, after it was seen to say so."""
+        """The handle, opened again if a generation has gone by or columns were added, after it was
+        seen to say so.
+        """
         if self.known[index] != self.model.generation:
             with pytest.raises(ShardReplaced):
                 self.handles[index].state()
@@ -73,8 +79,11 @@ class ShardMachine(RuleBasedStateMachine):
             self.known[index], self.meant[index] = self.model.generation, len(self.columns)
         if self.meant[index] != len(self.columns):
             upper = self.model.upper
-            with pytest.raises(SchemaMismatch):  # unless it knows, what it means for the old columns is refused; then too
-                old = widened(updates(("a", upper, 1)), **{c.name: [None] for c in self.columns[1 : self.meant[index]]})
+            # unless it knows, what it means for the old columns is refused; then too
+            with pytest.raises(SchemaMismatch):
+                old = widened(
+                    updates(("a", upper, 1)), **{c.name: [None] for c in self.columns[1 : self.meant[index]]}
+                )
                 self.handles[index].compare_and_append(old, at(upper), at(upper + 1))
             self.meant[index] = len(self.columns)
         return self.handles[index]
@@ -106,21 +115,32 @@ class ShardMachine(RuleBasedStateMachine):
     @rule(index=handles, first=rows_of, second=rows_of, width=widths)
     def two_wide_batches_cut(self, index, first, second, width):
         handle, lower = self.handle(index), self.model.upper
-        batches = [handle.batch(self.updates(*self.shifted(given)), at(lower), at(lower + 9)) for given in (first, second)]
+        batches = [
+            handle.batch(self.updates(*self.shifted(given)), at(lower), at(lower + 9))
+            for given in (first, second)
+        ]
         handle.compare_and_append_batch(batches, at(lower), at(lower + width))
         self.model.append(self.shifted(first) + self.shifted(second), lower, lower + width)
 
     @rule(index=handles, other=handles, given=rows_of)
     def hand_a_batch_over(self, index, other, given):
         lower = self.model.upper
-        described = self.handle(index).batch(self.updates(*self.shifted(given)), at(lower), at(lower + 4)).to_transmittable()
+        described = (
+            self.handle(index)
+            .batch(self.updates(*self.shifted(given)), at(lower), at(lower + 4))
+            .to_transmittable()
+        )
         receiver = self.handle(other)
-        receiver.compare_and_append_batch([receiver.batch_from_transmittable_batch(described)], at(lower), at(lower + 4))
+        receiver.compare_and_append_batch(
+            [receiver.batch_from_transmittable_batch(described)], at(lower), at(lower + 4)
+        )
         self.model.append(self.shifted(given), lower, lower + 4)
 
     @rule(index=handles, given=rows_of)
     def stage_and_delete(self, index, given):
-        self.handle(index).batch(self.updates(*self.shifted(given)), at(self.model.upper), at(self.model.upper + 4)).delete()
+        self.handle(index).batch(
+            self.updates(*self.shifted(given)), at(self.model.upper), at(self.model.upper + 4)
+        ).delete()
 
     @rule(index=handles, back=st.integers(0, 4))
     def downgrade_since(self, index, back):

@@ -1,4 +1,6 @@
-"""The main job in one process, and `dbt init`, with whatever is installed: `make smoke` runs this on the oldest and the newest."""
+"""The main job in one process, and `dbt init`, with whatever is installed: `make smoke` runs this
+on the oldest and the newest.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,8 @@ def test_dbt_init_offers_the_adapter_with_a_profile_that_works(tmp_path):
         offered += read
     number = re.search(r"\[(\d+)\] mvsink", offered)
     assert number, offered
-    told, _ = init.communicate(f"{number[1]}\n1\nanalytics\n4\n", timeout=120)  # where Spark runs, the schema, threads
+    # where Spark runs, the schema, threads
+    told, _ = init.communicate(f"{number[1]}\n1\nanalytics\n4\n", timeout=120)
     profile = (tmp_path / "profiles.yml").read_text()
     assert "type: mvsink" in profile and "method: session" in profile, told
     built = subprocess.run(

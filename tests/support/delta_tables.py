@@ -1,4 +1,6 @@
-"""Delta tables written without Spark, and what only other writers put into a log, written by hand. For tests."""
+"""Delta tables written without Spark, and what only other writers put into a log, written by hand.
+For tests.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,22 @@ def log_file(root: Path, version: int) -> Path:
     return root / "_delta_log" / f"{version:020d}.json"
 
 
-def delete_by_vector(root: Path, version: int, path: str, positions: list[int], held: list[int] | None = None) -> None:
-    """Commit ``version`` that deletes rows of ``path``, as Spark does it with deletion vectors on; ``held`` were deleted before."""
-    add = next(a["add"] for v in range(version) for a in actions(root, v) if a.get("add", {}).get("path") == path)
-    remove = {"path": path, "dataChange": True, "deletionTimestamp": 1, "extendedFileMetadata": True, "partitionValues": {}}
+def delete_by_vector(
+    root: Path, version: int, path: str, positions: list[int], held: list[int] | None = None
+) -> None:
+    """Commit ``version`` that deletes rows of ``path``, as Spark does it with deletion vectors on;
+    ``held`` were deleted before.
+    """
+    add = next(
+        a["add"] for v in range(version) for a in actions(root, v) if a.get("add", {}).get("path") == path
+    )
+    remove = {
+        "path": path,
+        "dataChange": True,
+        "deletionTimestamp": 1,
+        "extendedFileMetadata": True,
+        "partitionValues": {},
+    }
     if held:
         remove["deletionVector"] = inline_vector(held)
     write_actions(

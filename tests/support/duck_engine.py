@@ -1,9 +1,10 @@
 """The engine seam on DuckDB: what the package would have Spark run, run without Spark.
 
-The text is Spark's; it is read by sqlglot and written in DuckDB's dialect. Where the two disagree (what a sum of BIGINTs is, how files
-are named, which hash there is), the tree is changed first. So a shard written here is not for Spark to read: the hashes are others.
-It is for many tiny cases of what no engine decides: times, order, races, the shapes of deltas. That Spark does the same is for the
-tests on Spark to say.
+The text is Spark's; it is read by sqlglot and written in DuckDB's dialect. Where the two disagree
+(what a sum of BIGINTs is, how files are named, which hash there is), the tree is changed first. So
+a shard written here is not for Spark to read: the hashes are others. It is for many tiny cases of
+what no engine decides: times, order, races, the shapes of deltas. That Spark does the same is for
+the tests on Spark to say.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ class DuckEngine:
         assert written is not None, statement
         directory = Path(written[1])
         directory.mkdir(parents=True, exist_ok=True)
-        self._run(f"copy ({translated(statement[written.end() :])}) to '{directory}/part-{uuid4()}.parquet' (format parquet)")
+        self._run(
+            f"copy ({translated(statement[written.end() :])}) to '{directory}/part-{uuid4()}.parquet' (format parquet)"
+        )
 
     def settings(self, wanted: Mapping[str, str]) -> AbstractContextManager[None]:
         return nullcontext()
@@ -61,14 +64,17 @@ class DuckEngine:
     def columns(self, query: str) -> list[tuple[str, str]]:
         described = self._run(f"describe {translated(query)}").fetchall()
         return [
-            (row[0], exp.DataType.build(row[1], dialect="duckdb").sql("spark").lower().replace(", ", ",")) for row in described
+            (row[0], exp.DataType.build(row[1], dialect="duckdb").sql("spark").lower().replace(", ", ","))
+            for row in described
         ]
 
     def _run(self, text: str) -> duckdb.DuckDBPyConnection:
         try:
             return self.connection.execute(text)
         except duckdb.Error as error:
-            raise EngineError(str(error).split("\n")[0], "22000" if isinstance(error, _BY_DATA) else "") from error
+            raise EngineError(
+                str(error).split("\n")[0], "22000" if isinstance(error, _BY_DATA) else ""
+            ) from error
 
 
 def translated(query: str) -> str:
@@ -89,7 +95,11 @@ def _node(node: exp.Expression) -> exp.Expression:
         table.set("laterals", node.args.get("laterals"))
         table.set("joins", node.args.get("joins"))
         return table
-    if isinstance(node, exp.Table) and isinstance(node.this, exp.Anonymous) and node.this.name.lower() == "range":
+    if (
+        isinstance(node, exp.Table)
+        and isinstance(node.this, exp.Anonymous)
+        and node.this.name.lower() == "range"
+    ):
         node.set("alias", exp.TableAlias(this=exp.to_identifier("range"), columns=[exp.to_identifier("id")]))
         return node
     if isinstance(node, exp.TryCast):  # that is how a CAST of Spark's older dialect is read
@@ -108,13 +118,16 @@ def _node(node: exp.Expression) -> exp.Expression:
 def _call(node: exp.Anonymous) -> exp.Expression:
     name = node.name.lower()
     if name == "xxhash64":
-        joined = exp.Anonymous(this="concat_ws", expressions=[exp.Literal.string("|"), *node.expressions])  # NULLs are skipped
+        # NULLs are skipped
+        joined = exp.Anonymous(this="concat_ws", expressions=[exp.Literal.string("|"), *node.expressions])
         hashed = exp.Anonymous(this="hash", expressions=[joined])
         shifted = exp.Paren(this=exp.BitwiseRightShift(this=hashed, expression=exp.Literal.number(1)))
         return exp.cast(shifted, "bigint")
     if name == "shiftrightunsigned":  # of our hashes, which are not negative here
         value, bits = node.expressions
-        return exp.Paren(this=exp.BitwiseRightShift(this=exp.Paren(this=value.copy()), expression=bits.copy()))
+        return exp.Paren(
+            this=exp.BitwiseRightShift(this=exp.Paren(this=value.copy()), expression=bits.copy())
+        )
     if name == "raise_error":
         return exp.Anonymous(this="error", expressions=node.expressions)
     if name == "timestamp_millis":
@@ -131,7 +144,9 @@ def _files(glob: str) -> list[str]:
     found = []
     for choice in _choices(glob):
         path = Path(choice.replace("\\", ""))
-        found += [str(path)] if path.suffix == ".parquet" else sorted(str(file) for file in path.glob("*.parquet"))
+        found += (
+            [str(path)] if path.suffix == ".parquet" else sorted(str(file) for file in path.glob("*.parquet"))
+        )
     return found
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 @dataclass
 class ModelShard:
-    """All updates ever appended, by ``(row, time)``; times are small integers, `FINISHED` the empty antichain."""
+    """All updates ever appended, by ``(row, time)``; times are small integers, `FINISHED` the empty
+    antichain.
+    """
 
     upper: int = 0
     since: int = 0

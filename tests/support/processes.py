@@ -10,6 +10,10 @@ LIMIT = 300  # seconds
 
 
 def process(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run ``code``; `TimeoutExpired` after `LIMIT`, with the stack of every thread in its ``stderr``."""
+    """Run ``code``; `TimeoutExpired` after `LIMIT`, with the stack of every thread in its
+    ``stderr``.
+    """
     watched = f"import faulthandler\nfaulthandler.dump_traceback_later({LIMIT - 5})\n{textwrap.dedent(code)}"
-    return subprocess.run([sys.executable, "-c", watched, *arguments], capture_output=True, text=True, timeout=LIMIT)
+    return subprocess.run(
+        [sys.executable, "-c", watched, *arguments], capture_output=True, text=True, timeout=LIMIT
+    )

@@ -1,4 +1,6 @@
-"""Small dbt projects in processes of their own, each with its own metastore. For tests of what only processes can show."""
+"""Small dbt projects in processes of their own, each with its own metastore. For tests of what only
+processes can show.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class Project:
         self.root, self.shard_root, self.source = root, shard_root, source
         (root / "models").mkdir(parents=True)
         (root / "models" / "mv.sql").write_text(MODEL % source)
-        (root / "dbt_project.yml").write_text("name: p\nversion: '1.0'\nprofile: p\nflags: {send_anonymous_usage_stats: false}\n")
+        (root / "dbt_project.yml").write_text(
+            "name: p\nversion: '1.0'\nprofile: p\nflags: {send_anonymous_usage_stats: false}\n"
+        )
         (root / "profiles.yml").write_text(
             f"p: {{target: dev, outputs: {{dev: {{type: mvsink, schema: s, threads: {threads}, shard_root: '{shard_root}',"
             f" server_side_parameters: {json.dumps({'spark.driver.memory': '1g', **INTERPRETED})}}}}}}}\n"
@@ -55,7 +59,11 @@ class Project:
         """`dbt run` in a process of its own, killed at a point of `sink.faults` if one is named."""
         code = textwrap.dedent(RUN)
         return subprocess.Popen(
-            [sys.executable, "-c", code, kill_at], cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            [sys.executable, "-c", code, kill_at],
+            cwd=self.root,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
 
     def run(self, kill_at: str = "") -> tuple[int, str]:

@@ -1,4 +1,6 @@
-"""dbt as tests want it: hundreds of invocations in one process, each of which builds a manifest and throws it away."""
+"""dbt as tests want it: hundreds of invocations in one process, each of which builds a manifest and
+throws it away.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,16 @@ import gc
 
 def install() -> None:
     """For this process. A quarter of dbt's own time goes without it, and nothing else is different."""
-    # A manifest is half a million objects, all alive: looking through them every 700 allocations finds nothing.
+    # A manifest is half a million objects, all alive: looking through them every 700 allocations
+    # finds nothing.
     gc.set_threshold(100_000, 50, 1000)
     _no_look_at_the_stack()
 
 
 def _no_look_at_the_stack() -> None:
-    """An adapter's behaviour flags say where they come from, for a warning; dbt reads the source of every frame of the stack for it."""
+    """An adapter's behaviour flags say where they come from, for a warning; dbt reads the source of
+    every frame of the stack for it.
+    """
     from dbt_common.behavior_flags import BehaviorFlagRendered
 
     BehaviorFlagRendered._default_source = staticmethod(lambda: "dbt.adapters")

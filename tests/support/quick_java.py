@@ -1,7 +1,9 @@
-"""Java as tests want it: they run thousands of small statements once each, which are not worth compiling well, on two cores.
+"""Java as tests want it: they run thousands of small statements once each, which are not worth
+compiling well, on two cores.
 
-A JVM with Spark spends half of its first ten seconds reading and verifying classes. `make test` has them archived once (class data
-sharing): python -m tests.support.quick_java. Without the archive everything works, and takes longer.
+A JVM with Spark spends half of its first ten seconds reading and verifying classes. `make test` has
+them archived once (class data sharing): python -m tests.support.quick_java. Without the archive
+everything works, and takes longer.
 """
 
 from __future__ import annotations
@@ -17,9 +19,12 @@ ARCHIVE = Path(sys.prefix) / "java-classes.jsa"  # beside the PySpark whose clas
 
 def install() -> None:
     """For every JVM that this process and its children start from here on."""
-    # What Java says of an archive that does not fit (another Java, another class path) would stand in dbt's output.
+    # What Java says of an archive that does not fit (another Java, another class path) would stand
+    # in dbt's output.
     shared = (
-        f" -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else ""
+        f" -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off -XX:SharedArchiveFile={ARCHIVE}"
+        if ARCHIVE.exists()
+        else ""
     )
     os.environ.setdefault("JDK_JAVA_OPTIONS", OPTIONS + shared)
 

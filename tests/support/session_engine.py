@@ -1,4 +1,6 @@
-"""The sink's engine seam on an in-process Spark session, and a shard to run it against. For tests and benchmarks."""
+"""The sink's engine seam on an in-process Spark session, and a shard to run it against. For tests
+and benchmarks.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ class Model:
     def request(self, query: str, **changes: Any) -> SinkRequest:
         time = changes.pop("time", None) or next(self.clock)
         columns = changes.pop("columns", None) or self.columns(query)
-        request = SinkRequest(model=self.name, query=query, columns=columns, time=time, clock=time, **self.options)
+        request = SinkRequest(
+            model=self.name, query=query, columns=columns, time=time, clock=time, **self.options
+        )
         return replace(request, **changes)
 
     def run(self, query: str, **changes: Any) -> Outcome:
@@ -93,7 +97,11 @@ class Model:
         return self.session.sql(self.view())
 
     def rows(self) -> list[tuple[Any, ...]]:
-        read = self.engine().query(self.view(), "view") if self.session is None else map(tuple, self.contents().collect())
+        read = (
+            self.engine().query(self.view(), "view")
+            if self.session is None
+            else map(tuple, self.contents().collect())
+        )
         return sorted(read, key=repr)
 
     def assert_holds(self, query: str) -> None:

@@ -39,7 +39,11 @@ def updates(*rows: tuple[str | None, int, int]) -> pa.Table:
     """Updates ``(x, time, diff)``."""
     columns = list(zip(*rows)) if rows else [(), (), ()]
     return pa.table(
-        [pa.array(columns[0], pa.string()), pa.array(columns[1], pa.int64()), pa.array(columns[2], pa.int64())],
+        [
+            pa.array(columns[0], pa.string()),
+            pa.array(columns[1], pa.int64()),
+            pa.array(columns[2], pa.int64()),
+        ],
         names=["x", "_mv_time", "_mv_diff"],
     )
 
@@ -67,12 +71,17 @@ def widened(table: pa.Table, **columns: list[Any]) -> pa.Table:
 
 
 def evolve(handle: Any, name: str, state: Any = None) -> bool:
-    """Add a column to ``state``, the newest unless given: all live files as one batch, NULL in it. False if somebody else was faster."""
+    """Add a column to ``state``, the newest unless given: all live files as one batch, NULL in it.
+    False if somebody else was faster.
+    """
     state = state or handle.state()
     schema = pa.schema([*state.schema, (name, pa.string())])
     files = state.files
     rows_ = pa.concat_tables(
-        [physical_schema(schema).empty_table(), *(handle.storage.read(f, physical_schema(schema)) for f in files)]
+        [
+            physical_schema(schema).empty_table(),
+            *(handle.storage.read(f, physical_schema(schema)) for f in files),
+        ]
     )
     directory = handle.stage()
     part = handle.storage.write_part(f"{directory.path}/part-00000.parquet", rows_.schema)

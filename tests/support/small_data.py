@@ -1,4 +1,6 @@
-"""Spark for tests of many statements over a handful of rows: there compiling a statement's code takes longer than running it."""
+"""Spark for tests of many statements over a handful of rows: there compiling a statement's code
+takes longer than running it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ INTERPRETED = {
 
 @contextmanager
 def interpreted(session: Any) -> Iterator[None]:
-    """Statements are interpreted in here, one task a stage. For tests of what the adapter says, not of what Spark computes."""
+    """Statements are interpreted in here, one task a stage. For tests of what the adapter says, not
+    of what Spark computes.
+    """
     before = {name: session.conf.get(name, None) for name in INTERPRETED}
     for name, value in INTERPRETED.items():
         session.conf.set(name, value)

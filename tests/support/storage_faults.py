@@ -10,10 +10,12 @@ from dbt.adapters.mvsink.shard.errors import TransientError, UnknownOutcome
 
 
 class FaultyStorage:
-    """Passes everything on to ``inner``. ``plan`` is asked before each load and commit what shall go wrong.
+    """Passes everything on to ``inner``. ``plan`` is asked before each load and commit what shall
+    go wrong.
 
-    ``"before"``: a transient failure, nothing happens. ``"lost"``: the commit happens, and the caller is told that nobody knows.
-    ``"unknown"``: it does not happen, and the caller is told the same. Anything callable is called (to kill the process, say).
+    ``"before"``: a transient failure, nothing happens. ``"lost"``: the commit happens, and the
+    caller is told that nobody knows. ``"unknown"``: it does not happen, and the caller is told the
+    same. Anything callable is called (to kill the process, say).
     """
 
     def __init__(self, inner: Any, plan: Callable[[str], Any]):

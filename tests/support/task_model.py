@@ -1,7 +1,9 @@
-"""What a continual task does, as a few lines of plain Python: what random tasks are held against. It knows nothing of the package.
+"""What a continual task does, as a few lines of plain Python: what random tasks are held against.
+It knows nothing of the package.
 
-A statement is its text together with what it does to a list of rows. Rows are ``(key, val)``; both may be None. The text has
-``{i}`` for the input, ``{d}`` for the rows it lost, ``{t}`` for the output, ``{r}`` for a reference and ``{now}`` for the time.
+A statement is its text together with what it does to a list of rows. Rows are ``(key, val)``; both
+may be None. The text has ``{i}`` for the input, ``{d}`` for the rows it lost, ``{t}`` for the
+output, ``{r}`` for a reference and ``{now}`` for the time.
 """
 
 from __future__ import annotations
@@ -77,7 +79,11 @@ class ModelTask:
             self.start = self.output.upper = min(time, source.upper - 1)
         if self.output.upper == self.start <= time:
             whole = source.at(self.start)
-            kept = whole if self.initial_snapshot else Counter({e: n for e, n in whole.items() if not isinstance(e, tuple)})
+            kept = (
+                whole
+                if self.initial_snapshot
+                else Counter({e: n for e, n in whole.items() if not isinstance(e, tuple)})
+            )
             self._at(self.start, kept, reference)
         if self.output.upper == self.start:
             return
@@ -96,13 +102,17 @@ class ModelTask:
         def counts(updates: Counter[Any]) -> bool:
             return self._runs(updates) or any(not isinstance(thing, tuple) for thing in updates)
 
-        return sorted(time for time, updates in source.updates.items() if lower <= time < upper and counts(updates))
+        return sorted(
+            time for time, updates in source.updates.items() if lower <= time < upper and counts(updates)
+        )
 
     def _at(self, now: int, updates: Counter[Any], reference: Collection) -> None:
         before = rows(self.output.at(now))
         after = before
         if self._runs(updates):
-            world = World(rows(updates), rows(updates, -1), rows(reference.at(min(now, reference.upper - 1))), now)
+            world = World(
+                rows(updates), rows(updates, -1), rows(reference.at(min(now, reference.upper - 1))), now
+            )
             for step in self.steps:
                 after = step.run(after, world)
         change = Counter(after)
@@ -251,7 +261,9 @@ def merge(rng: Random) -> Step:
 
 
 def random_steps(rng: Random) -> list[Step]:
-    """Up to three statements; a third of the tasks only insert, so that some can be computed for many times at once."""
+    """Up to three statements; a third of the tasks only insert, so that some can be computed for
+    many times at once.
+    """
     if rng.random() < 0.35:
         return [insert(rng) for _ in range(rng.randint(1, 2))]
     return [rng.choice([insert, insert, delete, update, merge])(rng) for _ in range(rng.randint(1, 3))]

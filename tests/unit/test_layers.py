@@ -44,8 +44,25 @@ RULES = {  # which packages each may import, besides the neutral modules
     "inputs": {"shard", "engine", "shard_sql"},
     "continual_task": {"inputs", *DATAFLOW},
     "references": {"sink", *DATAFLOW},
-    "materialization": {"continual_task", "exceptions", "inputs", "references", "relation", "sink", *DATAFLOW},
-    "adapter": {"connection", "credentials", "exceptions", "materialization", "references", "relation", "sink", *DATAFLOW},
+    "materialization": {
+        "continual_task",
+        "exceptions",
+        "inputs",
+        "references",
+        "relation",
+        "sink",
+        *DATAFLOW,
+    },
+    "adapter": {
+        "connection",
+        "credentials",
+        "exceptions",
+        "materialization",
+        "references",
+        "relation",
+        "sink",
+        *DATAFLOW,
+    },
     "connection": {"credentials"},
     "cli": {"__version__", "connection", "continual_task", "credentials", "inputs", *DATAFLOW},
 }
@@ -75,14 +92,22 @@ def ours(name: str) -> str | None:
 @pytest.mark.parametrize("package", RULES)
 def test_a_package_imports_only_what_stands_below_it(package):
     allowed = RULES[package] | NEUTRAL | {package}
-    wrong = {(path.name, found) for path in modules(package) for name in imports(path) if (found := ours(name)) and found not in allowed}
+    wrong = {
+        (path.name, found)
+        for path in modules(package)
+        for name in imports(path)
+        if (found := ours(name)) and found not in allowed
+    }
     assert wrong == set()
 
 
 @pytest.mark.parametrize("package", RULES)
 def test_a_package_imports_only_the_libraries_of_its_layer(package):
     libraries = {
-        (path.name, name.split(".")[0]) for path in modules(package) for name in imports(path) if ours(name) is None
+        (path.name, name.split(".")[0])
+        for path in modules(package)
+        for name in imports(path)
+        if ours(name) is None
     }
     assert {(path, name) for path, name in libraries if name in TELLING - LIBRARIES[package]} == set()
 
@@ -105,14 +130,19 @@ def test_neutral_modules_know_no_package_but_schedules_the_shards_times():
 
 
 def test_no_two_modules_need_each_other_not_even_through_others():
-    """Imports for type checkers count: who reads the one has to read the other. Two pairs in `shard` are one thing in two files."""
+    """Imports for type checkers count: who reads the one has to read the other. Two pairs in
+    `shard` are one thing in two files.
+    """
     paths = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts): path
         for path in PACKAGE.rglob("*.py")
         if path.name != "__init__.py"
     }
     imported = {name: set(imports(path)) for name, path in paths.items()}
-    needs = {name: {other for other in paths for each in found if within(each, other)} for name, found in imported.items()}
+    needs = {
+        name: {other for other in paths for each in found if within(each, other)}
+        for name, found in imported.items()
+    }
     for one, other in (("errors", "frontier"), ("batch", "staging")):
         needs[f"{OURS}.shard.{one}"].discard(f"{OURS}.shard.{other}")
     while leaves := {name for name, needed in needs.items() if not needed}:
@@ -129,7 +159,10 @@ def test_of_sqlglot_only_documented_modules_are_used():
 
 def test_two_modules_know_delta_one_for_shards_and_one_for_inputs():
     knowing = {
-        str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") for name in imports(path) if within(name, "deltalake")
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        for name in imports(path)
+        if within(name, "deltalake")
     }
     assert knowing == {"shard/delta.py", "inputs/delta.py"}
 
@@ -150,5 +183,11 @@ def test_decisions_about_state_do_no_input_or_output():
 
 
 def test_no_file_is_longer_than_450_lines():
-    files = [path for folder in ("dbt", "tests", "example_project", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
-    assert {str(path.relative_to(ROOT)): n for path in files if (n := len(path.read_text().splitlines())) > 450} == {}
+    files = [
+        path
+        for folder in ("dbt", "tests", "example_project", "benchmarks")
+        for path in (ROOT / folder).rglob("*.py")
+    ]
+    assert {
+        str(path.relative_to(ROOT)): n for path in files if (n := len(path.read_text().splitlines())) > 450
+    } == {}

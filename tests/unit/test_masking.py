@@ -15,7 +15,10 @@ from dbt.adapters.mvsink.shard import ShardError
     [
         ("s3://key:secret@bucket/x", "s3://***@bucket/x"),
         ("s3a://AK:se/cr+et=@bucket/x", "s3a://***@bucket/x"),
-        ("parquet.`s3://k:s@b/x/part-0.parquet` and s3://k:s@c", "parquet.`s3://***@b/x/part-0.parquet` and s3://***@c"),
+        (
+            "parquet.`s3://k:s@b/x/part-0.parquet` and s3://k:s@c",
+            "parquet.`s3://***@b/x/part-0.parquet` and s3://***@c",
+        ),
         ("jdbc:postgresql://me:pw@host/metastore", "jdbc:postgresql://***@host/metastore"),
         ("s3:/key:secret@bucket", "s3:/***@bucket"),
         ("s3://:secret@bucket", "s3://***@bucket"),

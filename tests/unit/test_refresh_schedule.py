@@ -98,14 +98,49 @@ RUNS = {  # spec, creation, upper before, now: write time, upper after
     "a new shard before its only refresh": (AT_11, "10:20", "-", "10:20", None, "11:00"),
     "a new shard after its only refresh": (AT_11, "11:20", "-", "11:20", None, "final"),
     "at_creation alone": (RefreshSpec(at_creation=True), "10:20", "-", "10:20", "10:20", "final"),
-    "at_creation and every hour": (RefreshSpec(((HOUR, 0),), at_creation=True), "10:20", "-", "10:20", "10:20", "11:00"),
-    "at_creation counts once": (RefreshSpec(((HOUR, 0),), at_creation=True), "10:20", "11:00", "11:10", "11:00", "12:00"),
-    "aligned in the future": (RefreshSpec(((HOUR, clock("18:30")),)), "10:00", "10:30", "11:40", "11:30", "12:30"),
+    "at_creation and every hour": (
+        RefreshSpec(((HOUR, 0),), at_creation=True),
+        "10:20",
+        "-",
+        "10:20",
+        "10:20",
+        "11:00",
+    ),
+    "at_creation counts once": (
+        RefreshSpec(((HOUR, 0),), at_creation=True),
+        "10:20",
+        "11:00",
+        "11:10",
+        "11:00",
+        "12:00",
+    ),
+    "aligned in the future": (
+        RefreshSpec(((HOUR, clock("18:30")),)),
+        "10:00",
+        "10:30",
+        "11:40",
+        "11:30",
+        "12:30",
+    ),
     "a refresh before the creation is none": (HOURLY, "10:20", "09:00", "10:30", None, "11:00"),
     "on_commit": (RefreshSpec(), "10:00", "10:00", "10:20", "10:20", "10:20:00.001"),
     "on_commit, past the run": (RefreshSpec(), "10:00", "10:30", "10:20", None, "10:30"),
-    "a new schedule counts from the upper": (RefreshSpec(((60_000, 0),)), "07:20", "11:00", "10:20", None, "11:00"),
-    "a new schedule, once past the upper": (RefreshSpec(((60_000, 0),)), "07:20", "11:00", "11:00:30", "11:00", "11:01"),
+    "a new schedule counts from the upper": (
+        RefreshSpec(((60_000, 0),)),
+        "07:20",
+        "11:00",
+        "10:20",
+        None,
+        "11:00",
+    ),
+    "a new schedule, once past the upper": (
+        RefreshSpec(((60_000, 0),)),
+        "07:20",
+        "11:00",
+        "11:00:30",
+        "11:00",
+        "11:01",
+    ),
 }
 
 
@@ -125,7 +160,9 @@ def test_after_the_largest_time_nothing_comes():
     assert decide(RefreshSchedule(), 0, Antichain.of(5), LARGEST) == Decision(LARGEST, Antichain.empty())
 
 
-@pytest.mark.parametrize("spec", [RefreshSpec(), AT_11, UNALIGNED, RefreshSpec(((HOUR, 7), (5, None)), (9, 8), True)])
+@pytest.mark.parametrize(
+    "spec", [RefreshSpec(), AT_11, UNALIGNED, RefreshSpec(((HOUR, 7), (5, None)), (9, 8), True)]
+)
 def test_what_a_shard_keeps_gives_the_same_spec(spec):
     assert RefreshSpec.from_stored(spec.stored()) == spec
 

@@ -1,7 +1,7 @@
 """dbt-mvsink: a dbt adapter for Spark with tables that are kept right.
 
-Layers, top to bottom: the dbt layer (this directory), the dataflow layer (`sink`), the shard layer (`shard`). Each knows only
-what is below it; tests/unit/test_layers.py holds them to it.
+Layers, top to bottom: the dbt layer (this directory), the dataflow layer (`sink`), the shard layer
+(`shard`). Each knows only what is below it; tests/unit/test_layers.py holds them to it.
 """
 
 from dbt.adapters.base.plugin import AdapterPlugin

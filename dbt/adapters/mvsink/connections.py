@@ -1,4 +1,6 @@
-"""dbt's connection manager: dbt-spark's for every server method, our own session for `method: session`."""
+"""dbt's connection manager: dbt-spark's for every server method, our own session for `method:
+session`.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,10 @@ class MvsinkConnectionManager(SparkConnectionManager):
     @classmethod
     def open(cls, connection: Connection) -> Connection:
         credentials = connection.credentials
-        if not isinstance(credentials, MvsinkCredentials) or credentials.method != SparkConnectionMethod.SESSION:
+        if (
+            not isinstance(credentials, MvsinkCredentials)
+            or credentials.method != SparkConnectionMethod.SESSION
+        ):
             return super().open(connection)
         if connection.state == ConnectionState.OPEN:
             return connection
@@ -51,12 +56,16 @@ class MvsinkConnectionManager(SparkConnectionManager):
         except Exception as error:
             connection.state = ConnectionState.FAIL
             log = os.path.join(credentials.home, LOG_FILE)
-            raise FailedToConnectError(f"Spark did not start: {_message(error)}\n  What Spark said: {log}") from error
+            raise FailedToConnectError(
+                f"Spark did not start: {_message(error)}\n  What Spark said: {log}"
+            ) from error
         connection.state = ConnectionState.OPEN
         return connection
 
     def execute(self, sql: str, *given: Any, **options: Any) -> tuple[AdapterResponse, agate.Table]:
-        """The embedded session evaluates a query when its rows are fetched: `dbt show` printed that error with Java's whole stack."""
+        """The embedded session evaluates a query when its rows are fetched: `dbt show` printed that
+        error with Java's whole stack.
+        """
         with self.exception_handler(sql):
             return super().execute(sql, *given, **options)
 
@@ -73,7 +82,9 @@ class MvsinkConnectionManager(SparkConnectionManager):
 
 
 def _project(profile: Any) -> str:
-    """The project's directory. `dbt debug` makes an adapter of a profile alone, and only dbt's flags know where it looks."""
+    """The project's directory. `dbt debug` makes an adapter of a profile alone, and only dbt's
+    flags know where it looks.
+    """
     from dbt import flags
 
     given: Any = flags.get_flags  # untyped
@@ -86,7 +97,8 @@ def _message(error: Exception) -> str:
     status = getattr(response, "status", None)
     text = str(getattr(status, "errorMessage", None) or error)
     java = getattr(error, "java_exception", None)
-    if java is not None:  # a Py4J error that PySpark did not translate: its text is a stack, its root cause tells
+    # a Py4J error that PySpark did not translate: its text is a stack, its root cause tells
+    if java is not None:
         text = str(_root_cause(java))
     return masked(text.split("\n\tat ", 1)[0].split("\n\nJVM stacktrace:", 1)[0])
 

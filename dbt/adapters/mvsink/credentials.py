@@ -1,7 +1,8 @@
 """The profile: everything dbt-spark's methods accept, and where shards live.
 
-Nothing here touches Spark or the disk. Relative places are taken from the project's directory, which dbt's configuration knows
-and the connection manager passes on: with ``--project-dir`` it is not the working directory.
+Nothing here touches Spark or the disk. Relative places are taken from the project's directory,
+which dbt's configuration knows and the connection manager passes on: with ``--project-dir`` it is
+not the working directory.
 """
 
 from __future__ import annotations
@@ -33,12 +34,14 @@ DERBY_TEXT = 32_700  # characters that the embedded metastore keeps of a view's 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))", re.IGNORECASE)
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/+[^/]*")
-_UNSAFE = re.compile(r"%[0-9A-Fa-f]{2}|[\\:\x00-\x1f]")  # what Spark and the `deltalake` package read differently, or not at all
+# what Spark and the `deltalake` package read differently, or not at all
+_UNSAFE = re.compile(r"%[0-9A-Fa-f]{2}|[\\:\x00-\x1f]")
 
 
 @dataclass
 class MvsinkCredentials(SparkCredentials):
-    """``shard_root`` is a path or URI, ``storage_options`` the `deltalake` package's, ``metastore_timeout`` seconds.
+    """``shard_root`` is a path or URI, ``storage_options`` the `deltalake` package's,
+    ``metastore_timeout`` seconds.
 
     Values of ``storage_options`` and credentials in ``shard_root`` are never shown: see `masking`.
     """
@@ -53,7 +56,9 @@ class MvsinkCredentials(SparkCredentials):
 
     @classmethod
     def translate_aliases(cls, kwargs: dict[str, Any], recurse: bool = False) -> dict[str, Any]:
-        """The first to see the profile: YAML's true, false and numbers are text to Spark and to stores; dbt takes nothing else."""
+        """The first to see the profile: YAML's true, false and numbers are text to Spark and to
+        stores; dbt takes nothing else.
+        """
         data: dict[str, Any] = super().translate_aliases(kwargs, recurse)
         for option in ("server_side_parameters", "storage_options"):
             if isinstance(data.get(option), dict):
@@ -62,7 +67,9 @@ class MvsinkCredentials(SparkCredentials):
 
     @classmethod
     def validate(cls, data: Any) -> None:
-        """dbt's check of the profile as it was written, after ours. dbt's messages and tracebacks quote values: ours do not."""
+        """dbt's check of the profile as it was written, after ours. dbt's messages and tracebacks
+        quote values: ours do not.
+        """
         _check(data)
         try:
             super().validate(data)
@@ -84,12 +91,15 @@ class MvsinkCredentials(SparkCredentials):
         ansi = self.server_side_parameters.get(ANSI)
         with self._stand_in_host():
             super().__post_init__()
-        # dbt-spark forces ANSI mode off; Spark's own default holds unless the profile says otherwise.
+        # dbt-spark forces ANSI mode off; Spark's own default holds unless the profile says
+        # otherwise.
         self.server_side_parameters.pop(ANSI, None)
         if ansi is not None:
             self.server_side_parameters[ANSI] = str(ansi).lower()
         if self.formats and self.method != SparkConnectionMethod.SESSION:
-            raise DbtRuntimeError(f"profile: formats is for method session; with {self.method} the server says which it has")
+            raise DbtRuntimeError(
+                f"profile: formats is for method session; with {self.method} the server says which it has"
+            )
         if self.shard_root is None and self.method != SparkConnectionMethod.SESSION:
             raise DbtRuntimeError(
                 f"profile: method {self.method} needs `shard_root`: a place that this machine and Spark's can both reach"
@@ -113,7 +123,9 @@ class MvsinkCredentials(SparkCredentials):
         return f"MvsinkCredentials({shown}, storage_options={sorted(self.storage_options or {})})"
 
     def connection_info(self, *, with_aliases: bool = False) -> Iterator[tuple[str, Any]]:
-        """dbt's, without the credentials that a URI may hold, and without keys that the profile does not set."""
+        """dbt's, without the credentials that a URI may hold, and without keys that the profile
+        does not set.
+        """
         for key, value in super().connection_info(with_aliases=with_aliases):
             if value is not None:
                 yield key, masked(value) if isinstance(value, str) else value
@@ -129,7 +141,8 @@ class MvsinkCredentials(SparkCredentials):
     def belong_to(self, project: str) -> None:
         """Relative places are below this project's directory."""
         self._project = os.path.abspath(project)
-        _check({"shard_root": self.shards})  # the project's own directory may have a name that is no good
+        # the project's own directory may have a name that is no good
+        _check({"shard_root": self.shards})
 
     @property
     def project(self) -> str:
@@ -148,9 +161,15 @@ class MvsinkCredentials(SparkCredentials):
 
     @property
     def longest_view(self) -> int | None:
-        """How many characters of a view's text the metastore keeps; None if that is not known to be few."""
+        """How many characters of a view's text the metastore keeps; None if that is not known to be
+        few.
+        """
         embedded = self.method == SparkConnectionMethod.SESSION
-        return DERBY_TEXT if embedded and not any(key in self.server_side_parameters for key in SHARED_METASTORE) else None
+        return (
+            DERBY_TEXT
+            if embedded and not any(key in self.server_side_parameters for key in SHARED_METASTORE)
+            else None
+        )
 
     def _connection_keys(self) -> tuple[str, ...]:
         """What `dbt debug` and `target` show: never what may be secret."""
@@ -163,7 +182,9 @@ def home_of(project: str) -> str:
 
 
 def shards_of(project: str, shard_root: str | None) -> str:
-    """See `MvsinkCredentials.shards`; for commands that have a profile but need no PySpark, which making credentials checks."""
+    """See `MvsinkCredentials.shards`; for commands that have a profile but need no PySpark, which
+    making credentials checks.
+    """
     if shard_root is None:
         return os.path.join(home_of(project), "shards")
     file_uri = _FILE_URI.match(shard_root)
@@ -196,7 +217,9 @@ def _text(value: Any) -> Any:
 
 
 def _check(given: Mapping[str, Any]) -> None:
-    """What this adapter's own keys may hold. `DbtRuntimeError` with what was given and what is expected."""
+    """What this adapter's own keys may hold. `DbtRuntimeError` with what was given and what is
+    expected.
+    """
     methods = [method.value for method in SparkConnectionMethod]
     timeout = given.get("metastore_timeout", 0)
     root = given.get("shard_root")
@@ -204,15 +227,25 @@ def _check(given: Mapping[str, Any]) -> None:
     number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
     for key, right, expected in (
         ("method", given.get("method", methods[0]) in methods, f"one of {', '.join(methods)}"),
-        ("read_only", isinstance(given.get("read_only", False), bool), "true or false (an env_var needs `| as_bool`)"),
-        ("progress", isinstance(given.get("progress", True), bool), "true or false (an env_var needs `| as_bool`)"),
+        (
+            "read_only",
+            isinstance(given.get("read_only", False), bool),
+            "true or false (an env_var needs `| as_bool`)",
+        ),
+        (
+            "progress",
+            isinstance(given.get("progress", True), bool),
+            "true or false (an env_var needs `| as_bool`)",
+        ),
         ("metastore_timeout", number and timeout >= 0, "seconds, 0 or more (an env_var needs `| as_number`)"),
         ("formats", valid(given.get("formats")), f"a list of any of {', '.join(FORMATS)}"),
         ("shard_root", isinstance(root, (str, type(None))), "a path or a URI"),
         ("shard_root", not problem, problem),
     ):
         if not right:
-            raise DbtRuntimeError(f"profile: {key}\n  Got: {masked(repr(given[key]))}\n  Expected: {expected}")
+            raise DbtRuntimeError(
+                f"profile: {key}\n  Got: {masked(repr(given[key]))}\n  Expected: {expected}"
+            )
     _check_storage_options(given.get("storage_options"))
 
 
@@ -223,11 +256,15 @@ def _check_storage_options(given: Any) -> None:
         raise DbtRuntimeError(f"profile: storage_options\n  Got: {_kind(given)}\n  Expected: {expected}")
     for key, value in (given or {}).items():
         if not isinstance(value, str):
-            raise DbtRuntimeError(f"profile: storage_options: {key}\n  Got: {_kind(value)}\n  Expected: {expected}")
+            raise DbtRuntimeError(
+                f"profile: storage_options: {key}\n  Got: {_kind(value)}\n  Expected: {expected}"
+            )
 
 
 def _without_values(error: ValidationError) -> str:
-    """dbt's message of a wrong profile. Those about keys quote only keys; the others begin with the value."""
+    """dbt's message of a wrong profile. Those about keys quote only keys; the others begin with the
+    value.
+    """
     if error.validator in ("required", "additionalProperties"):
         return str(error.message)
     at = ".".join(str(part) for part in error.absolute_path) or "the target"
@@ -241,4 +278,6 @@ def _without_values(error: ValidationError) -> str:
 def _kind(value: Any) -> str:
     """What ``value`` is, without what it says."""
     names = {dict: "a mapping", list: "a list", str: "a text", type(None): "nothing", bool: "true or false"}
-    return names.get(type(value), "a number" if isinstance(value, (int, float)) else f"a {type(value).__name__}")
+    return names.get(
+        type(value), "a number" if isinstance(value, (int, float)) else f"a {type(value).__name__}"
+    )

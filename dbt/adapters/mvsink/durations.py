@@ -22,7 +22,9 @@ INTERVAL_UNITS = "ms, seconds, minutes, hours, days, weeks"
 
 
 def parse_interval(value: object) -> int | None:
-    """``1 day`` as milliseconds; None if it is no interval. Months and years have no fixed length and are none."""
+    """``1 day`` as milliseconds; None if it is no interval. Months and years have no fixed length
+    and are none.
+    """
     if not isinstance(value, str):
         return None
     match = _INTERVAL.fullmatch(value)
@@ -37,7 +39,9 @@ def parse_interval(value: object) -> int | None:
 
 
 def parse_time(value: object) -> int | None:
-    """A time in ms: an integer from 10^11 on, or ISO 8601 text (no zone means UTC); None if it is neither."""
+    """A time in ms: an integer from 10^11 on, or ISO 8601 text (no zone means UTC); None if it is
+    neither.
+    """
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

@@ -1,4 +1,6 @@
-"""What a model author or a profile's author can get wrong, one class a kind, each with *Got / Expected*."""
+"""What a model author or a profile's author can get wrong, one class a kind, each with *Got /
+Expected*.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class InvalidOption(MvsinkError):
 
 
 class RefreshesNeverHappen(MvsinkError):
-    """All of a schedule's refreshes are past, and the shard would be created only now. Times are text."""
+    """All of a schedule's refreshes are past, and the shard would be created only now. Times are
+    text.
+    """
 
     def __init__(self, model: str, given: Any, last: str, now: str):
         super().__init__(
@@ -67,7 +71,9 @@ class OwnedByAnother(MvsinkError):
 
 
 class InvalidName(MvsinkError):
-    """A schema or an alias that Spark does not take, or that would lead out of the shards' directory."""
+    """A schema or an alias that Spark does not take, or that would lead out of the shards'
+    directory.
+    """
 
     def __init__(self, model: str, what: str, given: str, reason: str = ""):
         super().__init__(
@@ -91,11 +97,15 @@ class ReadsItself(MvsinkError):
     """A self-correcting view whose query reads its own relation."""
 
     def __init__(self, model: str):
-        super().__init__(f"{model}: a self_correcting_mv cannot read itself; its query says what it should hold")
+        super().__init__(
+            f"{model}: a self_correcting_mv cannot read itself; its query says what it should hold"
+        )
 
 
 class SameColumnTwice(MvsinkError):
-    """Two columns of one name, or of names that differ only in case. Neither Delta Lake nor the metastore tells them apart."""
+    """Two columns of one name, or of names that differ only in case. Neither Delta Lake nor the
+    metastore tells them apart.
+    """
 
     def __init__(self, model: str, first: str, second: str):
         super().__init__(
@@ -117,7 +127,9 @@ class ReadOnlyRefused(MvsinkError):
     """A materialization that would write, in a read-only invocation."""
 
     def __init__(self, model: str, materialized: str):
-        super().__init__(f"read-only: would rebuild {model} ({materialized}); nothing is written in this invocation")
+        super().__init__(
+            f"read-only: would rebuild {model} ({materialized}); nothing is written in this invocation"
+        )
 
 
 class SampledRun(MvsinkError):
@@ -170,5 +182,9 @@ class UnknownAudit(MvsinkError):
     """`audit` names a test that does not read the model."""
 
     def __init__(self, model: str, given: str, known: list[str]):
-        expected = f"names as in `dbt ls`, of tests that read the model: {', '.join(known) or 'there are none'}"
-        super().__init__(f"{model}: invalid config `audit`\n  Got: {given!r}\n  Expected: true, or {expected}")
+        expected = (
+            f"names as in `dbt ls`, of tests that read the model: {', '.join(known) or 'there are none'}"
+        )
+        super().__init__(
+            f"{model}: invalid config `audit`\n  Got: {given!r}\n  Expected: true, or {expected}"
+        )

@@ -1,4 +1,6 @@
-"""The adapter: dbt-spark's, with maintained models, staged seeds, and a check of the whole set-up in `dbt debug`."""
+"""The adapter: dbt-spark's, with maintained models, staged seeds, and a check of the whole set-up
+in `dbt debug`.
+"""
 
 from __future__ import annotations
 

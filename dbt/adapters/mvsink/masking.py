@@ -1,7 +1,8 @@
-"""What must never be printed: credentials in URIs, and the secrets of a profile's `storage_options`.
+"""What must never be printed: credentials in URIs, and the secrets of a profile's
+`storage_options`.
 
-`masked` is for every text that is shown: messages, warnings, the command's answers. `keep_secret` has dbt apply it to each line that
-it logs: SQL, tracebacks, the texts of libraries.
+`masked` is for every text that is shown: messages, warnings, the command's answers. `keep_secret`
+has dbt apply it to each line that it logs: SQL, tracebacks, the texts of libraries.
 """
 
 from __future__ import annotations
@@ -33,14 +34,22 @@ def masked(text: str) -> str:
 
 
 def secrets_of(uri: str | None, options: Mapping[str, str] | None) -> list[str]:
-    """The secret texts: user and password of ``uri``, and the values of those ``options`` whose keys name a secret."""
-    found = [part for match in _CREDENTIALS.finditer(uri or "") for part in (match[2], match[2].partition(":")[2])]
-    found += [value for key, value in (options or {}).items() if isinstance(value, str) and _SECRET_KEY.search(key)]
+    """The secret texts: user and password of ``uri``, and the values of those ``options`` whose
+    keys name a secret.
+    """
+    found = [
+        part for match in _CREDENTIALS.finditer(uri or "") for part in (match[2], match[2].partition(":")[2])
+    ]
+    found += [
+        value for key, value in (options or {}).items() if isinstance(value, str) and _SECRET_KEY.search(key)
+    ]
     return sorted({secret for secret in found if len(secret) >= SHORTEST_SECRET}, key=len, reverse=True)
 
 
 def keep_secret(secrets: Iterable[str]) -> None:
-    """Have `masked` replace ``secrets`` too, and dbt pass through it whatever this invocation logs from now on."""
+    """Have `masked` replace ``secrets`` too, and dbt pass through it whatever this invocation logs
+    from now on.
+    """
     _secrets.update(dict.fromkeys(secrets))
     for logger in getattr(get_event_manager(), "loggers", ()):
         if not isinstance(logger.scrubber, _Scrubber):

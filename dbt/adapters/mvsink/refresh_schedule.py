@@ -4,7 +4,8 @@
 `RefreshSchedule`  the same with the creation filled in: a set of times, asked by rounding.
 `decide`           what a run at ``T`` does: the write time, if a refresh is due, and where the shard's upper goes.
 
-Between two refreshes the upper has already jumped to the second, so readers know that the contents are final until then.
+Between two refreshes the upper has already jumped to the second, so readers know that the contents
+are final until then.
 
 >>> hourly = RefreshSchedule(everies=(RefreshEvery(60, aligned_to=0),))
 >>> decide(hourly, creation=0, upper=Antichain.of(600), time=620)
@@ -26,7 +27,9 @@ LARGEST_TIME = 2**63 - 2
 
 @dataclass(frozen=True)
 class RefreshEvery:
-    """Refreshes at all ``aligned_to + k * interval``, ``k`` any integer, clipped to the range of times."""
+    """Refreshes at all ``aligned_to + k * interval``, ``k`` any integer, clipped to the range of
+    times.
+    """
 
     interval: int
     aligned_to: int
@@ -55,7 +58,9 @@ class RefreshEvery:
 
 @dataclass(frozen=True)
 class RefreshSchedule:
-    """The union of its entries. No entry at all means `on_commit`: every run is a refresh, and no time is one by itself."""
+    """The union of its entries. No entry at all means `on_commit`: every run is a refresh, and no
+    time is one by itself.
+    """
 
     everies: tuple[RefreshEvery, ...] = ()
     ats: tuple[int, ...] = ()
@@ -65,13 +70,17 @@ class RefreshSchedule:
         return not self.everies and not self.ats
 
     def round_up_timestamp(self, time: int) -> int | None:
-        """The smallest refresh ``>= time``; None when none is left. Monotone; saturates at the largest time."""
+        """The smallest refresh ``>= time``; None when none is left. Monotone; saturates at the
+        largest time.
+        """
         found = [every.round_up_timestamp(time) for every in self.everies]
         found += [at for at in self.ats if at >= time]
         return min(found, default=None)
 
     def round_down_timestamp_m1(self, time: int) -> int | None:
-        """The largest refresh strictly before ``time``; None when there is none. With an `every` it saturates at 0. Monotone."""
+        """The largest refresh strictly before ``time``; None when there is none. With an `every` it
+        saturates at 0. Monotone.
+        """
         found = [every.round_down_timestamp_m1(time) for every in self.everies]
         found += [at for at in self.ats if at < time]
         return max(found, default=None)
@@ -81,7 +90,9 @@ class RefreshSchedule:
         return None if self.everies else max(self.ats, default=None)
 
     def frontier_after(self, time: int) -> Antichain:
-        """The next refresh after ``time`` as a frontier: empty if there is none. On commit any later time may be one."""
+        """The next refresh after ``time`` as a frontier: empty if there is none. On commit any
+        later time may be one.
+        """
         following = Antichain.of(time).step_forward()
         if self.on_commit or following.is_empty():
             return following
@@ -91,7 +102,9 @@ class RefreshSchedule:
 
 @dataclass(frozen=True)
 class RefreshSpec:
-    """A config's entries: each `every` as interval and alignment (None: the creation), the `at`s, and `at_creation`."""
+    """A config's entries: each `every` as interval and alignment (None: the creation), the `at`s,
+    and `at_creation`.
+    """
 
     everies: tuple[tuple[int, int | None], ...] = ()
     ats: tuple[int, ...] = ()
@@ -102,9 +115,14 @@ class RefreshSpec:
         return not (self.everies or self.ats or self.at_creation)
 
     def schedule(self, creation: int) -> RefreshSchedule:
-        """The schedule of a shard created at ``creation``. An `every` that is not aligned makes its creation a refresh."""
+        """The schedule of a shard created at ``creation``. An `every` that is not aligned makes its
+        creation a refresh.
+        """
         return RefreshSchedule(
-            tuple(RefreshEvery(interval, creation if aligned is None else aligned) for interval, aligned in self.everies),
+            tuple(
+                RefreshEvery(interval, creation if aligned is None else aligned)
+                for interval, aligned in self.everies
+            ),
             (*self.ats, creation) if self.at_creation else self.ats,
         )
 
@@ -112,7 +130,11 @@ class RefreshSpec:
         """As a shard keeps it, in JSON; empty for `on_commit`."""
         if self.on_commit:
             return {}
-        return {"every": [list(every) for every in self.everies], "at": list(self.ats), "at_creation": self.at_creation}
+        return {
+            "every": [list(every) for every in self.everies],
+            "at": list(self.ats),
+            "at_creation": self.at_creation,
+        }
 
     @classmethod
     def from_stored(cls, kept: Mapping[str, Any]) -> RefreshSpec:
@@ -122,17 +144,20 @@ class RefreshSpec:
 
 
 class Decision(NamedTuple):
-    """``time``: at what time a run writes, None if no refresh is due. ``upper``: where the shard's upper goes."""
+    """``time``: at what time a run writes, None if no refresh is due. ``upper``: where the shard's
+    upper goes.
+    """
 
     time: int | None
     upper: Antichain
 
 
 def decide(schedule: RefreshSchedule, creation: int, upper: Antichain, time: int) -> Decision:
-    """What a run at ``time`` does with a shard that was created at ``creation`` and stands at ``upper``.
+    """What a run at ``time`` does with a shard that was created at ``creation`` and stands at
+    ``upper``.
 
-    The write time is the newest refresh that is not after ``time``, nor before the creation or the upper: refreshes that were missed are
-    not made up. A shard that is past ``time`` stays as it is.
+    The write time is the newest refresh that is not after ``time``, nor before the creation or the
+    upper: refreshes that were missed are not made up. A shard that is past ``time`` stays as it is.
     """
     if not upper.less_equal_time(time):
         return Decision(None, upper)
@@ -140,5 +165,9 @@ def decide(schedule: RefreshSchedule, creation: int, upper: Antichain, time: int
     if schedule.on_commit:
         return Decision(time, frontier)
     newest = schedule.round_down_timestamp_m1(time + 1)
-    due = newest is not None and newest >= max(creation, upper.stored()) and schedule.round_up_timestamp(newest) == newest
+    due = (
+        newest is not None
+        and newest >= max(creation, upper.stored())
+        and schedule.round_up_timestamp(newest) == newest
+    )
     return Decision(newest if due else None, frontier)

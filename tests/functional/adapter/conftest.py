@@ -1,4 +1,5 @@
-"""Every module here runs on a session for tiny data. dbt writes no manifest.json and the like: that is a sixth of what a test waits for.
+"""Every module here runs on a session for tiny data. dbt writes no manifest.json and the like: that
+is a sixth of what a test waits for.
 
 A module whose tests read them says ARTIFACTS = True.
 """

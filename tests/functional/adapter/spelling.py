@@ -1,4 +1,6 @@
-"""The families' scripts are written for Postgres. Here is how Spark spells them, so that the bases run as they are."""
+"""The families' scripts are written for Postgres. Here is how Spark spells them, so that the bases
+run as they are.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,15 @@ SPELLINGS = (
     (r"\b(TEXT|VARCHAR\(\d+\))", "string"),
     (r"\s+default (null|'\w+')", ""),  # a Delta column is added without a default
     (r'"(\w+)"', r"`\1`"),
-    (r"'(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)'", r"timestamp'\1'"),  # ANSI stores no text into a timestamp
+    # ANSI stores no text into a timestamp
+    (r"'(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)'", r"timestamp'\1'"),
 )
 
 
 def spark_statements(script: str) -> list[str]:
-    """A Postgres script as Spark statements: one at a time, and on Delta, since the tests update what they create."""
+    """A Postgres script as Spark statements: one at a time, and on Delta, since the tests update
+    what they create.
+    """
     for pattern, spelling in SPELLINGS:
         script = re.sub(pattern, spelling, script, flags=re.IGNORECASE)
     return [_on_delta(statement) for statement in script.split(";") if statement.strip()]
@@ -27,7 +32,9 @@ def spark_statements(script: str) -> list[str]:
 
 def _on_delta(statement: str) -> str:
     if re.match(r"\s*create table \S+ as\b", statement, re.IGNORECASE):
-        return re.sub(r"(create table \S+) as\b", r"\1 using delta as", statement, count=1, flags=re.IGNORECASE)
+        return re.sub(
+            r"(create table \S+) as\b", r"\1 using delta as", statement, count=1, flags=re.IGNORECASE
+        )
     if re.match(r"\s*create table\b", statement, re.IGNORECASE):
         return f"{statement} using delta"
     return statement
@@ -49,7 +56,9 @@ class SparkScripts:
 
 
 class Delta:
-    """Snapshots, merges and updates need a table format that can do them. The base's own configuration stays."""
+    """Snapshots, merges and updates need a table format that can do them. The base's own
+    configuration stays.
+    """
 
     @pytest.fixture(scope="class")
     def dbt_project_yml(self, dbt_project_yml, project_root):

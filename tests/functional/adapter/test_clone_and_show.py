@@ -15,7 +15,11 @@ from dbt.tests.adapter.dbt_debug.test_dbt_debug import (
     BaseDebugPostgres,
     BaseDebugProfileVariable,
 )
-from dbt.tests.adapter.dbt_show.test_dbt_show import BaseShowDoesNotHandleDoubleLimit, BaseShowLimit, BaseShowSqlHeader
+from dbt.tests.adapter.dbt_show.test_dbt_show import (
+    BaseShowDoesNotHandleDoubleLimit,
+    BaseShowLimit,
+    BaseShowSqlHeader,
+)
 from dbt.tests.util import run_dbt
 
 from tests.functional.adapter.spelling import Delta
@@ -34,7 +38,9 @@ class CleanUp:
 
 class TestClonePossible(CleanUp, Delta, BaseClonePossible):
     def test_can_clone_true(self, project, unique_schema, other_schema):
-        """Without the base's second clone onto the same tables: open-source Delta refuses to clone onto rows."""
+        """Without the base's second clone onto the same tables: open-source Delta refuses to clone
+        onto rows.
+        """
         project.create_test_schema(other_schema)
         self.run_and_save_state(project.project_root, with_snapshot=True)
         clone = ["clone", "--state", "state", "--target", "otherschema"]

@@ -1,4 +1,6 @@
-"""Contracts and constraints. dbt-spark builds a Delta table first and then adds `not null` and `check` to it."""
+"""Contracts and constraints. dbt-spark builds a Delta table first and then adds `not null` and
+`check` to it.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,16 @@ SCHEMA = "the_schema"
 class SparkProperties:
     @pytest.fixture(scope="class")
     def project_files(self, project_files, project_root):
-        """Spark's names of types, its quotes, and only constraints that open-source Spark can add to a table.
+        """Spark's names of types, its quotes, and only constraints that open-source Spark can add
+        to a table.
 
         It refuses `set not null` on a column that is there; a check of the table says the same.
         """
         for path in (project_root / "models").listdir():
             if path.ext == ".yml":
                 text = path.read().replace("data_type: text", "data_type: string").replace('"from"', "`from`")
-                text = text.replace("{schema}", SCHEMA)  # the base fills it in, and YAML must be readable before
+                # the base fills it in, and YAML must be readable before
+                text = text.replace("{schema}", SCHEMA)
                 properties = yaml.safe_load(text)
                 for model in properties["models"]:
                     constrain_by_check(model)
@@ -42,12 +46,18 @@ class SparkProperties:
 
 
 def constrain_by_check(model):
-    """`not_null` of a column as a `check` of the table; dbt-spark ignores the other kinds of a column's constraints."""
+    """`not_null` of a column as a `check` of the table; dbt-spark ignores the other kinds of a
+    column's constraints.
+    """
     for column in model["columns"]:
         for constraint in column.pop("constraints", []):
             if constraint["type"] == "not_null":
                 name = f"`{column['name']}`"
-                check = {"type": "check", "name": f"{column['name']}_is_there", "expression": f"{name} is not null"}
+                check = {
+                    "type": "check",
+                    "name": f"{column['name']}_is_there",
+                    "expression": f"{name} is not null",
+                }
                 model.setdefault("constraints", []).append(check)
 
 
@@ -62,7 +72,9 @@ class SparkTypes(SparkProperties):
 
     @pytest.fixture
     def data_types(self):
-        """A value, its type in a contract, and the type in dbt's message: in Spark they are the same."""
+        """A value, its type in a contract, and the type in dbt's message: in Spark they are the
+        same.
+        """
         values = {
             "1": "int",
             "'1'": "string",
@@ -108,7 +120,9 @@ class TestTableConstraintsRuntimeDdlEnforcement(SparkDdl, BaseConstraintsRuntime
     pass
 
 
-class TestIncrementalConstraintsRuntimeDdlEnforcement(SparkDdl, BaseIncrementalConstraintsRuntimeDdlEnforcement):
+class TestIncrementalConstraintsRuntimeDdlEnforcement(
+    SparkDdl, BaseIncrementalConstraintsRuntimeDdlEnforcement
+):
     pass
 
 
@@ -120,12 +134,16 @@ class TestConstraintQuotedColumn(SparkDdl, BaseConstraintQuotedColumn):
     @pytest.fixture(scope="class")
     def expected_sql(self):
         return CREATED.format(
-            columns="id, `from`, date_day", values="'blue' as `from`, 1 as id, '2019-01-01' as date_day", dependency=""
+            columns="id, `from`, date_day",
+            values="'blue' as `from`, 1 as id, '2019-01-01' as date_day",
+            dependency="",
         )
 
 
 class NotRolledBack(Delta, SparkProperties):
-    """dbt-spark replaces the table and then constrains it: a violation fails the model, and the new rows are there."""
+    """dbt-spark replaces the table and then constrains it: a violation fails the model, and the new
+    rows are there.
+    """
 
     @pytest.fixture(scope="class")
     def expected_color(self):

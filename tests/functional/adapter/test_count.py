@@ -11,7 +11,9 @@ RUN = 168
 
 
 def families() -> set[type]:
-    """The nearest base class of dbt-tests-adapter of each test class here that is not skipped as a whole."""
+    """The nearest base class of dbt-tests-adapter of each test class here that is not skipped as a
+    whole.
+    """
     found = set()
     for path in HERE.glob("test_*.py"):
         module = importlib.import_module(f"tests.functional.adapter.{path.stem}")

@@ -1,6 +1,7 @@
 """Documentation that is kept in the database, and the catalog.
 
-Comments are read with DESCRIBE: dbt-spark's catalog has none. It writes a table's column comments on Delta only.
+Comments are read with DESCRIBE: dbt-spark's catalog has none. It writes a table's column comments
+on Delta only.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from tests.functional.adapter.spelling import Delta
 
 def described(project, name):
     """A relation as the base's assertions want it: with its comment, and its columns' comments."""
-    rows = [tuple(row) for row in project.run_sql(f"describe extended {project.test_schema}.{name}", fetch="all")]
+    rows = [
+        tuple(row) for row in project.run_sql(f"describe extended {project.test_schema}.{name}", fetch="all")
+    ]
     end = next(i for i, row in enumerate(rows) if not row[0] or row[0].startswith("#"))
     return {
         "metadata": {"comment": dict(row[:2] for row in rows[end:]).get("Comment") or None},
@@ -55,7 +58,9 @@ class TestPersistDocsQuotedColumnCaseSensitive(Delta, BasePersistDocsQuotedColum
     pass
 
 
-class TestPersistDocsQuotedDescriptionNotAppliedOnMismatch(Delta, BasePersistDocsQuotedDescriptionNotAppliedOnMismatch):
+class TestPersistDocsQuotedDescriptionNotAppliedOnMismatch(
+    Delta, BasePersistDocsQuotedDescriptionNotAppliedOnMismatch
+):
     pass
 
 
@@ -68,7 +73,10 @@ class TestPersistDocsCommentOnQuotedColumn(Delta, BasePersistDocsCommentOnQuoted
             run_dbt()
             [model] = yaml.safe_load(_PROPERTIES__QUOTE_MODEL)["models"]
             [column] = model["columns"]
-            assert described(project, "quote_model")["columns"][column["name"]]["comment"] == column["description"]
+            assert (
+                described(project, "quote_model")["columns"][column["name"]]["comment"]
+                == column["description"]
+            )
 
         return run
 
@@ -82,7 +90,9 @@ class TestCatalogRelationTypes(CatalogRelationTypes):
         return {
             "my_table.sql": files.MY_TABLE,
             "my_view.sql": files.MY_VIEW,
-            "my_materialized_view.sql": files.MY_MATERIALIZED_VIEW.replace("materialized_view", "self_correcting_mv"),
+            "my_materialized_view.sql": files.MY_MATERIALIZED_VIEW.replace(
+                "materialized_view", "self_correcting_mv"
+            ),
         }
 
     @pytest.mark.parametrize(

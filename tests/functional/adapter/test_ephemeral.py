@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from dbt.tests.adapter.ephemeral.test_ephemeral import BaseEphemeralErrorHandling, BaseEphemeralMulti, BaseEphemeralNested
+from dbt.tests.adapter.ephemeral.test_ephemeral import (
+    BaseEphemeralErrorHandling,
+    BaseEphemeralMulti,
+    BaseEphemeralNested,
+)
 from dbt.tests.util import check_relations_equal, run_dbt
 
 
@@ -17,7 +21,9 @@ def compiled(project, model):
 
 class TestEphemeralMulti(BaseEphemeralMulti):
     def test_ephemeral_multi(self, project):
-        """As the base, but the expected SQL is Spark's: `create or replace view` of a name without a database."""
+        """As the base, but the expected SQL is Spark's: `create or replace view` of a name without
+        a database.
+        """
         run_dbt(["seed"])
         assert len(run_dbt(["run"])) == 3
         for model in ("dependent", "double_dependent", "super_dependent"):
@@ -37,7 +43,9 @@ class TestEphemeralMulti(BaseEphemeralMulti):
 
 class TestEphemeralNested(BaseEphemeralNested):
     def test_ephemeral_nested(self, project):
-        """As the base, but the expected SQL is Spark's: `create or replace view` of a name without a database."""
+        """As the base, but the expected SQL is Spark's: `create or replace view` of a name without
+        a database.
+        """
         assert len(run_dbt(["run"])) == 2
         expected = """
             create or replace view S.root_view as

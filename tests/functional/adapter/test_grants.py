@@ -1,9 +1,9 @@
 """Grants.
 
-Spark parses neither GRANT nor REVOKE: who may read what is another system's business, an authorizer that a Hive or
-Databricks server brings along. So the families about what a grant does cannot run on the embedded Spark. What can be
-tested, and is here: a grant that the engine refuses fails the model, in the engine's words, and a run without grants
-never asks for any.
+Spark parses neither GRANT nor REVOKE: who may read what is another system's business, an authorizer
+that a Hive or Databricks server brings along. So the families about what a grant does cannot run on
+the embedded Spark. What can be tested, and is here: a grant that the engine refuses fails the
+model, in the engine's words, and a run without grants never asks for any.
 """
 
 from __future__ import annotations

@@ -127,7 +127,9 @@ class TestPrePostModelHooksOnSeedsPlusPrefixed(Delta, BasePrePostModelHooksOnSee
     pass
 
 
-class TestPrePostModelHooksOnSeedsPlusPrefixedWhitespace(Delta, BasePrePostModelHooksOnSeedsPlusPrefixedWhitespace):
+class TestPrePostModelHooksOnSeedsPlusPrefixedWhitespace(
+    Delta, BasePrePostModelHooksOnSeedsPlusPrefixedWhitespace
+):
     pass
 
 

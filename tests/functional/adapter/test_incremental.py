@@ -22,7 +22,9 @@ class TestIncrementalUniqueKey(Delta, SparkScripts, BaseIncrementalUniqueKey):
         return MERGE
 
     def fail_to_build_inc_missing_unique_key_column(self, incremental_model_name):
-        """The base wants the column's name in the message: this Delta has lost the text of its message, the SQL has the name."""
+        """The base wants the column's name in the message: this Delta has lost the text of its
+        message, the SQL has the name.
+        """
         status, message = super().fail_to_build_inc_missing_unique_key_column(incremental_model_name)
         assert "DELTA_MERGE_UNRESOLVED_EXPRESSION" in message
         return status, read_file("target", "run", "test", "models", f"{incremental_model_name}.sql")
@@ -32,7 +34,12 @@ class TestIncrementalPredicates(Delta, BaseIncrementalPredicates):
     @pytest.fixture(scope="class")
     def project_config_update(self):
         """Spark has no delete+insert; a merge names the target's column."""
-        return {"models": {"+incremental_predicates": ["dbt_internal_dest.id != 2"], "+incremental_strategy": "merge"}}
+        return {
+            "models": {
+                "+incremental_predicates": ["dbt_internal_dest.id != 2"],
+                "+incremental_strategy": "merge",
+            }
+        }
 
 
 class TestPredicates(Delta, BaseIncrementalPredicates):
@@ -53,7 +60,9 @@ class TestIncrementalOnSchemaChange(Delta, BaseIncrementalOnSchemaChange):
         return MERGE
 
     def test_run_incremental_append_new_columns(self, project):
-        """Without the case of a column that goes at the same time: Delta's `insert *` wants every column of the table."""
+        """Without the case of a column that goes at the same time: Delta's `insert *` wants every
+        column of the table.
+        """
         self.run_incremental_append_new_columns(project)
 
     @pytest.mark.parametrize("model", ["incremental_sync_all_columns", "incremental_sync_remove_only"])

@@ -25,7 +25,9 @@ class TestMaterializedViewBasic(MaterializedViewBasic):
         return {
             "my_table.sql": files.MY_TABLE,
             "my_view.sql": files.MY_VIEW,
-            "my_materialized_view.sql": files.MY_MATERIALIZED_VIEW.replace("'materialized_view'", "'self_correcting_mv'"),
+            "my_materialized_view.sql": files.MY_MATERIALIZED_VIEW.replace(
+                "'materialized_view'", "'self_correcting_mv'"
+            ),
         }
 
     @staticmethod
@@ -63,13 +65,17 @@ class TestMaterializedViewBasic(MaterializedViewBasic):
         adapter = project.adapter
         with get_connection(adapter):
             schema = adapter.Relation.create(schema=relation.schema).without_identifier()
-            found = {r.identifier: r for r in adapter.list_relations_without_caching(schema)}.get(relation.identifier)
+            found = {r.identifier: r for r in adapter.list_relations_without_caching(schema)}.get(
+                relation.identifier
+            )
             if found is None:
                 return None
             return "materialized_view" if adapter.mv_is_shard(found) else str(found.type)
 
     def test_materialized_view_full_refresh(self, project, my_materialized_view):
         """Our line of the log for a replacement: the shard's new generation."""
-        _, logs = run_dbt_and_capture(["--debug", "run", "--models", my_materialized_view.identifier, "--full-refresh"])
+        _, logs = run_dbt_and_capture(
+            ["--debug", "run", "--models", my_materialized_view.identifier, "--full-refresh"]
+        )
         assert self.query_relation_type(project, my_materialized_view) == "materialized_view"
         assert "new generation: full refresh" in logs

@@ -1,4 +1,6 @@
-"""What dbt knows of relations: its cache, their types, schemas, aliases, comments of queries, and runs with nothing or at once."""
+"""What dbt knows of relations: its cache, their types, schemas, aliases, comments of queries, and
+runs with nothing or at once.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +116,9 @@ class TestEmptyInlineSourceRef(BaseTestEmptyInlineSourceRef):
 
 
 class TestEmptySeedFlag(BaseTestEmptySeedFlag):
-    """`dbt seed --empty` comes with dbt 1.12; until then `dbt build --empty` of the seed is the same."""
+    """`dbt seed --empty` comes with dbt 1.12; until then `dbt build --empty` of the seed is the
+    same.
+    """
 
     def test_seed_empty_creates_table_with_zero_rows(self, project):
         run_dbt(["build", "--empty", "--select", "raw_seed"])

@@ -94,7 +94,11 @@ class TestSimpleSeedColumnOverride(BaseSimpleSeedColumnOverride):
     def models(self):
         """Spark's names of the types."""
         properties = fixtures.properties__schema_yml
-        for theirs, ours in (("timestamp without time zone", "timestamp"), ("type: text", "type: string"), ("integer", "int")):
+        for theirs, ours in (
+            ("timestamp without time zone", "timestamp"),
+            ("type: text", "type: string"),
+            ("integer", "int"),
+        ):
             properties = properties.replace(theirs, ours)
         return {"schema.yml": properties}
 

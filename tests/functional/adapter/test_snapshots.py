@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from dbt.tests.adapter.simple_snapshot import test_various_configs
 from dbt.tests.adapter.simple_snapshot.new_record_check_mode import BaseSnapshotNewRecordCheckMode
-from dbt.tests.adapter.simple_snapshot.new_record_dbt_valid_to_current import BaseSnapshotNewRecordDbtValidToCurrent
+from dbt.tests.adapter.simple_snapshot.new_record_dbt_valid_to_current import (
+    BaseSnapshotNewRecordDbtValidToCurrent,
+)
 from dbt.tests.adapter.simple_snapshot.new_record_timestamp_mode import BaseSnapshotNewRecordTimestampMode
 from dbt.tests.adapter.simple_snapshot.test_ephemeral_snapshot_hard_deletes import (
     BaseSnapshotEphemeralHardDeletes,
@@ -29,9 +31,15 @@ from tests.functional.adapter.spelling import Delta, SparkScripts
 class SparkSnapshots(Delta, SparkScripts):
     @pytest.fixture(scope="class")
     def project_files(self, project_files, project_root):
-        """A Spark relation has no database, and the bases' SQL names one; a test that rewrites dbt_project.yml keeps Delta."""
+        """A Spark relation has no database, and the bases' SQL names one; a test that rewrites
+        dbt_project.yml keeps Delta.
+        """
         for path in (*(project_root / "snapshots").listdir(), *(project_root / "models").listdir()):
-            path.write(path.read().replace("{{target.database}}.", "").replace("config(", "config(file_format='delta', "))
+            path.write(
+                path.read()
+                .replace("{{target.database}}.", "")
+                .replace("config(", "config(file_format='delta', ")
+            )
 
 
 class TestSnapshot(SparkSnapshots, BaseSimpleSnapshot):
@@ -56,7 +64,9 @@ class TestSnapshotInvalidColumnNames(SparkSnapshots, BaseSnapshotInvalidColumnNa
 
 class TestSnapshotDbtValidToCurrent(SparkSnapshots, BaseSnapshotDbtValidToCurrent):
     def test_valid_to_current(self, project, monkeypatch):
-        """The base knows rows by their place: Spark returns them in any order, so they are sorted as Postgres has them."""
+        """The base knows rows by their place: Spark returns them in any order, so they are sorted
+        as Postgres has them.
+        """
 
         def in_order(adapter, script, fetch):
             numbered = "(select *, row_number() over (partition by id order by test_updated_at) as version from {schema}.snapshot_actual)"

@@ -11,7 +11,10 @@ from dbt.tests.adapter.unit_testing.test_quoted_reserved_word_column_names impor
     my_upstream_model_with_reserved_word_column_name_sql,
     test_my_model_csv_fixtures_yml,
 )
-from dbt.tests.adapter.unit_testing.test_types import BaseUnitTestingTypes, BaseUnitTestingVarcharFixtureNoTruncation
+from dbt.tests.adapter.unit_testing.test_types import (
+    BaseUnitTestingTypes,
+    BaseUnitTestingVarcharFixtureNoTruncation,
+)
 
 
 class TestUnitTestCaseInsensivity(BaseUnitTestCaseInsensivity):

@@ -95,7 +95,9 @@ class TestDateAdd(BaseDateAdd):
 class TestDateDiff(BaseDateDiff):
     @pytest.fixture(scope="class")
     def project_config_update(self):
-        """Not as a view: the embedded metastore (Derby) keeps view texts of up to 32,700 characters, and this one is longer."""
+        """Not as a view: the embedded metastore (Derby) keeps view texts of up to 32,700
+        characters, and this one is longer.
+        """
         return {"models": {"+materialized": "table"}}
 
 
@@ -122,7 +124,9 @@ class TestGetIntervalsBetween(BaseGetIntervalsBetween):
         model = fixture_get_intervals_between.models__test_get_intervals_between_sql
         return {
             "test_get_intervals_between.yml": fixture_get_intervals_between.models__test_get_intervals_between_yml,
-            "test_get_intervals_between.sql": model.replace("09/01/2023", "2023-09-01").replace("09/12/2023", "2023-09-12"),
+            "test_get_intervals_between.sql": model.replace("09/01/2023", "2023-09-01").replace(
+                "09/12/2023", "2023-09-12"
+            ),
         }
 
 
@@ -153,7 +157,9 @@ class TestListagg(BaseListagg):
         expected = fixture_listagg.seeds__data_listagg_output_csv.splitlines(keepends=True)
         return {
             "data_listagg.csv": fixture_listagg.seeds__data_listagg_csv,
-            "data_listagg_output.csv": "".join(line for line in expected if "ordered" not in line or "unordered" in line),
+            "data_listagg_output.csv": "".join(
+                line for line in expected if "ordered" not in line or "unordered" in line
+            ),
         }
 
     @pytest.fixture(scope="class")

@@ -48,7 +48,8 @@ class TestPlan(Base):
     def test_from_the_first_load_on(self, project):
         run_dbt(["run", "--select", "source_rows"])
         first = self.planned(project, "--detailed-exitcode", code=2)
-        assert set(first) == {"mv", "scheduled"}  # views and tables would be built: they are not planned
+        # views and tables would be built: they are not planned
+        assert set(first) == {"mv", "scheduled"}
         assert {(each["inserted"], each["deleted"]) for each in first.values()} == {(3, 0)}
         run_dbt(["run"])
         assert self.last(project)["rows_inserted"] == 3
@@ -62,7 +63,9 @@ class TestPlan(Base):
         self.set_source(project, CHANGED)
         run_dbt(["run", "--select", "source_rows"])
         told = self.planned(project, "--select", "mv", "--detailed-exitcode", "--sample", "10", code=2)["mv"]
-        assert sorted((update["diff"], update["row"]["id"], update["row"]["name"]) for update in told["sample"]) == [
+        assert sorted(
+            (update["diff"], update["row"]["id"], update["row"]["name"]) for update in told["sample"]
+        ) == [
             (-1, 2, "b"),
             (-1, 3, "c"),
             (1, 2, "z"),

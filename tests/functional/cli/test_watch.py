@@ -1,4 +1,6 @@
-"""`mvsink watch` in a process of its own: data arrive, another dbt wants its turn, the source breaks, somebody presses Ctrl-C."""
+"""`mvsink watch` in a process of its own: data arrive, another dbt wants its turn, the source
+breaks, somebody presses Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -67,10 +69,13 @@ def test_a_watch_from_start_to_end(tmp_path):
         landed = time.monotonic()
         land(source, "2", (2, "b"), (3, "c"))
         process.until("mv +2 -0, top +1 -1")
-        fresh, ran = map(float, re.findall(r"mv \+2 -0.*fresh ([\d.]+) s after the change, ran ([\d.]+) s", process.out)[0])
+        fresh, ran = map(
+            float, re.findall(r"mv \+2 -0.*fresh ([\d.]+) s after the change, ran ([\d.]+) s", process.out)[0]
+        )
         assert fresh - ran < 5 and fresh <= time.monotonic() - landed + 0.1
         time.sleep(3)
-        assert process.out.count("top") == 3, process.told  # named once, and two rounds: nothing runs in vain
+        # named once, and two rounds: nothing runs in vain
+        assert process.out.count("top") == 3, process.told
 
         # Another dbt gets the metastore between rounds, and what it writes is no surprise.
         assert dbt(project, "other", "run", "--select", "mv").end() == 0
@@ -98,7 +103,8 @@ def test_a_task_runs_when_its_input_changed(tmp_path):
         process.until("log +1 -0")
         land(source, "2", (2, "b"), (3, "c"))
         process.until("log +2 -0")
-        assert dbt(project, "other", "run", "--select", "mv").end() == 0  # a new time of the input, without a change
+        # a new time of the input, without a change
+        assert dbt(project, "other", "run", "--select", "mv").end() == 0
         time.sleep(5)
         assert re.findall(r"log (\S+)", process.out.split("\n", 1)[1]) == ["+1", "+2"], process.told
         assert "cannot tell" not in process.out

@@ -19,7 +19,9 @@ def make_project(root: Path, models: Mapping[str, str], profile: str = DEFAULT) 
     (root / "models").mkdir(parents=True)
     for name, text in models.items():
         (root / "models" / f"{name}.sql").write_text(text)
-    (root / "dbt_project.yml").write_text("name: p\nversion: '1.0'\nprofile: p\nflags: {send_anonymous_usage_stats: false}\n")
+    (root / "dbt_project.yml").write_text(
+        "name: p\nversion: '1.0'\nprofile: p\nflags: {send_anonymous_usage_stats: false}\n"
+    )
     set_profile(root, profile)
     return root
 
@@ -29,7 +31,9 @@ def set_profile(root: Path, profile: str) -> None:
 
 
 class Process:
-    """A Python process whose outputs are files, read while it runs. Its Ctrl-C works even where its parent's is off."""
+    """A Python process whose outputs are files, read while it runs. Its Ctrl-C works even where its
+    parent's is off.
+    """
 
     def __init__(self, place: Path, name: str, *arguments: str, cwd: Path | None = None, **environment: str):
         place.mkdir(parents=True, exist_ok=True)
@@ -58,7 +62,9 @@ class Process:
 
     def until(self, text: str, seconds: float = 120) -> None:
         """Wait for a text on stdout."""
-        wait_for(lambda: text in self.out or self.popen.poll() is not None, seconds, f"{text!r} in\n{self.told}")
+        wait_for(
+            lambda: text in self.out or self.popen.poll() is not None, seconds, f"{text!r} in\n{self.told}"
+        )
         assert text in self.out, self.told
 
     def end(self, seconds: float = 180) -> int:
@@ -73,7 +79,16 @@ class Process:
 def dbt(project: Path, name: str, *arguments: str, cwd: Path | None = None, **environment: str) -> Process:
     """The `dbt` command on this project, as from a terminal."""
     place = ["--project-dir", str(project), "--profiles-dir", str(project)]
-    return Process(project.parent, name, "-c", "from dbt.cli.main import cli; cli()", *arguments, *place, cwd=cwd, **environment)
+    return Process(
+        project.parent,
+        name,
+        "-c",
+        "from dbt.cli.main import cli; cli()",
+        *arguments,
+        *place,
+        cwd=cwd,
+        **environment,
+    )
 
 
 def wait_for(done: Callable[[], bool], seconds: float, what: str) -> None:

@@ -68,7 +68,12 @@ class TestFetching:
             connection.fetchall()
 
     def test_nothing_was_executed(self, connection):
-        assert (connection.fetchall(), connection.fetchmany(2), connection.fetchone(), connection.description) == (
+        assert (
+            connection.fetchall(),
+            connection.fetchmany(2),
+            connection.fetchone(),
+            connection.description,
+        ) == (
             [],
             [],
             None,
@@ -149,11 +154,13 @@ class TestErrors:
 
 class TestJobs:
     def test_a_statement_s_jobs_carry_the_connection_s_tag_and_no_other_s(self, spark, connection):
-        other = SessionConnection(MvsinkCredentials(schema="default", shard_root="/"))  # the thread's last connection
+        # the thread's last connection
+        other = SessionConnection(MvsinkCredentials(schema="default", shard_root="/"))
         other.execute(ROWS)
         other.fetchall()
         connection.execute(f"create table default.t{uuid.uuid4().hex} as {ROWS}")
-        connection.execute(f"select count(*) from range(10) r join ({ROWS}) using (id)")  # a broadcast: two threads, two jobs
+        # a broadcast: two threads, two jobs
+        connection.execute(f"select count(*) from range(10) r join ({ROWS}) using (id)")
         connection.fetchall()
         assert len(jobs(spark, connection.tag)) >= 3
         assert len(jobs(spark, other.tag)) >= 1

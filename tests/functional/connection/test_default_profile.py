@@ -1,4 +1,6 @@
-"""A profile of a type and a schema: quiet, everything beside the project, and two terminals at once."""
+"""A profile of a type and a schema: quiet, everything beside the project, and two terminals at
+once.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,10 @@ print("then", dbt("run").exception, dbt("run").result, flush=True)
 @pytest.fixture(scope="module")
 def in_memory(place):
     root = make_project(place / "in-memory", {"settings": SETTINGS})
-    set_profile(root, "{type: mvsink, schema: s, server_side_parameters: {spark.sql.catalogImplementation: in-memory}}")
+    set_profile(
+        root,
+        "{type: mvsink, schema: s, server_side_parameters: {spark.sql.catalogImplementation: in-memory}}",
+    )
     process = Process(place, "in-memory-run", "-c", IN_MEMORY, cwd=root)
     process.end()
     return root, process
@@ -110,7 +115,8 @@ def test_an_in_memory_catalog_needs_no_hive_and_takes_no_lock(in_memory):
 def test_a_spark_that_was_killed_is_named_with_the_place_of_its_last_words(in_memory):
     root, process = in_memory
     assert (
-        f"the embedded Spark has ended (exit code -9; out of memory?); what it said is in {root}/.mvsink/spark.log" in process.out
+        f"the embedded Spark has ended (exit code -9; out of memory?); what it said is in {root}/.mvsink/spark.log"
+        in process.out
     )
 
 

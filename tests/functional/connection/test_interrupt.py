@@ -11,7 +11,8 @@ from tests.functional.connection.processes import Process, make_project
 
 NUMBERS = "{{ config(materialized='view') }} select id from range({{ var('upto', 1000) }})"
 MODEL = "{{ config(materialized='self_correcting_mv') }} select count(*) as n from {{ ref('numbers') }} where id % 7 = 3"
-# One process runs the model, then runs it again on numbers that take hours, and says when Spark's jobs come and go.
+# One process runs the model, then runs it again on numbers that take hours, and says when Spark's
+# jobs come and go.
 PROCESS = """
 import threading, time
 from dbt.cli.main import cli, dbtRunner
@@ -40,7 +41,12 @@ cli(["run", "--vars", "{upto: 10000000000000}", *common])
 def shard(root):
     with ShardClient().open_reader(str(root / ".mvsink" / "shards" / "s" / "mv")) as reader:
         state = reader.state()
-        return state.version, state.upper, state.files, reader.snapshot(state.upper.as_option() - 1).to_pylist()
+        return (
+            state.version,
+            state.upper,
+            state.files,
+            reader.snapshot(state.upper.as_option() - 1).to_pylist(),
+        )
 
 
 def test_ctrl_c_in_a_long_query(tmp_path):
@@ -53,7 +59,8 @@ def test_ctrl_c_in_a_long_query(tmp_path):
     time.sleep(1)  # so that it is in the middle of something
     interrupted, clock = time.time(), time.monotonic()
     process.popen.send_signal(signal.SIGINT)
-    assert process.end(60) not in (0, -signal.SIGINT), process.told  # dbt ended by itself, with an error
+    # dbt ended by itself, with an error
+    assert process.end(60) not in (0, -signal.SIGINT), process.told
     ended = time.monotonic() - clock
     stopped = float(re.findall(r"NO JOBS ([\d.]+)", process.out)[-1]) - interrupted
     assert "Exited because of keyboard interrupt" in process.out, process.told

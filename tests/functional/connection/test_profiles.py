@@ -34,11 +34,13 @@ class TestAnsiOff:
     def models(self):
         return {"cast.sql": CAST}
 
-    def test_server_side_parameters_decide_and_hold_for_their_profile_only(self, project, spark, profiles_root):
+    def test_server_side_parameters_decide_and_hold_for_their_profile_only(
+        self, project, spark, profiles_root
+    ):
         run_dbt(["run"])
-        assert [tuple(row) for row in project.run_sql(f"select * from {project.test_schema}.cast", fetch="all")] == [
-            (None, "double")
-        ]
+        assert [
+            tuple(row) for row in project.run_sql(f"select * from {project.test_schema}.cast", fetch="all")
+        ] == [(None, "double")]
         assert (spark.conf.get("spark.sql.ansi.enabled"), spark.conf.get(BUCKETS)) == ("false", "7")
         self.next_profile_in_this_process(project, profiles_root)
         assert (spark.conf.get("spark.sql.ansi.enabled"), spark.conf.get(BUCKETS)) == ("true", "2")
@@ -47,7 +49,9 @@ class TestAnsiOff:
         path = os.path.join(profiles_root, "profiles.yml")
         with open(path) as file:
             text = file.read()
-        kept = "\n".join(line for line in text.split("\n") if "spark.sql" not in line and "server_side" not in line)
+        kept = "\n".join(
+            line for line in text.split("\n") if "spark.sql" not in line and "server_side" not in line
+        )
         assert kept != text
         with open(path, "w") as file:
             file.write(kept)

@@ -40,4 +40,6 @@ class TestProgress:
                 break
         assert both.is_set(), lines
         assert any("rows read" in line for line in lines)
-        assert all(LINE.fullmatch(line) or re.fullmatch(r"(m\d|the catalog): \d+ s", line) for line in lines), lines
+        assert all(
+            LINE.fullmatch(line) or re.fullmatch(r"(m\d|the catalog): \d+ s", line) for line in lines
+        ), lines

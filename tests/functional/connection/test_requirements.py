@@ -1,4 +1,6 @@
-"""What dbt says where something is missing, and which commands miss nothing: those that need no Spark start none."""
+"""What dbt says where something is missing, and which commands miss nothing: those that need no
+Spark start none.
+"""
 
 from __future__ import annotations
 
@@ -62,11 +64,20 @@ def test_what_needs_no_spark_starts_none(told, command):
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        ("run without java", "Spark needs Java, and there is none (JAVA_HOME=none has no bin/java): install Java 17 or newer"),
-        ("debug with java 8", "Spark needs Java 17 or newer, old/bin/java is Java 8: install Java 17 or newer"),
+        (
+            "run without java",
+            "Spark needs Java, and there is none (JAVA_HOME=none has no bin/java): install Java 17 or newer",
+        ),
+        (
+            "debug with java 8",
+            "Spark needs Java 17 or newer, old/bin/java is Java 8: install Java 17 or newer",
+        ),
         ("run without pyspark", "method `session` needs PySpark, and it cannot be imported"),
         ("run without pyspark", "pip install 'dbt-mvsink[session]'"),
-        ("run with pyspark 3.5.1", "dbt-mvsink needs PySpark 4.0 or newer, found 3.5.1: pip install 'dbt-mvsink[session]'"),
+        (
+            "run with pyspark 3.5.1",
+            "dbt-mvsink needs PySpark 4.0 or newer, found 3.5.1: pip install 'dbt-mvsink[session]'",
+        ),
     ],
 )
 def test_what_is_missing_is_one_sentence(told, command, sentence):

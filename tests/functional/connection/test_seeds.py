@@ -38,7 +38,10 @@ class Base:
 
     def rows(self, project, name, order="1"):
         return [
-            tuple(row) for row in project.run_sql(f"select * from {project.test_schema}.{name} order by {order}", fetch="all")
+            tuple(row)
+            for row in project.run_sql(
+                f"select * from {project.test_schema}.{name} order by {order}", fetch="all"
+            )
         ]
 
     def types(self, project, name):
@@ -60,7 +63,14 @@ class TestTexts(Base):
 
     def test_empty_and_null_are_two_things(self, project):
         run_dbt(["seed", "--select", "nothing"])
-        assert self.rows(project, "nothing") == [(1, None), (2, ""), (3, None), (4, "null"), (5, None), (6, "x")]
+        assert self.rows(project, "nothing") == [
+            (1, None),
+            (2, ""),
+            (3, None),
+            (4, "null"),
+            (5, None),
+            (6, "x"),
+        ]
 
 
 class TestTypes(Base):
@@ -73,7 +83,15 @@ class TestTypes(Base):
 
     @pytest.fixture(scope="class")
     def project_config_update(self):
-        return {"seeds": {"test": {"given": {"+column_types": {"code": "string", "amount": "decimal(10,2)", "at": "timestamp"}}}}}
+        return {
+            "seeds": {
+                "test": {
+                    "given": {
+                        "+column_types": {"code": "string", "amount": "decimal(10,2)", "at": "timestamp"}
+                    }
+                }
+            }
+        }
 
     def test_types_are_inferred_from_every_value(self, project):
         run_dbt(["seed", "--select", "inferred"])
@@ -87,9 +105,17 @@ class TestTypes(Base):
 
     def test_given_types_win(self, project):
         run_dbt(["seed", "--select", "given"])
-        assert self.types(project, "given") == [("code", "string"), ("amount", "decimal(10,2)"), ("at", "timestamp")]
+        assert self.types(project, "given") == [
+            ("code", "string"),
+            ("amount", "decimal(10,2)"),
+            ("at", "timestamp"),
+        ]
         (first, second) = self.rows(project, "given")
-        assert first[0] == "007" and str(first[1]) == "1.10" and first[2] == dt.datetime(2026, 11, 21, 7, 5, 3, 500_000)
+        assert (
+            first[0] == "007"
+            and str(first[1]) == "1.10"
+            and first[2] == dt.datetime(2026, 11, 21, 7, 5, 3, 500_000)
+        )
         assert second == ("010", None, None)
 
 
@@ -138,7 +164,12 @@ class TestHeaders(Base):
 
     def test_a_header_may_hold_a_quoted_newline(self, project):
         run_dbt(["seed", "--select", "odd"])
-        assert [name for name, _ in self.types(project, "odd")] == ["id", "two\nlines", 'a "quoted" one', "with, comma"]
+        assert [name for name, _ in self.types(project, "odd")] == [
+            "id",
+            "two\nlines",
+            'a "quoted" one',
+            "with, comma",
+        ]
         assert self.rows(project, "odd") == [(1, "a", "b", "c")]
 
     def test_a_header_alone_is_an_empty_table(self, project):

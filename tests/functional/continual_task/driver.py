@@ -1,4 +1,6 @@
-"""One task, run by run, without dbt: an input shard that is written update by update, and the task's output."""
+"""One task, run by run, without dbt: an input shard that is written update by update, and the
+task's output.
+"""
 
 from __future__ import annotations
 
@@ -42,10 +44,14 @@ class Shard:
 
     def table(self, time: int, updates: Sequence[tuple[Any, ...]]) -> pa.Table:
         """``(key, val, diff)`` at ``time``; ``(message, diff)`` is an error update."""
-        rows = [(*(None for _ in self.schema), *u) if len(u) == 2 else (*u[:-1], None, u[-1]) for u in updates]
+        rows = [
+            (*(None for _ in self.schema), *u) if len(u) == 2 else (*u[:-1], None, u[-1]) for u in updates
+        ]
         kinds = [*self.schema.types, pa.string(), pa.int64()]
         names = [*self.schema.names, "_mv_error", "_mv_diff"]
-        columns = {name: pa.array([row[n] for row in rows], kind) for n, (name, kind) in enumerate(zip(names, kinds))}
+        columns = {
+            name: pa.array([row[n] for row in rows], kind) for n, (name, kind) in enumerate(zip(names, kinds))
+        }
         if all(row[-2] is None for row in rows):
             del columns["_mv_error"]
         return pa.table({**columns, "_mv_time": pa.array([time] * len(rows), pa.int64())})
@@ -54,7 +60,9 @@ class Shard:
         """Append the updates at ``time``; the upper becomes ``time + 1``, or ``upper``."""
         with self.open() as handle:
             given = self.table(time, updates)
-            handle.compare_and_append(given, handle.fetch_recent_upper(), Antichain.of(time + 1 if upper is None else upper))
+            handle.compare_and_append(
+                given, handle.fetch_recent_upper(), Antichain.of(time + 1 if upper is None else upper)
+            )
 
     def advance(self, upper: int | None) -> None:
         """Without updates; None finishes the shard."""
@@ -70,7 +78,9 @@ class Shard:
             handle.replace([batch], self.schema, upper, lower, creation=time)
 
     def updates(self) -> list[tuple[Any, ...]]:
-        """What it holds at since and all updates after it: ``(time, *row, diff)``, ``(time, message, diff)`` for an error."""
+        """What it holds at since and all updates after it: ``(time, *row, diff)``, ``(time,
+        message, diff)`` for an error.
+        """
         with self.client.open_reader(self.uri) as reader:
             state = reader.state()
             if not state.readable:
@@ -79,7 +89,9 @@ class Shard:
             held, later = reader.snapshot(since), reader.updates(since + 1, state.upper.stored())
         held = held.append_column("_mv_time", pa.array([since] * held.num_rows, pa.int64()))
         names = [*self.schema.names, "_mv_time", "_mv_diff", "_mv_error"]
-        rows = [row for table in (held, later) for row in zip(*(table.column(name).to_pylist() for name in names))]
+        rows = [
+            row for table in (held, later) for row in zip(*(table.column(name).to_pylist() for name in names))
+        ]
         return sorted(((r[-3], *(r[:-3] if r[-1] is None else (r[-1],)), r[-2]) for r in rows), key=repr)
 
     def contents(self) -> list[tuple[Any, ...]]:
@@ -101,7 +113,9 @@ class Shard:
 
 @dataclass
 class Task:
-    """A task over the shard ``db.i``; `{{ this }}` is ``db.t``, references are shards by name. Without a session it runs on DuckDB."""
+    """A task over the shard ``db.i``; `{{ this }}` is ``db.t``, references are shards by name.
+    Without a session it runs on DuckDB.
+    """
 
     session: Any
     root: Path

@@ -1,4 +1,6 @@
-"""Every statement of a task against the output's columns, as Spark tells the types: before anything runs."""
+"""Every statement of a task against the output's columns, as Spark tells the types: before anything
+runs.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def engine(spark):
 
 @pytest.mark.parametrize("statement, message", CASES)
 def test_what_a_statement_assigns_is_checked_as_spark_checks_what_is_stored(engine, statement, message):
-    program = parse(f"on input db.i as (insert into db.t (key) select key from db.i; {statement})", "db.t", "my_task")
+    program = parse(
+        f"on input db.i as (insert into db.t (key) select key from db.i; {statement})", "db.t", "my_task"
+    )
     if message is None:
         assert output_columns(engine, program, INPUT, OUTPUT) == OUTPUT
     else:

@@ -1,4 +1,6 @@
-"""A `continual_task` through dbt: what each run says and does. What the statements mean is tested below dbt (test_first and others)."""
+"""A `continual_task` through dbt: what each run says and does. What the statements mean is tested
+below dbt (test_first and others).
+"""
 
 from __future__ import annotations
 
@@ -79,21 +81,33 @@ class TestInputs(Tasks):
         assert told["_message"].startswith("+2 -0 at 20")
 
         self.set_events(project, "(1, 10), (1, 11), (2, 20), (2, 25)")
-        self.set(project, "plain", "{{ config(materialized='incremental') }} select id, 'b' as name from range(3, 4)")
+        self.set(
+            project,
+            "plain",
+            "{{ config(materialized='incremental') }} select id, 'b' as name from range(3, 4)",
+        )
         run_dbt(["run"])
         assert self.rows(project, "upsert") == [(1, 11), (2, 25)]
         assert self.rows(project, "of_table") == [(0, None), (1, "a"), (2, "a"), (3, "b")]
-        assert self.rows(project, "of_task") == [(1, 11, "came"), (2, 20, "came"), (2, 20, "went"), (2, 25, "came")]
+        assert self.rows(project, "of_task") == [
+            (1, 11, "came"),
+            (2, 20, "came"),
+            (2, 20, "went"),
+            (2, 25, "came"),
+        ]
         assert self.last(project, "upsert")["_message"].startswith("+1 -1 at 20")
 
         run_dbt(["build"])
         for name in ("upsert", "of_seed", "of_task"):
             assert "+0 -0 at 20" in self.last(project, name)["_message"], name
-        assert "+1 -0 at 20" in self.last(project, "of_table")["_message"]  # the incremental model has appended again
+        # the incremental model has appended again
+        assert "+1 -0 at 20" in self.last(project, "of_table")["_message"]
 
 
 class TestFlags(Tasks):
-    """What flags, a changed definition and a reset do to a task over a shard, and to one over a table."""
+    """What flags, a changed definition and a reset do to a task over a shard, and to one over a
+    table.
+    """
 
     START = {
         "plain.sql": "{{ config(materialized='table') }} select id from range(3)",
@@ -110,13 +124,17 @@ class TestFlags(Tasks):
         run_dbt(["run", "--select", "events", "plain"])
         run_dbt(["run", "--select", "upsert", "of_table", "--vars", READ_ONLY])
         assert self.last(project, "of_table")["_message"] == "read-only: would process its input"
-        assert not (shards / "of_table").exists() and not (shards / "upsert").exists(), "nothing is created, nothing bound"
+        assert not (shards / "of_table").exists() and not (shards / "upsert").exists(), (
+            "nothing is created, nothing bound"
+        )
 
         run_dbt(["run", "--select", "upsert", "of_table", "--empty"])
         assert self.last(project, "upsert")["_message"] == "empty: checked, nothing written"
         for name in ("upsert", "of_table"):
             state = self.shard(project, name)
-            assert (state.creation, state.upper.as_option(), state.files) == (None, 0, ()), f"{name}: no upper, no progress"
+            assert (state.creation, state.upper.as_option(), state.files) == (None, 0, ()), (
+                f"{name}: no upper, no progress"
+            )
         assert not (shards / "of_table" / "_inputs").exists()
 
         run_dbt(["run"])
@@ -127,30 +145,50 @@ class TestFlags(Tasks):
         before = self.shard(project, "upsert").version
         self.set_events(project, "(1, 10), (1, 11), (2, 20), (3, 30)")
         run_dbt(["run", "--select", "events"])
-        assert self.says(project, "upsert", "--vars", READ_ONLY) == "read-only: would process 1 pending times of its input"
+        assert (
+            self.says(project, "upsert", "--vars", READ_ONLY)
+            == "read-only: would process 1 pending times of its input"
+        )
         assert self.shard(project, "upsert").version == before
 
-        self.set(project, "upsert", UPSERT.replace("_task'", "_task', on_configuration_change='fail'").replace("max(", "min("))
+        self.set(
+            project,
+            "upsert",
+            UPSERT.replace("_task'", "_task', on_configuration_change='fail'").replace("max(", "min("),
+        )
         assert "query differs" in self.refusal(project, "upsert")
         self.set(project, "upsert", UPSERT.replace("as val", "as other"))
-        assert "`val` is gone" in self.refusal(project, "upsert") and "mvsink_reset: [upsert]" in self.refusal(project, "upsert")
+        assert "`val` is gone" in self.refusal(
+            project, "upsert"
+        ) and "mvsink_reset: [upsert]" in self.refusal(project, "upsert")
 
         self.set(project, "upsert", UPSERT.replace("max(val)", "max(val) + 1"))
         _, out = run_dbt_and_capture(["run", "--select", "upsert", "of_table", "--full-refresh"])
         assert "upsert: --full-refresh does not reset a task; what it wrote stays" in " ".join(out.split())
         assert self.rows(project, "upsert") == [(1, 11), (2, 20), (3, 31)]
         line = self.last(project, "upsert")["_message"]
-        assert line.startswith("+1 -0 at 20") and line.endswith("statements changed: they apply to times not yet processed")
+        assert line.startswith("+1 -0 at 20") and line.endswith(
+            "statements changed: they apply to times not yet processed"
+        )
 
         generation = self.shard(project, "of_table").generation
         named = "{mvsink_reset: [upsert, of_table]}"
-        _, out = run_dbt_and_capture(["run", "--select", "upsert", "of_table", "--full-refresh", "--vars", named])
-        assert "of_table: it is in mvsink_reset and stays as it is, because its full_refresh is false" in " ".join(out.split())
+        _, out = run_dbt_and_capture(
+            ["run", "--select", "upsert", "of_table", "--full-refresh", "--vars", named]
+        )
+        assert (
+            "of_table: it is in mvsink_reset and stays as it is, because its full_refresh is false"
+            in " ".join(out.split())
+        )
         assert "; reset: what it had written is given up" in self.last(project, "upsert")["_message"]
-        assert self.rows(project, "upsert") == [(1, 12), (2, 21), (3, 31)], "the whole input is the first change again"
+        assert self.rows(project, "upsert") == [(1, 12), (2, 21), (3, 31)], (
+            "the whole input is the first change again"
+        )
         assert self.shard(project, "of_table").generation == generation, "full_refresh: false is never reset"
         _, out = run_dbt_and_capture(["run", "--select", "upsert", "--vars", named])
-        assert "upsert: it is in mvsink_reset, which resets a task only with --full-refresh" in " ".join(out.split())
+        assert "upsert: it is in mvsink_reset, which resets a task only with --full-refresh" in " ".join(
+            out.split()
+        )
         assert self.says(project, "upsert").startswith("+0 -0 at 20")
 
     def refusal(self, project, name):
@@ -187,13 +225,19 @@ on input {{ ref('light') }} as (
         assert self.rows(project, "of_table_view") == [(1, 10, "kept"), (2, 20, "kept")]
         assert self.rows(project, "cut") == [(1, "one", 23), (2, "nobody", 41)]
 
-        self.set_events(project, "(1, 1), (2, 20), (2, 60), (3, 30), (3, 31)")  # 1 goes below the view's limit
+        # 1 goes below the view's limit
+        self.set_events(project, "(1, 1), (2, 20), (2, 60), (3, 30), (3, 31)")
         self.set(project, "plain", "{{ config(materialized='incremental') }} select 9L as key, 90L as val")
         run_dbt(["run"])
         assert self.last(project, "of_view")["rows_inserted"] == 3
         assert self.rows(project, "of_view") == [(1, 22), (2, 120), (2, 40), (3, 60), (3, 62)]
         assert self.rows(project, "of_table_view") == [(1, 10, "kept"), (2, 20, "kept"), (9, 90, "kept")]
-        assert self.rows(project, "cut") == [(1, "one", 23), (2, "nobody", 41), (3, "nobody", 61), (3, "nobody", 63)]
+        assert self.rows(project, "cut") == [
+            (1, "one", 23),
+            (2, "nobody", 41),
+            (3, "nobody", 61),
+            (3, "nobody", 63),
+        ]
 
 
 def task(text, **configs):
@@ -248,6 +292,10 @@ class TestRefusals(Tasks):
                 assert part in results[name].message, (name, results[name].message)
         failed = {name for name, result in results.items() if str(result.status) == "error"}
         assert failed == set(REFUSED)
-        assert self.rows(project, "seen_once") == [(1, 10), (2, 20)], "a statement may read the output that it defines"
+        assert self.rows(project, "seen_once") == [(1, 10), (2, 20)], (
+            "a statement may read the output that it defines"
+        )
         assert self.rows(project, "hooked") == [(2,)]
-        assert self.rows(project, "contracted") == [(1, "10"), (1, "11"), (2, "20")], "named and typed by the contract"
+        assert self.rows(project, "contracted") == [(1, "10"), (1, "11"), (2, "20")], (
+            "named and typed by the contract"
+        )

@@ -1,4 +1,5 @@
-"""A `continual_task` through dbt: over a Delta table, beside late references, and what dbt does to it other than running it.
+"""A `continual_task` through dbt: over a Delta table, beside late references, and what dbt does to
+it other than running it.
 
 Each class is one project, run in the order that its test tells.
 """
@@ -70,7 +71,10 @@ class TestDelta(Tasks):
             project.run_sql(statement.format(t=table))
             if number == 0:
                 results = {result.node.name: result for result in run_dbt(["run"], expect_pass=False)}
-                assert "passing_by: a continual task cannot use a view as its input" in results["of_temporary"].message
+                assert (
+                    "passing_by: a continual task cannot use a view as its input"
+                    in results["of_temporary"].message
+                )
             else:
                 run_dbt(["run", "--select", "of_delta"])
             expected += Counter((*row, "came", "one" if row[0] == 1 else None) for row in came)
@@ -86,7 +90,9 @@ class TestDelta(Tasks):
         assert self.last(project, "of_delta")["_message"] == "read-only: would process its input"
         assert self.last(project, "of_plain")["_message"] == "read-only: would process its input"
         assert self.files(project) == before, "neither the output nor a companion is written"
-        assert any("/of_delta/_inputs/" in path for path in before) and any("/of_plain/_inputs/" in path for path in before)
+        assert any("/of_delta/_inputs/" in path for path in before) and any(
+            "/of_plain/_inputs/" in path for path in before
+        )
 
         project.run_sql(f"update {table} set val = lower(val)")
         project.run_sql(f"vacuum {table} retain 0 hours")
@@ -98,7 +104,9 @@ class TestDelta(Tasks):
         assert Counter(self.rows(project, "of_delta")) == expected
         run_dbt(["run", "--select", "of_delta", "--full-refresh", "--vars", "{mvsink_reset: [of_delta]}"])
         anew = [(1, "a"), (3, "c"), (3, "c"), (5, "e"), (6, "f")]
-        assert Counter(self.rows(project, "of_delta")) == Counter((*row, "came", "one" if row[0] == 1 else None) for row in anew)
+        assert Counter(self.rows(project, "of_delta")) == Counter(
+            (*row, "came", "one" if row[0] == 1 else None) for row in anew
+        )
 
     def files(self, project):
         """Every file of the tasks' shards and their companions, and when it was written."""
@@ -109,13 +117,21 @@ class TestDelta(Tasks):
 DUE = """on input {{ ref('events') }} as (
   insert into {{ this }} select e.key, e.val * r.rate as due from {{ ref('events') }} e join {{ ref('rates') }} r on r.key = e.key
 )"""
-RATES = "{{{{ config(materialized='self_correcting_mv') }}}} select * from values (1, 2), (2, {}) as t(key, rate)"
+RATES = (
+    "{{{{ config(materialized='self_correcting_mv') }}}} select * from values (1, 2), (2, {}) as t(key, rate)"
+)
 
 
 class TestLife(Tasks):
-    """A reference that is late, waited for by `waits` and read as it is by `newest`; then orphaned, dropped, made again, cloned."""
+    """A reference that is late, waited for by `waits` and read as it is by `newest`; then orphaned,
+    dropped, made again, cloned.
+    """
 
-    START = {"rates.sql": RATES.format(3), "waits.sql": task(DUE, on_late_reference="wait"), "newest.sql": task(DUE)}
+    START = {
+        "rates.sql": RATES.format(3),
+        "waits.sql": task(DUE, on_late_reference="wait"),
+        "newest.sql": task(DUE),
+    }
 
     @pytest.fixture(scope="class")
     def other_schema(self, unique_schema):
@@ -146,7 +162,8 @@ class TestLife(Tasks):
         _, out = run_dbt_and_capture(["run", "--select", "events", "waits", "newest"])
         waits, newest = (self.last(project, name)["_message"] for name in ("waits", "newest"))
         assert re.search(
-            r"^\+0 -0, done up to 20\S+; 1 pending time waits for \S+\.rates`? \(at 20\S+\) to pass 20\S+; 1 warning$", waits
+            r"^\+0 -0, done up to 20\S+; 1 pending time waits for \S+\.rates`? \(at 20\S+\) to pass 20\S+; 1 warning$",
+            waits,
         ), waits
         assert "waits: 1 times stay pending, because a reference has not passed them" in " ".join(out.split())
         assert re.search(r"^\+1 -0 at 20\S+; \S+\.rates`? as of 20\S+$", newest), newest
@@ -173,7 +190,9 @@ class TestLife(Tasks):
         self.set(project, "newest", self.START["newest.sql"])
         run_dbt(["run", "--select", "newest"])
         assert (self.uri(project, "newest"), self.shard(project, "newest").generation) == (uri, 1)
-        assert self.rows(project, "newest") == [(1, 20), (1, 22), (2, 100), (2, 105)], "it begins anew with the whole input"
+        assert self.rows(project, "newest") == [(1, 20), (1, 22), (2, 100), (2, 105)], (
+            "it begins anew with the whole input"
+        )
         assert set(self.shard(project, "events").holds) == {waits, newest}
 
     def clone(self, project, other_schema):

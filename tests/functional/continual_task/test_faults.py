@@ -1,7 +1,8 @@
-"""A task that dies at any step of any pending time, and two replicas that meet at any step: the output is the serial run's, update by update.
+"""A task that dies at any step of any pending time, and two replicas that meet at any step: the
+output is the serial run's, update by update.
 
-On DuckDB: what is tried here is the order of commits. After each death, and in each meeting, the input lets go of all history that
-nobody holds, as its own next run may.
+On DuckDB: what is tried here is the order of commits. After each death, and in each meeting, the
+input lets go of all history that nobody holds, as its own next run may.
 """
 
 from __future__ import annotations
@@ -114,7 +115,9 @@ def test_killed_anywhere(tmp_path, case, begun):
         with pytest.raises(Killed):
             again.run(TIME, **options)
         let_go(again)
-        again.run(TIME, **{**options, "reset": options.get("reset", False) and again.output.state().generation == 0})
+        again.run(
+            TIME, **{**options, "reset": options.get("reset", False) and again.output.state().generation == 0}
+        )
         assert held_by(again.root) == wanted, (number, point)
 
 
@@ -139,7 +142,10 @@ def test_a_reset_that_dies_before_its_commit_has_given_up_nothing(tmp_path):
 def test_another_replica_runs_at_any_step(tmp_path, case, begun):
     task, options = prepare(tmp_path / "task", case, begun=begun), CASES[case][2]
     reached = points(task, tmp_path / "serial", **options)
-    wanted, begun_at = held_by(tmp_path / "serial"), Task(None, tmp_path / "serial", task.text).output.state().creation
+    wanted, begun_at = (
+        held_by(tmp_path / "serial"),
+        Task(None, tmp_path / "serial", task.text).output.state().creation,
+    )
     mismatches = 0
     for number, point in enumerate(reached):
         for other_time in (TIME, 45):  # the other one goes as far as this one, or not as far
@@ -161,7 +167,9 @@ def test_another_replica_runs_at_any_step(tmp_path, case, begun):
 
 
 def two_starts(tmp_path, *, reset=False):
-    """A task that no run has started: replicas at 45 and at 58 would begin it at different times. ``reset``: begun, to be begun again."""
+    """A task that no run has started: replicas at 45 and at 58 would begin it at different times.
+    ``reset``: begun, to be begun again.
+    """
     task = Task(None, tmp_path, COPY)
     for time, key in ((10, 1), (50, 2), (60, 3)):
         if reset and time == 50:
@@ -172,7 +180,9 @@ def two_starts(tmp_path, *, reset=False):
 
 @pytest.mark.parametrize("reset", [False, True], ids=["begun", "begun again"])
 def test_a_replica_that_would_begin_later_lets_go_of_nothing_that_an_earlier_one_needs(tmp_path, reset):
-    """They share one hold. The later one has taken it, and the input has released what nobody holds, when the earlier one wins."""
+    """They share one hold. The later one has taken it, and the input has released what nobody
+    holds, when the earlier one wins.
+    """
     task = two_starts(tmp_path, reset=reset)
 
     def die():
@@ -202,11 +212,16 @@ def test_a_hold_of_a_replica_that_died_before_it_began_moves_with_the_one_that_d
         task.run(45)
     assert list(task.input.state().holds.values()) == [45]
     task.run(58)
-    assert (task.output.state().creation, list(task.input.state().holds.values())) == (58, [59])  # before its upper, as ever
+    # before its upper, as ever
+    assert (task.output.state().creation, list(task.input.state().holds.values())) == (58, [59])
 
 
-@pytest.mark.parametrize("point", ["_start", "_hold_at"], ids=["before it has looked", "before its input is held"])
-def test_a_replica_that_would_begin_earlier_than_one_that_has_gone_on_follows_it(tmp_path, monkeypatch, point):
+@pytest.mark.parametrize(
+    "point", ["_start", "_hold_at"], ids=["before it has looked", "before its input is held"]
+)
+def test_a_replica_that_would_begin_earlier_than_one_that_has_gone_on_follows_it(
+    tmp_path, monkeypatch, point
+):
     """What it would have begun with is gone by then, and that is no error."""
     task = two_starts(tmp_path)
     original = getattr(TaskDriver, point)
@@ -223,7 +238,9 @@ def test_a_replica_that_would_begin_earlier_than_one_that_has_gone_on_follows_it
 
 
 def test_a_replica_that_finishes_the_task_leaves_nothing_undone_for_the_others(tmp_path):
-    """The hold goes with the commit that needs nothing more of the input; who is still at an earlier time finds all of it done."""
+    """The hold goes with the commit that needs nothing more of the input; who is still at an
+    earlier time finds all of it done.
+    """
     task = prepare(tmp_path / "task", "a copy, all times in one job", begun=True)
     task.input.advance(None)
     reached = points(task, tmp_path / "serial")

@@ -1,4 +1,6 @@
-"""continual-task.md: references that are late, inputs that are made anew or whose history is gone, and what others do to the output."""
+"""continual-task.md: references that are late, inputs that are made anew or whose history is gone,
+and what others do to the output.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,14 @@ def task_with(tmp_path, text=COPY, input=(), references=(), **options):
 
 # references
 
-AS_OF = {  # the reference's (time, updates), its upper when the task runs at 50; what is read for 10, 20 and 30
-    "in full, as of the time": ([(5, [(1, 5, 1)]), (20, [(1, 5, -1), (1, 20, 1)]), (40, [(1, 20, -1)])], [5, 20, 20], []),
+# the reference's (time, updates), its upper when the task runs at 50; what is read for 10, 20 and
+# 30
+AS_OF = {
+    "in full, as of the time": (
+        [(5, [(1, 5, 1)]), (20, [(1, 5, -1), (1, 20, 1)]), (40, [(1, 20, -1)])],
+        [5, 20, 20],
+        [],
+    ),
     "not past the time: at its newest": (
         [(5, [(1, 5, 1)]), (15, [(1, 5, -1), (1, 15, 1)])],
         [5, 15, 15],
@@ -71,7 +79,8 @@ def test_wait_a_time_stays_pending_until_the_reference_has_passed_it(tmp_path, c
     r.advance(25)
     with caplog.at_level("DEBUG", "mvsink.task"):
         outcome = task.run(50)
-    assert (outcome.times, outcome.waiting, task.output.upper) == ((20,), 1, 30)  # the upper moved to the time that waits
+    # the upper moved to the time that waits
+    assert (outcome.times, outcome.waiting, task.output.upper) == ((20,), 1, 30)
     assert [(x.name, x.time, x.upper, x.waits) for x in outcome.late] == [("db.r", 30, 25, True)]
     assert "db.t: waiting for db.r (upper 25) to pass 30" in caplog.messages
     assert (task.run(60).waiting, task.output.upper) == (1, 30)
@@ -152,14 +161,20 @@ def test_history_that_is_gone_is_an_error_with_both_bounds_and_nothing_is_skippe
 
 # an input of a new generation
 
-REMADE = {  # text, rows of the new generation, what is written at 30 to an output that began at 10 with (1, 1), (2, 2) twice
+# text, rows of the new generation, what is written at 30 to an output that began at 10 with (1, 1),
+# (2, 2) twice
+REMADE = {
     "what came": (COPY, [(1, 1, 1), (2, 2, 2), (3, 3, 2)], [(30, 3, 3, 2)]),
     "what went, too": (
         f"on input db.i as (insert into db.t select key, val from db.i; insert into db.t select key, -val from {DELETES})",
         [(1, 1, 1), (2, 2, 1), (3, 3, 1)],
         [(30, 2, -2, 1), (30, 3, 3, 1)],
     ),
-    "only what went, to a task that does not look": ("on input db.i as (insert into db.t values (7, 7))", [(1, 1, 1)], []),
+    "only what went, to a task that does not look": (
+        "on input db.i as (insert into db.t values (7, 7))",
+        [(1, 1, 1)],
+        [],
+    ),
     "no difference": (COPY, [(1, 1, 1), (2, 2, 2)], []),
 }
 
@@ -215,13 +230,17 @@ def test_an_input_made_anew_in_the_past_waits_until_it_has_passed_the_output(tmp
 def foreign_row(shard, time, key, val):
     """As another engine would add it: a file of its own in the table's root."""
     row = shard.table(time, [(key, val, 1)])
-    row = row.append_column("_mv_error", pa.array([None], pa.string())).append_column("_mv_hash", pa.array([None], pa.int64()))
+    row = row.append_column("_mv_error", pa.array([None], pa.string())).append_column(
+        "_mv_hash", pa.array([None], pa.int64())
+    )
     names = [field.name for field in DeltaTable(shard.uri).schema().fields]
     write_deltalake(shard.uri, row.select(names), mode="append")
 
 
 def test_foreign_rows_stay_and_count_as_this(tmp_path):
-    task = task_with(tmp_path, "on input db.i as (insert into db.t select count(*), 0 from db.t)", [(10, ONE)])
+    task = task_with(
+        tmp_path, "on input db.i as (insert into db.t select count(*), 0 from db.t)", [(10, ONE)]
+    )
     task.run(10)
     foreign_row(task.output, 10, 7, 7)
     task.input.write(20, TWO)
@@ -253,7 +272,9 @@ def test_compaction_of_the_output_in_between_changes_nothing(tmp_path):
     kinds = [commit.kind for commit in compacted.output.open().history()]
     assert kinds.count("compact") > 1 and compacted.output.state().since.as_option() == 54
     assert plain.output.contents() == compacted.output.contents()
-    assert [u for u in plain.output.updates() if u[0] > 54] == [u for u in compacted.output.updates() if u[0] > 54]
+    assert [u for u in plain.output.updates() if u[0] > 54] == [
+        u for u in compacted.output.updates() if u[0] > 54
+    ]
 
 
 # reset
@@ -268,7 +289,12 @@ def test_reset_begins_anew_at_the_newest_time_of_the_input(tmp_path, snapshot):
     task.input.write(30, [(3, 3, 1)])
     outcome = task.run(35, reset=True)
     state = task.output.state()
-    assert (state.generation, state.creation, outcome.times, outcome.state.upper.as_option()) == (1, 30, (30,), 31)
+    assert (state.generation, state.creation, outcome.times, outcome.state.upper.as_option()) == (
+        1,
+        30,
+        (30,),
+        31,
+    )
     assert task.output.updates() == ([(30, 1, 1, 1), (30, 2, 2, 1), (30, 3, 3, 1)] if snapshot else [])
     assert held(task.input) == [30]
     task.input.write(40, ONE)
@@ -295,12 +321,12 @@ def test_an_output_that_was_dropped_begins_anew(tmp_path):
 
 
 def test_a_row_that_occurs_more_than_once_in_the_base_is_taken_away_once(tmp_path):
-    """A first load writes equal rows as records of their own; what takes one away must leave the others."""
+    """A first load writes equal rows as records of their own; what takes one away must leave the
+    others.
+    """
     task = task_with(tmp_path, COPY, [(10, [(n, n, 3) for n in range(20)])])
     task.run(10)
-    task.text = (
-        "on input db.i as (merge into db.t using db.i i on false when not matched then insert *; delete from db.t where key < 5)"
-    )
+    task.text = "on input db.i as (merge into db.t using db.i i on false when not matched then insert *; delete from db.t where key < 5)"
     task.input.write(20, [(1, 1, 1), (6, 6, 2)])
     task.run(20)
     wanted = sorted([*((n, n) for n in range(5, 20) for _ in range(3)), (6, 6), (6, 6)], key=repr)

@@ -1,4 +1,5 @@
-"""Random tasks over random histories, update by update against an evaluator in plain Python (`tests.support.task_model`).
+"""Random tasks over random histories, update by update against an evaluator in plain Python
+(`tests.support.task_model`).
 
 Most run on DuckDB; some on Spark too, and then what both wrote must be the same.
 """
@@ -22,18 +23,23 @@ ON_SPARK = 8
 
 @dataclass
 class Trial:
-    """A task, its input's and its reference's history, and when it runs: at each run, what is known by then of both."""
+    """A task, its input's and its reference's history, and when it runs: at each run, what is known
+    by then of both.
+    """
 
     seed: int
     steps: list[Step] = field(default_factory=list)
-    runs: list[tuple[int, int]] = field(default_factory=list)  # time of the run, the input's upper then
+    # time of the run, the input's upper then
+    runs: list[tuple[int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         rng = random.Random(self.seed)
         self.steps = random_steps(rng)
         times = sorted(rng.sample(range(10, 60), rng.randint(1, 7)))
         self.history: Updates = random_history(rng, times, errors=rng.random() < 0.3)
-        self.reference: Updates = random_history(rng, [9, *sorted(rng.sample(range(12, 60), 2))], errors=False)
+        self.reference: Updates = random_history(
+            rng, [9, *sorted(rng.sample(range(12, 60), 2))], errors=False
+        )
         self.snapshot = rng.random() < 0.7
         self.retain = rng.choice([86_400_000, 86_400_000, 1, 10])
         self.one_by_one = rng.random() < 0.2
@@ -46,19 +52,31 @@ class Trial:
 
     def __str__(self) -> str:
         options = f"snapshot {self.snapshot}, retain {self.retain}, runs (time, input's upper) {self.runs}"
-        return f"\nseed {self.seed}: {self.text()}\ninput {self.history}\nreference {self.reference}\n{options}"
+        return (
+            f"\nseed {self.seed}: {self.text()}\ninput {self.history}\nreference {self.reference}\n{options}"
+        )
 
     def run(self, session, root) -> tuple[Task, ModelTask]:
         root.mkdir()
         references = ("db.r",) if any(step.uses_reference for step in self.steps) else ()
-        task = Task(session, root, self.text(), references, client=client("delta", root))  # as of one process
+        # as of one process
+        task = Task(session, root, self.text(), references, client=client("delta", root))
         model = ModelTask(self.steps, self.snapshot)
         engine = task.engine()
         known, r = Collection(), Collection()
         for time, upper in self.runs:
-            for shard, collection, history in ((task.input, known, self.history), (task.reference("db.r"), r, self.reference)):
+            for shard, collection, history in (
+                (task.input, known, self.history),
+                (task.reference("db.r"), r, self.reference),
+            ):
                 self._write(shard, collection, history, upper if collection is known else max(10, upper - 10))
-            task.run(time, engine=engine, initial_snapshot=self.snapshot, retain_history=self.retain, one_by_one=self.one_by_one)
+            task.run(
+                time,
+                engine=engine,
+                initial_snapshot=self.snapshot,
+                retain_history=self.retain,
+                one_by_one=self.one_by_one,
+            )
             model.run(time, known, r)
             self.check(task, model)
         self.ran = engine.ran
@@ -68,7 +86,10 @@ class Trial:
     def _write(shard, collection: Collection, history: Updates, upper: int) -> None:
         for time in sorted(history):
             if collection.upper <= time < upper:
-                updates = [(*thing, n) if isinstance(thing, tuple) else (thing, n) for thing, n in history[time].items()]
+                updates = [
+                    (*thing, n) if isinstance(thing, tuple) else (thing, n)
+                    for thing, n in history[time].items()
+                ]
                 shard.write(time, updates)
                 collection.updates[time] = history[time]
         if shard.open().upper.as_option() < upper:

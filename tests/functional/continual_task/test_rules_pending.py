@@ -1,4 +1,6 @@
-"""continual-task.md, the table of pending input times: for each row the commits that the run makes, and nothing else. On DuckDB."""
+"""continual-task.md, the table of pending input times: for each row the commits that the run makes,
+and nothing else. On DuckDB.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,17 @@ from tests.functional.continual_task.driver import COPY, Task
 
 LOOKUP = "on input db.i as (insert into db.t select i.key, r.val from db.i i left join db.r r using (key))"
 ONE = [(1, 1, 1)]
-MIXED = [(2, 2, 1), (2, 2, 1), (3, 3, 1), (3, 3, -1), (1, 1, -1)]  # in net, (2, 2) came twice and (1, 1) went
+# in net, (2, 2) came twice and (1, 1) went
+MIXED = [(2, 2, 1), (2, 2, 1), (3, 3, 1), (3, 3, -1), (1, 1, -1)]
 
 
 @dataclass(frozen=True)
 class Row:
-    """The output is at upper 11, with (1, 1) since 10. Then the input has ``updates`` and this ``upper``, and a run at 50 commits ``commits``.
+    """The output is at upper 11, with (1, 1) since 10. Then the input has ``updates`` and this
+    ``upper``, and a run at 50 commits ``commits``.
 
-    A commit is (kind, lower, upper); ``written`` is (time, key, val, diff). ``meanwhile`` is the time of another replica's run.
+    A commit is (kind, lower, upper); ``written`` is (time, key, val, diff). ``meanwhile`` is the
+    time of another replica's run.
     """
 
     updates: dict[int, list[Any]]
@@ -76,8 +81,13 @@ def test_row(tmp_path, row):
     outcome = task.run(50)
     with task.output.open() as handle:
         commits = [c for c in handle.history() if c.version > before and c.kind != "compact"]
-    assert sorted(((c.kind, c.lower.as_option(), c.upper.as_option()) for c in commits), key=lambda c: c[1]) == row.commits
+    assert (
+        sorted(((c.kind, c.lower.as_option(), c.upper.as_option()) for c in commits), key=lambda c: c[1])
+        == row.commits
+    )
     assert task.output.updates() == sorted([(10, 1, 1, 1), *row.written], key=repr)
     assert outcome.mismatches == row.mismatches
     version = task.output.state().version
-    assert task.run(50).counts.nothing and task.output.state().version == version, "and a second run commits nothing"
+    assert task.run(50).counts.nothing and task.output.state().version == version, (
+        "and a second run commits nothing"
+    )

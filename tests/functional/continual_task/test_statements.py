@@ -1,4 +1,6 @@
-"""continual-task.md: what names mean, and what each statement does. On Spark, whose SQL it is; one run each, of many cases."""
+"""continual-task.md: what names mean, and what each statement does. On Spark, whose SQL it is; one
+run each, of many cases.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,12 @@ from dbt.adapters.mvsink.shard_sql import OnError
 from tests.functional.continual_task.driver import DELETES, NOW, Task
 
 T = "db.t"
-# At 10 the input holds (1, 10), (2, 20) twice, (3, null); at 20 it loses one (2, 20) and (1, 10), gains (1, 11), (4, 40) twice.
+# At 10 the input holds (1, 10), (2, 20) twice, (3, null); at 20 it loses one (2, 20) and (1, 10),
+# gains (1, 11), (4, 40) twice.
 BEFORE = [(1, 10, 1), (2, 20, 2), (3, None, 1)]
 CHANGE = [(2, 20, -1), (1, 10, -1), (1, 11, 1), (4, 40, 2)]
-R9, R20, R30 = [(1, 100, 1), (4, 400, 1)], [(4, 400, -1), (4, 401, 1)], [(1, 100, -1)]  # of the reference db.r
+# of the reference db.r
+R9, R20, R30 = [(1, 100, 1), (4, 400, 1)], [(4, 400, -1), (4, 401, 1)], [(1, 100, -1)]
 # What a task does at 20 to an output that held (1, 1), (2, 2), (2, 2), (null, 5) before.
 HELD = [(1, 1), (2, 2), (2, 2), (None, 5)]
 CASES = {
@@ -93,7 +97,10 @@ def prepared(task, before=BEFORE):
     r = task.reference("db.r")
     for time, updates in ((9, R9), (20, R20), (30, R30)):
         r.write(time, updates)
-    text, task.text = task.text, "on input db.i as (insert into db.t values (1, 1), (2, 2), (2, 2), (null, 5))"
+    text, task.text = (
+        task.text,
+        "on input db.i as (insert into db.t values (1, 1), (2, 2), (2, 2), (null, 5))",
+    )
     task.run(10)
     task.text = text
     task.input.write(20, CHANGE)
@@ -102,7 +109,9 @@ def prepared(task, before=BEFORE):
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_statement(quick, tmp_path, case):
     statements, wanted = case
-    task = Task(quick, tmp_path, f"on input db.i as ({statements})", ("db.r",) if "db.r" in statements else ())
+    task = Task(
+        quick, tmp_path, f"on input db.i as ({statements})", ("db.r",) if "db.r" in statements else ()
+    )
     prepared(task)
     outcome = task.run(20)
     assert outcome.times == (20,) and task.output.upper == 21
@@ -112,7 +121,11 @@ def test_statement(quick, tmp_path, case):
 
 
 def test_transform_is_an_insert(quick, tmp_path):
-    task = Task(quick, tmp_path, f"from transform db.i using (select key, val + unix_millis({NOW}) from db.i where key > 1)")
+    task = Task(
+        quick,
+        tmp_path,
+        f"from transform db.i using (select key, val + unix_millis({NOW}) from db.i where key > 1)",
+    )
     task.input.write(10, BEFORE)
     task.run(10)
     for time in (20, 30):
@@ -126,13 +139,16 @@ def test_retain_deletes_at_times_of_the_input_only(quick, tmp_path):
     task.input.write(10, [(1, 15, 1), (2, 25, 2), (3, 5, 1)])
     task.input.advance(40)
     task.run(17)
-    assert task.output.updates() == [(17, 2, 25, 2)]  # the snapshot's time counts, not when the rows came
+    # the snapshot's time counts, not when the rows came
+    assert task.output.updates() == [(17, 2, 25, 2)]
     task.input.write(40, [(4, 99, 1)])
     task.run(50)
     assert task.output.updates() == [(17, 2, 25, 2), (40, 2, 25, -2), (40, 4, 99, 1)]
 
 
-SEVERAL = "[MERGE_CARDINALITY_VIOLATION] MERGE: several source rows match one row of the target. SQLSTATE: 23K01"
+SEVERAL = (
+    "[MERGE_CARDINALITY_VIOLATION] MERGE: several source rows match one row of the target. SQLSTATE: 23K01"
+)
 
 
 def test_two_source_rows_for_one_row_of_a_merge_fail_and_are_an_error_that_the_data_cause(quick, tmp_path):
@@ -143,7 +159,10 @@ def test_two_source_rows_for_one_row_of_a_merge_fail_and_are_an_error_that_the_d
         task.run(20)
     assert task.output.upper == 11
     through_dbt = engine_error(failed.value.error.__cause__)  # Spark's own chain of causes
-    assert through_dbt.message.endswith(SEVERAL) and (through_dbt.sqlstate, through_dbt.caused_by_data) == ("23K01", True)
+    assert through_dbt.message.endswith(SEVERAL) and (through_dbt.sqlstate, through_dbt.caused_by_data) == (
+        "23K01",
+        True,
+    )
     task.run(20, on_error=OnError.RECORD)
     [(time, message, count)] = [update for update in task.output.updates() if len(update) == 3]
     assert (time, count) == (20, 1) and SEVERAL in message
@@ -152,7 +171,11 @@ def test_two_source_rows_for_one_row_of_a_merge_fail_and_are_an_error_that_the_d
 
 def test_what_is_no_error_of_the_data_is_not_recorded(quick, tmp_path):
     """A user's own text may say what it likes, unless it gives an SQLSTATE of that kind."""
-    task = Task(quick, tmp_path, "on input db.i as (insert into db.t select raise_error('several source rows match one row'), 1)")
+    task = Task(
+        quick,
+        tmp_path,
+        "on input db.i as (insert into db.t select raise_error('several source rows match one row'), 1)",
+    )
     prepared(task)
     with pytest.raises(StatementFailed, match="several source rows match one row"):
         task.run(20, on_error=OnError.RECORD)

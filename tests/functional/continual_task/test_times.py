@@ -1,4 +1,6 @@
-"""continual-task.md: which times run, what is committed, where the upper goes. On DuckDB: no engine decides any of it."""
+"""continual-task.md: which times run, what is committed, where the upper goes. On DuckDB: no engine
+decides any of it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ BOOM = "Conversion Error: Could not convert string 'x' to INT64 when casting fro
 
 @dataclass(frozen=True)
 class Case:
-    """What happens (`(time, updates)` of the input, `[time]` a run, a number an upper of the input), and what is there then."""
+    """What happens (`(time, updates)` of the input, `[time]` a run, a number an upper of the
+    input), and what is there then.
+    """
 
     text: str
     happens: list[Any]
@@ -118,7 +122,10 @@ CASES = {
 def test_rule(tmp_path, case, one_by_one):
     task = Task(None, tmp_path, case.text, options=case.options)
     times = happen(task, case.happens, one_by_one=one_by_one)
-    held = [(*update[:1], message(update[1]), *update[2:]) if len(update) == 3 else update for update in task.output.updates()]
+    held = [
+        (*update[:1], message(update[1]), *update[2:]) if len(update) == 3 else update
+        for update in task.output.updates()
+    ]
     assert held == sorted(case.output, key=repr)
     assert task.output.upper == case.upper
     assert case.times is None or times == case.times
@@ -161,7 +168,12 @@ def test_a_failing_statement_fails_at_its_time_and_what_was_before_stays(tmp_pat
 
 TAKEN_BACK = {
     "at the first time that the upper passes": (35, [40], [(10, 1, 1, 1), (20, BOOM, 1), (21, BOOM, -1)], 35),
-    "before the next change": ((30, TWO), [40], [(10, 1, 1, 1), (20, BOOM, 1), (21, BOOM, -1), (30, 2, 1, 1)], 31),
+    "before the next change": (
+        (30, TWO),
+        [40],
+        [(10, 1, 1, 1), (20, BOOM, 1), (21, BOOM, -1), (30, 2, 1, 1)],
+        31,
+    ),
     "not before an input that has not moved on": (21, [40], [(10, 1, 1, 1), (20, BOOM, 1)], 21),
 }
 
@@ -171,9 +183,14 @@ def test_recorded_errors_are_taken_back_on_request(tmp_path, moved, run, output,
     task = Task(None, tmp_path, FAILING, options={"on_error": OnError.RECORD})
     happen(task, [(10, ONE), [10], (20, [(2, 0, 1)]), [20], moved])
     outcome = task.run(*run, skip_errors=True)
-    held = [(*update[:1], message(update[1]), *update[2:]) if len(update) == 3 else update for update in task.output.updates()]
+    held = [
+        (*update[:1], message(update[1]), *update[2:]) if len(update) == 3 else update
+        for update in task.output.updates()
+    ]
     assert (held, task.output.upper) == (output, upper)
-    assert any("recorded errors stay: the input has not moved on" in warning for warning in outcome.warnings) == (upper == 21)
+    assert any(
+        "recorded errors stay: the input has not moved on" in warning for warning in outcome.warnings
+    ) == (upper == 21)
     again = task.run(*run, skip_errors=True)
     assert again.counts.nothing and task.output.upper == upper
 
@@ -193,7 +210,9 @@ def test_one_failure_among_many_times_is_tried_together_once(tmp_path):
     happen(task, [(10, ONE), [10], *((t, [(t, t % 5, 1)]) for t in range(20, 30))])
     engine = task.engine()
     assert task.run(50, engine=engine).times == tuple(range(20, 30))
-    assert sum("_mv_time, 1L _mv_diff from" in text for what, text in engine.ran if what == "statement 0") == 1
+    assert (
+        sum("_mv_time, 1L _mv_diff from" in text for what, text in engine.ran if what == "statement 0") == 1
+    )
     assert [u[0] for u in task.output.updates() if len(u) == 3] == [20, 25]
 
 
@@ -204,7 +223,9 @@ def test_an_input_without_contents_is_not_refreshed_yet(tmp_path, upper):
         if upper is not None:
             from dbt.adapters.mvsink.shard import Antichain
 
-            handle.compare_and_append_batch([], Antichain.of(0), Antichain.of(upper), since=Antichain.of(upper))
+            handle.compare_and_append_batch(
+                [], Antichain.of(0), Antichain.of(upper), since=Antichain.of(upper)
+            )
     with pytest.raises(NotRefreshed):
         task.run(20)
     assert task.output.upper == 0
@@ -221,7 +242,12 @@ def test_the_start_is_kept_and_progress_comes_with_the_effects(tmp_path):
         assert told == [("create", None), ("advance", 10), ("append", 11), ("append", 21)]
         assert (handle.state().creation, handle.progress("i"), handle.progress("i#generation")) == (10, 20, 0)
         note = [commit for commit in handle.history() if commit.kind == "append"][-1].note
-    assert (note.rows_inserted, note.rows_deleted, note.computed_through, note.purpose) == (1, 0, 20, "task(db.t)")
+    assert (note.rows_inserted, note.rows_deleted, note.computed_through, note.purpose) == (
+        1,
+        0,
+        20,
+        "task(db.t)",
+    )
 
 
 LINES = [

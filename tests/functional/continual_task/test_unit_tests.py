@@ -1,4 +1,6 @@
-"""dbt's unit tests of a `continual_task`: the fixtures are the change at one time. Those of other models are as before."""
+"""dbt's unit tests of a `continual_task`: the fixtures are the change at one time. Those of other
+models are as before.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,9 @@ class TestUnitTests:
                 "from {{ mv_deletes(ref('events')) }} e join {{ ref('names') }} n on n.key = e.key)"
             ),
             "retained.sql": task(
-                COPY.replace("transform", "retain").replace("using (select * from {{ ref('events') }})", "while (val > 10)")
+                COPY.replace("transform", "retain").replace(
+                    "using (select * from {{ ref('events') }})", "while (val > 10)"
+                )
             ),
             "timed.sql": task(COPY.replace("select *", "select unix_seconds({{ mv_now() }}) as at")),
             "reader.sql": "select sum(val) as total from {{ ref('upsert') }}",

@@ -1,4 +1,6 @@
-"""A later run reads of the output what its statements can change, and runs them together; what comes of it is the same."""
+"""A later run reads of the output what its statements can change, and runs them together; what
+comes of it is the same.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ KEEP = "insert into db.t select key, val from db.i"
 
 
 def begun(quick, tmp_path, statements: str) -> Task:
-    """An output with a base of (1, 0), (2, 5), (3, 7), (3, 7) and, since 20, without (1, 0) and one (3, 7)."""
+    """An output with a base of (1, 0), (2, 5), (3, 7), (3, 7) and, since 20, without (1, 0) and one
+    (3, 7).
+    """
     task = Task(quick, tmp_path, f"on input db.i as ({statements})")
     task.input.write(10, [(1, 0, 1), (2, 5, 1), (3, 7, 2)])
     task.run(10)
@@ -29,7 +33,9 @@ def ran(engine: SessionEngine) -> list[str]:
 
 
 def test_a_first_run_does_not_ask_what_to_delete(quick, tmp_path):
-    task = Task(quick, tmp_path, f"on input db.i as (delete from db.t where val > 0; {KEEP}; update db.t set val = 1)")
+    task = Task(
+        quick, tmp_path, f"on input db.i as (delete from db.t where val > 0; {KEEP}; update db.t set val = 1)"
+    )
     task.input.write(10, [(1, 0, 1)])
     engine = SessionEngine(quick)
     task.run(10, engine=engine)
@@ -60,7 +66,10 @@ def test_one_job_reads_the_base_once(quick, tmp_path, statement, wanted):
 GONE = {
     "delete": (f"delete from db.t where 10 / val > 1.5; {KEEP}", [(3, 7), (9, 9)]),
     "update": (f"update db.t set val = 1 where 10 / val > 1.5; {KEEP}", [(2, 1), (3, 7), (9, 9)]),
-    "insert": (f"insert into db.t select key, 1 from db.t where 10 / val > 1.5; {KEEP}", [(2, 1), (2, 5), (3, 7), (9, 9)]),
+    "insert": (
+        f"insert into db.t select key, 1 from db.t where 10 / val > 1.5; {KEEP}",
+        [(2, 1), (2, 5), (3, 7), (9, 9)],
+    ),
     "merge": (
         "merge into db.t using db.i on 10 / t.val < 1.5 when matched then delete when not matched then insert *",
         [(2, 5)],
@@ -79,7 +88,9 @@ def test_a_row_that_is_gone_makes_no_statement_fail(quick, tmp_path, statements,
 @pytest.mark.parametrize("later", [False, True], ids=["at a first run", "at a later run"])
 def test_nor_does_one_that_an_earlier_statement_took_away(quick, tmp_path, later):
     task = Task(
-        quick, tmp_path, f"on input db.i as ({KEEP}; delete from db.t where val = 0; delete from db.t where 10 / val > 1.5)"
+        quick,
+        tmp_path,
+        f"on input db.i as ({KEEP}; delete from db.t where val = 0; delete from db.t where 10 / val > 1.5)",
     )
     task.input.write(10, [(1, 0, 1), (3, 7, 1)])
     task.run(10)

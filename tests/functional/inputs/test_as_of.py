@@ -1,4 +1,6 @@
-"""A shard's past, against a model in plain Python: random histories with duplicates, errors, compaction and kept history."""
+"""A shard's past, against a model in plain Python: random histories with duplicates, errors,
+compaction and kept history.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def query(rows):
 
 
 def history(seed, steps):
-    """Contents run by run: some rows come, go, and come again; duplicates; now and then a NULL, which is an error."""
+    """Contents run by run: some rows come, go, and come again; duplicates; now and then a NULL,
+    which is an error.
+    """
     chance = random.Random(seed)
     held = ["'a'", "'a'", "'b'", *WIDE]
     for step in range(steps):
@@ -80,7 +84,9 @@ def test_as_of_every_readable_time(past):
     since = handle.state().since.as_option()
     readable = [time for time in contents if time >= since]
     assert len(readable) >= 3
-    tagged = [f"select {time}L t, x, _mv_diff, _mv_error from (\n{shard.snapshot(time)}\n)" for time in readable]
+    tagged = [
+        f"select {time}L t, x, _mv_diff, _mv_error from (\n{shard.snapshot(time)}\n)" for time in readable
+    ]
     found = {time: Counter() for time in readable}
     for t, x, diff, error in shard.engine.query("\nunion all\n".join(tagged), "tagged"):
         found[t][x, error] += diff
@@ -93,11 +99,15 @@ def test_plain_rows_or_the_error_of_that_time(past):
     failing = [time for time in contents if time >= since and (None, ERROR) in contents[time]]
     plain = [time for time in contents if time >= since and time not in failing]
     for time in plain[:2] + plain[-2:]:
-        assert Counter((x, None) for (x,) in shard.engine.query(shard.contents(time), "contents")) == contents[time]
+        assert (
+            Counter((x, None) for (x,) in shard.engine.query(shard.contents(time), "contents"))
+            == contents[time]
+        )
     for time in failing[:1]:
         with pytest.raises(EngineError) as error:
             shard.engine.query(f"select count(*) from (\n{shard.contents(time)}\n) where x = 'q'", "guard")
-        assert "must not be null" in str(error.value.__cause__)  # Spark's first line only says that a job has failed
+        # Spark's first line only says that a job has failed
+        assert "must not be null" in str(error.value.__cause__)
 
 
 def test_changes_and_pending_times_are_the_differences(past):

@@ -1,4 +1,6 @@
-"""Changes between versions of Delta tables that Spark wrote: each is exactly the difference of the versions as multisets."""
+"""Changes between versions of Delta tables that Spark wrote: each is exactly the difference of the
+versions as multisets.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def table(request, spark, tmp_path_factory):
     properties, partitioned = request.param
     location = tmp_path_factory.mktemp("delta") / "t"
     name = f"delta.`{location}`"
-    spark.sql(f"create table {name} (id bigint, n string, p int) using delta {partitioned} tblproperties ({properties})")
+    spark.sql(
+        f"create table {name} (id bigint, n string, p int) using delta {partitioned} tblproperties ({properties})"
+    )
     for statement in HISTORY:
         spark.sql(statement.format(t=name))
     return DeltaInput(str(location)), name
@@ -89,7 +93,9 @@ def test_partition_values_of_every_kind_and_evolved_columns(spark, tmp_path, mon
         f"(2, null, null, null, null, null, null), (3, '\\'{{x}}', date'0001-01-01', -1, false, timestamp'2020-07-01 10:00:00.5', null)"
     )
     spark.sql(f"alter table {name} add columns (nest.z string, extra map<string,int>)")
-    spark.sql(f"insert into {name} (id, s, nest, extra) select 4, 'later', named_struct('a', 5, 'z', 'new'), map('k', 1)")
+    spark.sql(
+        f"insert into {name} (id, s, nest, extra) select 4, 'later', named_struct('a', 5, 'z', 'new'), map('k', 1)"
+    )
     delta = DeltaInput(str(location))
     newest = delta.newest().version
     wanted = spark.sql(f"select * from {name}")
@@ -102,7 +108,9 @@ def test_partition_values_of_every_kind_and_evolved_columns(spark, tmp_path, mon
 
 def test_column_mapping_is_refused_and_a_vacuum_noticed(spark, tmp_path):
     mapped = tmp_path / "mapped"
-    spark.sql(f"create table delta.`{mapped}` (id int) using delta tblproperties ('delta.columnMapping.mode' = 'name')")
+    spark.sql(
+        f"create table delta.`{mapped}` (id int) using delta tblproperties ('delta.columnMapping.mode' = 'name')"
+    )
     with pytest.raises(UnsupportedTable, match=f"table {mapped}: it has column mapping"):
         DeltaInput(str(mapped)).newest()
     location = tmp_path / "t"
@@ -127,7 +135,12 @@ def test_column_mapping_is_refused_and_a_vacuum_noticed(spark, tmp_path):
 
 def test_bound_to_times(spark, tmp_path):
     location = tmp_path / "t"
-    name, engine, client, uri = f"delta.`{location}`", SessionEngine(spark), ShardClient(), str(tmp_path / "task/_inputs/t")
+    name, engine, client, uri = (
+        f"delta.`{location}`",
+        SessionEngine(spark),
+        ShardClient(),
+        str(tmp_path / "task/_inputs/t"),
+    )
     spark.sql(f"create table {name} (id int) using delta")
     spark.sql(f"insert into {name} values (1), (2)")
     source = DeltaInput(str(location), "raw.t")

@@ -1,4 +1,6 @@
-"""Tables of files bound to times: each change is exactly the difference of what the table held at its runs."""
+"""Tables of files bound to times: each change is exactly the difference of what the table held at
+its runs.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from dbt.adapters.mvsink.inputs import ColumnsChanged, FilesInput, FileVanished, ModeChanged, PendingTime, bind, file_binding
+from dbt.adapters.mvsink.inputs import (
+    ColumnsChanged,
+    FilesInput,
+    FileVanished,
+    ModeChanged,
+    PendingTime,
+    bind,
+    file_binding,
+)
 from dbt.adapters.mvsink.shard import Antichain, ShardClient
 from tests.support.session_engine import SessionEngine
 
@@ -36,7 +46,9 @@ class Table:
         return FilesInput("raw.t", self.name, str(self.location), **given)
 
     def bind(self, time, **changes):
-        return bind(self.source(**changes), time, self.client, str(self.root / "companion"), SessionEngine(self.spark))
+        return bind(
+            self.source(**changes), time, self.client, str(self.root / "companion"), SessionEngine(self.spark)
+        )
 
     def sql(self, text):
         self.spark.sql(text.format(t=self.name))
@@ -82,7 +94,9 @@ def test_changes_are_the_differences(spark, root, using, partitioned):
         found.setdefault(row["_mv_time"], {})[row["id"], row["n"], row["p"]] = row["_mv_diff"]
     wanted = {}
     for step in range(2, len(STEPS) + 1):
-        change = {row: n for row in held[step] | held[step - 1] if (n := held[step][row] - held[step - 1][row])}
+        change = {
+            row: n for row in held[step] | held[step - 1] if (n := held[step][row] - held[step - 1][row])
+        }
         if change:
             wanted[step * 100] = change
     assert found == wanted
@@ -133,7 +147,9 @@ def test_append_only_keeps_no_copy_and_refuses_a_vanished_file_by_name(spark, ro
         table.bind(300, append_only=False)
     gone = files[0]
     gone.unlink()
-    with pytest.raises(FileVanished, match=f"input raw.t is append-only.*1 of its data files vanished.*{gone.name}"):
+    with pytest.raises(
+        FileVanished, match=f"input raw.t is append-only.*1 of its data files vanished.*{gone.name}"
+    ):
         table.bind(300)
     with pytest.raises(FileVanished, match=gone.name):
         bound.contents(200)
@@ -177,7 +193,9 @@ def test_a_tables_own_columns_may_have_any_names_and_its_companion_is_compacted(
     assert [field.name for field in bound.handle.schema][:2] == ["mv_file_", "mv_path_"]
     assert len({file.batch_id for file in bound.handle.state().files}) < 8
     rows = spark.sql(bound.contents(400)).collect()
-    assert sorted((row["id"], row["mv_file"], row["MV_PATH"]) for row in rows) == [(n, "own", n) for n in range(1, 5)]
+    assert sorted((row["id"], row["mv_file"], row["MV_PATH"]) for row in rows) == [
+        (n, "own", n) for n in range(1, 5)
+    ]
     table.sql("insert overwrite {t} values (1, 'a', 'x', 'own', 1)")
     bound = table.bind(900)
     assert [row["id"] for row in spark.sql(bound.contents(900)).collect()] == [1]

@@ -1,4 +1,6 @@
-"""A view over a shard as an input, on Spark: what it held and how it changed is what its query makes of what the shard held."""
+"""A view over a shard as an input, on Spark: what it held and how it changed is what its query
+makes of what the shard held.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def test_contents_and_changes_are_those_of_the_query(view):
         assert Counter(view.engine.query(view.contents(time), "test")) == +held, time
         changes = view.engine.query(view.changes(time, time + 1), "test")
         expected = {row: held[row] - before[row] for row in held | before if held[row] != before[row]}
-        assert {row[:2]: row[3] for row in changes} == expected and all(row[2] == time and row[4] is None for row in changes)
+        assert {row[:2]: row[3] for row in changes} == expected and all(
+            row[2] == time and row[4] is None for row in changes
+        )
         snapshot = Counter()
         for *row, _, diff, _ in view.engine.query(view.snapshot(time), "test"):
             snapshot[tuple(row)] += diff

@@ -40,7 +40,11 @@ class Base:
 
     def rows(self, project, name="mv"):
         return sorted(
-            map(tuple, project.run_sql(f"select * from {relation_from_name(project.adapter, name)}", fetch="all")), key=repr
+            map(
+                tuple,
+                project.run_sql(f"select * from {relation_from_name(project.adapter, name)}", fetch="all"),
+            ),
+            key=repr,
         )
 
     def last(self, project, name="mv"):
@@ -48,7 +52,9 @@ class Base:
         return {r["unique_id"].split(".")[-1]: r["adapter_response"] for r in told["results"]}[name]
 
     def properties(self, project, name="mv"):
-        return dict(map(tuple, project.run_sql(f"show tblproperties {project.test_schema}.{name}", fetch="all")))
+        return dict(
+            map(tuple, project.run_sql(f"show tblproperties {project.test_schema}.{name}", fetch="all"))
+        )
 
     def uri(self, project, name="mv"):
         return self.properties(project, name)["mvsink.shard_uri"]

@@ -25,14 +25,19 @@ class TestDefinition(Base):
 
     def test_continue_warns(self, project):
         run_dbt(["run", "--full-refresh"])
-        self.set_model(project, configured(on_configuration_change="continue").replace("name from", "lower(name) as name from"))
+        self.set_model(
+            project,
+            configured(on_configuration_change="continue").replace("name from", "lower(name) as name from"),
+        )
         _, out = run_dbt_and_capture(["run"])
         assert "query changed; takes effect at this run" in out
 
     def test_fail_names_what_changed(self, project):
         run_dbt(["run", "--full-refresh"])
         before = self.state(project)
-        self.set_model(project, configured(on_configuration_change="fail").replace("name from", "'x' as name from"))
+        self.set_model(
+            project, configured(on_configuration_change="fail").replace("name from", "'x' as name from")
+        )
         results = run_dbt(["run", "--select", "mv"], expect_pass=False)
         assert "its query differs from what the shard keeps" in results[0].message
         assert self.state(project).files == before.files
@@ -50,7 +55,9 @@ class TestDefinition(Base):
     def test_mv_now_and_references_are_no_change(self, project):
         self.set_model(
             project,
-            configured(on_configuration_change="fail").replace("name from", "{{ mv_now() }} > timestamp'2020-01-01' as new from"),
+            configured(on_configuration_change="fail").replace(
+                "name from", "{{ mv_now() }} > timestamp'2020-01-01' as new from"
+            ),
         )
         run_dbt(["run", "--full-refresh"])
         run_dbt(["run"])
@@ -96,8 +103,15 @@ class TestFlags(Base):
 
     def test_read_only_refuses_seeds_and_incremental_models(self, project):
         write_file("a\n1\n", project.project_root, "seeds", "numbers.csv")
-        write_file("{{ config(materialized='incremental') }} select 1 as a", project.project_root, "models", "inc.sql")
-        results = run_dbt(["build", "--select", "numbers", "inc", "--vars", "{mvsink_read_only: true}"], expect_pass=False)
+        write_file(
+            "{{ config(materialized='incremental') }} select 1 as a",
+            project.project_root,
+            "models",
+            "inc.sql",
+        )
+        results = run_dbt(
+            ["build", "--select", "numbers", "inc", "--vars", "{mvsink_read_only: true}"], expect_pass=False
+        )
         assert sorted(r.message.split("(")[-1].split(")")[0] for r in results) == ["incremental", "seed"]
 
     def test_a_run_time_ahead_of_the_clock_warns_and_the_next_run_names_it(self, project):
@@ -105,7 +119,12 @@ class TestFlags(Base):
         _, out = run_dbt_and_capture(["run", "--full-refresh", "--vars", f"{{mvsink_run_time: {ahead}}}"])
         assert "ahead of the clock" in out
         _, out = run_dbt_and_capture(["run", "--select", "mv"])
-        assert "is ahead of the clock" in out and "The way out: --full-refresh" in out and "run " in out and " on " in out
+        assert (
+            "is ahead of the clock" in out
+            and "The way out: --full-refresh" in out
+            and "run " in out
+            and " on " in out
+        )
         run_dbt(["run", "--full-refresh", "--select", "mv"])
         assert self.last(project)["upper"] < ahead
 
@@ -145,7 +164,10 @@ class TestConfigs(Base):
 
     def test_a_failing_query_may_be_recorded(self, project):
         run_dbt(["run", "--full-refresh"])
-        self.set_model(project, configured(on_error="record").replace("select id", "select cast(id div (id - 2) as int) as id"))
+        self.set_model(
+            project,
+            configured(on_error="record").replace("select id", "select cast(id div (id - 2) as int) as id"),
+        )
         _, out = run_dbt_and_capture(["run"])
         assert "the query failed and its error is recorded" in out
 
@@ -169,7 +191,8 @@ class TestPublishing(Base):
             assert relation.is_view and project.adapter.mv_is_shard(relation)
             project.adapter.drop_relation(relation)
         with ShardClient().open_reader(uri) as reader:
-            assert reader.state().dropped and reader.state().files  # they live on for the grace period
+            # they live on for the grace period
+            assert reader.state().dropped and reader.state().files
         run_dbt(["run"])
         with project.adapter.connection_named("drop"):
             project.adapter.drop_schema(project.adapter.Relation.create(schema=project.test_schema))
@@ -193,7 +216,10 @@ class TestPublishing(Base):
 
     def test_a_shard_stays_readable_while_its_table_is_built_and_if_that_fails(self, project):
         run_dbt(["run"])
-        self.set_model(project, "{{ config(materialized='table') }} select id / 0 as id, name from {{ ref('source_rows') }}")
+        self.set_model(
+            project,
+            "{{ config(materialized='table') }} select id / 0 as id, name from {{ ref('source_rows') }}",
+        )
         run_dbt(["run", "--select", "mv"], expect_pass=False)
         assert self.rows(project) == [(1, "a"), (2, "b"), (3, "c")]
 
@@ -222,7 +248,12 @@ class TestPublishing(Base):
         run_dbt(["docs", "generate"])
         catalog = json.loads((Path(project.project_root) / "target" / "catalog.json").read_text())
         stats = {name: entry["value"] for name, entry in catalog["nodes"]["model.test.mv"]["stats"].items()}
-        assert stats["rows"] == 3 and stats["bytes"] > 0 and stats["upper"].startswith("20") and stats["since"].startswith("20")
+        assert (
+            stats["rows"] == 3
+            and stats["bytes"] > 0
+            and stats["upper"].startswith("20")
+            and stats["since"].startswith("20")
+        )
 
     def test_dbt_show_reads_the_shard(self, project):
         run_dbt(["run", "--full-refresh"])
@@ -266,5 +297,7 @@ class TestDefer(Base):
         (state / "manifest.json").write_text(manifest.replace(f'"{project.test_schema}', '"elsewhere'))
         run_dbt(["run", "--select", "mv", "--defer", "--favor-state", "--state", "state"])
         assert self.state(project).properties["definition"] == kept
-        assert "elsewhere.source_rows" in Path(project.project_root, "target/run/test/models/mv.sql").read_text()
+        assert (
+            "elsewhere.source_rows" in Path(project.project_root, "target/run/test/models/mv.sql").read_text()
+        )
         project.run_sql("drop schema elsewhere cascade")

@@ -1,4 +1,6 @@
-"""Columns added in place, through dbt: what the lines say, what the view shows, and that whoever reads the shard goes on."""
+"""Columns added in place, through dbt: what the lines say, what the view shows, and that whoever
+reads the shard goes on.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,12 @@ insert into {{ this }} select id, 'went' from {{ mv_deletes(ref('mv')) }})"""
 
 
 class TestColumnsAreAdded(TimeBase):
-    START = {"mv.sql": MV, "top.sql": OF_MV, "watch.sql": TASK, "old.sql": f"select * from {past(AT.format(1))}"}
+    START = {
+        "mv.sql": MV,
+        "top.sql": OF_MV,
+        "watch.sql": TASK,
+        "old.sql": f"select * from {past(AT.format(1))}",
+    }
 
     def equal(self, project, name, query):
         held = f"select * from {relation_from_name(project.adapter, name)}"
@@ -36,15 +43,23 @@ class TestColumnsAreAdded(TimeBase):
         assert "read-only: would write +4 -4; columns added: big string, c int" in planned
         assert self.shard(project, "mv") == before
         out = at(2)
-        assert f"+4 -4 at {AT.format(2)}; columns added: big string, c int" in out and "new generation" not in out
+        assert (
+            f"+4 -4 at {AT.format(2)}; columns added: big string, c int" in out
+            and "new generation" not in out
+        )
         after = self.shard(project, "mv")
-        assert (after.generation, after.shard_id, after.since) == (before.generation, before.shard_id, before.since)
+        assert (after.generation, after.shard_id, after.since) == (
+            before.generation,
+            before.shard_id,
+            before.since,
+        )
         source = relation_from_name(project.adapter, "source_rows")
         self.equal(project, "mv", f"select id, upper(name) big, name, id * 10 c from {source}")
         assert self.rows(project, "old")[0] == (1, None, "a", None) and len(self.rows(project, "old")) == 4
         self.equal(project, "top", f"select id, name from {source}")
         assert f"+0 -0 at {AT.format(2)}" in out  # `top`, whose columns are the same
-        assert len(self.rows(project, "watch")) == 3 + 1 + 8  # the rows at 0, one that came at 1; at 2 each went and came
+        # the rows at 0, one that came at 1; at 2 each went and came
+        assert len(self.rows(project, "watch")) == 3 + 1 + 8
         with ShardClient().open_reader(self.uri(project)) as reader:
             [evolve] = [commit for commit in reader.history() if commit.kind == "evolve"]
         assert evolve.note.purpose == "columns added: big string, c int"

@@ -1,4 +1,6 @@
-"""Ways in which a shard stops being shown: its model becomes a view, is dropped, or is gone from the project."""
+"""Ways in which a shard stops being shown: its model becomes a view, is dropped, or is gone from
+the project.
+"""
 
 from __future__ import annotations
 
@@ -63,11 +65,15 @@ class TestMovedTask(Dropping):
     def test_a_task_says_that_its_shard_was_moved(self, project, shard_root):
         run_dbt(["run"])
         shard_id = self.at(shard_root, project, "task").shard_id
-        project.run_sql(OLD.format(view=f"{project.test_schema}.task", uri=f"{shard_root}/elsewhere/task", id=shard_id))
+        project.run_sql(
+            OLD.format(view=f"{project.test_schema}.task", uri=f"{shard_root}/elsewhere/task", id=shard_id)
+        )
         _, out = run_dbt_and_capture(["run", "--select", "task"])
         assert f"its shard was moved from {shard_root}/elsewhere/task" in out
         shutil.rmtree(self.place(shard_root, project, "task"))
-        _, out = run_dbt_and_capture(["run", "--select", "task", "--full-refresh", "--vars", "{mvsink_reset: [task]}"])
+        _, out = run_dbt_and_capture(
+            ["run", "--select", "task", "--full-refresh", "--vars", "{mvsink_reset: [task]}"]
+        )
         assert "its history is lost" in out
 
 
@@ -90,14 +96,19 @@ class TestDropped(Dropping):
         for arguments, given in ((["--dry-run"], {}), ([], {"input": "n\n"}), ([], {})):
             result = self.drop(project, "reader", *arguments, **given)
             assert (
-                f"releases its holds on {schema}.held" in result.output and "the next `dbt run` makes it again" in result.output
+                f"releases its holds on {schema}.held" in result.output
+                and "the next `dbt run` makes it again" in result.output
             )
             assert result.exit_code == (0 if arguments else 1)
         assert self.at(shard_root, project, "reader").dropped is None and "reader" in self.relations(project)
 
         result = self.drop(project, "reader", "--yes")
-        assert (result.exit_code, f"dropped the view {schema}.reader" in result.output) == (0, True), result.output
-        assert self.at(shard_root, project, "reader").dropped is not None and "reader" not in self.relations(project)
+        assert (result.exit_code, f"dropped the view {schema}.reader" in result.output) == (0, True), (
+            result.output
+        )
+        assert self.at(shard_root, project, "reader").dropped is not None and "reader" not in self.relations(
+            project
+        )
         assert not self.at(shard_root, project, "held").holds
         assert "was dropped at" in self.drop(project, "reader", "--yes").output
         assert self.drop(project, "nobody", "--yes").exit_code == 2
@@ -107,7 +118,9 @@ class TestDropped(Dropping):
         project.run_sql(f"create view {schema}.gone as select 7 as mine")
         result = self.drop(project, f"{schema}.gone", "--yes")
         assert "does not show the shard, and stays" in result.output and "makes it again" not in result.output
-        assert self.at(shard_root, project, "gone").dropped is not None and self.rows(project, "gone") == [(7,)]
+        assert self.at(shard_root, project, "gone").dropped is not None and self.rows(project, "gone") == [
+            (7,)
+        ]
         project.run_sql(f"drop view {schema}.gone")
 
     def test_orphans_are_counted_once_a_run_and_dropped_when_asked(self, project, shard_root):
@@ -118,12 +131,25 @@ class TestDropped(Dropping):
         self.set_off(project)
         project.run_sql(OLD.format(view=f"{project.test_schema}.foreign", uri=f"{shard_root}/x/y", id="1"))
         _, out = run_dbt_and_capture(["run"])
-        assert out.count("2 published shards belong to models that are gone. To list: dbt run-operation mvsink_orphans") == 1
+        assert (
+            out.count(
+                "2 published shards belong to models that are gone. To list: dbt run-operation mvsink_orphans"
+            )
+            == 1
+        )
         _, out = run_dbt_and_capture(["run-operation", "mvsink_orphans"])
-        assert "off (model.test.off is gone" in out and "2 orphaned shards" in out and "gone" in self.relations(project)
+        assert (
+            "off (model.test.off is gone" in out
+            and "2 orphaned shards" in out
+            and "gone" in self.relations(project)
+        )
         _, out = run_dbt_and_capture(["run-operation", "mvsink_orphans", "--args", "{drop: true}"])
         assert out.count("dropped: ") == 2 and "2 orphaned shards dropped" in out
-        assert {"gone", "off"}.isdisjoint(self.relations(project)) and {"mv", "held", "foreign"} <= self.relations(project)
+        assert {"gone", "off"}.isdisjoint(self.relations(project)) and {
+            "mv",
+            "held",
+            "foreign",
+        } <= self.relations(project)
         assert all(self.at(shard_root, project, name).dropped for name in ("gone", "off"))
         _, out = run_dbt_and_capture(["run", "--select", "held"])
         assert "are gone" not in out and "is gone" not in out
@@ -131,5 +157,8 @@ class TestDropped(Dropping):
 
     def set_off(self, project):
         write_file(
-            ALL.replace("self_correcting_mv'", "self_correcting_mv', enabled=false"), project.project_root, "models", "off.sql"
+            ALL.replace("self_correcting_mv'", "self_correcting_mv', enabled=false"),
+            project.project_root,
+            "models",
+            "off.sql",
         )

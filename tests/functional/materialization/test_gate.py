@@ -1,4 +1,6 @@
-"""The publish gate through dbt: its tests as audits, `max_change`, and what a failing gate leaves: nothing."""
+"""The publish gate through dbt: its tests as audits, `max_change`, and what a failing gate leaves:
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ models:
               arguments: {values: [a, b, c, d, e]}
               config: {where: "id < 50", error_if: "> 1", warn_if: "> 0"}
 """
-SINGULAR = "select m.id, mv.name from {{ ref('mv') }} m join {{ ref('mv') }} using (id) where m.name = 'forbidden'"
+SINGULAR = (
+    "select m.id, mv.name from {{ ref('mv') }} m join {{ ref('mv') }} using (id) where m.name = 'forbidden'"
+)
 ACCEPT = ["--vars", "{mvsink_accept: [mv]}"]
 READ_ONLY = ["--vars", "{mvsink_read_only: true}"]
 
@@ -66,7 +70,8 @@ class TestGate(Base):
             assert message in told, (what, told)
             assert self.trace(project) == before, what
             assert (
-                result.message.split(": ", 1)[1].split("\n")[0] in run_dbt_and_capture(["run", "--select", "mv", *READ_ONLY])[1]
+                result.message.split(": ", 1)[1].split("\n")[0]
+                in run_dbt_and_capture(["run", "--select", "mv", *READ_ONLY])[1]
             )
         passing = {"warn_if": (4, "x"), "where": (60, "x"), "another": (5, "e")}
         self.set_source(project, source(*GOOD, *passing.values()))
@@ -82,7 +87,10 @@ class TestGate(Base):
         run_dbt(["run"])
         self.set_model(project, configured(audit="not_null_mv"))
         [_, result] = run_dbt(["run"], expect_pass=False)
-        assert "invalid config `audit`" in result.message and "no_forbidden, not_null_mv_id, unique_mv_id" in result.message
+        assert (
+            "invalid config `audit`" in result.message
+            and "no_forbidden, not_null_mv_id, unique_mv_id" in result.message
+        )
 
     def test_max_change(self, project):
         self.set_model(project, configured(max_change={"rows": 1}))
@@ -103,7 +111,9 @@ class TestGate(Base):
         try:
             [_, result] = run_dbt(["run", "--select", "new", "source_rows"], expect_pass=False)
             assert "no_new: 1 failure" in result.message and "id=3, name=c" in result.message
-            assert [row[1] for row in project.run_sql(f"show views in {project.test_schema}", fetch="all")].count("new") == 0
+            assert [
+                row[1] for row in project.run_sql(f"show views in {project.test_schema}", fetch="all")
+            ].count("new") == 0
         finally:
             Path(project.project_root, "models", "new.sql").unlink()
             Path(project.project_root, "tests", "no_new.sql").unlink()
@@ -114,7 +124,9 @@ class TestGate(Base):
         run_dbt(["run", "--full-refresh"])
         other = self.properties(project)
         with self.writer(project) as handle:
-            handle.set_properties({"owner": handle.state().properties["owner"].replace('"test"', '"q"').replace("mv", "vm")})
+            handle.set_properties(
+                {"owner": handle.state().properties["owner"].replace('"test"', '"q"').replace("mv", "vm")}
+            )
         before = self.state(project)
         self.set_source(project, source((1, "a"), (1, "b")))
         self.set_model(project, configured(audit=True, adopt=True))

@@ -1,4 +1,6 @@
-"""Tables of files in a Spark that outlives a run: every run sees the files that are there, and all its models see the same."""
+"""Tables of files in a Spark that outlives a run: every run sees the files that are there, and all
+its models see the same.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ TASK = "{{ config(materialized='continual_task') }} on input {{ source('raw', 'f
 class TestListings:
     @pytest.fixture(scope="class")
     def models(self):
-        maintained = {name: f"{{{{ config(materialized='self_correcting_mv') }}}} {query}" for name, query in READERS.items()}
+        maintained = {
+            name: f"{{{{ config(materialized='self_correcting_mv') }}}} {query}"
+            for name, query in READERS.items()
+        }
         return {
             "raw.yml": "sources: [{name: raw, schema: \"{{ target.schema }}\", tables: [{name: files}]}]",
             "seen.sql": "{{ config(materialized='view') }} select * from {{ source('raw', 'files') }} "
@@ -35,13 +40,17 @@ class TestListings:
             pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), tmp_path / f"{ids[0]}.parquet")
 
         arrive(1, 2)
-        project.run_sql(f"create table {project.test_schema}.files (id bigint) using parquet location '{tmp_path}'")
+        project.run_sql(
+            f"create table {project.test_schema}.files (id bigint) using parquet location '{tmp_path}'"
+        )
         names = [*(name.removesuffix(".sql") for name in READERS), "copied"]
         for ids, more in (((1, 2), [3]), ((1, 2, 3), [4, 5]), ((1, 2, 3, 4, 5), [])):
             results = run_dbt(["run"])
             assert {result.node.name for result in results} == {*names, "seen"}
             for name in names:
-                rows = project.run_sql(f"select id from {project.test_schema}.{name} order by id", fetch="all")
+                rows = project.run_sql(
+                    f"select id from {project.test_schema}.{name} order by id", fetch="all"
+                )
                 assert (name, [id for (id,) in rows]) == (name, list(ids))
             if more:
                 arrive(*more)

@@ -1,4 +1,6 @@
-"""A published view never loses its shard: not to redaction, and not silently when the shard is gone."""
+"""A published view never loses its shard: not to redaction, and not silently when the shard is
+gone.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,18 @@ class TestRedaction(Base):
 
     @pytest.fixture(scope="class")
     def models(self):
-        return {"source_rows.sql": SOURCE, "mv.sql": MV, "hourly.sql": MV, "reader.sql": MV.replace("source_rows", "hourly")}
+        return {
+            "source_rows.sql": SOURCE,
+            "mv.sql": MV,
+            "hourly.sql": MV,
+            "reader.sql": MV.replace("source_rows", "hourly"),
+        }
 
     def shards(self, project, shard_root):
         return {
-            name: str(ShardClient().open_reader(f"{shard_root}/{project.test_schema}/{name}").state().shard_id)
+            name: str(
+                ShardClient().open_reader(f"{shard_root}/{project.test_schema}/{name}").state().shard_id
+            )
             for name in ("mv", "hourly", "reader")
         }
 
@@ -44,7 +53,9 @@ class TestRedaction(Base):
         assert not list(Path(project.project_root).rglob("*redacted*"))
         assert {path.name for path in (shard_root / project.test_schema).iterdir()} == set(before)
 
-    def test_a_view_of_an_earlier_release_keeps_its_shard_and_what_others_put_on_it(self, project, spark, shard_root):
+    def test_a_view_of_an_earlier_release_keeps_its_shard_and_what_others_put_on_it(
+        self, project, spark, shard_root
+    ):
         run_dbt(["run", "--full-refresh"])
         before, view = self.shards(project, shard_root), f"{project.test_schema}.hourly"
         uri = f"{shard_root}/{project.test_schema}/hourly"
@@ -72,7 +83,9 @@ class TestShardGone(Base):
         place, _ = self.gone(project, shard_root)
         for flags in ([], ["--empty"], ["--vars", "{mvsink_read_only: true}"]):
             _, out = run_dbt_and_capture(["run", *flags], expect_pass=False)
-            assert f"{project.test_schema}.mv: its view" in out and str(place) in out and "--full-refresh" in out
+            assert (
+                f"{project.test_schema}.mv: its view" in out and str(place) in out and "--full-refresh" in out
+            )
             assert not place.exists()
 
     def test_back_in_its_place_it_is_found(self, project, shard_root):
@@ -91,8 +104,14 @@ class TestShardGone(Base):
         run_dbt(["run", "--full-refresh"])
         before = self.state(project).shard_id
         place = shard_root / project.test_schema / "mv"
-        project.run_sql(OLD.format(view=f"{project.test_schema}.mv", uri=f"{shard_root}/elsewhere/mv", id=before))
+        project.run_sql(
+            OLD.format(view=f"{project.test_schema}.mv", uri=f"{shard_root}/elsewhere/mv", id=before)
+        )
         _, out = run_dbt_and_capture(["run"])
-        assert "was moved" in out and self.uri(project) == str(place) and self.state(project).shard_id == before
-        project.run_sql(OLD.format(view=f"{project.test_schema}.mv", uri=f"{shard_root}/elsewhere/mv", id="another"))
+        assert (
+            "was moved" in out and self.uri(project) == str(place) and self.state(project).shard_id == before
+        )
+        project.run_sql(
+            OLD.format(view=f"{project.test_schema}.mv", uri=f"{shard_root}/elsewhere/mv", id="another")
+        )
         run_dbt(["run"], expect_pass=False)

@@ -1,4 +1,6 @@
-"""Names and texts with a meaning of their own: to a file system, to Spark's parser, to its variable substitution."""
+"""Names and texts with a meaning of their own: to a file system, to Spark's parser, to its variable
+substitution.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ class TestVariables(Base):
 
     def test_what_is_ours_is_not_substituted_and_the_users_sql_is(self, project, spark):
         run_dbt(["run", "--full-refresh"])
-        told = [tuple(row) for row in project.run_sql(f"describe extended {project.test_schema}.mv", fetch="all")]
+        told = [
+            tuple(row) for row in project.run_sql(f"describe extended {project.test_schema}.mv", fetch="all")
+        ]
         assert ("id", "int", "${env:HOME}") in told and ("Comment", "a ${spark.app.name}", "") in told
         assert {row[1] for row in self.rows(project)} == {spark.conf.get("spark.app.name")}
         _, out = run_dbt_and_capture(["run"])

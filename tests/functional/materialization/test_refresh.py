@@ -1,4 +1,6 @@
-"""Refresh schedules through dbt: configs as YAML and as text, log lines, `on_configuration_change`, the view before the first refresh."""
+"""Refresh schedules through dbt: configs as YAML and as text, log lines, `on_configuration_change`,
+the view before the first refresh.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class TestSchedules(Base):
         """One view's life: times in YAML without quotes, as people write them."""
         schema = "models: [{name: mv, config: {refresh: [{every: 1 hour, aligned_to: 2026-01-01 00:30:00}, {at: 2026-11-20T10:45:00Z}]}}]"
         write_file(schema, project.project_root, "models", "schema.yml")
-        self.set_model(project, MV.replace("name from", "name, date_format({{ mv_now() }}, 'HH:mm') as at from"))
+        self.set_model(
+            project, MV.replace("name from", "name, date_format({{ mv_now() }}, 'HH:mm') as at from")
+        )
         try:
             assert f"not refreshed yet; first refresh at {DAY}T10:30:00Z" in run(20)
             with pytest.raises(Exception, match=f"not refreshed yet; first refresh at {DAY}T10:30:00Z"):
@@ -38,13 +42,18 @@ class TestSchedules(Base):
             assert f"+3 -0 at {DAY}T10:30:00Z" in run(40)
             assert {row[2] for row in self.rows(project)} == {"10:30"}
             assert (
-                f"timestamp_millis({T + 30 * MINUTE}L)" in Path(project.project_root, "target/run/test/models/mv.sql").read_text()
+                f"timestamp_millis({T + 30 * MINUTE}L)"
+                in Path(project.project_root, "target/run/test/models/mv.sql").read_text()
             )
             self.set_source(project, MORE)
             assert f"up to date until {DAY}T10:45:00Z" in run(44) and len(self.rows(project)) == 3
             assert f"+4 -3 at {DAY}T10:45:00Z" in run(50)
             told = self.last(project)
-            assert (told["kind"], told["lower"], told["upper"]) == ("append", T + 45 * MINUTE, T + 90 * MINUTE)
+            assert (told["kind"], told["lower"], told["upper"]) == (
+                "append",
+                T + 45 * MINUTE,
+                T + 90 * MINUTE,
+            )
             assert "read-only: would write +4 -4" in run(95, "--select", "mv", read_only=True)
         finally:
             Path(project.project_root, "models", "schema.yml").unlink()
@@ -58,7 +67,10 @@ class TestSchedules(Base):
         self.set_model(project, upper.replace(")", ", on_configuration_change='continue')", 1))
         for minute in (10, 20):
             out = run(minute)
-            assert f"query changed; takes effect at {DAY}T11:00:00Z" in out and f"up to date until {DAY}T11:00:00Z" in out
+            assert (
+                f"query changed; takes effect at {DAY}T11:00:00Z" in out
+                and f"up to date until {DAY}T11:00:00Z" in out
+            )
         assert self.rows(project)[0] == (1, "a") and "upper(" not in self.stored(project)["sql"]
         self.set_model(project, upper)
         assert f"+3 -0 at {DAY}T10:30:00Z; new generation: definition changed" in run(30)
@@ -67,12 +79,24 @@ class TestSchedules(Base):
         assert f"up to date until {DAY}T11:30:00Z" in run(40)
         self.set_model(
             project,
-            configured(refresh="every 10 minutes", on_configuration_change="fail").replace("id, name", "id, upper(name) as name"),
+            configured(refresh="every 10 minutes", on_configuration_change="fail").replace(
+                "id, name", "id, upper(name) as name"
+            ),
         )
         assert "its refresh differs from what the shard keeps" in run(45, "--select", "mv", expect_pass=False)
-        self.set_model(project, configured(refresh=[{"every": "10 minutes"}]).replace("id, name", "id, upper(name) as name"))
-        assert f"up to date until {DAY}T11:30:00Z" in run(50) and self.state(project).generation == generation + 1
-        assert self.stored(project)["refresh"] == {"every": [[10 * MINUTE, None]], "at": [], "at_creation": False}
+        self.set_model(
+            project,
+            configured(refresh=[{"every": "10 minutes"}]).replace("id, name", "id, upper(name) as name"),
+        )
+        assert (
+            f"up to date until {DAY}T11:30:00Z" in run(50)
+            and self.state(project).generation == generation + 1
+        )
+        assert self.stored(project)["refresh"] == {
+            "every": [[10 * MINUTE, None]],
+            "at": [],
+            "at_creation": False,
+        }
 
     def test_the_last_refresh_and_the_one_that_never_comes(self, project):
         self.set_model(project, configured(refresh=[{"at": f"{DAY} 10:30"}, {"at_creation": True}]))
@@ -80,7 +104,12 @@ class TestSchedules(Base):
         assert f"+0 -0 at {DAY}T10:30:00Z; final" in run(40)
         assert "final; --full-refresh starts anew" in run(50) and self.last(project)["kind"] == "final"
         assert len(self.rows(project)) == 3
-        write_file(configured(refresh=f"at {DAY} 10:30", pre_hook="this is no SQL"), project.project_root, "models", "late.sql")
+        write_file(
+            configured(refresh=f"at {DAY} 10:30", pre_hook="this is no SQL"),
+            project.project_root,
+            "models",
+            "late.sql",
+        )
         try:
             out = run(60, "--select", "late", expect_pass=False)
             assert "late: the specified refreshes would never happen" in out
@@ -91,5 +120,8 @@ class TestSchedules(Base):
     def test_a_bad_schedule_is_refused_before_any_sql_runs(self, project):
         self.set_model(project, configured(refresh=[{"every": "1 month"}], pre_hook="this is no SQL"))
         [result] = run_dbt(["run", "--select", "mv"], expect_pass=False)
-        assert ".mv: invalid config `refresh`" in result.message and "months and years have no fixed length" in result.message
+        assert (
+            ".mv: invalid config `refresh`" in result.message
+            and "months and years have no fixed length" in result.message
+        )
         assert "{'every': '1 month'}" in result.message

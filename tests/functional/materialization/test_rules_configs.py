@@ -1,4 +1,6 @@
-"""sink.md, the rows of the table of configurations; dbt.md, *Contracts*, *Hooks*, inherited configs. Through dbt, where no test was."""
+"""sink.md, the rows of the table of configurations; dbt.md, *Contracts*, *Hooks*, inherited
+configs. Through dbt, where no test was.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ def at(time):
 
 
 class TestTable(Base):
-    RETAIN = {"the default, 1 day": ({}, 2 * DAY, DAY + 1), "2 seconds": ({"retain_history": "2 seconds"}, DAY, DAY - 1999)}
+    RETAIN = {
+        "the default, 1 day": ({}, 2 * DAY, DAY + 1),
+        "2 seconds": ({"retain_history": "2 seconds"}, DAY, DAY - 1999),
+    }
 
     @pytest.mark.parametrize(("config", "later", "since"), RETAIN.values(), ids=RETAIN)
     def test_retain_history(self, project, config, later, since):
@@ -48,7 +53,10 @@ class TestTable(Base):
 
     def test_a_recorded_error_is_a_warning_and_goes_with_its_cause(self, project):
         run_dbt(["run", "--full-refresh"])
-        self.set_model(project, configured(on_error="record").replace("select id", "select cast(id div (id - 2) as int) as id"))
+        self.set_model(
+            project,
+            configured(on_error="record").replace("select id", "select cast(id div (id - 2) as int) as id"),
+        )
         run_dbt(["run"])
         with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
             self.rows(project)
@@ -96,16 +104,22 @@ class TestRefused(Base):
         run_dbt(["run", "--select", "source_rows"])
         results = run_dbt(["run", "--select", "mv"], expect_pass=False)
         [key] = config
-        assert ".mv" in results[0].message and f"`{key}`" in results[0].message and message in results[0].message
+        assert (
+            ".mv" in results[0].message and f"`{key}`" in results[0].message and message in results[0].message
+        )
 
     def test_configs_of_spark_tables_are_ignored_quietly(self, project):
-        quiet = configured(file_format="delta", location_root="/nowhere", options={"a": "b"}, tblproperties={"c": "d"})
+        quiet = configured(
+            file_format="delta", location_root="/nowhere", options={"a": "b"}, tblproperties={"c": "d"}
+        )
         self.set_model(project, quiet)
         _, out = run_dbt_and_capture(["run", "--full-refresh"])
         assert "are ignored" not in out and len(self.rows(project)) == 3
 
     def test_or_with_one_warning(self, project):
-        loud = configured(partition_by="id", clustered_by="id", buckets=2, unique_key="id", incremental_strategy="append")
+        loud = configured(
+            partition_by="id", clustered_by="id", buckets=2, unique_key="id", incremental_strategy="append"
+        )
         self.set_model(project, loud)
         _, out = run_dbt_and_capture(["run", "--full-refresh"])
         assert out.count("are ignored:") == 1
@@ -148,13 +162,17 @@ models:
         self.set_source(project, WITH_NULL)
         self.set_model(project, configured(alias="first"))
         run_dbt(["run"], expect_pass=False)
-        assert "first" not in [row[1] for row in project.run_sql(f"show tables in {project.test_schema}", fetch="all")]
+        assert "first" not in [
+            row[1] for row in project.run_sql(f"show tables in {project.test_schema}", fetch="all")
+        ]
 
     def test_another_type_than_the_contracts_fails_before_anything_runs(self, project):
         run_dbt(["run", "--full-refresh"])
         before = self.state(project)
         self.contract(project)
-        self.set_model(project, configured(pre_hook="no SQL").replace("select id", "select cast(id as string) as id"))
+        self.set_model(
+            project, configured(pre_hook="no SQL").replace("select id", "select cast(id as string) as id")
+        )
         results = run_dbt(["run", "--select", "mv"], expect_pass=False)
         assert "enforced contract" in results[0].message and self.state(project) == before
 
@@ -174,7 +192,9 @@ models:
     def test_unique_and_keys_are_told_in_a_warning_of_ours(self, project):
         self.contract(project, self.NOT_ENFORCED["unique"])
         _, out = run_dbt_and_capture(["run", "--full-refresh", "--select", "mv", "source_rows"])
-        told = [line for line in out.splitlines() if "unique" in line and "not enforced" in line and "mv" in line]
+        told = [
+            line for line in out.splitlines() if "unique" in line and "not enforced" in line and "mv" in line
+        ]
         assert [line for line in told if "While constructing" not in line]
 
 
@@ -192,7 +212,9 @@ class TestHooks(Base):
         self.set_model(project, HOOKED % {"first": FED % first, "second": FED % second})
 
     def told(self, project):
-        return sorted(row[0] for row in project.run_sql(f"select * from {project.test_schema}.told", fetch="all"))
+        return sorted(
+            row[0] for row in project.run_sql(f"select * from {project.test_schema}.told", fetch="all")
+        )
 
     def test_all_pre_hooks_before_reading_and_all_post_hooks_after_publishing(self, project):
         """Whatever their `transaction`; also when nothing changed."""

@@ -80,7 +80,9 @@ class TestReadOnly(Base):
         before = self.state(project)
         self.set_source(project, CHANGED)
         run_dbt(["run", "--select", "source_rows"])
-        write_file("{{ config(materialized='table') }} select 1 as a", project.project_root, "models", "built.sql")
+        write_file(
+            "{{ config(materialized='table') }} select 1 as a", project.project_root, "models", "built.sql"
+        )
         profiles = Path(str(project.profiles_dir), "profiles.yml")
         text = profiles.read_text()
         told = yaml.safe_load(text)
@@ -100,13 +102,20 @@ class TestReadOnly(Base):
         view = project.run_sql(f"show create table {project.test_schema}.mv", fetch="one")[0]
         self.set_model(
             project,
-            configured(pre_hook="no SQL", post_hook="no SQL", grants={"select": ["nobody"]}, persist_docs={"relation": True}),
+            configured(
+                pre_hook="no SQL",
+                post_hook="no SQL",
+                grants={"select": ["nobody"]},
+                persist_docs={"relation": True},
+            ),
         )
         write_file("models: [{name: mv, description: new}]", project.project_root, "models", "schema.yml")
         _, out = run_dbt_and_capture(["--log-format", "json", "run", "--select", "mv", *READ_ONLY])
         Path(project.project_root, "models", "schema.yml").unlink()
         lines = [json.loads(line)["info"] for line in out.splitlines() if line.startswith("{")]
-        assert [line["level"] for line in lines if "would write +0 -0" in line["msg"] and "mv: " in line["msg"]] == ["warn"]
+        assert [
+            line["level"] for line in lines if "would write +0 -0" in line["msg"] and "mv: " in line["msg"]
+        ] == ["warn"]
         assert project.run_sql(f"show create table {project.test_schema}.mv", fetch="one")[0] == view
 
     def test_switching_it_off_writes_the_very_same_correction(self, project):
@@ -144,12 +153,16 @@ class TestTime(Base):
     def test_dbt_retry_is_a_new_run_with_its_own_time(self, project):
         self.set_model(project, MV.replace("select id", "select cast(id div (id - 1) as int) as id"))
         run_dbt(["run"], expect_pass=False)
-        started = json.loads((Path(project.project_root) / "target" / "run_results.json").read_text())["metadata"]
+        started = json.loads((Path(project.project_root) / "target" / "run_results.json").read_text())[
+            "metadata"
+        ]
         self.set_model(project, MV)
         results = run_dbt(["retry"])
         assert [r.node.name for r in results] == ["mv"]
         upper = self.last(project)["upper"]
-        again = json.loads((Path(project.project_root) / "target" / "run_results.json").read_text())["metadata"]
+        again = json.loads((Path(project.project_root) / "target" / "run_results.json").read_text())[
+            "metadata"
+        ]
         assert again["invocation_id"] != started["invocation_id"]
         assert upper > millis(started["invocation_started_at"]) + 1
 

@@ -1,4 +1,6 @@
-"""dbt.md, *Publishing the view*, and what sink.md says of the view and of `run_results.json`: the lines that had no test."""
+"""dbt.md, *Publishing the view*, and what sink.md says of the view and of `run_results.json`: the
+lines that had no test.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,18 @@ class TestRunResults(Base):
         run_dbt(["run", "--select", "source_rows"])
         run_dbt(["run", "--select", "mv", *flags])
         told = self.last(project)
-        absent = {"lower", "upper"} if told["kind"] == "final" else set()  # dbt leaves out what is None
+        # dbt leaves out what is None
+        absent = {"lower", "upper"} if told["kind"] == "final" else set()
         assert set(told) >= KEYS - absent
         return tuple(told[key] for key in ("kind", "rows_inserted", "rows_deleted", "rows_affected")), told
 
     def test_append(self, project):
         counts, told = self.told(project, "--full-refresh")
         assert counts == ("append", 3, 0, 3)
-        assert told["version"] <= self.state(project).version and told["upper"] == self.state(project).upper.as_option()
+        assert (
+            told["version"] <= self.state(project).version
+            and told["upper"] == self.state(project).upper.as_option()
+        )
 
     def test_none(self, project):
         run_dbt(["run", "--full-refresh"])
@@ -62,7 +68,9 @@ class TestComments(Base):
     }
 
     def described(self, project):
-        rows = [tuple(row) for row in project.run_sql(f"describe extended {project.test_schema}.mv", fetch="all")]
+        rows = [
+            tuple(row) for row in project.run_sql(f"describe extended {project.test_schema}.mv", fetch="all")
+        ]
         return ("id", "int", "the key") in rows, ("Comment", "the view", "") in rows
 
     def test_comments_that_dbt_gives_no_more_stay(self, project):
@@ -75,7 +83,9 @@ class TestComments(Base):
 
     def test_changed_docs_are_published_though_no_row_changed(self, project):
         run_dbt(["run", "--full-refresh"])
-        write_file(self.START["schema.yml"].replace("the key", "a key"), project.project_root, "models", "schema.yml")
+        write_file(
+            self.START["schema.yml"].replace("the key", "a key"), project.project_root, "models", "schema.yml"
+        )
         _, out = run_dbt_and_capture(["run"])
         assert "+0 -0" in out and "view republished" in out
         assert self.described(project) == (False, True)
@@ -87,7 +97,9 @@ class TestPlace(Base):
         run_dbt(["run", "--full-refresh"])
         old, new = self.uri(project), str(tmp_path / "moved")
         shutil.copytree(old, new)
-        project.run_sql(f"alter view {project.test_schema}.mv set tblproperties ('mvsink.shard_uri' = '{new}')")
+        project.run_sql(
+            f"alter view {project.test_schema}.mv set tblproperties ('mvsink.shard_uri' = '{new}')"
+        )
         self.set_source(project, CHANGED)
         with ShardClient().open_reader(old) as reader:
             before = reader.state()
@@ -102,7 +114,8 @@ class TestPlace(Base):
         assert properties["mvsink.shard_id"] == str(state.shard_id)
         assert int(properties["mvsink.version"]) <= state.version
         text = project.run_sql(f"show create table {project.test_schema}.mv", fetch="one")[0]
-        assert "/batches/" in text and ".parquet`" not in text.split("/batches/")[1]  # directories, never single files
+        # directories, never single files
+        assert "/batches/" in text and ".parquet`" not in text.split("/batches/")[1]
 
     def test_the_view_shows_no_columns_of_ours(self, project):
         run_dbt(["run", "--full-refresh"])
@@ -146,6 +159,10 @@ class TestClone(Base):
         self.set_source(project, CHANGED)
         run_dbt(["run", *dev])
         assert project.run_sql(count, fetch="one")[0] == 2
-        own = dict(map(tuple, project.run_sql(f"show tblproperties {schema}.mv", fetch="all")))["mvsink.shard_uri"]
-        assert own.endswith(f"/{schema}/mv") and self.state(project) == before and len(self.rows(project)) == 3
+        own = dict(map(tuple, project.run_sql(f"show tblproperties {schema}.mv", fetch="all")))[
+            "mvsink.shard_uri"
+        ]
+        assert (
+            own.endswith(f"/{schema}/mv") and self.state(project) == before and len(self.rows(project)) == 3
+        )
         project.run_sql(f"drop schema {schema} cascade")

@@ -23,7 +23,12 @@ class TestRuns(Base):
         self.set_source(project, "select * from values (1, 'a'), (2, 'B'), (4, 'd') as t(id, name)")
         run_dbt(["run"])
         told = self.last(project)
-        assert (told["rows_inserted"], told["rows_deleted"], told["rows_affected"], told["kind"]) == (2, 2, 4, "append")
+        assert (told["rows_inserted"], told["rows_deleted"], told["rows_affected"], told["kind"]) == (
+            2,
+            2,
+            4,
+            "append",
+        )
         assert told["lower"] == after.upper.as_option() and told["upper"] > told["lower"]
         assert self.rows(project) == [(1, "a"), (2, "B"), (4, "d")]
 
@@ -34,7 +39,10 @@ class TestRuns(Base):
         assert "+1 -2 at 20" in out
 
     def test_run_time_is_given_and_mv_now_is_it(self, project):
-        self.set_model(project, "{{ config(materialized='self_correcting_mv') }} select unix_millis({{ mv_now() }}) as now")
+        self.set_model(
+            project,
+            "{{ config(materialized='self_correcting_mv') }} select unix_millis({{ mv_now() }}) as now",
+        )
         run_dbt(["run", "--full-refresh", "--vars", "{mvsink_run_time: '2026-11-20T15:00:00Z'}"])
         assert self.rows(project) == [(1795186800000,)]
         assert self.last(project)["upper"] == 1795186800001
@@ -64,7 +72,9 @@ class TestRuns(Base):
     def test_read_only_refuses_what_would_be_rebuilt(self, project):
         run_dbt(["run", "--full-refresh"])
         self.set_source(project, "{{ config(materialized='table') }}" + SOURCE)
-        results = run_dbt(["run", "--select", "source_rows", "--vars", "{mvsink_read_only: true}"], expect_pass=False)
+        results = run_dbt(
+            ["run", "--select", "source_rows", "--vars", "{mvsink_read_only: true}"], expect_pass=False
+        )
         assert "read-only: would rebuild" in results[0].message and "(table)" in results[0].message
 
     def test_full_refresh_is_a_new_generation(self, project):
@@ -112,7 +122,8 @@ class TestRuns(Base):
             "{{ config(materialized='self_correcting_mv', on_schema_change='append_new_columns') }} select id, 1 as one from {{ ref('source_rows') }}",
         )
         run_dbt(["run", "--select", "mv"])
-        assert self.rows(project) == [(1, None, 1), (2, None, 1), (3, None, 1)]  # new columns come last
+        # new columns come last
+        assert self.rows(project) == [(1, None, 1), (2, None, 1), (3, None, 1)]
         self.set_model(project, MV)
         run_dbt(["run", "--select", "mv", "--full-refresh"])
 
@@ -157,7 +168,9 @@ class TestRuns(Base):
         assert "rand()" in out and "mv_now()" in out
 
     def test_an_unsupported_type_is_refused_by_name(self, project):
-        self.set_model(project, "{{ config(materialized='self_correcting_mv') }} select parse_json('1') as payload")
+        self.set_model(
+            project, "{{ config(materialized='self_correcting_mv') }} select parse_json('1') as payload"
+        )
         results = run_dbt(["run", "--select", "mv"], expect_pass=False)
         assert "`payload` has type variant" in results[0].message
 
@@ -168,7 +181,10 @@ class TestOwner(Base):
         owner = {"project": "other", "target": "prod", "unique_id": "model.other.mv"}
         self.writer(project).set_properties({"owner": json.dumps(owner, sort_keys=True)})
         results = run_dbt(["run", "--select", "mv"], expect_pass=False)
-        assert "model.other.mv of project other, target prod" in results[0].message and "adopt: true" in results[0].message
+        assert (
+            "model.other.mv of project other, target prod" in results[0].message
+            and "adopt: true" in results[0].message
+        )
         self.set_model(project, MV.replace("_mv'", "_mv', adopt=true"))
         run_dbt(["run", "--select", "mv"])
         assert len(self.rows(project)) == 3
@@ -195,9 +211,13 @@ class TestDocsAndHooks(Base):
         project.run_sql(f"alter view {project.test_schema}.mv set tblproperties ('team' = 'blue')")
         self.set_source(project, "select * from values (5, 'e') as t(id, name)")
         run_dbt(["run"])
-        described = [tuple(r) for r in project.run_sql(f"describe extended {project.test_schema}.mv", fetch="all")]
+        described = [
+            tuple(r) for r in project.run_sql(f"describe extended {project.test_schema}.mv", fetch="all")
+        ]
         assert ("id", "int", "the key") in described and ("Comment", "it's 'the' view", "") in described
-        properties = dict(map(tuple, project.run_sql(f"show tblproperties {project.test_schema}.mv", fetch="all")))
+        properties = dict(
+            map(tuple, project.run_sql(f"show tblproperties {project.test_schema}.mv", fetch="all"))
+        )
         assert properties["team"] == "blue"
 
 
@@ -216,7 +236,8 @@ models:
     }
 
     @pytest.mark.parametrize(
-        ("bad", "message"), [("null", 'column "id" must not be null'), ("-1", "check constraint positive is violated")]
+        ("bad", "message"),
+        [("null", 'column "id" must not be null'), ("-1", "check constraint positive is violated")],
     )
     def test_constraints_fail_the_model_and_the_old_contents_stay(self, project, bad, message):
         run_dbt(["run", "--full-refresh"])

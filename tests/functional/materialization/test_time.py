@@ -1,4 +1,6 @@
-"""One logical time across models: what references are read as of, what is kept for that, and reading the past in any model."""
+"""One logical time across models: what references are read as of, what is kept for that, and
+reading the past in any model.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,9 @@ class TestReferences(TimeBase):
         out = at(2, "run", "--select", "top")
         assert f"+3 -0 at {AT.format(2)}" in out and "as of" not in out
         assert len(self.rows(project, "mv")) == 4 and len(self.rows(project, "top")) == 3
-        assert "parquet.`" in self.ran(project, "top") and f"{project.test_schema}.mv" not in self.ran(project, "top")
+        assert "parquet.`" in self.ran(project, "top") and f"{project.test_schema}.mv" not in self.ran(
+            project, "top"
+        )
         assert self.note(project, "top").references == {f"{project.test_schema}.mv": T + 2 * MINUTE}
         assert f"+1 -0 at {AT.format(4)}" in at(4, "run", "--select", "top")
 
@@ -95,11 +99,20 @@ class TestReferences(TimeBase):
         root = Path(project.project_root)
         (root / "state").mkdir()
         (root / "state" / "manifest.json").write_text((root / "target" / "manifest.json").read_text())
-        uri = dict(map(tuple, project.run_sql(f"show tblproperties {prod}.mv", fetch="all")))["mvsink.shard_uri"]
+        uri = dict(map(tuple, project.run_sql(f"show tblproperties {prod}.mv", fetch="all")))[
+            "mvsink.shard_uri"
+        ]
         with WriteHandle.from_read(ShardClient().open_reader(uri)) as handle:
-            handle.set_properties({"owner": json.dumps({"project": "other", "target": "prod", "unique_id": "model.other.mv"})})
+            handle.set_properties(
+                {"owner": json.dumps({"project": "other", "target": "prod", "unique_id": "model.other.mv"})}
+            )
             self.set_model(project, configured(schema="not_there"))
-            write_file(f"sources: [{{name: other, schema: {prod}, tables: [{{name: mv}}]}}]", root, "models", "sources.yml")
+            write_file(
+                f"sources: [{{name: other, schema: {prod}, tables: [{{name: mv}}]}}]",
+                root,
+                "models",
+                "sources.yml",
+            )
             scheduled = OF_MV.replace("_mv')", "_mv', refresh='every 1 hour')")
             self.model(project, "foreign", scheduled.replace("ref('mv')", "source('other', 'mv')"))
             try:
@@ -124,19 +137,26 @@ class TestReferences(TimeBase):
         out = at(1, expect_pass=False)
         assert f".mv: not refreshed yet; first refresh at {AT.format(5)}" in out and ".top: " in out
         self.model(project, "top", OF_MV.replace("_mv')", "_mv', refresh='at 2026-11-20 10:07')"))
-        assert f"not refreshed yet; first refresh at {AT.format(7)}" in at(2)  # it need not be read yet
+        # it need not be read yet
+        assert f"not refreshed yet; first refresh at {AT.format(7)}" in at(2)
         at(2, "run", "--empty")
 
     def test_empty_and_sampled_references_and_ephemeral_models(self, project):
         self.model(project, "between", "{{ config(materialized='ephemeral') }} select * from {{ ref('mv') }}")
         self.model(project, "top", OF_MV.replace("ref('mv')", "ref('between')"))
         at(0)
-        assert "parquet.`" in self.ran(project, "top") and f" {project.test_schema}.mv" not in self.ran(project, "top")
+        assert "parquet.`" in self.ran(project, "top") and f" {project.test_schema}.mv" not in self.ran(
+            project, "top"
+        )
         assert "empty: checked, nothing written" in at(1, "run", "--empty", "--select", "top")
         self.set_source(project, "select 1 as id, 'a' as name, timestamp'2020-01-01' as at")
         for name, read in (("mv", "source_rows"), ("top", "mv")):
-            self.model(project, name, OF_MV.replace("id, name", "id, at").replace("ref('mv')", f"ref('{read}')"))
-        listed = ", ".join(f"{{name: {name}, config: {{event_time: at}}}}" for name in ("source_rows", "mv", "top"))
+            self.model(
+                project, name, OF_MV.replace("id, name", "id, at").replace("ref('mv')", f"ref('{read}')")
+            )
+        listed = ", ".join(
+            f"{{name: {name}, config: {{event_time: at}}}}" for name in ("source_rows", "mv", "top")
+        )
         write_file(f"models: [{listed}]", project.project_root, "models", "schema.yml")
         try:
             at(2, "run", "--full-refresh")
@@ -179,17 +199,28 @@ class TestReferences(TimeBase):
         schema = project.test_schema
         project.run_sql(f"create table {schema}.raw using delta as select 1 as id, 'a' as name")
         write_file(
-            f"sources: [{{name: s, schema: {schema}, tables: [{{name: raw}}]}}]", project.project_root, "models", "sources.yml"
+            f"sources: [{{name: s, schema: {schema}, tables: [{{name: raw}}]}}]",
+            project.project_root,
+            "models",
+            "sources.yml",
         )
         of_raw = MV.replace("ref('source_rows')", "source('s', 'raw')")
         self.set_model(project, of_raw)
         hook = f"insert into {schema}.raw select 2, 'b'"
-        self.model(project, "top", of_raw.replace("_mv')", f'_mv\', pre_hook="{hook}")') + " -- {{ ref('mv') }}")
+        self.model(
+            project, "top", of_raw.replace("_mv')", f'_mv\', pre_hook="{hook}")') + " -- {{ ref('mv') }}"
+        )
         try:
             at(0, "run", "--select", "mv", "top")
-            assert "version as of 0" in self.ran(project, "mv") and "version as of 0" in self.ran(project, "top")
+            assert "version as of 0" in self.ran(project, "mv") and "version as of 0" in self.ran(
+                project, "top"
+            )
             assert len(self.rows(project, "mv")) == len(self.rows(project, "top")) == 1
-            assert self.note(project, "mv").versions == self.note(project, "top").versions == {f"{schema}.raw": 0}
+            assert (
+                self.note(project, "mv").versions
+                == self.note(project, "top").versions
+                == {f"{schema}.raw": 0}
+            )
             at(1, "run", "--select", "mv")
             assert len(self.rows(project, "mv")) == 2
         finally:
@@ -202,20 +233,21 @@ class TestOvertaken(TimeBase):
     START = {
         "mv.sql": configured(retain_history="1 hour"),
         "total.sql": OF + "select count(*) as n from {{ ref('mv') }}",
-        "both.sql": OF + "select (select count(*) from {{ ref('mv') }}) as rows, n as total from {{ ref('total') }}",
+        "both.sql": OF
+        + "select (select count(*) from {{ ref('mv') }}) as rows, n as total from {{ ref('total') }}",
         "top.sql": OF + "select * from {{ ref('both') }}",
     }
 
     def test_what_would_mix_two_runs_is_left_to_the_later_one_and_so_is_all_that_reads_it(self, project):
-        """The run of 10:02 is run in two parts, as if it were slow between; the one of 10:03 overtakes it at `total`."""
+        """The run of 10:02 is run in two parts, as if it were slow between; the one of 10:03
+        overtakes it at `total`.
+        """
         at(0)
         self.set_source(project, MORE)
         at(2, "run", "--select", "source_rows", "mv")
         self.set_source(project, MORE.replace("(2, 'b')", "(2, 'b'), (5, 'e')"))
         at(3, "run", "--select", "source_rows", "mv", "total")
-        told = (
-            f"overtaken: total was written by a later run (as of {AT.format(3)}), which passed over this run's time; left to the"
-        )
+        told = f"overtaken: total was written by a later run (as of {AT.format(3)}), which passed over this run's time; left to the"
         before = self.shard(project, "both").version
         self.model(project, "new", self.START["both.sql"])
         out = at(2, "run", "--select", "total", "both", "top", "new")
@@ -223,10 +255,13 @@ class TestOvertaken(TimeBase):
         assert {self.last(project, name)["overtaken"] for name in ("both", "top", "new")} == {"total"}
         assert self.shard(project, "both").version == before and self.rows(project, "both") == [(3, 3)]
         out = at(3, "run", "--select", "both", "top", "new")
-        assert self.rows(project, "both") == self.rows(project, "top") == self.rows(project, "new") == [(5, 5)]
+        assert (
+            self.rows(project, "both") == self.rows(project, "top") == self.rows(project, "new") == [(5, 5)]
+        )
         assert "overtaken" not in out
         self.model(project, "new", self.OF + "select * from {{ ref('total') }}")
-        assert f"+1 -0 at {AT.format(2)}" in at(2, "run", "--select", "new", "--full-refresh")  # reads only the past
+        # reads only the past
+        assert f"+1 -0 at {AT.format(2)}" in at(2, "run", "--select", "new", "--full-refresh")
 
 
 class TestReadingThePast(TimeBase):
@@ -244,7 +279,9 @@ class TestReadingThePast(TimeBase):
         self.set_source(project, SOURCE.replace("(2, 'b')", "(2, 'x')"))
         at(2, "run", "--select", "source_rows", "mv")
         self.model(
-            project, "old", "select old.*, n.name as now from " + past(T) + " as old left join {{ ref('mv') }} n using (id)"
+            project,
+            "old",
+            "select old.*, n.name as now from " + past(T) + " as old left join {{ ref('mv') }} n using (id)",
         )
         self.model(
             project,
@@ -253,7 +290,11 @@ class TestReadingThePast(TimeBase):
         )
         old = past("2026-11-20T10:01:00Z")
         self.model(
-            project, "top", OF_MV.replace("{{ ref('mv') }}", f"(select * from {old} union all select * from {{{{ ref('mv') }}}})")
+            project,
+            "top",
+            OF_MV.replace(
+                "{{ ref('mv') }}", f"(select * from {old} union all select * from {{{{ ref('mv') }}}})"
+            ),
         )
         write_file(f"select 1 from {old} where id > 4", project.project_root, "tests", "never_more.sql")
         at(2, "build", "--select", "old", "changes", "top", "never_more")
@@ -268,7 +309,9 @@ class TestReadingThePast(TimeBase):
         assert "+0 -5" in at(4, "run", "--select", "top")
         assert "empty: checked, nothing written" in at(4, "run", "--select", "top", "--empty")
 
-    def test_what_cannot_be_read_is_refused_with_both_bounds_and_since_trails_by_retain_history(self, project):
+    def test_what_cannot_be_read_is_refused_with_both_bounds_and_since_trails_by_retain_history(
+        self, project
+    ):
         self.set_model(project, configured(retain_history="1 minute"))
         at(0, "run", "--select", "source_rows", "mv")
         bounds = f"readable is [{AT.format(0)} ({T}), 2026-11-20T10:00:00.001Z ({T + 1}))"
@@ -288,7 +331,11 @@ class TestReadingThePast(TimeBase):
         assert wanted in self.refused(5, "select * from " + past(T + MINUTE))
 
     def test_compaction_makes_no_new_definition(self, project):
-        self.model(project, "top", OF_MV.replace("_mv')", "_mv', refresh='every 1 hour')").replace("{{ ref('mv') }}", past(T)))
+        self.model(
+            project,
+            "top",
+            OF_MV.replace("_mv')", "_mv', refresh='every 1 hour')").replace("{{ ref('mv') }}", past(T)),
+        )
         at(0, "run", "--select", "source_rows", "mv")
         at(0, "run", "--select", "top")
         before = self.ran(project, "top")

@@ -24,7 +24,10 @@ models:
       - {name: name, data_type: string}
 """
 BEFOREHAND = {
-    "a function that differs from run to run": (configured(pre_hook=HOOK).replace("name from", "uuid() as name from"), "uuid"),
+    "a function that differs from run to run": (
+        configured(pre_hook=HOOK).replace("name from", "uuid() as name from"),
+        "uuid",
+    ),
     "an option that a shard does not use": (configured(pre_hook=HOOK, partition_by=["id"]), "partition_by"),
     "a clock that is wrong": (configured(pre_hook=HOOK), "ahead of the clock"),
 }
@@ -49,12 +52,14 @@ class TestWarnings(Base):
         self.set_model(project, configured(assert_not_null=["id"], post_hook=HOOK))
         results = run_dbt(STRICT, expect_pass=False)
         assert "rows break an assertion" in results[1].message
-        assert self.properties(project)["mvsink.version"] == str(self.state(project).version)  # published
+        # published
+        assert self.properties(project)["mvsink.version"] == str(self.state(project).version)
         assert project.run_sql(f"show tables in {project.test_schema} like 'hooked'", fetch="all")
         project.run_sql(f"drop table {project.test_schema}.hooked")
 
         self.set_model(project, configured(assert_not_null=["id"]))
-        results = run_dbt(STRICT, expect_pass=False)  # nothing is new, and readers still get the error
+        # nothing is new, and readers still get the error
+        results = run_dbt(STRICT, expect_pass=False)
         assert "holds 1 recorded error(s); readers get an error until" in results[1].message
         _, out = run_dbt_and_capture(["run"])
         assert "mv: holds 1 recorded error(s)" in " ".join(out.split()) and "; 1 warning" in out

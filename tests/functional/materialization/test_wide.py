@@ -1,4 +1,6 @@
-"""Tables with many columns, long names and large structs: stored whole and published, or refused before anything is written."""
+"""Tables with many columns, long names and large structs: stored whole and published, or refused
+before anything is written.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +28,29 @@ class TestWide(Base):
         return {"source_rows.sql": SOURCE, "mv.sql": self.START["mv.sql"]}
 
     def expected(self, ids):
-        return [(n, tuple(n + number for number in range(40)), *(n + number for number in range(150))) for n in ids]
+        return [
+            (n, tuple(n + number for number in range(40)), *(n + number for number in range(150)))
+            for n in ids
+        ]
 
     def test_many_columns_and_forty_fields_are_kept_and_published(self, project):
         run_dbt(["run", "--full-refresh"])
         for ids in ([1, 4], [1, 4, 5], [4, 5]):
-            self.set_source(project, f"select * from values {', '.join(f'({n}, 1)' for n in ids)} as t(id, name)")
+            self.set_source(
+                project, f"select * from values {', '.join(f'({n}, 1)' for n in ids)} as t(id, name)"
+            )
             run_dbt(["run"])
             assert [(row[0], tuple(row[1]), *row[2:]) for row in self.rows(project)] == self.expected(ids)
         names = [row[0] for row in project.run_sql(f"show columns in {project.test_schema}.mv", fetch="all")]
         assert names == ["id", "wide", *NAMES]
 
     def test_what_the_metastore_cannot_keep_is_refused_before_anything_is_written(self, project, shard_root):
-        self.set_model(project, model([f"{name}{'x' * 60}" for name in NAMES]).replace("_mv'", "_mv', alias='too_wide'"))
+        self.set_model(
+            project, model([f"{name}{'x' * 60}" for name in NAMES]).replace("_mv'", "_mv', alias='too_wide'")
+        )
         _, out = run_dbt_and_capture(["run", "--select", "mv"], expect_pass=False)
-        assert f"{project.test_schema}.too_wide: 152 columns" in out and "the embedded metastore keeps 32700" in out
+        assert (
+            f"{project.test_schema}.too_wide: 152 columns" in out
+            and "the embedded metastore keeps 32700" in out
+        )
         assert "too_wide" not in os.listdir(shard_root / project.test_schema)

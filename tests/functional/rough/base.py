@@ -1,7 +1,9 @@
-"""Tables as they are in real life: one dbt project runs a table of cases three times, and every case is checked by itself.
+"""Tables as they are in real life: one dbt project runs a table of cases three times, and every
+case is checked by itself.
 
-The second run finds nothing to do. Before the third one row of `step` changes, which every case's query reads. After the first and the
-third run the published view holds what the query gives, as a multiset; so does the shard, read by DuckDB as the README shows.
+The second run finds nothing to do. Before the third one row of `step` changes, which every case's
+query reads. After the first and the third run the published view holds what the query gives, as a
+multiset; so does the shard, read by DuckDB as the README shows.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ class Case:
 
 @dataclass
 class Seen:
-    """What three runs said and left: per run status, message, inserted and deleted rows; what is wrong with the contents after it."""
+    """What three runs said and left: per run status, message, inserted and deleted rows; what is
+    wrong with the contents after it.
+    """
 
     said: list[tuple[str, str, int, int]] = field(default_factory=list)
     wrong: dict[str, Any] = field(default_factory=dict)
@@ -60,7 +64,9 @@ class Table:
 
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:
-        return {"step.sql": STEP.format(1)} | {f"{name}.sql": case.model() for name, case in self.CASES.items()}
+        return {"step.sql": STEP.format(1)} | {
+            f"{name}.sql": case.model() for name, case in self.CASES.items()
+        }
 
     @pytest.fixture(scope="class")
     def seen(self, project: Any, spark: Any) -> dict[str, Seen]:
@@ -87,7 +93,9 @@ def problems(seen: Seen) -> list[str]:
     return found
 
 
-def three_runs(project: Any, spark: Any, cases: Mapping[str, Case], *arguments: str, command: str = "run") -> dict[str, Seen]:
+def three_runs(
+    project: Any, spark: Any, cases: Mapping[str, Case], *arguments: str, command: str = "run"
+) -> dict[str, Seen]:
     """`dbt run` or `build` three times; what each case's model said and held."""
     seen = {name: Seen() for name in cases}
     for run, n in enumerate((1, 1, 2)):
@@ -95,7 +103,12 @@ def three_runs(project: Any, spark: Any, cases: Mapping[str, Case], *arguments: 
         for result in run_dbt([command, *arguments], expect_pass=None):
             if result.node.name in seen:
                 answer = result.adapter_response
-                said = (str(result.status), result.message, answer.get("rows_inserted", -1), answer.get("rows_deleted", -1))
+                said = (
+                    str(result.status),
+                    result.message,
+                    answer.get("rows_inserted", -1),
+                    answer.get("rows_deleted", -1),
+                )
                 seen[result.node.name].said.append(said)
         if run != 1:
             for name, case in cases.items():
@@ -114,7 +127,12 @@ def compare(project: Any, spark: Any, name: str, case: Case, n: int, seen: Seen)
         seen.contents = wanted
         differ(seen, f"view, step {n}", Counter(rows(spark.table(view).toArrow())), wanted)
         if case.in_duckdb:
-            differ(seen, f"DuckDB, step {n}", in_duckdb(uri_of(project, schema, identifier), spark.table(view).columns), wanted)
+            differ(
+                seen,
+                f"DuckDB, step {n}",
+                in_duckdb(uri_of(project, schema, identifier), spark.table(view).columns),
+                wanted,
+            )
     except Exception as error:
         seen.wrong[f"step {n}"] = repr(error)
 
@@ -151,13 +169,17 @@ def in_duckdb(uri: str, names: list[str]) -> Counter[Any]:
 
 
 def rows(table: pa.Table) -> list[str]:
-    """Rows as text: timestamps as microseconds, since Python's end at year 9999; a NaN equals another, -0.0 equals 0.0."""
+    """Rows as text: timestamps as microseconds, since Python's end at year 9999; a NaN equals
+    another, -0.0 equals 0.0.
+    """
     for number, column in enumerate(table.schema):
         if pa.types.is_timestamp(column.type):
             as_integers = table.column(number).cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
             table = table.set_column(number, column.name, as_integers)
         elif pa.types.is_date(column.type):
-            table = table.set_column(number, column.name, table.column(number).cast(pa.date32()).cast(pa.int32()))
+            table = table.set_column(
+                number, column.name, table.column(number).cast(pa.date32()).cast(pa.int32())
+            )
     columns = [column.to_pylist() for column in table.columns]
     return [repr([plain(value) for value in row]) for row in zip(*columns)]
 
@@ -169,7 +191,8 @@ def plain(value: Any) -> Any:
         return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, list):
         inner = [plain(item) for item in value]
-        return sorted(inner, key=repr) if inner and all(isinstance(item, tuple) for item in inner) else inner  # a map's entries
+        # a map's entries
+        return sorted(inner, key=repr) if inner and all(isinstance(item, tuple) for item in inner) else inner
     if isinstance(value, tuple):
         return tuple(plain(item) for item in value)
     return value

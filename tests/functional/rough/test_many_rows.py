@@ -1,4 +1,6 @@
-"""Five million rows whose keys are NULL, or one and the same: a bucket of detection then holds millions of rows."""
+"""Five million rows whose keys are NULL, or one and the same: a bucket of detection then holds
+millions of rows.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,12 @@ from tests.functional.rough.base import STEP, Case, uri_of
 
 MILLION = 1_000_000
 CASES = {
-    "half_null": Case(f"select if(id % 2 = 0, null, id) as k, if(id < :n, -1, id % 7) as v from range({5 * MILLION})"),
-    "a_hot_key": Case(f"select if(id % 10 < 9, 42L, id) as k, if(id < :n, -1, id % 1000) as v from range({5 * MILLION})"),
+    "half_null": Case(
+        f"select if(id % 2 = 0, null, id) as k, if(id < :n, -1, id % 7) as v from range({5 * MILLION})"
+    ),
+    "a_hot_key": Case(
+        f"select if(id % 10 < 9, 42L, id) as k, if(id < :n, -1, id % 1000) as v from range({5 * MILLION})"
+    ),
     "three_values": Case(f"select id % 3 as k, if(id = 77, :n, 0L) as v from range({5 * MILLION})"),
     "far_dates": Case(
         f"select id, timestamp'9999-12-31' as valid_to, if(id < :n, timestamp'0001-01-01', timestamp'1582-10-10') as since from range({MILLION})"
@@ -38,15 +44,21 @@ class TestManyRows:
             said.append({result.node.name: result.message for result in run_dbt(["run"], expect_pass=None)})
         return said
 
-    def test_two_runs_a_change_and_contents(self, project: Any, spark: Any, runs: list[dict[str, str]], case: str) -> None:
+    def test_two_runs_a_change_and_contents(
+        self, project: Any, spark: Any, runs: list[dict[str, str]], case: str
+    ) -> None:
         size = MILLION if case == "far_dates" else 5 * MILLION
         for run, wanted in enumerate((f"+{size} -0 at ", "+0 -0 at ", "+1 -1 at ")):
             assert runs[run][case].startswith(wanted), runs[run][case]
         view = f"{project.test_schema}.{case}"
         assert difference(spark, f"select * from {view}", CASES[case].at(2, project.test_schema)) == (0, 0)
         with duckdb.connect() as connection:
-            connection.register("shard", DeltaTable(uri_of(project, project.test_schema, case)).to_pyarrow_dataset())
-            assert connection.sql("select sum(_mv_diff) from shard where _mv_error is null").fetchall() == [(size,)]
+            connection.register(
+                "shard", DeltaTable(uri_of(project, project.test_schema, case)).to_pyarrow_dataset()
+            )
+            assert connection.sql("select sum(_mv_diff) from shard where _mv_error is null").fetchall() == [
+                (size,)
+            ]
 
 
 def difference(spark: Any, actual: str, wanted: str) -> tuple[int, int]:

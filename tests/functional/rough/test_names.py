@@ -1,4 +1,6 @@
-"""Names of models, schemas and columns that mean something to somebody else: to Spark's redaction, to SQL, to a file system."""
+"""Names of models, schemas and columns that mean something to somebody else: to Spark's redaction,
+to SQL, to a file system.
+"""
 
 from __future__ import annotations
 

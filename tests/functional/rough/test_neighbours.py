@@ -1,4 +1,6 @@
-"""What dbt-spark builds beside maintained views, under the same kind of names and columns: seeds, tables, incremental models, snapshots."""
+"""What dbt-spark builds beside maintained views, under the same kind of names and columns: seeds,
+tables, incremental models, snapshots.
+"""
 
 from __future__ import annotations
 

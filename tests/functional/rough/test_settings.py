@@ -1,7 +1,9 @@
-"""Settings that users put into their profile, and that change how Spark reads, writes, parses and plans.
+"""Settings that users put into their profile, and that change how Spark reads, writes, parses and
+plans.
 
-The same models run under each. What they hold is what their query gives under that setting; and where the query means the same
-without the setting, a run without it finds nothing to do, since nothing in the shard may depend on it.
+The same models run under each. What they hold is what their query gives under that setting; and
+where the query means the same without the setting, a run without it finds nothing to do, since
+nothing in the shard may depend on it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,12 @@ from tests.functional.rough.base import Case, problems, settings, three_runs
 pytestmark = pytest.mark.usefixtures("small_data")
 
 PARQUET, ON = "spark.sql.parquet.", "true"
-LEGACY = ("datetimeRebaseModeInWrite", "datetimeRebaseModeInRead", "int96RebaseModeInWrite", "int96RebaseModeInRead")
+LEGACY = (
+    "datetimeRebaseModeInWrite",
+    "datetimeRebaseModeInRead",
+    "int96RebaseModeInWrite",
+    "int96RebaseModeInRead",
+)
 SETTINGS = {
     "how_files_are_written": {
         PARQUET + "outputTimestampType": "TIMESTAMP_MILLIS",
@@ -46,11 +53,18 @@ SETTINGS = {
     "ansi_off": {"spark.sql.ansi.enabled": "false", "spark.sql.storeAssignmentPolicy": "LEGACY"},
     "reserved_words": {"spark.sql.ansi.enforceReservedKeywords": ON},
     "case_sensitive": {"spark.sql.caseSensitive": ON},
-    "redacted": {"spark.sql.redaction.options.regex": "(?i).", "spark.sql.redaction.string.regex": "(?i)[a-z]+"},
-    "zone_and_no_substitution": {"spark.sql.session.timeZone": "America/New_York", "spark.sql.variable.substitute": "false"},
+    "redacted": {
+        "spark.sql.redaction.options.regex": "(?i).",
+        "spark.sql.redaction.string.regex": "(?i)[a-z]+",
+    },
+    "zone_and_no_substitution": {
+        "spark.sql.session.timeZone": "America/New_York",
+        "spark.sql.variable.substitute": "false",
+    },
     "raw_literals": {"spark.sql.parser.escapedStringLiterals": ON},
 }
-OTHERWISE = {"zone_and_no_substitution", "raw_literals"}  # under these the query itself means something else
+# under these the query itself means something else
+OTHERWISE = {"zone_and_no_substitution", "raw_literals"}
 
 CASES = {
     "times": Case(

@@ -1,4 +1,6 @@
-"""Narrow, wide, nested and empty tables; rows that come thousands of times; values at the ends of their types."""
+"""Narrow, wide, nested and empty tables; rows that come thousands of times; values at the ends of
+their types.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ def wide(columns: int, name: str = "c{}", rows: int = 6) -> Case:
 
 def struct(fields: int, value: str = "id") -> str:
     """Its fields may be NULL: PySpark's `toArrow` fails on a NULL struct of fields that may not."""
-    return "named_struct(" + ", ".join(f"'field_{number}', nullif({value} + {number}, -1)" for number in range(fields)) + ")"
+    return (
+        "named_struct("
+        + ", ".join(f"'field_{number}', nullif({value} + {number}, -1)" for number in range(fields))
+        + ")"
+    )
 
 
 class TestWidths(Table):
@@ -54,7 +60,9 @@ class TestCopies(Table):
         "of_5000_one_stays": Case("select 7 as a, 'x' as b from range(5000) where id = 0 or :n = 1"),
         "of_one_5000": Case("select 7 as a, 'x' as b from range(5000) where id = 0 or :n = 2"),
         "exactly_4096": Case("select 7 as a from range(4096) union all select :n"),
-        "null_rows_5000": Case("select null :: int as a, null :: string as b from range(5000) where id < 4000 + 10 * :n"),
+        "null_rows_5000": Case(
+            "select null :: int as a, null :: string as b from range(5000) where id < 4000 + 10 * :n"
+        ),
         "many_of_many": Case("select id % 10 as a, 'x' as b from range(50000) where id < 49990 + :n"),
         "copies_swap": Case("select if(id < 1000 * :n, 'a', 'b') as a from range(5000)"),
         "structs_5000": Case(

@@ -1,4 +1,6 @@
-"""Continual tasks over inputs as they are in real life. Each input is a maintained view that gains rows in the third run."""
+"""Continual tasks over inputs as they are in real life. Each input is a maintained view that gains
+rows in the third run.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Dates and timestamps far from today: before the calendar's reform, after nanoseconds' end, and beyond Python's."""
+"""Dates and timestamps far from today: before the calendar's reform, after nanoseconds' end, and
+beyond Python's.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +27,16 @@ CLOCK = (" 00:00:00", " 12:34:56.789123", " 23:59:59.999999")
 def values(kind: str, texts: list[str]) -> Case:
     """One row per value; the third run changes one of them by a microsecond or a day."""
     listed = ", ".join(f"({number}, {kind}'{text}')" for number, text in enumerate(texts))
-    step = "date_sub(v, cast(:n as int))" if kind == "date" else "v - interval 1 microsecond * cast(:n as int)"
+    step = (
+        "date_sub(v, cast(:n as int))" if kind == "date" else "v - interval 1 microsecond * cast(:n as int)"
+    )
     return Case(f"select i, if(i = 2, {step}, v) as v from values {listed} as t(i, v)")
 
 
 def far(kind: str) -> str:
     """Columns of every nesting."""
     first, last = f"{kind}'0001-01-02'", f"{kind}'9999-12-31'"
-    nested = (
-        f"array({first}, {last}) as a, map('k', {last}, 'l', {first}) as m, named_struct('f', {first}, 'l', array({last})) as s"
-    )
+    nested = f"array({first}, {last}) as a, map('k', {last}, 'l', {first}) as m, named_struct('f', {first}, 'l', array({last})) as s"
     return f"{first} as first, {last} as last, {nested}"
 
 

@@ -14,7 +14,15 @@ from dbt.adapters.mvsink.engine.row_hash import row_hash
 from dbt.adapters.mvsink.materialization.response import log_line
 from dbt.adapters.mvsink.shard import Antichain, SchemaMismatch
 from dbt.adapters.mvsink.shard_sql import Kind, Layout, OnError, as_of, layout
-from dbt.adapters.mvsink.sink import Driver, Gate, MaxChange, OnSchemaChange, SchemaChanged, correction, not_null
+from dbt.adapters.mvsink.sink import (
+    Driver,
+    Gate,
+    MaxChange,
+    OnSchemaChange,
+    SchemaChanged,
+    correction,
+    not_null,
+)
 from tests.support.session_engine import T0, Model, SessionEngine, open_shard
 
 NAMES = "select id, concat('row ', id) name from range({})"
@@ -70,10 +78,18 @@ def test_history_goes_on_and_is_null_in_the_new_column(model):
     assert kinds(model)[-2:] == ["evolve", "append"]
     with open_shard(model.uri, None) as handle:
         evolve = handle.history()[-2]
-    assert (evolve.note.purpose, evolve.upper, evolve.note.computed_through) == ("columns added: c bigint", None, outcome.time)
+    assert (evolve.note.purpose, evolve.upper, evolve.note.computed_through) == (
+        "columns added: c bigint",
+        None,
+        outcome.time,
+    )
     model.assert_holds(WIDER.format(4))
     assert held_at(model, first.time) == [(i, f"row {i}", None) for i in range(3)]
-    assert held_at(model, second.time) == held_at(model, outcome.time - 1) == [(i, f"row {i}", None) for i in range(4)]
+    assert (
+        held_at(model, second.time)
+        == held_at(model, outcome.time - 1)
+        == [(i, f"row {i}", None) for i in range(4)]
+    )
     assert held_at(model, outcome.time) == [(i, f"row {i}", i * 10) for i in range(4)]
     changes = as_of.updates_between(parts(model), second.time, outcome.time)
     assert model.engine().query(changes, "changes") == [(3, "row 3", None, second.time, 1, None)]
@@ -83,15 +99,26 @@ def test_history_goes_on_and_is_null_in_the_new_column(model):
     table = DeltaTable(model.uri)  # what other engines see
     assert [field.name for field in table.schema().fields][:3] == ["id", "name", "c"]
     rows = table.to_pyarrow_table(columns=["id", "c", "_mv_diff"]).to_pylist()
-    assert sorted((r["id"], r["c"] or -1, r["_mv_diff"]) for r in rows if r["id"] == 2) == [(2, -1, -1), (2, -1, 1), (2, 20, 1)]
+    assert sorted((r["id"], r["c"] or -1, r["_mv_diff"]) for r in rows if r["id"] == 2) == [
+        (2, -1, -1),
+        (2, -1, 1),
+        (2, 20, 1),
+    ]
 
 
 VALUES = "select cast(x as string) x{} from values {} as t(x)"
 NULL = ", cast(null as map<string, array<int>>) m"
-CONTENTS = {  # the contents run by run before; after columns are added, the rows of all times are as they were
-    "rows that the base repeats, corrected": ([["'a'", "'a'", "'a'", "null", "null", "'b'"], ["'a'", "'a'", "null"]], {}),
+# the contents run by run before; after columns are added, the rows of all times are as they were
+CONTENTS = {
+    "rows that the base repeats, corrected": (
+        [["'a'", "'a'", "'a'", "null", "null", "'b'"], ["'a'", "'a'", "null"]],
+        {},
+    ),
     "never anything": ([[]], {}),
-    "more inserted than was there": ([["'a'"], ["'a'", "'b'", "'c'", "'d'"], ["'b'", "'c'", "'d'", "'e'"]], {}),
+    "more inserted than was there": (
+        [["'a'"], ["'a'", "'b'", "'c'", "'d'"], ["'b'", "'c'", "'d'", "'e'"]],
+        {},
+    ),
     "errors": ([["'a'", "null"], ["'a'", "null", "null"], ["'a'", "null"]], {"assertions": (not_null("x"),)}),
 }
 
@@ -103,7 +130,10 @@ def values(rows, more=""):
 
 def snapshot(model, time):
     query = as_of.snapshot_as_of(parts(model), time)
-    return sorted(model.engine().query(f"select x, _mv_error, sum(_mv_diff) from ({query}) group by all", "snapshot"), key=repr)
+    return sorted(
+        model.engine().query(f"select x, _mv_error, sum(_mv_diff) from ({query}) group by all", "snapshot"),
+        key=repr,
+    )
 
 
 @pytest.mark.parametrize(("runs", "how"), CONTENTS.values(), ids=CONTENTS)
@@ -113,7 +143,8 @@ def test_every_kind_of_contents_survives(on_spark, runs, how):
     before = [snapshot(model, time) for time in times]
     base = parts(model).base
     added = model.run(values(runs[-1], NULL), **how)  # of a type that Spark's own hash refuses
-    assert added.counts.nothing and [c.name for c in added.columns_added] == ["m"]  # NULL everywhere: the shard is right already
+    # NULL everywhere: the shard is right already
+    assert added.counts.nothing and [c.name for c in added.columns_added] == ["m"]
     assert [snapshot(model, time) for time in times] == before
     shard = parts(model)
     assert len(shard.directories) <= 2 and (shard.base is None) == (base is None)
@@ -133,7 +164,10 @@ def test_a_hash_that_the_base_repeats_stays_null_and_the_others_are_believed(mod
     shard = parts(model)
     [rest] = shard.unhashed
     rows = pq.read_table(f"{model.uri}/batches/{rest.batch_id}").to_pylist()
-    assert sorted((row["x"], row["_mv_diff"], row["_mv_hash"] is None) for row in rows) == [("a", -1, True), ("c", -1, False)]
+    assert sorted((row["x"], row["_mv_diff"], row["_mv_hash"] is None) for row in rows) == [
+        ("a", -1, True),
+        ("c", -1, False),
+    ]
 
 
 def test_two_rows_of_one_hash_are_told_apart(model, monkeypatch):
@@ -188,7 +222,10 @@ def test_with_a_gate_the_change_is_a_new_generation_and_a_gate_that_fails_leaves
     with pytest.raises(Exception, match="max_change allows 1"):
         model.run(WIDER.format(9), gate=Gate(MaxChange(rows=1)))
     assert state_of(model) == before and stored(model) == files
-    assert model.run(WIDER.format(3), gate=Gate(MaxChange(rows=1))).generation == "columns changed (`c` bigint is new)"
+    assert (
+        model.run(WIDER.format(3), gate=Gate(MaxChange(rows=1))).generation
+        == "columns changed (`c` bigint is new)"
+    )
 
 
 def stored(model):
@@ -203,7 +240,11 @@ def test_foreign_files_are_folded_in_first(model):
     write_deltalake(model.uri, nobody, mode="append", schema_mode="merge")
     would = model.run(WIDER.format(5), read_only=True)
     outcome = model.run(WIDER.format(5))
-    assert would.counts == outcome.counts and (outcome.counts.inserted, outcome.counts.deleted, outcome.drift) == (5, 4, 1)
+    assert would.counts == outcome.counts and (
+        outcome.counts.inserted,
+        outcome.counts.deleted,
+        outcome.drift,
+    ) == (5, 4, 1)
     assert kinds(model)[-3:] == ["compact", "evolve", "append"]
     model.assert_holds(WIDER.format(5))
 
@@ -265,7 +306,9 @@ def run_with(model, query, what, then, **changes):
 
 
 LATER = T0 + 3_600_000
-MEANWHILE = {  # what another run does while ours has staged the shard with the new column: ours at the same or a later time
+# what another run does while ours has staged the shard with the new column: ours at the same or a
+# later time
+MEANWHILE = {
     "the same": (WIDER.format(4), LATER - 60_000, LATER),
     "the same, and it is the later run": (WIDER.format(4), LATER + 60_000, LATER),
     "a correction of the old query": (NAMES.format(5), LATER - 60_000, LATER),
@@ -298,7 +341,9 @@ def test_a_run_of_the_old_query_never_appends_its_rows_to_the_new_columns(on_spa
         run_with(on_spark, NAMES.format(4), "write", evolved)
     assert on_spark.rows() == [(i, f"row {i}", None) for i in range(3)]
     with open_shard(on_spark.uri, None) as handle:  # what it had staged is gone
-        assert stored(on_spark) == {file.path for file in handle.state().files} | set(handle.storage.removals().times)
+        assert stored(on_spark) == {file.path for file in handle.state().files} | set(
+            handle.storage.removals().times
+        )
     assert on_spark.run(WIDER.format(4)).counts.inserted == 4
     on_spark.assert_holds(WIDER.format(4))
 

@@ -1,4 +1,6 @@
-"""Views read as of one time fit together, in SQL: what tests/property/test_consistency.py shows of many interleavings, of one."""
+"""Views read as of one time fit together, in SQL: what tests/property/test_consistency.py shows of
+many interleavings, of one.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +44,15 @@ class World:
         model = Model(self.session, self.root, f"dev.{name}")
         columns = model.columns(found.described(query))
         with model.open(found.described(query)) as handle:
-            request = SinkRequest(model.name, query, columns, time, time, retain_history=1000, references=found)
+            request = SinkRequest(
+                model.name, query, columns, time, time, retain_history=1000, references=found
+            )
             Driver(request, handle, model.engine()).run()
 
     def rows(self, name: str, time: int) -> list[tuple[Any, ...]]:
-        return sorted(Model(self.session, self.root).engine().query(self.reference(name).collection(time), name))
+        return sorted(
+            Model(self.session, self.root).engine().query(self.reference(name).collection(time), name)
+        )
 
 
 def values(keys: str) -> str:
@@ -54,7 +60,9 @@ def values(keys: str) -> str:
 
 
 def test_two_runs_that_overlap_never_mix(session, tmp_path):
-    """The later run writes every view before the earlier one, which found its references first, comes to write what reads them."""
+    """The later run writes every view before the earlier one, which found its references first,
+    comes to write what reads them.
+    """
     world = World(session, tmp_path, values("aab"))
     for name in QUERIES:
         world.run(name, T0)

@@ -47,8 +47,11 @@ def test_the_staged_batch(model, desired, shard, batch):
     model.assert_holds(values(*desired))
 
 
-def test_a_hash_that_the_base_repeats_is_null_in_corrections_and_reads_are_right_before_and_after_compaction(session, tmp_path):
-    model = Model(session, tmp_path, options={"retain_history": 1000})  # so that compaction may consolidate
+def test_a_hash_that_the_base_repeats_is_null_in_corrections_and_reads_are_right_before_and_after_compaction(
+    session, tmp_path
+):
+    # so that compaction may consolidate
+    model = Model(session, tmp_path, options={"retain_history": 1000})
     wanted = [A, A, A, B, B, C]
 
     def query(first):
@@ -93,7 +96,8 @@ def test_a_failing_query_is_recorded_and_leaves_the_rows(model):
         model.contents().collect()
     again = model.run(division, on_query_error=OnError.RECORD)
     assert again.kind is Kind.NONE
-    with pytest.raises(EngineError, match="no"):  # not an error that the data cause: it always fails
+    # not an error that the data cause: it always fails
+    with pytest.raises(EngineError, match="no"):
         model.run(broken, on_query_error=OnError.RECORD)
     model.run(values(A, B))
     model.assert_holds(values(A, B))
@@ -107,11 +111,18 @@ def test_a_failing_query_fails_the_model_and_leaves_the_shard(model):
         model.run(f"select cast(1 / (length(x) - 1) as string) x from ({values(A)})")
     with model.open(values()) as handle:
         assert handle.state() == before
-        assert {f.path.split("/")[1] for f in handle.storage.list_files("batches")} == {f.batch_id for f in before.files}
+        assert {f.path.split("/")[1] for f in handle.storage.list_files("batches")} == {
+            f.batch_id for f in before.files
+        }
 
 
 @pytest.mark.parametrize(
-    "guard", ["select x from {v} where x = 'q'", "select count(*) from {v}", "select 1 from {v} v join {v} w using (x)"]
+    "guard",
+    [
+        "select x from {v} where x = 'q'",
+        "select count(*) from {v}",
+        "select 1 from {v} v join {v} w using (x)",
+    ],
 )
 def test_readers_fail_whatever_they_ask(model, guard):
     model.run(values(A, "null"), assertions=(not_null("x"),))
@@ -184,13 +195,16 @@ from range({n}) lateral view explode(sequence(0, cast(id % 3 as int))) d as copy
 
 
 def test_every_supported_type_with_duplicates_and_random_mutations(model):
-    """Contents equal the model's query after each of 200 random mutations, and each is found by its exact size."""
+    """Contents equal the model's query after each of 200 random mutations, and each is found by its
+    exact size.
+    """
     spark, chance = model.session, random.Random(7)
     query = EVERY_TYPE.format(n=60)
     names = [name for name, _ in model.engine().columns(query)]
     source = spark.sql(query).localCheckpoint()
     rows = list(range(source.count()))
-    pairs = source.rdd.zipWithIndex().map(lambda pair: (*pair[0], pair[1]))  # its own toDF would go to the session made last
+    # its own toDF would go to the session made last
+    pairs = source.rdd.zipWithIndex().map(lambda pair: (*pair[0], pair[1]))
     numbered = spark.createDataFrame(pairs, source.schema.add("n", "long")).localCheckpoint()
     numbered.createOrReplaceTempView("every_type")
     wanted = "select " + ", ".join(names) + " from every_type join values {} as k(n) using (n)"
@@ -206,7 +220,9 @@ def test_every_supported_type_with_duplicates_and_random_mutations(model):
 
 
 def canonical(spark, frame):
-    """A multiset of rows; maps have no order, and EXCEPT refuses them, so rows are compared as sorted text."""
+    """A multiset of rows; maps have no order, and EXCEPT refuses them, so rows are compared as
+    sorted text.
+    """
     return sorted(str(tuple(_plain(value) for value in row)) for row in frame.collect())
 
 
@@ -233,7 +249,10 @@ def test_equal_by_group_by_is_no_change(model):
         ("(array(1, null), 1)", "(array(null, 1), 1)"),
         ("(array(array(), array(1)), 1)", "(array(array(1), array()), 1)"),
         ("(cast(array() as array<int>), 1)", "(cast(null as array<int>), 1)"),
-        ("(named_struct('a', 1, 'b', cast(null as int)), 1)", "(named_struct('a', cast(null as int), 'b', 1), 1)"),
+        (
+            "(named_struct('a', 1, 'b', cast(null as int)), 1)",
+            "(named_struct('a', cast(null as int), 'b', 1), 1)",
+        ),
         ("(map('a', 1, 'b', cast(null as int)), 1)", "(map('a', cast(null as int), 'b', 1), 1)"),
         ("('ab', 'c')", "('a', 'bc')"),
     ],

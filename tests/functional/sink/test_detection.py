@@ -48,7 +48,9 @@ def test_the_totals_tell_the_one_hash_that_differs_or_that_there_are_several(spa
 
 def test_only_what_the_scope_names_is_looked_at(spark):
     buckets = Buckets(BITS)
-    scope = buckets.scope(f"select 1L b, {A}L x, {A >> 42}L s, {A >> 20 & 2**22 - 1}L t union all select 2L, 0L, 7L, 7L")
+    scope = buckets.scope(
+        f"select 1L b, {A}L x, {A >> 42}L s, {A >> 20 & 2**22 - 1}L t union all select 2L, 0L, 7L, 7L"
+    )
     looked_at = spark.sql(scope.restrict(rows([(A, 1), (A, 2), (B, 1), (OTHER, 1), (3, 1)]))).collect()
     assert sorted(map(tuple, looked_at)) == sorted([(A, 1), (A, 2), (OTHER, 1)])
 
@@ -59,7 +61,9 @@ HOT = -(1 << 20) + 1  # its summed parts are as large as they can be
 @pytest.mark.parametrize("came", [0, 1, 2], ids=["the same rows", "one row came", "two rows came"])
 def test_no_sum_overflows_however_many_rows_share_a_bucket(spark, came):
     buckets = Buckets(BITS)
-    desired, held = (f"select {HOT}L _mv_hash, 1L _mv_diff from range({2_200_000 + more})" for more in (came, 0))
+    desired, held = (
+        f"select {HOT}L _mv_hash, 1L _mv_diff from range({2_200_000 + more})" for more in (came, 0)
+    )
     differing = differing_buckets([buckets.digest(desired, 1), buckets.digest(held, -1)])
     assert spark.sql(buckets.scope(differing).query).collect() == [[], [(1, HOT)], [(1, None)]][came]
 
@@ -68,7 +72,9 @@ def test_rows_without_a_key_share_no_bucket(spark):
     buckets = Buckets(BITS, 7, Column("k", parse_type("int", "k")))
     rows = f"select if(id % 4 = 0, int(id), null) k, xxhash64(id) {HASH} from range(40000)"
     counted = f"select {buckets.number()} b, k is null n, count(*) c from ({rows}) group by 1, 2"
-    [(shared, most)] = spark.sql(f"select count(distinct b) - count(distinct b, n), max(if(n, c, 0)) from ({counted})").collect()
+    [(shared, most)] = spark.sql(
+        f"select count(distinct b) - count(distinct b, n), max(if(n, c, 0)) from ({counted})"
+    ).collect()
     assert shared == 0 and most < 100
 
 
@@ -87,16 +93,22 @@ def test_a_larger_shard_has_more_buckets_within_bounds(spark, tmp_path):
 def test_a_condition_names_the_buckets_of_a_locator(spark, kind):
     buckets = Buckets(BITS, 7, Column("k", parse_type(kind, "k")))
     numbers = [0, 1, 63, 64, 500, 1023, *range(127, 1000, 64)]  # the sign bit of many words
-    values = {"string": "cast(id as string)", "date": "date_from_unix_date(cast(id as int))"}.get(kind, f"cast(id as {kind})")
+    values = {"string": "cast(id as string)", "date": "date_from_unix_date(cast(id as int))"}.get(
+        kind, f"cast(id as {kind})"
+    )
     low, high = (-128, 128) if kind == "tinyint" else (-50_000, 50_000)
     rows = f"select {values} k, 5L {HASH} from range({low}, {high}) union all select cast(null as {kind}), 5L"
     among = f"{buckets.number()} in ({', '.join(map(str, numbers))})"
     counts = f"count(*), count_if({among}), count_if(({buckets.located('k', numbers)}) <> ({among}))"
     [(total, inside, wrong)] = spark.sql(f"select {counts} from ({rows})").collect()
     assert wrong == 0 and (kind == "tinyint" or 0 < inside < total / 20)
-    differing = spark.sql(f"select 1 from ({rows}) _mv_rows where {buckets.number('_mv_rows')} <> {buckets.number()}")
+    differing = spark.sql(
+        f"select 1 from ({rows}) _mv_rows where {buckets.number('_mv_rows')} <> {buckets.number()}"
+    )
     assert differing.collect() == []
-    assert spark.sql(f"select {buckets.located('k', numbers)} from (select cast(null as {kind}) k)").collect() == [(False,)]
+    assert spark.sql(
+        f"select {buckets.located('k', numbers)} from (select cast(null as {kind}) k)"
+    ).collect() == [(False,)]
     numbers.append(2**BITS + 5)
     condition = buckets.located("k", numbers)
     assert spark.sql(f"select {condition} from (select cast(null as {kind}) k)").collect() == [(True,)]

@@ -1,4 +1,6 @@
-"""Other Delta writers on a shard: whatever they did, the next run repairs it, and readers see no row that nobody can have appended."""
+"""Other Delta writers on a shard: whatever they did, the next run repairs it, and readers see no
+row that nobody can have appended.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def delete_everything(uri, spark):
 
 def merge(uri, spark):
     source = pa.table({"id": pa.array([3, 4], pa.int32())})
-    DeltaTable(uri).merge(source, "s.id = t.id", source_alias="s", target_alias="t").when_matched_delete().execute()
+    DeltaTable(uri).merge(
+        source, "s.id = t.id", source_alias="s", target_alias="t"
+    ).when_matched_delete().execute()
 
 
 def optimize(uri, spark):
@@ -36,11 +40,21 @@ def optimize(uri, spark):
 
 
 def insert_bare_columns(uri, spark):
-    write_deltalake(uri, pa.table({"id": pa.array([99], pa.int32()), "name": ["bare"]}), mode="append", schema_mode="merge")
+    write_deltalake(
+        uri,
+        pa.table({"id": pa.array([99], pa.int32()), "name": ["bare"]}),
+        mode="append",
+        schema_mode="merge",
+    )
 
 
 def insert_impossible_rows(uri, spark):
-    rows = {"id": pa.array([1, 2, 3], pa.int32()), "name": ["x"] * 3, "_mv_time": [2**62, 5, 5], "_mv_diff": [1, 0, None]}
+    rows = {
+        "id": pa.array([1, 2, 3], pa.int32()),
+        "name": ["x"] * 3,
+        "_mv_time": [2**62, 5, 5],
+        "_mv_diff": [1, 0, None],
+    }
     write_deltalake(uri, pa.table(rows), mode="append", schema_mode="merge")
 
 
@@ -62,7 +76,10 @@ DAMAGES = [update, delete, delete_everything, merge, optimize, insert_bare_colum
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda f: f.__name__)
 def test_the_next_run_repairs(session, quick, tmp_path, damage):
-    model = Model(quick if damage in (insert_bare_columns, spark_update, spark_delete, spark_optimize) else session, tmp_path)
+    model = Model(
+        quick if damage in (insert_bare_columns, spark_update, spark_delete, spark_optimize) else session,
+        tmp_path,
+    )
     model.run(QUERY.replace("n', id % 5", "old', id % 3"))
     model.run(QUERY)
     damage(model.uri, quick)
@@ -79,8 +96,13 @@ def test_the_next_run_repairs(session, quick, tmp_path, damage):
 
 
 def test_a_first_load_with_equal_rows_that_becomes_the_base_again_loses_none(session, tmp_path):
-    """Larger than the first load, the second batch is the base, until somebody deletes it; corrections in between know of both."""
-    few, many = "select 'a' x union all select 'a' union all select 'b'", "select concat('n', id) x from range(100)"
+    """Larger than the first load, the second batch is the base, until somebody deletes it;
+    corrections in between know of both.
+    """
+    few, many = (
+        "select 'a' x union all select 'a' union all select 'b'",
+        "select concat('n', id) x from range(100)",
+    )
     model = Model(session, tmp_path)
     model.run(few)
     model.run(f"{few} union all {many}")

@@ -1,4 +1,6 @@
-"""The publish gate at the sink: what it lets through, what it keeps back, and that keeping back leaves no trace."""
+"""The publish gate at the sink: what it lets through, what it keeps back, and that keeping back
+leaves no trace.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,8 @@ def test_max_change(model):
     assert model.run("select id x, 'a' y from range(7)", gate=Gate(MaxChange(rows=0))).counts.nothing
     passes(model, "select id x, 'z' y from range(900)", gate, full_refresh=True)  # exempt as well
     other = "select id x, 'z' y, 1 z from range({})"
-    assert "+0 -899: 899 rows" in kept_back(model, other.format(1), gate)  # a new generation counts by its number of rows
+    # a new generation counts by its number of rows
+    assert "+0 -899: 899 rows" in kept_back(model, other.format(1), gate)
     passes(model, other.format(899), gate)
     assert len(model.rows()) == 899
 
@@ -98,15 +101,20 @@ NO_BAD = Gate(audits=(audit("x > 5"),))
 def test_audits_see_the_contents_as_they_would_be(model):
     passes(model, rows(A, A, B), NO_BAD)
     message = kept_back(model, rows(A, BAD), NO_BAD)
-    assert message == ("the would-be contents fail their audit, and nothing was written\n  no_bad_rows: 1 failure\n    x=9, y=i")
+    assert message == (
+        "the would-be contents fail their audit, and nothing was written\n  no_bad_rows: 1 failure\n    x=9, y=i"
+    )
     assert "2 failures" in kept_back(model, rows(A, A, B, BAD, BAD), NO_BAD)  # each copy of a row
     passes(model, rows(A, B, C, C), NO_BAD)
     model.run(rows(A, BAD, BAD, C))
     passes(model, rows(A, B), NO_BAD)  # what would be deleted is no part of the contents
     model.run(rows(A, BAD, BAD, C))
-    assert "1 failure" in kept_back(model, rows(A, BAD, B), NO_BAD)  # what stands there already, one copy fewer
+    # what stands there already, one copy fewer
+    assert "1 failure" in kept_back(model, rows(A, BAD, B), NO_BAD)
     assert model.run(rows(A, BAD, BAD, C), gate=NO_BAD).counts.nothing  # nothing would be published
-    total = Audit("total", lambda c: f"select sum(x) s from ({c})", lambda c: f"select 1, false, sum(x) <> 6 from ({c})")
+    total = Audit(
+        "total", lambda c: f"select sum(x) s from ({c})", lambda c: f"select 1, false, sum(x) <> 6 from ({c})"
+    )
     assert "total: 1 failure\n    s=7" in kept_back(model, rows(A, A, B, C), Gate(audits=(total,)))
     passes(model, rows(A, B, C), Gate(audits=(total,)))
 
@@ -118,7 +126,9 @@ def test_all_audits_are_told_and_mild_ones_only_warn(model):
     broken = Gate(audits=(audit("no_such_column = 1"), audit("x = 9")))
     message = kept_back(model, rows(BAD), broken)
     assert "no_bad_rows cannot run: " in message and "no_such_column" in message and "x=9, y=i" in message
-    assert passes(model, rows(BAD), Gate(audits=(audit("x = 9", severe=False),))).warnings == ("audit no_bad_rows: 1 failure",)
+    assert passes(model, rows(BAD), Gate(audits=(audit("x = 9", severe=False),))).warnings == (
+        "audit no_bad_rows: 1 failure",
+    )
 
 
 def test_a_new_shard_is_not_even_raised(model):
@@ -145,7 +155,8 @@ def test_other_columns_and_recorded_errors(model):
     passes(model, rows(A, B).replace("select *", "select *, 1 z"), NO_BAD)
     asserted = {"assertions": (not_null("y"),)}
     outcome = model.run("select 1 x, 'a' y, 1 z union all select 9, null, 1", gate=NO_BAD, **asserted)
-    assert outcome.counts.errors_inserted == 1  # an error is no row; it is `on_error` that says what becomes of it
+    # an error is no row; it is `on_error` that says what becomes of it
+    assert outcome.counts.errors_inserted == 1
 
 
 @pytest.mark.parametrize("time", [None, 5])

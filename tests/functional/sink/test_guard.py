@@ -1,4 +1,6 @@
-"""A shard with a live error, or without contents, fails every reader: it never reads as an empty collection, whatever the optimizers find."""
+"""A shard with a live error, or without contents, fails every reader: it never reads as an empty
+collection, whatever the optimizers find.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def written(*commits):
 
 
 def hashed(shard):
-    """A base and recent batches as Spark stages them, with hashes. Only the last one holds an error."""
+    """A base and recent batches as Spark stages them, with hashes. Only the last one holds an
+    error.
+    """
     with shard.open() as handle:
         for n, (keys, error) in enumerate([(range(40), None), (range(40, 42), None), ([None], BOOM)]):
             lower, upper = handle.fetch_recent_upper(), Antichain.of(10 * n + 11)
@@ -73,7 +77,10 @@ def hashed(shard):
             rows = [{"key": key, "val": key, **meta, HASH: 100 * n + i} for i, key in enumerate(keys)]
             staged = handle.stage()
             Path(staged.uri).mkdir(parents=True)
-            pq.write_table(pa.Table.from_pylist(rows, pa.schema([*shard.schema, *META_SCHEMA])), f"{staged.uri}/part-0.parquet")
+            pq.write_table(
+                pa.Table.from_pylist(rows, pa.schema([*shard.schema, *META_SCHEMA])),
+                f"{staged.uri}/part-0.parquet",
+            )
             handle.compare_and_append_batch([handle.adopt(staged, lower, upper)], lower, upper)
 
 
@@ -160,7 +167,9 @@ def test_a_view_over_it_commits_nothing(quick, shards, tmp_path, name):
         assert not handle.state().files
 
 
-@pytest.mark.parametrize("commits", [[[(BOOM, 1)], [(BOOM, -1)]], [ROWS, [(BOOM, 1)], [(BOOM, -1)]]], ids=["no rows", "rows"])
+@pytest.mark.parametrize(
+    "commits", [[[(BOOM, 1)], [(BOOM, -1)]], [ROWS, [(BOOM, 1)], [(BOOM, -1)]]], ids=["no rows", "rows"]
+)
 def test_an_error_that_was_retracted_fails_nobody(quick, tmp_path, commits):
     shard = Shard(str(tmp_path / "s"))
     written(*commits)(shard)

@@ -1,4 +1,6 @@
-"""Compaction by levels: recent batches merge with each other, the base stays as it is, and readers see the same."""
+"""Compaction by levels: recent batches merge with each other, the base stays as it is, and readers
+see the same.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ ROWS, RUNS = 2_000, 40
 
 
 def desired(n):
-    """A large part that stays, duplicates in it of which one goes at the second run, and a few rows that come, change and go again."""
+    """A large part that stays, duplicates in it of which one goes at the second run, and a few rows
+    that come, change and go again.
+    """
     stay = f"select concat('row ', id) x from range(0, {ROWS})"
     twice = f"select 'twice' x from range(0, {2 if n > 1 else 3})"
     few = f"select concat('few ', id % 5, ' at ', {n} div (1 + id % 5)) x from range({n % 3}, {5 + n % 4})"
@@ -36,7 +40,9 @@ def test_small_changes_never_rewrite_the_base(session, tmp_path):
 
 
 def test_what_a_merge_of_recent_batches_writes(session, tmp_path):
-    """One directory at `since`, every row with its hash, retractions beside insertions; a row without a hash in one of its own."""
+    """One directory at `since`, every row with its hash, retractions beside insertions; a row
+    without a hash in one of its own.
+    """
     model = Model(session, tmp_path, options={"retain_history": 1})
     model.run(desired(0))
     n = 0
@@ -49,7 +55,8 @@ def test_what_a_merge_of_recent_batches_writes(session, tmp_path):
                 break
     parts = Layout.of(handle, state)
     since = state.since.as_option()
-    [merged] = [directory for directory in parts.recent if directory.time == since]  # larger ones were left as they are
+    # larger ones were left as they are
+    [merged] = [directory for directory in parts.recent if directory.time == since]
     assert (merged.consolidated, merged.min_diff < 0, merged.may_hold_errors) == (True, True, False)
     [unhashed] = parts.unhashed  # what the base holds three times
     assert unhashed.rows == 1 and parts.base.rows == ROWS + 3 + 5

@@ -1,4 +1,6 @@
-"""sink.md, *How Spark computes the correction*, on a large shard: the query's second evaluation is asked for the values that may differ."""
+"""sink.md, *How Spark computes the correction*, on a large shard: the query's second evaluation is
+asked for the values that may differ.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ def numbered(items):
     return f"select {items} from range({ROWS})"
 
 
-# A query with {key}, the locator, which `n` turns into other rows: some change, some go, some come, some are there twice.
+# A query with {key}, the locator, which `n` turns into other rows: some change, some go, some come,
+# some are there twice.
 CHANGED = "if({n} > 0 and id % 700 = 1, id + 10000, id)"
 KEYS = {
     "bigint": "id",

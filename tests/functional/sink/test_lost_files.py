@@ -1,4 +1,6 @@
-"""A live data file that is gone, cut short or emptied: every run says which, and a full refresh needs none of the old ones."""
+"""A live data file that is gone, cut short or emptied: every run says which, and a full refresh
+needs none of the old ones.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ def test_a_run_names_the_file_and_the_remedy_and_writes_nothing(model, damage, q
     path = file_of(model)
     what = damage(path)
     before = version(model)
-    with pytest.raises(DamagedFiles, match=f"shard {model.uri} has lost data: .*{path.name} {what}.*--full-refresh"):
+    with pytest.raises(
+        DamagedFiles, match=f"shard {model.uri} has lost data: .*{path.name} {what}.*--full-refresh"
+    ):
         model.run(query, **given)
     assert version(model) == before
 

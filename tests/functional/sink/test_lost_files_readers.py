@@ -1,4 +1,6 @@
-"""A published view fails its readers while a data file is gone, cut short, emptied, or one too many: they never get fewer rows."""
+"""A published view fails its readers while a data file is gone, cut short, emptied, or one too
+many: they never get fewer rows.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from tests.support.session_engine import Model, open_shard
 
 MESSAGE = "data files of shard .* are gone or damaged"
 BY_SPARK = (
-    "FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY|UNABLE_TO_INFER_SCHEMA"  # where the file is the one that it takes the columns from
+    # where the file is the one that it takes the columns from
+    "FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY|UNABLE_TO_INFER_SCHEMA"
 )
 READERS = {
     "all rows": "select * from {v}",

@@ -1,4 +1,6 @@
-"""An error of our own statements is never taken for the query's: `on_error: record` records what the query fails with by itself."""
+"""An error of our own statements is never taken for the query's: `on_error: record` records what
+the query fails with by itself.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def test_a_view_fails_with_an_error_of_ours(session, tmp_path, step):
     with model.open(query) as handle:
         before = handle.state()
         with pytest.raises(EngineError, match="long overflow"):
-            Driver(model.request(query, on_query_error=OnError.RECORD), handle, failing(model.engine(), step)).run()
+            Driver(
+                model.request(query, on_query_error=OnError.RECORD), handle, failing(model.engine(), step)
+            ).run()
         assert handle.state() == before
     model.run(query)
     model.assert_holds(query)
@@ -64,7 +68,11 @@ def test_a_task_fails_with_an_error_of_ours(tmp_path, text):
 
 
 def test_a_statement_that_fails_by_itself_is_recorded_or_fails_the_task(tmp_path):
-    task = Task(None, tmp_path, "on input db.i as (insert into db.t select key, cast(if(val = 0, 'x', '1') as bigint) from db.i)")
+    task = Task(
+        None,
+        tmp_path,
+        "on input db.i as (insert into db.t select key, cast(if(val = 0, 'x', '1') as bigint) from db.i)",
+    )
     task.input.write(10, [(1, 0, 1)])
     with pytest.raises(StatementFailed):
         task.run(10)

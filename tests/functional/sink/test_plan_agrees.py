@@ -1,4 +1,5 @@
-"""Plan and run agree: a plan's numbers are those of the run that follows, for a hundred random changes of the source.
+"""Plan and run agree: a plan's numbers are those of the run that follows, for a hundred random
+changes of the source.
 
 On DuckDB; for the first of them on Spark too.
 """
@@ -37,9 +38,13 @@ class Source:
             self.rows.clear()
 
     def query(self):
-        rows = [f"({x}, {'null' if y is None else repr(y)})" for (x, y), n in self.rows.items() for _ in range(n)]
+        rows = [
+            f"({x}, {'null' if y is None else repr(y)})" for (x, y), n in self.rows.items() for _ in range(n)
+        ]
         values = ", ".join(rows) or "(0, '')"
-        return f"select cast(x as int) x, cast(y as string) y from values {values} t(x, y)" + ("" if rows else " where false")
+        return f"select cast(x as int) x, cast(y as string) y from values {values} t(x, y)" + (
+            "" if rows else " where false"
+        )
 
 
 class Quick(Model):
@@ -59,7 +64,8 @@ def disk(model):
 class Seen:
     """What came up in the runs: else the source is too tame."""
 
-    changes: set[tuple[bool, bool, str]] = field(default_factory=set)  # anything inserted, deleted, why a new generation
+    # anything inserted, deleted, why a new generation
+    changes: set[tuple[bool, bool, str]] = field(default_factory=set)
     compactions: int = 0
 
 
@@ -80,10 +86,16 @@ def agree(session, root, changes, disturbed_every) -> Seen:
         assert disk(model) == before, number
         done = model.run(source.query(), time=request.time, **how)
         assert planned.kind is Kind.READ_ONLY
-        assert (planned.counts, planned.generation, planned.upper) == (done.counts, done.generation, done.upper), number
+        assert (planned.counts, planned.generation, planned.upper) == (
+            done.counts,
+            done.generation,
+            done.upper,
+        ), number
         seen.changes.add((bool(done.counts.inserted), bool(done.counts.deleted), done.generation))
         with open_shard(model.uri, None) as handle:
-            compacted = any(commit.kind == "compact" and commit.version > before[0] for commit in handle.history())
+            compacted = any(
+                commit.kind == "compact" and commit.version > before[0] for commit in handle.history()
+            )
         if not disturbed:  # a fold is no compaction, but looks like one in the log
             assert bool(planned.preview.compacted) == compacted, number
             seen.compactions += compacted
@@ -92,7 +104,8 @@ def agree(session, root, changes, disturbed_every) -> Seen:
 
 def test_for_random_changes_the_plan_is_what_the_run_does(tmp_path):
     seen = agree(None, tmp_path, CHANGES, disturbed_every=25)
-    assert len(seen.changes) >= 5 and seen.compactions, seen  # nothing, insertions, deletions, both, a new generation
+    # nothing, insertions, deletions, both, a new generation
+    assert len(seen.changes) >= 5 and seen.compactions, seen
 
 
 def test_on_spark_too(quick, tmp_path):
@@ -102,7 +115,12 @@ def test_on_spark_too(quick, tmp_path):
 
 def test_of_a_new_shard_and_of_other_columns(quick, tmp_path):
     model = Model(quick, tmp_path)
-    for query in ("select 1 x union all select 1", "select 2 x, 'a' y", "select 2 x where false", "select cast(2 as bigint) x"):
+    for query in (
+        "select 1 x union all select 1",
+        "select 2 x, 'a' y",
+        "select 2 x where false",
+        "select cast(2 as bigint) x",
+    ):
         planned = model.run(query, read_only=True)
         done = model.run(query)
         assert (planned.counts, planned.generation) == (done.counts, done.generation), query

@@ -1,4 +1,6 @@
-"""refresh.md's table of runs, row by row, on a virtual clock; and what a schedule means for everything else that a run does."""
+"""refresh.md's table of runs, row by row, on a virtual clock; and what a schedule means for
+everything else that a run does.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ ONCE = RefreshSpec(ats=(at("11:00"),))
 
 
 def rows(*values):
-    return "select cast(x as string) x from values " + ", ".join(f"('{value}')" for value in values) + " as t(x)"
+    return (
+        "select cast(x as string) x from values " + ", ".join(f"('{value}')" for value in values) + " as t(x)"
+    )
 
 
 @dataclass
@@ -52,7 +56,9 @@ class Scheduled:
 
     def computed_through(self):
         with ShardClient().open_reader(self.model.uri) as reader:
-            return next(c.note.computed_through for c in reversed(reader.history()) if c.upper == reader.state().upper)
+            return next(
+                c.note.computed_through for c in reversed(reader.history()) if c.upper == reader.state().upper
+            )
 
     def assert_stands(self, upper, *, readable=True):
         """The upper, and that the shard can be read at its newest time exactly if it has contents."""
@@ -63,7 +69,11 @@ class Scheduled:
             newest = state.upper.stored() - 1
             with ShardClient().open_reader(self.model.uri) as reader:
                 table = reader.snapshot(newest)
-            counted = [x for x, n in zip(table["x"].to_pylist(), table["_mv_diff"].to_pylist(), strict=True) for _ in range(n)]
+            counted = [
+                x
+                for x, n in zip(table["x"].to_pylist(), table["_mv_diff"].to_pylist(), strict=True)
+                for _ in range(n)
+            ]
             assert sorted(counted) == self.shown()
 
     def updates(self):
@@ -85,7 +95,9 @@ def scheduled_on_spark(quick, tmp_path):
 
 
 def scheduled_on(session, root):
-    return lambda refresh, **options: Scheduled(Model(session, root, options={"retain_history": 24 * HOUR, **options}), refresh)
+    return lambda refresh, **options: Scheduled(
+        Model(session, root, options={"retain_history": 24 * HOUR, **options}), refresh
+    )
 
 
 # the table
@@ -99,7 +111,9 @@ def test_the_contents_are_written_at_the_refresh_before_the_run_and_the_upper_be
     assert log_line(outcome) == f"+1 -0 at {DAY}T10:00:00Z"
     assert (outcome.lower, outcome.upper) == (Antichain.of(at("10:00")), Antichain.of(at("11:00")))
     mv.assert_stands("11:00")
-    assert mv.updates() == [("a", at("09:00"), 1), ("b", at("10:00"), 1)] and mv.computed_through() == at("10:20")
+    assert mv.updates() == [("a", at("09:00"), 1), ("b", at("10:00"), 1)] and mv.computed_through() == at(
+        "10:20"
+    )
 
 
 def test_missed_refreshes_are_not_made_up(scheduled):
@@ -238,7 +252,8 @@ def test_the_warning_of_a_clock_ahead_knows_schedules(scheduled):
     mv = scheduled(RefreshSpec(((12 * HOUR, 0),)))
     mv.run("00:00", "a")
     assert mv.run("02:00", "b").warnings == ()
-    mv.refresh = HOURLY  # its next refresh is 03:00, the upper is 12:00 by the schedule that the view had
+    # its next refresh is 03:00, the upper is 12:00 by the schedule that the view had
+    mv.refresh = HOURLY
     assert mv.run("02:00", "b").warnings == ()
     mv.refresh = RefreshSpec()
     assert mv.run("02:00", "b").warnings == ()
@@ -274,7 +289,10 @@ def test_a_full_refresh_writes_at_the_runs_time_also_where_the_view_was_final(sc
 def test_a_changed_definition_makes_a_new_generation_as_of_the_run(scheduled):
     mv = scheduled(UNALIGNED)
     mv.run("10:00", "a")
-    assert log_line(mv.run("10:20", "b", redefined=True)) == f"+1 -0 at {DAY}T10:20:00Z; new generation: definition changed"
+    assert (
+        log_line(mv.run("10:20", "b", redefined=True))
+        == f"+1 -0 at {DAY}T10:20:00Z; new generation: definition changed"
+    )
     mv.assert_stands("11:20")
     assert mv.updates() == [("b", at("10:20"), 1)] and mv.state().creation == at("10:20")
 
@@ -284,14 +302,20 @@ def test_changed_columns_wait_for_the_next_refresh(scheduled):
     mv.run("10:00", "a")
     wider = rows("a").replace(" x from", " x, 1 as y from")
     assert log_line(mv.run("10:20", query=wider)) == f"up to date until {DAY}T11:00:00Z"
-    assert log_line(mv.run("11:10", query=wider, read_only=True)) == "read-only: would write +1 -1; columns added: y int"
+    assert (
+        log_line(mv.run("11:10", query=wider, read_only=True))
+        == "read-only: would write +1 -1; columns added: y int"
+    )
     since = mv.state().since
     assert log_line(mv.run("11:20", query=wider)) == f"+1 -1 at {DAY}T11:00:00Z; columns added: y int"
     state = mv.state()
     assert (state.since, state.upper) == (since, Antichain.of(at("12:00")))
     assert state.creation == at("10:00") and state.generation == 0
     other = rows("a").replace("cast(x as string) x", "1 as y")
-    assert log_line(mv.run("12:20", query=other)) == f"+1 -0 at {DAY}T12:00:00Z; new generation: columns changed (`x` is gone)"
+    assert (
+        log_line(mv.run("12:20", query=other))
+        == f"+1 -0 at {DAY}T12:00:00Z; new generation: columns changed (`x` is gone)"
+    )
     assert mv.state().generation == 1 and mv.state().creation == at("10:00")
 
 
@@ -321,7 +345,10 @@ def test_a_dropped_shard_begins_anew_and_waits(scheduled):
     with mv.model.open(rows("a")) as handle:
         handle.mark_dropped(at("10:10"))
     outcome = mv.run("10:20", "b")
-    assert log_line(outcome) == f"not refreshed yet; first refresh at {DAY}T11:00:00Z; new generation: dropped before"
+    assert (
+        log_line(outcome)
+        == f"not refreshed yet; first refresh at {DAY}T11:00:00Z; new generation: dropped before"
+    )
     mv.assert_stands("11:00", readable=False)
     assert mv.state().creation == at("10:20") and mv.state().files == ()
     mv.run("11:20", "b")
@@ -333,7 +360,9 @@ def test_foreign_rows_stay_until_the_next_refresh_repairs_them(scheduled_on_spar
     mv = scheduled_on_spark(HOURLY)
     mv.run("10:00", "a")
     name = f"delta.`{mv.model.uri}`"
-    mv.model.session.sql(f"insert into {name} (x, _mv_time, _mv_diff) values ('q', {at('10:30')}, 1), ('r', {at('11:30')}, 1)")
+    mv.model.session.sql(
+        f"insert into {name} (x, _mv_time, _mv_diff) values ('q', {at('10:30')}, 1), ('r', {at('11:30')}, 1)"
+    )
     mv.run("10:40", "a")
     assert mv.shown() == ["a", "q"]
     outcome = mv.run("11:20", "a")
@@ -348,7 +377,9 @@ KILLED = {  # run again at: what it writes at
 }
 
 
-@pytest.mark.parametrize("refresh", [HOURLY, RefreshSpec(((HOUR, 0),), at_creation=True)], ids=["aligned", "at creation too"])
+@pytest.mark.parametrize(
+    "refresh", [HOURLY, RefreshSpec(((HOUR, 0),), at_creation=True)], ids=["aligned", "at creation too"]
+)
 @pytest.mark.parametrize(("again", "written", "upper"), KILLED.values(), ids=KILLED)
 def test_killed_once_the_upper_was_raised(scheduled, refresh, again, written, upper):
     mv = scheduled(refresh)
@@ -385,7 +416,10 @@ def test_two_runs_of_one_refresh_write_it_once(scheduled):
         late = mv.run("11:20", "a", "b")
     finally:
         failpoints.install(None)
-    assert [log_line(o) for o in (*other, late)] == [f"+1 -0 at {DAY}T11:00:00Z", f"up to date until {DAY}T12:00:00Z"]
+    assert [log_line(o) for o in (*other, late)] == [
+        f"+1 -0 at {DAY}T11:00:00Z",
+        f"up to date until {DAY}T12:00:00Z",
+    ]
     assert mv.updates() == [("a", at("10:00"), 1), ("b", at("11:00"), 1)]
 
 
@@ -407,4 +441,6 @@ def test_compaction_at_the_end_leaves_a_final_view_readable(scheduled):
     assert mv.shown() == list("abcdef")
     with mv.model.open(rows("a")) as handle, pytest.raises(NeverRefreshed):
         handle.mark_dropped(at("12:00"))
-        Driver(mv.model.request(rows("a"), time=at("12:10"), refresh=mv.refresh), handle, mv.model.engine()).run()
+        Driver(
+            mv.model.request(rows("a"), time=at("12:10"), refresh=mv.refresh), handle, mv.model.engine()
+        ).run()

@@ -61,17 +61,24 @@ def test_both_succeed_and_the_contents_are_those_of_one(session, tmp_path, this,
     model = Model(session, tmp_path)
     model.run(WIDE.format(n=ROWS_BEFORE), time=100)
     mine, others = (300, 200) if later is EARLIER else (200, 300)
-    (query, how), (other_query, other_how) = ((q.format(n=ROWS_AFTER), changes) for q, changes in (this, other))
+    (query, how), (other_query, other_how) = (
+        (q.format(n=ROWS_AFTER), changes) for q, changes in (this, other)
+    )
     ran = []
-    engine = Meanwhile(model.engine(), moment, lambda: ran.append(model.run(other_query, time=others, **other_how)))
+    engine = Meanwhile(
+        model.engine(), moment, lambda: ran.append(model.run(other_query, time=others, **other_how))
+    )
     with model.open(query) as handle:
         Driver(model.request(query, time=mine, **how), handle, engine).run()
         engine.act("done")
         assert len(ran) == 1
-        assert following([handle], handle.state).generation == handle.generation  # what the run does next
+        # what the run does next
+        assert following([handle], handle.state).generation == handle.generation
     assert model.rows() in [sorted(model.engine().query(q, "query"), key=repr) for q in (query, other_query)]
     with model.open(query) as handle:
-        staged = {file.path for file in handle.storage.list_files("batches") if file.path.endswith(".parquet")}
+        staged = {
+            file.path for file in handle.storage.list_files("batches") if file.path.endswith(".parquet")
+        }
         assert staged - set(handle.storage.removals().times) == {file.path for file in handle.state().files}
 
 

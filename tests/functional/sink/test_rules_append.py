@@ -1,4 +1,6 @@
-"""sink.md, *append*: its three cases and its fault points, and what can be seen of them (overview.md). On Spark."""
+"""sink.md, *append*: its three cases and its fault points, and what can be seen of them
+(overview.md). On Spark.
+"""
 
 from __future__ import annotations
 
@@ -65,12 +67,17 @@ def test_a_new_shard_is_first_raised_to_its_as_of_and_its_since_comes_along(mode
         told = [(c.kind, c.upper and c.upper.as_option()) for c in handle.history()]
     assert told == [("create", None), ("advance", T0), ("append", T0 + 1)]
     raised = DeltaTable(model.uri, version=1)
-    assert (raised.transaction_version("mvsink.upper"), raised.transaction_version("mvsink.since")) == (T0, T0)
+    assert (raised.transaction_version("mvsink.upper"), raised.transaction_version("mvsink.since")) == (
+        T0,
+        T0,
+    )
     with ShardClient().open_reader(model.uri) as reader, pytest.raises(InvalidUsage):
         reader.snapshot(T0 - 1)
 
 
-OTHERS = {  # when the other run, of `query`, finishes between our staging and our commit: what ours reports and leaves
+# when the other run, of `query`, finishes between our staging and our commit: what ours reports and
+# leaves
+OTHERS = {
     "of the same time": (1000, TWO, {"up_to_date": True}, TWO),
     "of a later time": (5000, ONE, {"up_to_date": True}, ONE),
     "of an earlier time, with the same contents": (500, TWO, {"kind": Kind.NONE, "up_to_date": False}, TWO),
@@ -103,7 +110,11 @@ def test_the_new_upper_is_the_next_lower(model):
     assert bounds == [(0, 1), (1, 11), (11, 21), (21, 31)]
 
 
-POINTS = {"upper raised": ("new", T0, False), "staged": ("held", T0 + 1, False), "appended": ("held", T0 + 1001, True)}
+POINTS = {
+    "upper raised": ("new", T0, False),
+    "staged": ("held", T0 + 1, False),
+    "appended": ("held", T0 + 1001, True),
+}
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -195,7 +206,8 @@ def test_later_runs_tell_at_debug_what_they_skip(model, at_point, caplog):
     told = "\n".join(record.getMessage() for record in caplog.records)
     assert f"skipping empty [Antichain({T0 + 1}), Antichain({T0 + 11}))" in told
     assert (
-        f"skipping outdated [Antichain({T0 + 11}), Antichain({T0 + 16})): lower mismatch, upper is Antichain({T0 + 21})" in told
+        f"skipping outdated [Antichain({T0 + 11}), Antichain({T0 + 16})): lower mismatch, upper is Antichain({T0 + 21})"
+        in told
     )
 
 

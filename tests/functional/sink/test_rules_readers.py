@@ -1,4 +1,6 @@
-"""overview.md, *What readers see*: the published view over every kind of file set, its guard, and the order of publications."""
+"""overview.md, *What readers see*: the published view over every kind of file set, its guard, and
+the order of publications.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ def compacted(model, rows):
     """A shard that is nothing but a consolidated base of ``rows``."""
     short = {"retain_history": 1}
     model.run(collection({**dict.fromkeys(rows, 1), **{f"going {i}": 1 for i in range(10)}}), **short)
-    model.run(collection(rows), **short)  # touches every row that comes more than once, so compaction adds it up
+    # touches every row that comes more than once, so compaction adds it up
+    model.run(collection(rows), **short)
     shard = parts(model)
     assert shard.base is not None and not (shard.recent or shard.unhashed or shard.loose)
     assert shard.base.rows == len(rows) and shard.base.max_diff == max(rows.values())
@@ -51,10 +54,12 @@ def parts(model):
         return Layout.of(handle, handle.state())
 
 
-# the formula: greatest(0, diff + least(r, 0)) copies of the compacted row, and greatest(r, 0) of the recent part
+# the formula: greatest(0, diff + least(r, 0)) copies of the compacted row, and greatest(r, 0) of
+# the recent part
 
 BASE = {"a": 3, "b": 2, "c": 1}
-REST = {f"rest {i}": 1 for i in range(40)}  # what never changes, so that no recent batch outgrows the base
+# what never changes, so that no recent batch outgrows the base
+REST = {f"rest {i}": 1 for i in range(40)}
 HISTORIES = {
     "nothing recent": [],
     "fewer copies": [{"a": 1, "b": 2, "c": 1}],
@@ -139,7 +144,9 @@ def above(lines, position):
 def test_a_compacted_shard_of_single_rows_reads_as_a_plain_scan(model):
     compacted(model, BASES["of single rows"])
     plan = "\n".join(plan_of(model))
-    assert plan.count("FileScan") == 1 and not any(word in plan for word in ("Exchange", "Join", "Aggregate", "Generate"))
+    assert plan.count("FileScan") == 1 and not any(
+        word in plan for word in ("Exchange", "Join", "Aggregate", "Generate")
+    )
 
 
 @pytest.mark.parametrize("base", BASES.values(), ids=BASES)

@@ -1,4 +1,6 @@
-"""sink.md, *write*, *How Spark computes the correction* and *Read-only*: the rows and lines, each by its name, on Spark."""
+"""sink.md, *write*, *How Spark computes the correction* and *Read-only*: the rows and lines, each
+by its name, on Spark.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def live(model):
 
 
 def batch_of(model, before, time=5):
-    """What the new files hold at ``time``: ``(x or the message, time, diff)``. Compaction may have put older updates beside it."""
+    """What the new files hold at ``time``: ``(x or the message, time, diff)``. Compaction may have
+    put older updates beside it.
+    """
     new = [f"{model.uri}/{path}" for path in live(model) - before]
     rows = model.session.read.parquet(*new).where(f"_mv_time = {time}").collect() if new else []
     return sorted((row["x"] or shortened(row["_mv_error"]), row["_mv_time"], row["_mv_diff"]) for row in rows)
@@ -81,7 +85,9 @@ def test_desired_at_5_and_shard_at_5_give_the_batch_5_to_6(model, desired, shard
     assert sorted((row, time, diff) for (row, time), diff in added.items()) == sorted(batch)
 
 
-@pytest.mark.parametrize(("desired", "shard", "how", "batch"), list(TABLE.values())[1:5], ids=list(TABLE)[1:5])
+@pytest.mark.parametrize(
+    ("desired", "shard", "how", "batch"), list(TABLE.values())[1:5], ids=list(TABLE)[1:5]
+)
 def test_switching_read_only_off_lets_the_very_same_correction_be_written(model, desired, shard, how, batch):
     model.run(values(*shard), time=4)
     before = live(model)
@@ -157,7 +163,9 @@ def test_an_io_error_always_fails_the_model(model, tmp_path):
     query = f"select id, name from parquet.`{source}`"
     model.run(query)
     before = live(model)
-    damaged = Interfering(model.session, source, 1, lambda: (source / "part.parquet").write_bytes(b"no Parquet"))
+    damaged = Interfering(
+        model.session, source, 1, lambda: (source / "part.parquet").write_bytes(b"no Parquet")
+    )
     with model.open(query) as handle, pytest.raises(EngineError):
         Driver(model.request(query, on_query_error=OnError.RECORD), handle, damaged).run()
     assert live(model) == before
@@ -233,7 +241,9 @@ def python_handle(model, *rows):
 
     with model.open(values()) as handle:
         time = handle.upper.as_option()
-        handle.compare_and_append(updates(*((x, time, diff) for x, diff in rows)), handle.upper, handle.upper.step_forward())
+        handle.compare_and_append(
+            updates(*((x, time, diff) for x, diff in rows)), handle.upper, handle.upper.step_forward()
+        )
 
 
 APPENDED = {
@@ -264,9 +274,15 @@ def test_sums_of_large_diffs_do_not_overflow(model):
 
 
 def test_a_hash_in_a_foreign_file_is_not_believed(model):
-    """A foreign writer gives its rows the hash of one of ours: the view shows both, and the next run takes its rows out."""
+    """A foreign writer gives its rows the hash of one of ours: the view shows both, and the next
+    run takes its rows out.
+    """
     model.run(values(A, B))
-    rows = model.session.read.parquet(*(f"{model.uri}/{path}" for path in live(model))).where("x = 'a'").toArrow()
+    rows = (
+        model.session.read.parquet(*(f"{model.uri}/{path}" for path in live(model)))
+        .where("x = 'a'")
+        .toArrow()
+    )
     forged = rows.set_column(0, "x", [["forged"]])
     write_deltalake(model.uri, forged, mode="append")
     assert model.rows() == [("a",), ("b",), ("forged",)]
@@ -275,9 +291,13 @@ def test_a_hash_in_a_foreign_file_is_not_believed(model):
 
 
 def vectors(model):
-    """A shard asks for no deletion vectors; here another engine was told otherwise, and deleted a row by one."""
+    """A shard asks for no deletion vectors; here another engine was told otherwise, and deleted a
+    row by one.
+    """
     model.run("select id from range(1000)")
-    model.session.sql(f"alter table delta.`{model.uri}` set tblproperties ('delta.enableDeletionVectors' = 'true')")
+    model.session.sql(
+        f"alter table delta.`{model.uri}` set tblproperties ('delta.enableDeletionVectors' = 'true')"
+    )
     model.session.sql(f"delete from delta.`{model.uri}` where id = 3")
     with model.open("select id from range(1000)") as handle:
         assert [file.deletion_vector for file in handle.state().files].count(True) == 1
@@ -302,5 +322,6 @@ def test_what_is_staged_lies_below_the_shard_and_nothing_is_left_beside_it(model
     model.run("select id, rand() r from range(50)")  # evaluated once, through a staging place
     with model.open("select id, rand() r from range(50)") as handle:
         directories = {path.name for path in (Path(model.uri) / "batches").iterdir()}
-        dropped = {path.split("/")[1] for path in handle.storage.removals().times}  # by compaction; they live on
+        # by compaction; they live on
+        dropped = {path.split("/")[1] for path in handle.storage.removals().times}
         assert directories - dropped == {file.batch_id for file in handle.state().files}

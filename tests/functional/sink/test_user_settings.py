@@ -1,4 +1,6 @@
-"""Settings of a user's session that change how Spark writes and reads files: what a shard holds is exact all the same."""
+"""Settings of a user's session that change how Spark writes and reads files: what a shard holds is
+exact all the same.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ CHANGED = QUERY.replace("678901", "678902")  # a microsecond
 SETTINGS = {
     "none": {},
     "milliseconds": {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS"},
-    "INT96": {"spark.sql.parquet.outputTimestampType": "INT96", "spark.sql.parquet.int96RebaseModeInWrite": "LEGACY"},
+    "INT96": {
+        "spark.sql.parquet.outputTimestampType": "INT96",
+        "spark.sql.parquet.int96RebaseModeInWrite": "LEGACY",
+    },
     "the old calendar": {"spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY"},
     "no days before 1582": {"spark.sql.parquet.datetimeRebaseModeInWrite": "EXCEPTION"},
     "the old format": {"spark.sql.parquet.writeLegacyFormat": "true"},
@@ -64,4 +69,6 @@ def test_contents_are_exact_and_a_change_of_a_microsecond_is_seen(spark, tmp_pat
         assert batch.trusted
     held = DeltaTable(model.uri).to_pyarrow_dataset().to_table()
     assert held.schema.field("at").type == pa.timestamp("us", tz="UTC")
-    assert held.num_rows == 5 and {str(day) for day in held.column("day").to_pylist()} == {day for _, day in ROWS}
+    assert held.num_rows == 5 and {str(day) for day in held.column("day").to_pylist()} == {
+        day for _, day in ROWS
+    }

@@ -23,13 +23,17 @@ class Java:
 
 
 class Py4JError(Exception):
-    """As one that PySpark does not translate: raised while rows are fetched one partition after the other."""
+    """As one that PySpark does not translate: raised while rows are fetched one partition after the
+    other.
+    """
 
     def __init__(self):
         super().__init__(
             f"An error occurred while calling o45.getResult.\n: org.apache.spark.SparkException: Exception thrown{STACK}"
         )
-        self.java_exception = Java("Exception thrown in awaitResult: ", Java("Job aborted due to stage failure", Java(ROOT)))
+        self.java_exception = Java(
+            "Exception thrown in awaitResult: ", Java("Job aborted due to stage failure", Java(ROOT))
+        )
 
 
 def failing(*_, **__):
@@ -45,12 +49,16 @@ def test_an_error_while_rows_are_fetched_is_dbts_without_javas_stack(connections
     monkeypatch.setattr(SparkConnectionManager, "execute", failing)
     with pytest.raises(DbtDatabaseError) as raised:
         connections.execute("select 1", fetch=True, limit=5)
-    assert ROOT in raised.value.msg and "\tat" not in raised.value.msg and len(raised.value.msg.splitlines()) < 5
+    assert (
+        ROOT in raised.value.msg and "\tat" not in raised.value.msg and len(raised.value.msg.splitlines()) < 5
+    )
 
 
 def test_and_the_engine_tells_its_state(connections, monkeypatch):
     cursor = SimpleNamespace(fetchall=failing)
-    monkeypatch.setattr(connections, "get_thread_connection", lambda: SimpleNamespace(handle=None), raising=False)
+    monkeypatch.setattr(
+        connections, "get_thread_connection", lambda: SimpleNamespace(handle=None), raising=False
+    )
     monkeypatch.setattr(connections, "_add_query_comment", lambda text: text, raising=False)
     monkeypatch.setattr(connections, "add_query", lambda text, auto_begin: (None, cursor), raising=False)
     with pytest.raises(EngineError) as raised:

@@ -10,13 +10,15 @@ import pytest
 from dbt.adapters.mvsink.adapter.variables import VARIABLES, check_variables, variable
 from dbt.adapters.mvsink.exceptions import MvsinkError
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "configuration.md"
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A project's configuration; ``read`` is what its only macro reads."""
-    monkeypatch.setattr("dbt.flags.get_flags", lambda: SimpleNamespace(PROFILES_DIR=str(tmp_path / "profiles")))
+    monkeypatch.setattr(
+        "dbt.flags.get_flags", lambda: SimpleNamespace(PROFILES_DIR=str(tmp_path / "profiles"))
+    )
 
     def make(given, declared=None, read="", profile=""):
         for path, text in (("macros/m.sql", read), ("profiles/profiles.yml", profile)):
@@ -50,7 +52,10 @@ def project(tmp_path, monkeypatch):
         ({"accept": ["t"]}, "Did you mean `mvsink_accept`?"),
         ({"sample": 5}, "Did you mean `mvsink_sample`?"),
         ({"mvsink_dry_run": True}, "unknown variable `mvsink_dry_run`"),
-        ({"mvsink_read_only": "yes"}, "invalid variable `mvsink_read_only`\n  Got: 'yes'\n  Expected: true or false"),
+        (
+            {"mvsink_read_only": "yes"},
+            "invalid variable `mvsink_read_only`\n  Got: 'yes'\n  Expected: true or false",
+        ),
         ({"mvsink_read_only": None}, "Got: None"),
         ({"mvsink_run_time": "noon"}, "Got: 'noon'\n  Expected: milliseconds since"),
         ({"mvsink_sample": -1}, "Got: -1"),
@@ -81,7 +86,14 @@ def test_a_project_s_unknown_variable_with_our_prefix_is_refused(project, declar
         {"given": {"sample": 5}, "read": "limit {{ var('sample', 1) }}"},
         {"given": {"read_only": True}, "profile": "read_only: \"{{ var( 'read_only' ) | as_bool }}\""},
         {"given": {"read_only": True}, "declared": {"read_only": False}},
-        {"given": {"mvsink_read_only": False, "mvsink_run_time": 1_763_650_800_000, "mvsink_reset": "t", "mvsink_sample": 0}},
+        {
+            "given": {
+                "mvsink_read_only": False,
+                "mvsink_run_time": 1_763_650_800_000,
+                "mvsink_reset": "t",
+                "mvsink_sample": 0,
+            }
+        },
     ],
 )
 def test_a_project_s_own_variables_and_ours_are_let_through(project, config):
@@ -97,7 +109,15 @@ def test_dbt_debug_has_no_project():
     [
         ({}, {}, None),
         ({}, {"mvsink_read_only": True}, True),
-        ({}, {"shop": {"mvsink_read_only": True}, "mvsink_read_only": False, "other": {"mvsink_read_only": False}}, True),
+        (
+            {},
+            {
+                "shop": {"mvsink_read_only": True},
+                "mvsink_read_only": False,
+                "other": {"mvsink_read_only": False},
+            },
+            True,
+        ),
         ({"mvsink_read_only": False}, {"mvsink_read_only": True}, False),
     ],
 )

@@ -1,4 +1,6 @@
-"""A dbt project of two files, shards made through the Python handle, and the command `mvsink` on them."""
+"""A dbt project of two files, shards made through the Python handle, and the command `mvsink` on
+them.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class Shop:
     def profiles(self, text: str) -> None:
         (self.root / "profiles.yml").write_text(text)
 
-    def shard(self, relation: str, model: str | None = None, project: str = "shop", target: str = "dev") -> WriteHandle:
+    def shard(
+        self, relation: str, model: str | None = None, project: str = "shop", target: str = "dev"
+    ) -> WriteHandle:
         """A new shard at ``schema.identifier``, owned by ``model`` if one is named."""
         handle = ShardClient().open_writer(str(self.at(relation)), SCHEMA, f"mv_sink({relation})")
         if model:
@@ -63,7 +67,9 @@ class Shop:
         return json.loads(result.stdout)
 
 
-def write(handle: WriteHandle, time: int, *rows: tuple[str, int], upper: int | None = None, **note: Any) -> None:
+def write(
+    handle: WriteHandle, time: int, *rows: tuple[str, int], upper: int | None = None, **note: Any
+) -> None:
     """One run at ``time``: rows ``(x, diff)``, the upper just past it or where ``upper`` says."""
     first = handle.upper == Antichain.of(0)
     handle.compare_and_append(

@@ -1,4 +1,6 @@
-"""What the command asks of the shard layer: the newest commits only, directories, and an error at once."""
+"""What the command asks of the shard layer: the newest commits only, directories, and an error at
+once.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ def test_the_newest_commits_oldest_first(kind, tmp_path):
 
 @pytest.mark.parametrize("prefix", ["", "file://"])
 @pytest.mark.parametrize(
-    ("path", "names"), [("", ["s", "t"]), ("s", ["a", "b"]), ("s/a", ["_delta_log"]), ("s/b", []), ("no", []), ("no/such", [])]
+    ("path", "names"),
+    [("", ["s", "t"]), ("s", ["a", "b"]), ("s/a", ["_delta_log"]), ("s/b", []), ("no", []), ("no/such", [])],
 )
 def test_the_directories_just_below(tmp_path, prefix, path, names):
     for directory in ("s/a/_delta_log/deeper", "s/b", "t"):
@@ -38,7 +41,12 @@ def test_an_object_store_lists_as_a_disk_does(tmp_path, monkeypatch):
         (tmp_path / directory / "file").write_text("")
     store = DeltaStorage(f"file://{tmp_path}")
     monkeypatch.setattr("dbt.adapters.mvsink.shard.files._local", lambda uri: None)  # as for s3://
-    assert [store.directories(path) for path in ("", "s", "s/a", "no")] == [["s", "t"], ["a"], ["_delta_log"], []]
+    assert [store.directories(path) for path in ("", "s", "s/a", "no")] == [
+        ["s", "t"],
+        ["a"],
+        ["_delta_log"],
+        [],
+    ]
 
 
 def test_where_nothing_is_there_is_no_shard(tmp_path):

@@ -59,7 +59,10 @@ def test_what_dbt_is_asked_for(shop, dbt, orders):
     result = shop.run("drop", "orders", "s.old", "--yes")
     assert result.exit_code == 0 and "dropped the view s.orders\n2 shard(s) dropped." in result.stdout
     [(macro, arguments)] = dbt.calls
-    assert macro == "mvsink_drop" and [each["identifier"] for each in arguments["shards"]] == ["old", "orders"]
+    assert macro == "mvsink_drop" and [each["identifier"] for each in arguments["shards"]] == [
+        "old",
+        "orders",
+    ]
     assert arguments["shards"][1] == {
         "schema": "s", "identifier": "orders", "uri": str(shop.at("s.orders")), "shard_id": str(orders.shard_id),
     }  # fmt: skip
@@ -108,7 +111,11 @@ def test_failures(shop, dbt, orders, quick):
     assert shop.run("drop").exit_code == 2
     dbt.said.warnings.append("s.orders: its shard could not be marked dropped")
     result = shop.run("drop", "orders", "--yes")
-    assert result.exit_code == 1 and "could not be marked" in result.stderr and "shard(s) dropped" not in result.stdout
+    assert (
+        result.exit_code == 1
+        and "could not be marked" in result.stderr
+        and "shard(s) dropped" not in result.stdout
+    )
     dbt.fails = "read-only"
     result = shop.run("drop", "orders", "--yes")
     assert result.exit_code == 1 and "Error: read-only" in result.stderr

@@ -25,7 +25,15 @@ def orders(shop):
         references={"`s`.`raw orders`": NOW - 2 * HOUR},
         versions={"raw.rates": 4},
     )
-    write(handle, NOW - HOUR, ("b", -1), rows_deleted=1, drift=3, purpose="mv_sink(s.orders)", invocation_id="i2")
+    write(
+        handle,
+        NOW - HOUR,
+        ("b", -1),
+        rows_deleted=1,
+        drift=3,
+        purpose="mv_sink(s.orders)",
+        invocation_id="i2",
+    )
     return handle
 
 
@@ -84,7 +92,10 @@ def test_the_table_tells_people(shop, orders):
 
 
 def test_a_limit_gives_the_newest(shop, orders):
-    assert [commit["version"] for commit in shop.told("history", "orders", "--limit", "2")["commits"]] == [3, 2]
+    assert [commit["version"] for commit in shop.told("history", "orders", "--limit", "2")["commits"]] == [
+        3,
+        2,
+    ]
 
 
 def test_finishing_is_told(shop, orders):
@@ -98,10 +109,17 @@ def test_of_another_engine_s_commit_only_its_operation_is_told(shop, orders):
     row = {"x": ["z"], "_mv_time": [None], "_mv_diff": [None], "_mv_error": [None], "_mv_hash": [None]}
     types = [pa.string(), pa.int64(), pa.int64(), pa.string(), pa.int64()]
     write_deltalake(
-        str(shop.at("s.orders")), pa.table([pa.array(v, t) for v, t in zip(row.values(), types)], names=list(row)), mode="append"
+        str(shop.at("s.orders")),
+        pa.table([pa.array(v, t) for v, t in zip(row.values(), types)], names=list(row)),
+        mode="append",
     )
     newest = shop.told("history", "orders")["commits"][0]
-    assert (newest["version"], newest["kind"], newest["rows_inserted"], newest["writer_id"]) == (4, "WRITE", None, None)
+    assert (newest["version"], newest["kind"], newest["rows_inserted"], newest["writer_id"]) == (
+        4,
+        "WRITE",
+        None,
+        None,
+    )
     assert (newest["references"], newest["versions"]) == (None, None)
 
 

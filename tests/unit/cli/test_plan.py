@@ -1,4 +1,6 @@
-"""`mvsink plan` without dbt: what is made of a read-only run's result, what is shown, and how it exits."""
+"""`mvsink plan` without dbt: what is made of a read-only run's result, what is shown, and how it
+exits.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,22 @@ PREVIEW = {"gate": None, "errors": 0, "compacted": {"files": 0, "updates": 0}, "
 
 
 def ran(
-    name="orders", status="success", message="", inserted=0, deleted=0, next_refresh=None, generation="", added=None, **preview
+    name="orders",
+    status="success",
+    message="",
+    inserted=0,
+    deleted=0,
+    next_refresh=None,
+    generation="",
+    added=None,
+    **preview,
 ):
-    told = {"rows_inserted": inserted, "rows_deleted": deleted, "generation": generation, "preview": {**PREVIEW, **preview}}
+    told = {
+        "rows_inserted": inserted,
+        "rows_deleted": deleted,
+        "generation": generation,
+        "preview": {**PREVIEW, **preview},
+    }
     told["columns_added"] = added or {}
     if next_refresh:
         told["next_refresh"] = next_refresh
@@ -67,7 +82,12 @@ def dbt(monkeypatch):
 
     def models(self, select, exclude, manifest=None):
         asked.update(select=select, exclude=exclude)
-        kinds = {"orders": "self_correcting_mv", "stg": "view", "customers": "self_correcting_mv", "t": "table"}
+        kinds = {
+            "orders": "self_correcting_mv",
+            "stg": "view",
+            "customers": "self_correcting_mv",
+            "t": "table",
+        }
         return [Model(f"model.shop.{name}", kind, f"shop.{name}") for name, kind in kinds.items()]
 
     monkeypatch.setattr(Dbt, "parsed", lambda self: "the manifest")
@@ -83,11 +103,28 @@ def test_what_is_shown(shop, dbt):
     assert "orders +1,200 -3 2025-11-20T16:00:00Z 4 files, 99 updates passes" in lines
     assert "customers +1 -0 every run would fail: 2 rows, max_change allows 1" in lines
     assert "broken no such table" in lines
-    assert lines[lines.index("orders") :][:3] == ["orders", "+2 id=1, name=NULL", "-1 error: division by zero"]
+    assert lines[lines.index("orders") :][:3] == [
+        "orders",
+        "+2 id=1, name=NULL",
+        "-1 error: division by zero",
+    ]
 
 
 def test_what_dbt_is_asked_for(shop, dbt):
-    shop.run("plan", "--select", "orders+", "tag:a", "--exclude", "stg", "--vars", "{a: 1}", "--sample", "7", "--target", "prod")
+    shop.run(
+        "plan",
+        "--select",
+        "orders+",
+        "tag:a",
+        "--exclude",
+        "stg",
+        "--vars",
+        "{a: 1}",
+        "--sample",
+        "7",
+        "--target",
+        "prod",
+    )
     assert (dbt["select"], dbt["exclude"]) == (["orders+", "tag:a"], ["stg"])
     assert dbt["ran"] == ["orders", "customers"]  # only what is maintained: all else would be built
     assert dbt["vars"] == {"a": 1, "mvsink_read_only": True, "mvsink_sample": 7}
@@ -134,6 +171,8 @@ def test_a_project_that_dbt_cannot_parse(shop, dbt, monkeypatch):
     assert result.exit_code == 1 and "Error: Compilation Error in model orders" in result.stderr
 
 
-@pytest.mark.parametrize(("given", "words"), [((), []), ((("a", "b"), ("c",)), ["a", "b", "c"]), (("a",), ["a"]), ("a", ["a"])])
+@pytest.mark.parametrize(
+    ("given", "words"), [((), []), ((("a", "b"), ("c",)), ["a", "b", "c"]), (("a",), ["a"]), ("a", ["a"])]
+)
 def test_words_of_a_selection(given, words):
     assert flat(given) == words

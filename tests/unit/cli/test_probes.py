@@ -57,7 +57,10 @@ def test_when_it_changed(tmp_path, looker):
     put(tmp_path / "data" / "b", at=NOW + HOUR)
     (tmp_path / "data" / "a").unlink()
     assert changed_since(before, looker.look(place, NOW)) == [NOW + HOUR]
-    assert changed_since(None, before) == [] and looker.look(Place(Kind.FILES, str(tmp_path / "no")), NOW) is None
+    assert (
+        changed_since(None, before) == []
+        and looker.look(Place(Kind.FILES, str(tmp_path / "no")), NOW) is None
+    )
 
 
 def test_a_delta_table(tmp_path, looker):

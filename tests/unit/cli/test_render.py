@@ -33,7 +33,9 @@ def terminal(monkeypatch):
     def of(width):
         real = output.Console
         monkeypatch.setattr(
-            output, "Console", lambda **given: real(**{"width": width, **given, "force_terminal": True, "no_color": True})
+            output,
+            "Console",
+            lambda **given: real(**{"width": width, **given, "force_terminal": True, "no_color": True}),
         )
 
     return of

@@ -21,16 +21,24 @@ def shard(name):
 
 @dataclass
 class World:
-    """Two chains: ``fct`` reads flights and ``dim``, which reads planes; ``agg`` reads ``fct``; ``blind`` cannot be looked at."""
+    """Two chains: ``fct`` reads flights and ``dim``, which reads planes; ``agg`` reads ``fct``;
+    ``blind`` cannot be looked at.
+    """
 
     now: int = START
-    places: dict = field(default_factory=lambda: {FLIGHTS: Look("1", {"a": (1, 5)}), PLANES: Look("1", {"b": (1, 5)})})
+    places: dict = field(
+        default_factory=lambda: {FLIGHTS: Look("1", {"a": (1, 5)}), PLANES: Look("1", {"b": (1, 5)})}
+    )
     intruders: set = field(default_factory=set)
 
     def __post_init__(self):
         upstream = {"dim": [], "fct": ["dim"], "agg": ["fct", "dim"], "blind": []}
-        watched = [Watched(Model(n, "self_correcting_mv", n), shard(n), frozenset(up)) for n, up in upstream.items()]
-        self.rounds = Rounds(watched, lambda place, now: self.places.get(place), self.intruded, 10 * SECOND, START)
+        watched = [
+            Watched(Model(n, "self_correcting_mv", n), shard(n), frozenset(up)) for n, up in upstream.items()
+        ]
+        self.rounds = Rounds(
+            watched, lambda place, now: self.places.get(place), self.intruded, 10 * SECOND, START
+        )
         self.reads = {"dim": {PLANES}, "fct": {FLIGHTS}, "agg": set(), "blind": set()}
 
     def intruded(self, place, before):
@@ -166,7 +174,8 @@ def test_how_fresh(world):
     world.due()
     assert {name: why.since for name, why in world.reasons.items()} == {"fct": landed, "agg": landed}
     assert world.run().fresh == world.now - landed
-    old = world.now - 3_600_000  # copied with the time that it had: it was not there at the last look
+    # copied with the time that it had: it was not there at the last look
+    old = world.now - 3_600_000
     world.write(FLIGHTS, {"a": (1, 5), "new": (1, landed), "copied": (1, old)})
     world.due()
     assert world.reasons["fct"].since == world.now - 2 * SECOND

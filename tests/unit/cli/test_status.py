@@ -68,7 +68,9 @@ def test_the_json_of_a_shard(shop, orders):
         "inputs": [],
     }
     assert (varying["uri"], varying["shard_id"]) == (str(shop.at("s.orders")), str(orders.shard_id))
-    assert varying["bytes"] == sum(file.stat().st_size for file in shop.at("s.orders").glob("batches/*/*.parquet"))
+    assert varying["bytes"] == sum(
+        file.stat().st_size for file in shop.at("s.orders").glob("batches/*/*.parquet")
+    )
     assert varying["last_refresh"] == orders.history()[-1].timestamp
     assert varying["created"] == orders.state().created
 
@@ -133,7 +135,12 @@ SCHEDULES = {  # at 15:00; the newest run was at 14:20
         NOW,
         "2025-11-20T15:00:00Z",
     ),
-    "at 18:00": ({"every": [], "at": [NOW + 3 * HOUR], "at_creation": False}, NOW - HOUR, NOW + 3 * HOUR, "2025-11-20T18:00:00Z"),
+    "at 18:00": (
+        {"every": [], "at": [NOW + 3 * HOUR], "at_creation": False},
+        NOW - HOUR,
+        NOW + 3 * HOUR,
+        "2025-11-20T18:00:00Z",
+    ),
     "none left": ({"every": [], "at": [NOW - 9 * HOUR], "at_creation": False}, NOW - HOUR, None, "none left"),
 }
 
@@ -171,7 +178,9 @@ def test_the_newest_refresh_is_found_below_many_other_commits(shop, orders):
 def test_inputs_of_a_task_are_shown_below_it(shop, orders):
     write(shop.shard("s.orders/_inputs/raw.events"), NOW - HOUR, ("x", 1))
     [shard] = shop.told("status", "orders")["shards"]
-    assert [(given["relation"], given["rows"]) for given in shard["inputs"]] == [("s.orders/_inputs/raw.events", 1)]
+    assert [(given["relation"], given["rows"]) for given in shard["inputs"]] == [
+        ("s.orders/_inputs/raw.events", 1)
+    ]
     assert list(table(shop.run("status", "--wide"))) == ["orders", "  input raw.events"]
 
 
@@ -203,7 +212,8 @@ def test_the_next_refresh_is_told_from_now(shop, upper, shown):
 
 def test_it_fits_120_characters_whatever_the_names_are_long(shop):
     names = [
-        f"a_model_with_a_name_that_tells_all_there_is_to_say_about_the_{what}_of_the_company" for what in ("orders", "returns")
+        f"a_model_with_a_name_that_tells_all_there_is_to_say_about_the_{what}_of_the_company"
+        for what in ("orders", "returns")
     ]
     for name in names:
         write(shop.shard(f"a_schema.{name}", name), NOW - HOUR, *((f"x{i}", 1) for i in range(20)))
@@ -233,7 +243,9 @@ def test_an_error_is_told_below_the_table_in_full(shop, orders, quick):
 
 @pytest.fixture
 def several(shop):
-    """Two of our own, one of another target, one of another project, one that tells no owner, and what is no shard."""
+    """Two of our own, one of another target, one of another project, one that tells no owner, and
+    what is no shard.
+    """
     shop.shard("s.orders", "orders")
     shop.shard("s.customers_alias", "customers.v2")
     shop.shard("t.orders_in_prod", "orders", target="prod")
@@ -281,7 +293,9 @@ def test_all_tells_owners(shop, several):
 def test_an_unknown_model_is_wrong_usage_and_the_known_ones_are_listed(shop, several, unknown):
     result = shop.run("status", "orders", unknown)
     assert result.exit_code == 2
-    assert f"no shard of a model '{unknown}' below {shop.shards}. Known: customers.v2, orders\n" in result.stderr
+    assert (
+        f"no shard of a model '{unknown}' below {shop.shards}. Known: customers.v2, orders\n" in result.stderr
+    )
 
 
 def test_no_shards_is_no_failure(shop):
@@ -290,12 +304,16 @@ def test_no_shards_is_no_failure(shop):
 
 
 def test_a_root_given_as_a_uri_is_listed_too(shop, orders):
-    shop.profiles(f"p: {{target: dev, outputs: {{dev: {{type: mvsink, schema: s, shard_root: 'file://{shop.shards}'}}}}}}")
+    shop.profiles(
+        f"p: {{target: dev, outputs: {{dev: {{type: mvsink, schema: s, shard_root: 'file://{shop.shards}'}}}}}}"
+    )
     assert [shard["rows"] for shard in shop.told("status")["shards"]] == [4]
 
 
 def test_a_root_that_cannot_be_listed_is_said(shop):
-    shop.profiles("p: {target: dev, outputs: {dev: {type: mvsink, schema: s, shard_root: 'gopher://hole/shards'}}}")
+    shop.profiles(
+        "p: {target: dev, outputs: {dev: {type: mvsink, schema: s, shard_root: 'gopher://hole/shards'}}}"
+    )
     result = shop.run("status")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "cannot list the shards below gopher://hole/shards" in result.stderr
@@ -360,7 +378,10 @@ def test_rows_and_recent_share_follow_from_the_statistics_or_are_not_told(files,
 
 
 def test_a_file_with_a_deletion_vector_has_no_certain_rows():
-    assert row_count([DataFile("batches/a/part-00000.parquet", 1, 5, 0, 0, 1, 1, 0, 0, deletion_vector=True)]) is None
+    assert (
+        row_count([DataFile("batches/a/part-00000.parquet", 1, 5, 0, 0, 1, 1, 0, 0, deletion_vector=True)])
+        is None
+    )
 
 
 LAGS = {
@@ -376,7 +397,10 @@ LAGS = {
 @pytest.mark.parametrize(("since", "upper", "through", "expected"), LAGS.values(), ids=LAGS)
 def test_lag_at_600(shop, since, upper, through, expected):
     state = shop.shard("s.m").state()
-    assert lag(replace(state, since=Antichain.of(since), upper=Antichain.of(upper)), through, now=600) == expected
+    assert (
+        lag(replace(state, since=Antichain.of(since), upper=Antichain.of(upper)), through, now=600)
+        == expected
+    )
 
 
 # reading the output
@@ -415,7 +439,9 @@ def foreign_table(path):
     write_deltalake(str(path), pa.table({"x": [1]}))
 
 
-PENDING = {  # what the input's shard got after the task's upper, NOW - HOUR + 1: the pending times, without and with mv_deletes
+# what the input's shard got after the task's upper, NOW - HOUR + 1: the pending times, without and
+# with mv_deletes
+PENDING = {
     "nothing": ([], 0, 0),
     "rows at two times": ([(1, ("x", 1)), (2, ("y", 1))], 2, 2),
     "a lost row": ([(1, ("d", -1))], 0, 1),

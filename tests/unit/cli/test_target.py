@@ -31,7 +31,12 @@ def place(shop, profile=None, target=None, **variables):
 
 def test_shards_are_beside_the_project_by_default(shop):
     found = place(shop)
-    assert (found.project, found.target, found.shards, found.storage_options) == ("shop", "dev", str(shop.shards), None)
+    assert (found.project, found.target, found.shards, found.storage_options) == (
+        "shop",
+        "dev",
+        str(shop.shards),
+        None,
+    )
 
 
 def test_environment_variables_vars_and_secrets_are_rendered_as_dbt_does(shop, monkeypatch):
@@ -69,7 +74,9 @@ def test_a_profile_that_the_adapter_refuses_is_refused_with_its_words(shop):
         place(shop)
 
 
-@pytest.mark.parametrize("wrong", ["storage_options: {AWS_KEY: [hunter2]}", "storage_options: {AWS_KEY: hunter2}, port: x"])
+@pytest.mark.parametrize(
+    "wrong", ["storage_options: {AWS_KEY: [hunter2]}", "storage_options: {AWS_KEY: hunter2}, port: x"]
+)
 def test_a_refused_profile_shows_no_values(shop, wrong):
     shop.profiles(f"p: {{target: dev, outputs: {{dev: {{type: mvsink, schema: s, {wrong}}}}}}}")
     result = shop.run("status")
@@ -77,7 +84,9 @@ def test_a_refused_profile_shows_no_values(shop, wrong):
 
 
 def test_credentials_in_a_uri_are_masked(shop):
-    shop.profiles("p: {target: dev, outputs: {dev: {type: mvsink, schema: s, shard_root: 'gopher://key:hunter2@hole/shards'}}}")
+    shop.profiles(
+        "p: {target: dev, outputs: {dev: {type: mvsink, schema: s, shard_root: 'gopher://key:hunter2@hole/shards'}}}"
+    )
     result = shop.run("status")
     assert "gopher://***@hole/shards" in result.output and "hunter2" not in result.output
 
@@ -124,4 +133,8 @@ def test_no_command_imports_spark(shop):
     told = subprocess.run([sys.executable, "-c", CODE], cwd=shop.root, capture_output=True, text=True)
     assert (told.returncode, told.stderr) == (0, "")
     assert "orders" in told.stdout
-    assert sorted(path.name for path in Path(shop.root).iterdir()) == [".mvsink", "dbt_project.yml", "profiles.yml"]
+    assert sorted(path.name for path in Path(shop.root).iterdir()) == [
+        ".mvsink",
+        "dbt_project.yml",
+        "profiles.yml",
+    ]

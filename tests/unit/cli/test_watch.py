@@ -1,4 +1,6 @@
-"""`mvsink watch` without dbt and Spark: its options, its lines, and that it goes on, backs off and stops."""
+"""`mvsink watch` without dbt and Spark: its options, its lines, and that it goes on, backs off and
+stops.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,15 @@ def ran(name, status="success", message="", **told):
 
 
 def test_a_round_in_words():
-    why = {f"model.shop.{name}": Why(text, NOW + since) for name, text, since in (("a", "raw/a", 0), ("b", "upstream", 500))}
+    why = {
+        f"model.shop.{name}": Why(text, NOW + since)
+        for name, text, since in (("a", "raw/a", 0), ("b", "upstream", 500))
+    }
     wrote = ran("a", kind="append", rows_inserted=1200, rows_deleted=3)
     done = Round((wrote, ran("b", kind="none")), why, NOW + 1000, NOW + 3400)
-    assert list(lines(done, [])) == ["a +1,200 -3, b unchanged  (raw/a; fresh 3.4 s after the change, ran 2.4 s)"]
+    assert list(lines(done, [])) == [
+        "a +1,200 -3, b unchanged  (raw/a; fresh 3.4 s after the change, ran 2.4 s)"
+    ]
     failed = Round((ran("a", "error", "no such file"), ran("b", "skipped")), why, NOW, NOW + 2000)
     assert list(lines(failed, [ran("v", "error", "a view")])) == [
         "nothing ran  (raw/a; ran 2.0 s)",
@@ -61,7 +68,10 @@ def dbt(monkeypatch):
             raise result
         return result
 
-    found = [Model("model.shop.orders", "self_correcting_mv", "shop.orders"), Model("model.shop.stg", "view", "shop.stg")]
+    found = [
+        Model("model.shop.orders", "self_correcting_mv", "shop.orders"),
+        Model("model.shop.stg", "view", "shop.stg"),
+    ]
     monkeypatch.setattr(Dbt, "parsed", lambda self: Manifest())
     monkeypatch.setattr(Dbt, "models", lambda *_: found)
     monkeypatch.setattr(Dbt, "run", run)
@@ -79,7 +89,12 @@ def test_it_goes_on_after_errors_and_stops_on_a_signal(shop, dbt, monkeypatch, n
     now = iter(range(NOW, NOW + 10**9, 300))
     monkeypatch.setattr(command, "clock", lambda: next(now))
     good = [ran("stg"), ran("orders", kind="append", rows_inserted=3, rows_deleted=0)]
-    dbt["results"] = [DbtFailed("no connection"), [ran("stg"), ran("orders", "error", "division by zero")], good[1:], good[1:]]
+    dbt["results"] = [
+        DbtFailed("no connection"),
+        [ran("stg"), ran("orders", "error", "division by zero")],
+        good[1:],
+        good[1:],
+    ]
     dbt["signal"] = number
     before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     result = shop.run(*QUICK)
@@ -88,7 +103,9 @@ def test_it_goes_on_after_errors_and_stops_on_a_signal(shop, dbt, monkeypatch, n
     assert told[0] == "watching orders" and told[-1] == "stopped"
     assert told[1].startswith("dbt failed: no connection; trying again in ")
     assert told[3] == "  orders failed: division by zero" and told[4].startswith("  trying again in ")
-    assert told[5].startswith("orders +3 -0  (again, after a failure; ran ") and told[6].startswith("orders +3 -0  (its interval")
+    assert told[5].startswith("orders +3 -0  (again, after a failure; ran ") and told[6].startswith(
+        "orders +3 -0  (its interval"
+    )
     # Views are there once they have been made.
     assert dbt["ran"] == [["stg", "orders"], ["stg", "orders"], ["orders"], ["orders"], ["orders"]]
     assert {each: signal.getsignal(each) for each in before} == before
@@ -123,7 +140,13 @@ def test_nothing_to_watch(shop, dbt, monkeypatch):
 
 TASK = "on input s.i as (insert into s.log select k from s.i)"
 ASKED = {
-    "a view is run for all that it reads": ("self_correcting_mv", "select 1 from s.i, s.r", {}, "select 1 from s.i, s.r", False),
+    "a view is run for all that it reads": (
+        "self_correcting_mv",
+        "select 1 from s.i, s.r",
+        {},
+        "select 1 from s.i, s.r",
+        False,
+    ),
     "a task for its input alone": ("continual_task", TASK, {}, "select * from s.i", False),
     "one that waits for references, every interval": (
         "continual_task",

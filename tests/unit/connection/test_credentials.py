@@ -36,7 +36,13 @@ def profile(**given):
 
 def test_type_and_schema_are_enough():
     made = profile()
-    assert (made.type, made.method, made.schema, made.host, made.read_only) == ("mvsink", "session", "s", None, False)
+    assert (made.type, made.method, made.schema, made.host, made.read_only) == (
+        "mvsink",
+        "session",
+        "s",
+        None,
+        False,
+    )
     assert made.server_side_parameters == {}
     assert made.metastore_timeout == 300
 
@@ -50,7 +56,9 @@ def test_type_and_schema_are_enough():
         ({}, {ANSI: False}, {ANSI: "false"}),
     ],
 )
-def test_ansi_mode_is_spark_s_or_the_profile_s_whichever_dbt_spark_it_is(monkeypatch, set_by_dbt_spark, given, expected):
+def test_ansi_mode_is_spark_s_or_the_profile_s_whichever_dbt_spark_it_is(
+    monkeypatch, set_by_dbt_spark, given, expected
+):
     def post_init(self):
         self.server_side_parameters = {**self.server_side_parameters, **set_by_dbt_spark}
 
@@ -72,10 +80,22 @@ def test_ansi_mode_is_spark_s_or_the_profile_s_whichever_dbt_spark_it_is(monkeyp
         ({"progress": "no"}, "progress\n  Got: 'no'", "true or false"),
         ({"formats": "delta"}, "formats\n  Got: 'delta'", "a list of any of delta, iceberg"),
         ({"formats": [{"name": "delta"}]}, "formats\n  Got: [{'name'", "a list of any of delta, iceberg"),
-        ({"formats": ["delta", "hudi"]}, "formats\n  Got: ['delta', 'hudi']", "a list of any of delta, iceberg"),
-        ({"method": "http", "host": "h", "shard_root": "/r", "formats": ["delta"]}, "formats is for method session", "with http"),
+        (
+            {"formats": ["delta", "hudi"]},
+            "formats\n  Got: ['delta', 'hudi']",
+            "a list of any of delta, iceberg",
+        ),
+        (
+            {"method": "http", "host": "h", "shard_root": "/r", "formats": ["delta"]},
+            "formats is for method session",
+            "with http",
+        ),
         ({"shard_root": 5}, "shard_root\n  Got: 5", "a path or a URI"),
-        ({"shard_root": "~nosuchuser/x"}, "shard_root\n  Got: '~nosuchuser/x'", "there is no user 'nosuchuser'"),
+        (
+            {"shard_root": "~nosuchuser/x"},
+            "shard_root\n  Got: '~nosuchuser/x'",
+            "there is no user 'nosuchuser'",
+        ),
         ({"shard_root": "/data/a%20b"}, "shard_root\n  Got: '/data/a%20b'", "without %XX"),
         ({"shard_root": "file:///data/a%2520b"}, "shard_root", "without %XX"),
         ({"shard_root": "s3://bucket/a%20b"}, "shard_root", "without %XX"),
@@ -87,7 +107,8 @@ def test_ansi_mode_is_spark_s_or_the_profile_s_whichever_dbt_spark_it_is(monkeyp
     ],
 )
 def test_a_wrong_value_is_named_with_what_was_given_and_what_is_expected(monkeypatch, given, got, expected):
-    monkeypatch.setattr("dbt.adapters.spark.connections.ThriftState", object())  # as if PyHive were installed
+    # as if PyHive were installed
+    monkeypatch.setattr("dbt.adapters.spark.connections.ThriftState", object())
     monkeypatch.setattr("dbt.adapters.spark.connections.THttpClient", object())
     monkeypatch.setattr("dbt.adapters.spark.connections.hive", object())
     with pytest.raises(DbtRuntimeError) as raised:
@@ -108,10 +129,16 @@ SECRET = "hunter2hunter2"
     [
         ({"storage_options": {"AWS_KEY": {"value": SECRET}}}, "storage_options: AWS_KEY\n  Got: a mapping"),
         ({"storage_options": {"AWS_KEY": [SECRET]}}, "storage_options: AWS_KEY\n  Got: a list"),
-        ({"storage_options": {"AWS_KEY": SECRET, "AWS_REGION": None}}, "storage_options: AWS_REGION\n  Got: nothing"),
+        (
+            {"storage_options": {"AWS_KEY": SECRET, "AWS_REGION": None}},
+            "storage_options: AWS_REGION\n  Got: nothing",
+        ),
         ({"storage_options": f"AWS_KEY={SECRET}"}, "storage_options\n  Got: a text"),
         ({"storage_options": [SECRET]}, "storage_options\n  Got: a list"),
-        ({"server_side_parameters": {"spark.hadoop.fs.s3a.secret.key": [SECRET]}}, "secret.key: a list is not of type 'string'"),
+        (
+            {"server_side_parameters": {"spark.hadoop.fs.s3a.secret.key": [SECRET]}},
+            "secret.key: a list is not of type 'string'",
+        ),
         ({"token": [SECRET]}, "token: a list is not of type 'string' or 'null'"),
         ({"storage_options": {"AWS_KEY": SECRET}, "port": "x"}, "port: a text is not of type 'integer'"),
     ],
@@ -119,7 +146,11 @@ SECRET = "hunter2hunter2"
 def test_a_refused_profile_shows_keys_and_never_a_value(given, message):
     with pytest.raises((DbtRuntimeError, ValidationError)) as raised:
         profile(**given)
-    assert message in raised.value.msg if isinstance(raised.value, DbtRuntimeError) else message in raised.value.message
+    assert (
+        message in raised.value.msg
+        if isinstance(raised.value, DbtRuntimeError)
+        else message in raised.value.message
+    )
     told = "".join(traceback.format_exception(raised.value))
     assert SECRET not in told.replace(repr(given), "")
 
@@ -131,7 +162,12 @@ def test_numbers_and_booleans_are_text_to_a_store():
 
 def test_nothing_secret_is_in_what_python_or_dbt_shows_of_credentials():
     options = {"AWS_SECRET_ACCESS_KEY": SECRET}
-    made = profile(storage_options=options, shard_root=f"s3://key:{SECRET}/x@bucket/shards", token=SECRET, password=SECRET)
+    made = profile(
+        storage_options=options,
+        shard_root=f"s3://key:{SECRET}/x@bucket/shards",
+        token=SECRET,
+        password=SECRET,
+    )
     for shown in (
         repr(made),
         str(made),
@@ -146,7 +182,13 @@ def test_nothing_secret_is_in_what_python_or_dbt_shows_of_credentials():
 
 def test_dbt_masks_them_in_whatever_it_logs(monkeypatch):
     manager, lines = EventManager(), io.StringIO()
-    config = {"name": "log", "level": EventLevel.DEBUG, "use_colors": False, "scrubber": env_scrubber, "output_stream": lines}
+    config = {
+        "name": "log",
+        "level": EventLevel.DEBUG,
+        "use_colors": False,
+        "scrubber": env_scrubber,
+        "output_stream": lines,
+    }
     manager.add_logger(LoggerConfig(**config))
     monkeypatch.setattr("dbt.adapters.mvsink.masking.get_event_manager", lambda: manager)
     monkeypatch.setattr("dbt.adapters.mvsink.masking._secrets", {})
@@ -205,7 +247,9 @@ def manager(made, **config):
     return made
 
 
-def test_the_project_is_what_dbt_s_configuration_says_then_its_flags_then_the_working_directory(monkeypatch, tmp_path):
+def test_the_project_is_what_dbt_s_configuration_says_then_its_flags_then_the_working_directory(
+    monkeypatch, tmp_path
+):
     monkeypatch.chdir(tmp_path)
     flags = SimpleNamespace(PROJECT_DIR=None)
     monkeypatch.setattr("dbt.flags.get_flags", lambda: flags)
@@ -221,7 +265,10 @@ def test_the_project_is_what_dbt_s_configuration_says_then_its_flags_then_the_wo
     ("given", "shown"),
     [
         ({}, {"method": "session", "schema": "s", "read_only": False}),
-        ({"formats": ["delta"]}, {"method": "session", "schema": "s", "formats": ["delta"], "read_only": False}),
+        (
+            {"formats": ["delta"]},
+            {"method": "session", "schema": "s", "formats": ["delta"], "read_only": False},
+        ),
         (
             {"host": "h", "shard_root": "/r", "read_only": True},
             {"method": "session", "host": "h", "schema": "s", "shard_root": "/r", "read_only": True},
@@ -229,7 +276,9 @@ def test_the_project_is_what_dbt_s_configuration_says_then_its_flags_then_the_wo
     ],
 )
 def test_what_is_shown_holds_no_secret(given, shown):
-    made = profile(storage_options={"AWS_SECRET_ACCESS_KEY": "hunter2"}, token="hunter2", password="hunter2", **given)
+    made = profile(
+        storage_options={"AWS_SECRET_ACCESS_KEY": "hunter2"}, token="hunter2", password="hunter2", **given
+    )
     assert dict(made.connection_info()) == shown
 
 

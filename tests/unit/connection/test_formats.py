@@ -23,9 +23,19 @@ PARTITIONS = "spark.databricks.delta.snapshotPartitions"
         (["delta"], {}, DELTA, DELTA_SQL),
         (["iceberg"], {}, ICEBERG, ICEBERG_SQL),
         (["delta", "iceberg", "delta"], {}, f"{DELTA},{ICEBERG}", f"{DELTA_SQL},{ICEBERG_SQL}"),
-        (["delta"], {PACKAGES: "a:b:1, c:d:2", EXTENSIONS: "x.Y"}, f"a:b:1,c:d:2,{DELTA}", f"x.Y,{DELTA_SQL}"),
+        (
+            ["delta"],
+            {PACKAGES: "a:b:1, c:d:2", EXTENSIONS: "x.Y"},
+            f"a:b:1,c:d:2,{DELTA}",
+            f"x.Y,{DELTA_SQL}",
+        ),
         (["delta"], {PACKAGES: DELTA, EXTENSIONS: DELTA_SQL}, DELTA, DELTA_SQL),
-        (["delta"], {PACKAGES: "io.delta:delta-spark_2.13:9.9.9"}, "io.delta:delta-spark_2.13:9.9.9", DELTA_SQL),
+        (
+            ["delta"],
+            {PACKAGES: "io.delta:delta-spark_2.13:9.9.9"},
+            "io.delta:delta-spark_2.13:9.9.9",
+            DELTA_SQL,
+        ),
     ],
 )
 def test_packages_and_extensions_of_the_profile_stay(formats, given, packages, extensions):
@@ -40,7 +50,11 @@ def test_packages_and_extensions_of_the_profile_stay(formats, given, packages, e
         (["delta"], {}, {CATALOG: "org.apache.spark.sql.delta.catalog.DeltaCatalog", PARTITIONS: "2"}),
         (["delta"], {CATALOG: "my.Catalog", PARTITIONS: "9"}, {CATALOG: "my.Catalog", PARTITIONS: "9"}),
         (["iceberg"], {}, {CATALOG: None, "spark.sql.catalog.iceberg.warehouse": "/home/iceberg"}),
-        (["iceberg"], {"spark.sql.catalog.iceberg.warehouse": "/w"}, {"spark.sql.catalog.iceberg.warehouse": "/w"}),
+        (
+            ["iceberg"],
+            {"spark.sql.catalog.iceberg.warehouse": "/w"},
+            {"spark.sql.catalog.iceberg.warehouse": "/w"},
+        ),
     ],
 )
 def test_other_settings_are_defaults(formats, given, expected):
@@ -52,7 +66,12 @@ def test_other_settings_are_defaults(formats, given, expected):
     ("name", "pyspark", "given", "expected"),
     [
         ("delta", "4.9.0", {}, "Got: delta, with PySpark 4.9.0\n  Expected: PySpark 4.0 or 4.1 or 4.2"),
-        ("iceberg", "4.0.0", {}, "Got: iceberg, with PySpark 4.0.0\n  Expected: PySpark 4.1, for which iceberg has been tried"),
+        (
+            "iceberg",
+            "4.0.0",
+            {},
+            "Got: iceberg, with PySpark 4.0.0\n  Expected: PySpark 4.1, for which iceberg has been tried",
+        ),
         ("delta", "4.9.0", {PACKAGES: "a:b:1"}, PACKAGES),
     ],
 )

@@ -11,7 +11,9 @@ def test_git_sees_nothing_of_it(tmp_path):
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     prepare(tmp_path / ".mvsink")
     (tmp_path / ".mvsink" / "spark.log").write_text("")
-    told = subprocess.run(["git", "-C", str(tmp_path), "status", "--porcelain"], capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        ["git", "-C", str(tmp_path), "status", "--porcelain"], capture_output=True, text=True, check=True
+    )
     assert told.stdout == ""
 
 

@@ -1,4 +1,6 @@
-"""Who holds the embedded metastore, who waits, and when it is free. `flock` tells two holders in one process apart as well."""
+"""Who holds the embedded metastore, who waits, and when it is free. `flock` tells two holders in
+one process apart as well.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ def test_a_timeout_of_zero_does_not_wait(held, path):
 
 
 def test_an_invocation_waits_once_and_the_next_one_again(held, path):
-    """dbt asks for another connection when the first could not be had: it waited twice as long as the profile says."""
+    """dbt asks for another connection when the first could not be had: it waited twice as long as
+    the profile says.
+    """
     said = []
     for invocation in (1, 2):
         notice_interrupts()
@@ -149,8 +153,10 @@ def other_java(seconds=60):
         "not json",
         "[1]",
         json.dumps({"pid": 1, "host": HERE, "command": "dbt run", "jvm": None}),
-        json.dumps({"pid": 1, "host": HERE, "command": "dbt run", "jvm": 2**22 - 1}),  # no such process
-        json.dumps({"pid": 1, "host": HERE, "command": "dbt run", "jvm": os.getpid()}),  # its number is somebody else's now
+        # no such process
+        json.dumps({"pid": 1, "host": HERE, "command": "dbt run", "jvm": 2**22 - 1}),
+        # its number is somebody else's now
+        json.dumps({"pid": 1, "host": HERE, "command": "dbt run", "jvm": os.getpid()}),
     ],
     ids=["empty", "not json", "no mapping", "no jvm", "a dead jvm", "a reused number"],
 )
@@ -196,7 +202,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_ctrl_c_ends_a_wait_in_another_thread(held, path):
-    """Python interrupts the main thread only, and dbt's main thread then waits for the one that waits for the lock."""
+    """Python interrupts the main thread only, and dbt's main thread then waits for the one that
+    waits for the lock.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     notice_interrupts()
     notice_interrupts()  # once is enough

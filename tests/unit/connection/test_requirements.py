@@ -62,7 +62,9 @@ def test_a_java_that_cannot_run(monkeypatch, tmp_path):
     assert_said(check_java, "does not run (Permission denied)", INSTALL)
 
 
-@pytest.mark.parametrize("ask", [check_pyspark, lambda: MvsinkCredentials(schema="s")], ids=["directly", "by a profile"])
+@pytest.mark.parametrize(
+    "ask", [check_pyspark, lambda: MvsinkCredentials(schema="s")], ids=["directly", "by a profile"]
+)
 def test_no_pyspark_names_our_package_and_not_dbt_spark_s(monkeypatch, ask):
     monkeypatch.setitem(sys.modules, "pyspark", None)
     told = assert_said(ask, "method `session` needs PySpark", "pip install 'dbt-mvsink[session]'")
@@ -72,7 +74,9 @@ def test_no_pyspark_names_our_package_and_not_dbt_spark_s(monkeypatch, ask):
 @pytest.mark.parametrize("version", ["3.5.1", "2.4", "3.5.0.dev0"])
 def test_a_pyspark_that_is_too_old(monkeypatch, version):
     monkeypatch.setattr("pyspark.__version__", version)
-    assert_said(check_pyspark, f"needs PySpark 4.0 or newer, found {version}", "pip install 'dbt-mvsink[session]'")
+    assert_said(
+        check_pyspark, f"needs PySpark 4.0 or newer, found {version}", "pip install 'dbt-mvsink[session]'"
+    )
 
 
 @pytest.mark.parametrize("version", ["4.0.0", "4.1.4", "4.2.0.dev1", "10.0"])

@@ -1,4 +1,6 @@
-"""What runs for a statement: the user's text with its relations bound, inside the query that makes a delta of it."""
+"""What runs for a statement: the user's text with its relations bound, inside the query that makes
+a delta of it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.shard_sql.current_view import Apart
 
 COLUMNS = (Column("key", parse_type("int", "")), Column("a b", parse_type("array<string>", "")))
-BINDINGS = Bindings("IN", "THIS", "DEL", {"db.shard": "SHARD", "DB.X": "not this", "`db`.t": "nor this"}, now=7)
+BINDINGS = Bindings(
+    "IN", "THIS", "DEL", {"db.shard": "SHARD", "DB.X": "not this", "`db`.t": "nor this"}, now=7
+)
 
 
 def line(text: str) -> str:
@@ -55,12 +59,16 @@ SIDES = (
     "lateral view explode(if(_mv_new._mv_kept, array(false, true), array(false))) _mv_sides as _mv_side"
 )
 SIGN = "if(_mv_side, _mv_diff, -_mv_diff)"
-SEVERAL = "[MERGE_CARDINALITY_VIOLATION] MERGE: several source rows match one row of the target. SQLSTATE: 23K01"
+SEVERAL = (
+    "[MERGE_CARDINALITY_VIOLATION] MERGE: several source rows match one row of the target. SQLSTATE: 23K01"
+)
 CHECKED = f"case when _mv_matches > 1 then raise_error('{SEVERAL}') else {SIGN} end"
 OLD = "`{0}`.`key`, `{0}`.`a b`, `{0}`._mv_diff"
 NO_NEW = "named_struct('_mv_kept', false, 'key', cast(null as int), 'a b', cast(null as array<string>))"
 NUMBERED = "( select *, monotonically_increasing_id() _mv_target from ( CONTENTS ) `_mv_contents` ) `t`"
-COUNTED = "select *, count(*) over (partition by _mv_target) _mv_matches from ( {} ) where _mv_new is not null"
+COUNTED = (
+    "select *, count(*) over (partition by _mv_target) _mv_matches from ( {} ) where _mv_new is not null"
+)
 MERGE = "merge into db.t using db.x on t.key = db.x.key"
 
 DELTAS = [
@@ -113,7 +121,9 @@ def test_the_delta_of_a_statement(statement, expected):
 
 
 def test_the_kinds_of_a_merges_clauses_are_added_up():
-    query = made(f"{MERGE} when matched then update set * when not matched then insert * when not matched by source then delete")
+    query = made(
+        f"{MERGE} when matched then update set * when not matched then insert * when not matched by source then delete"
+    )
     assert query.count("union all") == 2 and query.count("raise_error") == 1
 
 
@@ -135,14 +145,23 @@ def test_a_merges_source_is_known_by_its_alias_or_its_own_name(source, expected)
 def test_ephemeral_models_are_bound_and_in_front_of_everything():
     ctes = "with __dbt__cte__e as (select * from db.x where b)"
     front = "with __dbt__cte__e as (select * from ( IN ) as `x` where b)"
-    assert made("delete from db.t where key in (select key from __dbt__cte__e)", ctes).startswith(f"{front} select `key`")
+    assert made("delete from db.t where key in (select key from __dbt__cte__e)", ctes).startswith(
+        f"{front} select `key`"
+    )
     own = made("with c as (select * from db.t) insert into db.t select * from c", ctes)
     assert own.startswith(f"{front}, c as (select * from ( THIS ) as `t`) select cast(_mv_0")
 
 
 def test_an_inserts_query_alone_tells_its_columns():
-    program = parse("with e as (q) on input db.x as (with c as (r) insert into db.t select * from db.x)", "db.t", "my_task")
-    assert line(analysed(program, program.statements[0], BINDINGS)) == "with e as (q), c as (r) select * from ( IN ) as `x`"
+    program = parse(
+        "with e as (q) on input db.x as (with c as (r) insert into db.t select * from db.x)",
+        "db.t",
+        "my_task",
+    )
+    assert (
+        line(analysed(program, program.statements[0], BINDINGS))
+        == "with e as (q), c as (r) select * from ( IN ) as `x`"
+    )
 
 
 ASSIGNED = [  # the columns that are assigned, and the query that tells the types of their values
@@ -182,7 +201,9 @@ def test_what_is_bound_is_not_bound_again():
     """A reference's query may name what stands for something else in the user's text."""
     program = parse("on input db.x as (insert into db.t select * from db.r)", "db.t", "my_task")
     bindings = Bindings("IN", "THIS", references={"db.r": "select * from db.x"})
-    assert "from ( select * from db.x ) as `r`" in line(delta(program, program.statements[0], COLUMNS, "CONTENTS", bindings))
+    assert "from ( select * from db.x ) as `r`" in line(
+        delta(program, program.statements[0], COLUMNS, "CONTENTS", bindings)
+    )
 
 
 APART = Apart("BASE", "REST")
@@ -210,7 +231,10 @@ GROUPS = {
     "insert into db.t select * from db.x; insert into db.t select 1, null": [[0, 1]],
     "insert into db.t select * from db.x; delete from db.t": [[0], [1]],
     "insert into db.t select * from db.x; insert into db.t select * from db.t": [[0], [1]],
-    "insert into db.t select 1, null; insert into db.t with c as (select * from `DB`.T) select * from c": [[0], [1]],
+    "insert into db.t select 1, null; insert into db.t with c as (select * from `DB`.T) select * from c": [
+        [0],
+        [1],
+    ],
     "delete from db.t; update db.t set key = 1; insert into db.t select * from db.x": [[0], [1, 2]],
 }
 

@@ -1,4 +1,6 @@
-"""Which tasks may compute all pending times in one job, and the queries that carry the time through."""
+"""Which tasks may compute all pending times in one job, and the queries that carry the time
+through.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +130,10 @@ def test_all_statements_must_carry_it(statements, together):
 
 @pytest.mark.parametrize(
     "head",
-    ["with __dbt__cte__e as (select 1) on input db.x as (insert into db.t select a from db.x)", "from retain db.x while (a)"],
+    [
+        "with __dbt__cte__e as (select 1) on input db.x as (insert into db.t select a from db.x)",
+        "from retain db.x while (a)",
+    ],
 )
 def test_ephemeral_models_and_retain_run_one_by_one(head):
     assert stateless(parse(head, "db.t", "t"), []) is None

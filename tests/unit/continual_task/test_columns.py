@@ -17,7 +17,9 @@ def columns(**types: str) -> tuple[Column, ...]:
     return tuple(Column(name, parse_type(kind, name)) for name, kind in types.items())
 
 
-def checked(statements: str, declared: tuple[Column, ...] | None, *analysed: list[tuple[str, str]]) -> tuple[Column, ...]:
+def checked(
+    statements: str, declared: tuple[Column, ...] | None, *analysed: list[tuple[str, str]]
+) -> tuple[Column, ...]:
     """``analysed``: the columns of each INSERT's query, in order."""
     program = parse(f"on input db.x as ({statements})", "db.t", "my_task")
     inserts = [s.number for s in program.statements if type(s).__name__ == "Insert"]
@@ -35,7 +37,12 @@ GIVEN = [("a", "int"), ("b", "string")]
         (INSERT, None, [GIVEN], columns(a="int", b="string")),
         (INSERT, DECLARED, [GIVEN], DECLARED),
         ("insert into db.t (x, y) select *", None, [GIVEN], columns(x="int", y="string")),
-        (f"delete from db.t; {INSERT}; {INSERT}", None, [GIVEN, [("z", "int"), ("z", "int")]], columns(a="int", b="string")),
+        (
+            f"delete from db.t; {INSERT}; {INSERT}",
+            None,
+            [GIVEN, [("z", "int"), ("z", "int")]],
+            columns(a="int", b="string"),
+        ),
         ("delete from db.t", DECLARED, [], DECLARED),
     ],
 )
@@ -108,7 +115,9 @@ def test_what_may_be_stored(given, to):
 
 @pytest.mark.parametrize("given, to", REFUSED)
 def test_what_may_not_be_stored(given, to):
-    with pytest.raises(errors.TypeMismatch, match=re.escape(f'column "c" is of type {to} but expression is of type {given}')):
+    with pytest.raises(
+        errors.TypeMismatch, match=re.escape(f'column "c" is of type {to} but expression is of type {given}')
+    ):
         checked("insert into db.t select *", columns(c=to), [("a", given)])
 
 
@@ -118,14 +127,27 @@ def test_the_rules_hold_for_types_of_a_shard():
 
 
 TYPES = columns(key="int", val="string", tags="array<int>")
-ASSIGNED = [  # the columns that an UPDATE or a MERGE assigns, the types of their values, and what is wrong
+# the columns that an UPDATE or a MERGE assigns, the types of their values, and what is wrong
+ASSIGNED = [
     (["key"], ["bigint"], None),
     (["VAL", "key"], ["timestamp", "void"], None),
     (["key", "key"], ["int", "decimal(10,2)"], None),  # of two clauses
     (["key"], ["string"], 'statement 0: column "key" is of type int but expression is of type string'),
-    (["val", "Key"], ["string", "boolean"], 'statement 0: column "key" is of type int but expression is of type boolean'),
-    (["tags"], ["array<string>"], 'statement 0: column "tags" is of type array<int> but expression is of type array<string>'),
-    (["val"], ["array<int>"], 'statement 0: column "val" is of type string but expression is of type array<int>'),
+    (
+        ["val", "Key"],
+        ["string", "boolean"],
+        'statement 0: column "key" is of type int but expression is of type boolean',
+    ),
+    (
+        ["tags"],
+        ["array<string>"],
+        'statement 0: column "tags" is of type array<int> but expression is of type array<string>',
+    ),
+    (
+        ["val"],
+        ["array<int>"],
+        'statement 0: column "val" is of type string but expression is of type array<int>',
+    ),
 ]
 
 

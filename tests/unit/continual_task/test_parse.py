@@ -36,7 +36,10 @@ def only(statement: str) -> Insert | Delete | Update | Merge:
         ("ON INPUT `db`.`my x` AS", InputRef("`db`.`my x`")),
         ("/* a comment */ on -- another\n input db.x as", InputRef("db.x")),
         ("on input (select * from db.x where false limit 0) as", InputRef("db.x", wrapped=True)),
-        ("on input (select * from db.x where false limit 0) _dbt_limit_subq_x as", InputRef("db.x", wrapped=True)),
+        (
+            "on input (select * from db.x where false limit 0) _dbt_limit_subq_x as",
+            InputRef("db.x", wrapped=True),
+        ),
     ],
 )
 def test_the_input(head, expected):
@@ -75,7 +78,11 @@ INSERTS = [
     ("insert into db.t with c as (select 1) select * from c", None, "with c as (select 1) select * from c"),
     ("insert into db.t from db.x select a", None, "from db.x select a"),
     ("insert into db.t table db.x", None, "table db.x"),
-    ("insert into db.t select /* kept */ a -- kept\n from db.x -- not", None, "select /* kept */ a -- kept\n from db.x"),
+    (
+        "insert into db.t select /* kept */ a -- kept\n from db.x -- not",
+        None,
+        "select /* kept */ a -- kept\n from db.x",
+    ),
 ]
 
 
@@ -98,7 +105,11 @@ def test_what_macros_leave_behind_the_last_word_is_kept():
 DELETES = [
     ("delete from db.t", None, None),
     ("delete from db.t where a = 1", None, "a = 1"),
-    ("delete from db.t as o where o.a in (select a from db.x where b)", "o", "o.a in (select a from db.x where b)"),
+    (
+        "delete from db.t as o where o.a in (select a from db.x where b)",
+        "o",
+        "o.a in (select a from db.x where b)",
+    ),
     ("delete from db.t o", "o", None),
 ]
 
@@ -154,7 +165,13 @@ def test_merge_clauses(clauses, group, expected):
         ("db.t using db.x on a", None, "db.x", None, "a"),
         ("db.t as o using db.x as s on o.a = s.a", "o", "db.x", "s", "o.a = s.a"),
         ("db.t o using (select * from db.x) s on (a)", "o", "(select * from db.x)", "s", "(a)"),
-        ("db.t using (values (1)) on case when matched then 1 end", None, "(values (1))", None, "case when matched then 1 end"),
+        (
+            "db.t using (values (1)) on case when matched then 1 end",
+            None,
+            "(values (1))",
+            None,
+            "case when matched then 1 end",
+        ),
     ],
 )
 def test_merge_relations(written, alias, source, source_alias, on):
@@ -167,7 +184,10 @@ def test_transform_is_one_insert():
     program = task("select a, max(b) from db.x group by a;", "from transform db.x using")
     assert program.form is Form.TRANSFORM
     (insert,) = program.statements
-    assert isinstance(insert, Insert) and (insert.columns, insert.query) == (None, "select a, max(b) from db.x group by a")
+    assert isinstance(insert, Insert) and (insert.columns, insert.query) == (
+        None,
+        "select a, max(b) from db.x group by a",
+    )
 
 
 def test_retain_is_an_insert_and_a_delete():
@@ -186,14 +206,22 @@ def test_ephemeral_models_in_front_belong_to_every_statement():
 
 
 def test_ephemeral_models_may_be_given_apart():
-    program = parse("on input db.x as (delete from db.t)", "db.t", "m", [" __dbt__cte__e as (\nselect 1\n)", "f as (select 2)"])
+    program = parse(
+        "on input db.x as (delete from db.t)",
+        "db.t",
+        "m",
+        [" __dbt__cte__e as (\nselect 1\n)", "f as (select 2)"],
+    )
     assert program.ctes == "with __dbt__cte__e as (\nselect 1\n),\nf as (select 2)"
     assert parse("on input db.x as (delete from db.t)", "db.t", "m").ctes is None
 
 
 def test_a_statement_may_have_ctes_of_its_own():
     statement = only("with c as (select 1) insert into db.t select * from c")
-    assert isinstance(statement, Insert) and (statement.ctes, statement.query) == ("with c as (select 1)", "select * from c")
+    assert isinstance(statement, Insert) and (statement.ctes, statement.query) == (
+        "with c as (select 1)",
+        "select * from c",
+    )
 
 
 @pytest.mark.parametrize(
@@ -202,7 +230,10 @@ def test_a_statement_may_have_ctes_of_its_own():
         ("insert into db.t select * from db.x", False),
         ("insert into db.t select * from db.x /* mv_deletes */", True),
         ("insert into db.t select * from DB.`X` /* mv_deletes */ d", True),
-        ("delete from db.t where a in (select a from (select * from db.x where false limit 0) /* mv_deletes */ d)", True),
+        (
+            "delete from db.t where a in (select a from (select * from db.x where false limit 0) /* mv_deletes */ d)",
+            True,
+        ),
         ("insert into db.t select '/* mv_deletes */' from db.x", False),
     ],
 )
@@ -287,7 +318,9 @@ def test_what_is_wrong_around_the_statements(text, kind, message):
     assert type(error.value) is kind and str(error.value) == message
 
 
-ONE_OUTPUT = "several outputs are not supported: a continual task writes its own output only, {{ this }} (db.t)"
+ONE_OUTPUT = (
+    "several outputs are not supported: a continual task writes its own output only, {{ this }} (db.t)"
+)
 FOUR = "expected INSERT INTO, DELETE FROM, UPDATE or MERGE INTO {{ this }}"
 # A statement, the kind of error, what is said, and the column of the caret.
 BAD_STATEMENTS = [
@@ -375,7 +408,9 @@ SPARK = "[PARSE_SYNTAX_ERROR] Syntax error at or near {near}. SQLSTATE: 42601"
     ],
 )  # fmt: skip
 def test_what_the_engine_refuses_is_shown_in_the_tasks_text(details, line, meant):
-    """Also where dbt has indented the engine's words, and where the engine's line is not the user's."""
+    """Also where dbt has indented the engine's words, and where the engine's line is not the
+    user's.
+    """
     program = task("delete from db.t;\ninsert into db.t select a,\n   form db.x b")
     said = SPARK.format(near="'form'")
     refused = refused_by_engine(program, 1, said + details)

@@ -1,4 +1,6 @@
-"""Which views and ephemeral models may be a task's input, and how a change goes through them. No Spark."""
+"""Which views and ephemeral models may be a task's input, and how a change goes through them. No
+Spark.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ FOLLOWED = {  # a query, the table behind it, what becomes of it
         "select * except (`_mv_time`), `b`.`_mv_time` from ( select p, `a`.`_mv_time` from ( select p, q, `t`.`_mv_time` from ( ROWS ) as `t` ) "
         "as `a` where q ) as `b`",
     ),
-    "with t as (select * from t where a) select * from t": (  # a WITH that is called like the table that it reads
+    # a WITH that is called like the table that it reads
+    "with t as (select * from t where a) select * from t": (
         "`t`",
         "select * except (`_mv_time`), `t`.`_mv_time` from ( select * except (`_mv_time`), `t`.`_mv_time` from ( ROWS ) as `t` where a ) as `t`",
     ),
@@ -40,7 +43,10 @@ def test_filters_and_projections_are_followed(query):
 
 
 def test_an_ephemeral_model_may_read_another():
-    named = {"__dbt__cte__a": "select p from s.t where p", "__dbt__cte__b": "select p + 1 as p from __dbt__cte__a"}
+    named = {
+        "__dbt__cte__a": "select p from s.t where p",
+        "__dbt__cte__b": "select p + 1 as p from __dbt__cte__a",
+    }
     found = row_by_row("select p * 2 as p from __dbt__cte__b", named)
     assert found.table == "`s`.`t`" and len(found.steps) == 3
 

@@ -1,4 +1,6 @@
-"""A Delta table's log as a source of changes: which pieces of files come and go between versions, and what is refused."""
+"""A Delta table's log as a source of changes: which pieces of files come and go between versions,
+and what is refused.
+"""
 
 from __future__ import annotations
 
@@ -70,11 +72,18 @@ def test_a_commit_that_only_rearranges_is_no_change(root):
     # across it, files are compared: the rearranged ones are read and cancel out
     append(root, 3)
     change = DeltaInput(str(root)).change(1, 3)
-    assert names(root, change.came) == sorted(data_paths(root, 2) + data_paths(root, 3)) and len(change.went) == 2
+    assert (
+        names(root, change.came) == sorted(data_paths(root, 2) + data_paths(root, 3))
+        and len(change.went) == 2
+    )
 
 
 def test_partition_values_are_given_as_typed_literals_and_odd_paths_are_named_as_they_are(root):
-    columns = {"id": pa.array([1, 2, 3], pa.int32()), "p": ["a b{", "c%d'e", None], "d": [datetime.date(2020, 1, 2), None, None]}
+    columns = {
+        "id": pa.array([1, 2, 3], pa.int32()),
+        "p": ["a b{", "c%d'e", None],
+        "d": [datetime.date(2020, 1, 2), None, None],
+    }
     write_deltalake(str(root), pa.table(columns), partition_by=["p", "d"])
     table = DeltaInput(str(root))
     pieces = table.change(None, 0).came
@@ -84,16 +93,25 @@ def test_partition_values_are_given_as_typed_literals_and_odd_paths_are_named_as
         assert table.storage.stat(piece.path.removeprefix(f"{root}/")) is not None, piece.path
     query = table.contents(0, table.columns(0))
     assert query.count("union all") == 2
-    assert "cast('2020-01-02' as date) `d`" in query and "cast(null as string) `p`" in query and "as string) `p`" in query
+    assert (
+        "cast('2020-01-02' as date) `d`" in query
+        and "cast(null as string) `p`" in query
+        and "as string) `p`" in query
+    )
 
 
 def test_columns_that_an_old_file_lacks_are_null_and_each_schema_is_a_relation(root):
     append(root, 1)
-    write_deltalake(str(root), pa.table({"id": pa.array([2], pa.int32()), "n": ["x"]}), mode="append", schema_mode="merge")
+    write_deltalake(
+        str(root), pa.table({"id": pa.array([2], pa.int32()), "n": ["x"]}), mode="append", schema_mode="merge"
+    )
     table = DeltaInput(str(root))
     query = table.contents(1, table.columns(1))
     assert query.count("union all") == 1
-    assert "select `id` `id`, cast(null as string) `n` from" in query and "select `id` `id`, `n` `n` from" in query
+    assert (
+        "select `id` `id`, cast(null as string) `n` from" in query
+        and "select `id` `id`, `n` `n` from" in query
+    )
 
 
 def test_a_deletion_vector_is_a_condition_on_row_positions(root):
@@ -107,7 +125,8 @@ def test_a_deletion_vector_is_a_condition_on_row_positions(root):
     [gone] = table.change(0, 1).went
     assert gone.rows == "_metadata.row_index in (7) or _metadata.row_index between 2 and 4"
     assert [piece.rows for piece in table.change(1, 2).went] == ["_metadata.row_index in (0)"]
-    assert [piece.rows for piece in table.change(2, 1).came] == ["_metadata.row_index in (0)"]  # RESTORE takes rows back in
+    # RESTORE takes rows back in
+    assert [piece.rows for piece in table.change(2, 1).came] == ["_metadata.row_index in (0)"]
     assert not table.change(1, 2).came and not table.change(2, 1).went
 
 
@@ -120,7 +139,9 @@ def test_vectors_of_very_many_rows_are_refused_naming_table_and_file(root, monke
     table = DeltaInput(str(root))
     table.check(0)
     table.check(1)
-    with pytest.raises(DeletionVectors, match=rf"{root}: file {path} of version 2 has a deletion vector.*PURGE"):
+    with pytest.raises(
+        DeletionVectors, match=rf"{root}: file {path} of version 2 has a deletion vector.*PURGE"
+    ):
         table.check(2)
 
 
@@ -132,7 +153,10 @@ def test_column_mapping_is_refused(root, annotated):
         if "protocol" in action:
             action["protocol"] = {"minReaderVersion": 2, "minWriterVersion": 5}
         if "metaData" in action:
-            action["metaData"]["configuration"] = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "1"}
+            action["metaData"]["configuration"] = {
+                "delta.columnMapping.mode": "name",
+                "delta.columnMapping.maxColumnId": "1",
+            }
             if annotated:
                 physical = '{"delta.columnMapping.id":1,"delta.columnMapping.physicalName":"col-1"}'
                 action["metaData"]["schemaString"] = action["metaData"]["schemaString"].replace(
@@ -171,7 +195,8 @@ def test_vacuumed_files_are_refused_naming_table_file_and_versions(root):
     newest = table.newest().version
     assert data_paths(root, 1)[0] in table.contents(newest, columns)
     with pytest.raises(
-        FilesGone, match=rf"table {root}: 1 data file\(s\) that versions \[1, 2\] need are gone \({data_paths(root, 0)[0]}"
+        FilesGone,
+        match=rf"table {root}: 1 data file\(s\) that versions \[1, 2\] need are gone \({data_paths(root, 0)[0]}",
     ):
         table.changes(1, 2, columns)
     with pytest.raises(FilesGone, match=r"versions \[0, 0\]"):

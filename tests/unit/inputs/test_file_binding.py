@@ -1,4 +1,6 @@
-"""Files of an append-only table bound to times: what enters the manifest, and files that change while they are read."""
+"""Files of an append-only table bound to times: what enters the manifest, and files that change
+while they are read.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from tests.support.shards import at, client
 
 
 class Engine(NoEngine):
-    """Says that the files which a query names have rows, but for ``without_rows``; reads the manifest where it is."""
+    """Says that the files which a query names have rows, but for ``without_rows``; reads the
+    manifest where it is.
+    """
 
     def __init__(self, opened, meanwhile: Callable[[], None] = lambda: None):
         self.opened, self.meanwhile, self.without_rows = opened, meanwhile, set()
@@ -97,7 +101,9 @@ def test_a_vanished_file_is_refused_by_name_and_nothing_is_bound(opened, root):
     engine = Engine(opened)
     run(opened, root, 100, engine)
     (root / "a.parquet").rename(root / "b.parquet")
-    with pytest.raises(FileVanished, match="input raw.t is append-only .*1 of its data files vanished.*: a.parquet"):
+    with pytest.raises(
+        FileVanished, match="input raw.t is append-only .*1 of its data files vanished.*: a.parquet"
+    ):
         run(opened, root, 200, engine)
     assert opened.open_reader("c").state().upper == at(101)
 
@@ -115,4 +121,5 @@ def test_who_loses_the_race_binds_what_is_left(opened, root):
     assert [pending.time for pending in bound.pending(151, 201)] == [200] and bound.frontier() == at(201)
     assert manifest(engine) == ["a.parquet", "b.parquet"]
     rows = sum(file.rows for file in bound.handle.state().files)
-    assert rows == 2 and len(list(bound.handle.storage.list_files("batches"))) == 2  # the loser's were deleted
+    # the loser's were deleted
+    assert rows == 2 and len(list(bound.handle.storage.list_files("batches"))) == 2

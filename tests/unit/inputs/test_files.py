@@ -58,7 +58,9 @@ def test_numbers_fit_a_bigint_and_do_not_depend_on_how_the_place_is_given(root):
     [number] = FilesInput("i", "t", str(root)).manifest()
     assert 0 <= number < 2**60
     assert (
-        {number} == FilesInput("i", "t", f"file://{root}").manifest().keys() == FilesInput("i", "t", f"{root}/").manifest().keys()
+        {number}
+        == FilesInput("i", "t", f"file://{root}").manifest().keys()
+        == FilesInput("i", "t", f"{root}/").manifest().keys()
     )
 
 

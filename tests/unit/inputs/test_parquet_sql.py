@@ -13,9 +13,18 @@ from dbt.adapters.mvsink.inputs.parquet_sql import Piece, converted, globs, sele
 
 GLOBS = {
     "one file": (["part-1.parquet"], ["/t/part-1.parquet"]),
-    "what they share is written once": (["part-1-c0.parquet", "part-2-c0.parquet"], ["/t/part-{1,2}-c0.parquet"]),
-    "no alternative is empty": (["part-1.parquet", "part-11.parquet"], ["/t/{part-1.parquet,part-11.parquet}"]),
-    "what a glob reads otherwise is escaped": (["a{1}.parquet", "a,2.parquet"], ["/t/a{\\{1\\},\\,2}.parquet"]),
+    "what they share is written once": (
+        ["part-1-c0.parquet", "part-2-c0.parquet"],
+        ["/t/part-{1,2}-c0.parquet"],
+    ),
+    "no alternative is empty": (
+        ["part-1.parquet", "part-11.parquet"],
+        ["/t/{part-1.parquet,part-11.parquet}"],
+    ),
+    "what a glob reads otherwise is escaped": (
+        ["a{1}.parquet", "a,2.parquet"],
+        ["/t/a{\\{1\\},\\,2}.parquet"],
+    ),
 }
 
 
@@ -52,7 +61,11 @@ CONVERSIONS = {
         "array<struct<a:bigint>>",
         "transform(c, v0 -> if(v0 is null, null, named_struct('a', cast(v0.`a` as bigint))))",
     ),
-    "a map's values": ("map<string,int>", "map<string,bigint>", "transform_values(c, (k0, v0) -> cast(v0 as bigint))"),
+    "a map's values": (
+        "map<string,int>",
+        "map<string,bigint>",
+        "transform_values(c, (k0, v0) -> cast(v0 as bigint))",
+    ),
 }
 
 
@@ -75,7 +88,11 @@ def test_pieces_with_conditions_on_their_rows_are_relations_of_their_own():
 def test_very_many_directories_are_one_relation_joined_with_their_partition_values(monkeypatch):
     monkeypatch.setattr(reading, "FEW_DIRECTORIES", 1)
     columns = [Column("a", parse_type("int", "a")), Column("p", parse_type("date", "p"))]
-    pieces = [Piece("/t/p=1/x", (("p", "'1'"),)), Piece("/t/p=1/y", (("p", "'1'"),)), Piece("/t/p=a b/z", (("p", "null"),))]
+    pieces = [
+        Piece("/t/p=1/x", (("p", "'1'"),)),
+        Piece("/t/p=1/y", (("p", "'1'"),)),
+        Piece("/t/p=a b/z", (("p", "null"),)),
+    ]
     [query] = select_pieces(pieces, columns, "", lambda path: pa.schema([("a", pa.int32())]))
     assert "parquet.`/t/{p=1/{x,y},p=a b/z}`" in query
     assert "values ('/t/p=1', string('1')), ('/t/p=a%20b', string(null)) as d(_mv_place, _mv_0)" in query

@@ -1,4 +1,6 @@
-"""A shard as an input, as far as its log and statistics answer: frontier, pending times, bounds, holds."""
+"""A shard as an input, as far as its log and statistics answer: frontier, pending times, bounds,
+holds.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,10 @@ def test_times_at_which_rows_only_came_need_no_engine(writer):
 def test_other_times_are_asked_of_the_engine_and_come_in_order(writer):
     writer.compare_and_append(updates(("b", 12, 1), ("a", 13, -1)), at(11), at(14))
     engine = ScriptedEngine(pending=lambda query: [(13, False, True, False), (12, True, False, False)])
-    assert ShardInput(writer, engine).pending(11, 14) == [PendingTime(12, True, False), PendingTime(13, False, True)]
+    assert ShardInput(writer, engine).pending(11, 14) == [
+        PendingTime(12, True, False),
+        PendingTime(13, False, True),
+    ]
 
 
 def test_a_reader_answers_as_a_writer_does(opened, writer):
@@ -61,7 +66,11 @@ def test_history_that_is_gone_is_refused_with_both_bounds(writer):
     for read in (lambda: shard.pending(15, 21), lambda: shard.changes(12, 21), lambda: shard.changes(16, 22)):
         with pytest.raises(HistoryGone, match=rf"input m: cannot read the changes of .*{bounds}"):
             read()
-    for read in (lambda: shard.contents(14), lambda: shard.snapshot(21), lambda: shard.difference("select 1", 14)):
+    for read in (
+        lambda: shard.contents(14),
+        lambda: shard.snapshot(21),
+        lambda: shard.difference("select 1", 14),
+    ):
         with pytest.raises(HistoryGone, match=rf"input m: cannot read as of .*{bounds}"):
             read()
     with pytest.raises(HistoryGone, match=r"input m: cannot hold history from 14 for task.*15.*21"):
@@ -106,7 +115,9 @@ def test_what_an_older_generation_held_can_be_read_until_its_files_are_removed(o
     writer.compare_and_append(updates(("b", 12, 1)), at(11), at(13))
     old = {file.batch_id for file in writer.state().files}
     for time in (30, 40):
-        writer.replace([writer.batch(updates(("z", time, 1)), at(time), at(time + 1))], SCHEMA, at(time + 1), at(time))
+        writer.replace(
+            [writer.batch(updates(("z", time, 1)), at(time), at(time + 1))], SCHEMA, at(time + 1), at(time)
+        )
     shard = ShardInput(writer, NoEngine(), "m")
     query = shard.before(0, 12)
     assert all(batch in query for batch in old)
@@ -131,7 +142,9 @@ def test_changes_name_only_the_files_that_may_hold_them(writer):
 
 
 def test_errors_of_a_snapshot_are_updates_of_it(writer):
-    broken = pa.table({"x": pa.array([None], pa.string()), "_mv_time": [12], "_mv_diff": [1], "_mv_error": ["no"]})
+    broken = pa.table(
+        {"x": pa.array([None], pa.string()), "_mv_time": [12], "_mv_diff": [1], "_mv_error": ["no"]}
+    )
     writer.compare_and_append(broken, at(11), at(13))
     shard = ShardInput(writer, NoEngine())
     assert "raise_error" in shard.contents(12) and "raise_error" not in shard.contents(11)
@@ -139,9 +152,13 @@ def test_errors_of_a_snapshot_are_updates_of_it(writer):
 
 
 def test_errors_pass_a_filter(tmp_path):
-    """A condition on rows knows nothing of errors: whoever reads a part of a shard fails while the shard does."""
+    """A condition on rows knows nothing of errors: whoever reads a part of a shard fails while the
+    shard does.
+    """
     handle = client("delta", tmp_path).open_writer("s", SCHEMA)
-    broken = pa.table({"x": pa.array([None], pa.string()), "_mv_time": [12], "_mv_diff": [2], "_mv_error": ["no"]})
+    broken = pa.table(
+        {"x": pa.array([None], pa.string()), "_mv_time": [12], "_mv_diff": [2], "_mv_error": ["no"]}
+    )
     handle.compare_and_append(updates(("a", 11, 1), ("b", 11, 1)), at(0), at(12))
     handle.compare_and_append(broken, at(12), at(13))
     handle.compare_and_append(updates(("a", 13, 1), ("b", 13, 1)), at(13), at(14))
@@ -163,6 +180,12 @@ def test_errors_pass_a_filter(tmp_path):
 def test_a_hold_that_does_not_go_forward_keeps_the_earlier_time(writer):
     shard = ShardInput(writer, NoEngine(), "m")
     writer.compare_and_append_batch([], at(11), at(31))
-    for time, forward, held in ((20, False, 20), (25, False, 20), (15, False, 15), (25, True, 25), (20, True, 20)):
+    for time, forward, held in (
+        (20, False, 20),
+        (25, False, 20),
+        (15, False, 15),
+        (25, True, 25),
+        (20, True, 20),
+    ):
         shard.hold("task", time, forward=forward)
         assert writer.state().holds == {"task": held}

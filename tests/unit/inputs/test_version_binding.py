@@ -1,4 +1,6 @@
-"""Versions of a Delta table bound to times in a companion shard: which times, who decides, what is refused."""
+"""Versions of a Delta table bound to times in a companion shard: which times, who decides, what is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,15 @@ from dataclasses import dataclass, field
 import pytest
 from deltalake import DeltaTable
 
-from dbt.adapters.mvsink.inputs import DeletionVectors, DeltaInput, HistoryGone, PendingTime, TableReplaced, bind, companion_uri
+from dbt.adapters.mvsink.inputs import (
+    DeletionVectors,
+    DeltaInput,
+    HistoryGone,
+    PendingTime,
+    TableReplaced,
+    bind,
+    companion_uri,
+)
 from dbt.adapters.mvsink.inputs.delta import TableVersion
 from dbt.adapters.mvsink.inputs.version_binding import assign_times, bind_delta, read_bindings
 from tests.support.delta_tables import append
@@ -113,11 +123,15 @@ def test_history_is_released_only_behind_a_hold_and_bindings_survive_compaction(
     for version, time in enumerate(range(300, 3000, 100), 2):
         bound = run(opened, Table(version), time)
     state = bound.handle.state()
-    assert state.since == at(150) and len({file.batch_id for file in state.files}) < 20  # it was compacted
-    assert bindings(bound)[0] == (100, 0)  # in the base, which is rewritten only by its share: a time before since reads as since
+    # it was compacted
+    assert state.since == at(150) and len({file.batch_id for file in state.files}) < 20
+    # in the base, which is rewritten only by its share: a time before since reads as since
+    assert bindings(bound)[0] == (100, 0)
     assert bindings(bound)[1:3] == [(200, 1), (300, 2)]
     assert len(bindings(bound)) == 29
-    with pytest.raises(HistoryGone, match=r"input t: cannot read the changes of \[150, 300\): readable is \[150, 2901\)"):
+    with pytest.raises(
+        HistoryGone, match=r"input t: cannot read the changes of \[150, 300\): readable is \[150, 2901\)"
+    ):
         bound.changes(150, 300)
     with pytest.raises(HistoryGone, match=r"as of 120: readable is \[150, 2901\)"):
         bound.contents(120)

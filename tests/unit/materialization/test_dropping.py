@@ -14,7 +14,9 @@ from dbt.adapters.mvsink.engine import EngineError
 
 @pytest.fixture
 def adapter(monkeypatch):
-    """One whose schema `s` has three views; that of `broken` cannot be read. ``asked`` are those that were looked at."""
+    """One whose schema `s` has three views; that of `broken` cannot be read. ``asked`` are those
+    that were looked at.
+    """
     made = MaintainedAdapter.__new__(MaintainedAdapter)
     made.asked = []
 

@@ -49,12 +49,21 @@ def test_ignored_configs_are_told_of_maintained_models_only():
     nodes = [
         {
             "name": "a",
-            "config": {"materialized": "self_correcting_mv", "partition_by": ["x"], "unique_key": "x", "file_format": "delta"},
+            "config": {
+                "materialized": "self_correcting_mv",
+                "partition_by": ["x"],
+                "unique_key": "x",
+                "file_format": "delta",
+            },
         },
         {"name": "b", "config": {"materialized": "table", "partition_by": ["x"]}},
         {
             "name": "c",
-            "config": {"materialized": "self_correcting_mv", "buckets": None, "on_schema_change": "append_new_columns"},
+            "config": {
+                "materialized": "self_correcting_mv",
+                "buckets": None,
+                "on_schema_change": "append_new_columns",
+            },
         },
         {"name": "d", "config": {"materialized": "continual_task", "on_schema_change": "append_new_columns"}},
         {"name": "e", "config": {"materialized": "continual_task", "on_schema_change": "ignore"}},
@@ -98,7 +107,9 @@ def test_invalid_values_name_model_option_given_and_allowed(config, allowed):
     with pytest.raises(InvalidOption) as error:
         ModelOptions.parse("dev.orders", config)
     message = str(error.value)
-    assert "dev.orders" in message and f"`{option}`" in message and repr(given) in message and allowed in message
+    assert (
+        "dev.orders" in message and f"`{option}`" in message and repr(given) in message and allowed in message
+    )
 
 
 OF_TASKS = [
@@ -113,7 +124,11 @@ OF_VIEWS = [{"assert_not_null": ["a"]}, {"audit": True}, {"max_change": {"rows":
 
 @pytest.mark.parametrize(
     ("options", "config"),
-    [(ModelOptions, {"up_to": 3}), *((ModelOptions, c) for c in OF_TASKS), *((TaskOptions, c) for c in OF_VIEWS)],
+    [
+        (ModelOptions, {"up_to": 3}),
+        *((ModelOptions, c) for c in OF_TASKS),
+        *((TaskOptions, c) for c in OF_VIEWS),
+    ],
 )
 def test_what_is_not_offered_is_refused_by_name(options, config):
     [(option, given)] = config.items()

@@ -1,4 +1,6 @@
-"""Which published shards are orphans: told by what dbt has listed anyway, and by the shards' own logs."""
+"""Which published shards are orphans: told by what dbt has listed anyway, and by the shards' own
+logs.
+"""
 
 from __future__ import annotations
 
@@ -64,10 +66,14 @@ OWNERS = {
 @pytest.mark.parametrize(("project", "target", "unique_id", "orphaned"), OWNERS.values(), ids=OWNERS)
 def test_whose_shard_it_is(tmp_path, project, target, unique_id, orphaned):
     handle = ShardClient().open_writer(str(tmp_path / "m"), SCHEMA, "test")
-    handle.set_properties({"owner": json.dumps({"project": project, "target": target, "unique_id": unique_id})})
+    handle.set_properties(
+        {"owner": json.dumps({"project": project, "target": target, "unique_id": unique_id})}
+    )
     shown = {Relation("s", "m"): str(tmp_path / "m"), Relation("s", "lost"): str(tmp_path / "nothing")}
     found = orphans(shown, None, NODES, ("shop", "dev"))
-    assert [(each.relation.identifier, each.unique_id) for each in found] == ([("m", unique_id)] if orphaned else [])
+    assert [(each.relation.identifier, each.unique_id) for each in found] == (
+        [("m", unique_id)] if orphaned else []
+    )
 
 
 def test_a_shard_that_cannot_be_read_is_an_error_unless_they_are_only_counted(tmp_path, monkeypatch):

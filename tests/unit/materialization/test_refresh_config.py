@@ -52,7 +52,10 @@ def test_accepted(given, spec):
     assert parse_refresh("dev.m", given) == spec
 
 
-GREATER, CONSTANT = "an interval greater than zero in ms, seconds, minutes, hours, days, weeks", "a constant time"
+GREATER, CONSTANT = (
+    "an interval greater than zero in ms, seconds, minutes, hours, days, weeks",
+    "a constant time",
+)
 REFUSED = {
     "on_commit with anything else": (["on_commit", {"every": "1 hour"}], "'on_commit' alone and once"),
     "on_commit twice": (["on_commit", "on_commit"], "'on_commit' alone and once"),
@@ -96,4 +99,6 @@ def test_refused_naming_the_model_what_was_given_and_what_is_allowed(given, allo
     with pytest.raises(InvalidOption) as error:
         parse_refresh("dev.orders", given)
     message = str(error.value)
-    assert "dev.orders" in message and "`refresh`" in message and repr(given) in message and allowed in message
+    assert (
+        "dev.orders" in message and "`refresh`" in message and repr(given) in message and allowed in message
+    )

@@ -57,5 +57,7 @@ def test_where_warnings_are_errors_all_are_named_and_none_is_printed(manager, wa
 
 
 def test_a_silenced_warning_is_no_error(manager):
-    manager.warn_error_options = options(error="all", silence=["AdapterEventWarning"], warn=["AdapterEventWarning"])
+    manager.warn_error_options = options(
+        error="all", silence=["AdapterEventWarning"], warn=["AdapterEventWarning"]
+    )
     assert not warnings_are_errors()

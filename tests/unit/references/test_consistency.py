@@ -1,4 +1,6 @@
-"""When a run leaves a model as it is because a later run has overtaken it: pure, from logs told newest first."""
+"""When a run leaves a model as it is because a later run has overtaken it: pure, from logs told
+newest first.
+"""
 
 from __future__ import annotations
 
@@ -49,12 +51,21 @@ OWN = {
     "written at T": ([commit(11, 21), commit(0, 11)], origins(T)),
     "written at T, and later": ([commit(21, 31), commit(11, 21)], origins(T)),
     "passed over by a later run": ([commit(11, 31), commit(0, 11)], origins(10, passed=BY_30)),
-    "by one run, and then another": ([commit(31, 41), commit(11, 31), commit(0, 11)], origins(10, passed=BY_30)),
-    "with maintenance between": ([*MAINTENANCE, commit(11, 31), *MAINTENANCE[:1], commit(0, 11)], origins(10, passed=BY_30)),
+    "by one run, and then another": (
+        [commit(31, 41), commit(11, 31), commit(0, 11)],
+        origins(10, passed=BY_30),
+    ),
+    "with maintenance between": (
+        [*MAINTENANCE, commit(11, 31), *MAINTENANCE[:1], commit(0, 11)],
+        origins(10, passed=BY_30),
+    ),
     "and the log no longer tells what was before": ([commit(11, 31)], origins(UNKNOWN, passed=BY_30)),
     "in the middle of a schedule's period": ([commit(15, 60, through=17), commit(0, 15)], origins()),
     "in one that this very run refreshed": ([commit(15, 60, through=T), commit(0, 15)], origins()),
-    "a refresh that a later run made up for": ([commit(15, 60, through=55), commit(0, 15, 4)], origins(4, passed=[("m", 55)])),
+    "a refresh that a later run made up for": (
+        [commit(15, 60, through=55), commit(0, 15, 4)],
+        origins(4, passed=[("m", 55)]),
+    ),
     "the log no longer tells": ([commit(41, 51), commit(31, 41)], origins()),
     "foreign commits alone": ([commit(None, None)], origins()),
 }
@@ -70,12 +81,18 @@ LEFT = {
     "nothing, or nothing that this run or a later one wrote": ([origins()], None),
     "what this run wrote": ([HERE, HERE], None),
     "what was overtaken": ([BEFORE, BEFORE], None),
-    "what was overtaken, of several times: views that are not refreshed together": ([BEFORE, origins(3, passed=BY_30)], None),
+    "what was overtaken, of several times: views that are not refreshed together": (
+        [BEFORE, origins(3, passed=BY_30)],
+        None,
+    ),
     "of this run and overtaken, with nothing new to it": ([HERE, BEFORE], None),
     "of this run and of a shard whose past is not told": ([HERE, origins(UNKNOWN, passed=BY_30)], None),
     "what was overtaken, and had gone stale": ([STALE], ("m",)),
     "stale, beside what this run wrote": ([HERE, STALE], ("m",)),
-    "two that were overtaken, one of them stale": ([STALE, HERE, origins(10, passed=[("n", 40)])], ("m", "n")),
+    "two that were overtaken, one of them stale": (
+        [STALE, HERE, origins(10, passed=[("n", 40)])],
+        ("m", "n"),
+    ),
 }
 
 
@@ -196,10 +213,14 @@ DUE = {
 def test_what_is_left_is_left_as_it_is(more, new, read_only):
     with opened() as handle:
         if not new:
-            handle.compare_and_append([], Antichain.of(0), Antichain.of(11), since=Antichain.of(10), creation=10)
+            handle.compare_and_append(
+                [], Antichain.of(0), Antichain.of(11), since=Antichain.of(10), creation=10
+            )
         before = handle.state()
         overtaken = Overtaken(("total",), 30)
-        request = SinkRequest("m", "", shard_columns(SCHEMA), T, T, 1000, overtaken=overtaken, read_only=read_only, **more)
+        request = SinkRequest(
+            "m", "", shard_columns(SCHEMA), T, T, 1000, overtaken=overtaken, read_only=read_only, **more
+        )
         done = Driver(request, handle, NoEngine()).run()
         assert handle.state() == before
     assert (done.kind, done.overtaken) == (Kind.READ_ONLY if read_only else Kind.NONE, overtaken)

@@ -1,4 +1,6 @@
-"""Which tables of files a query reads, told by its analyzed plan; each is refreshed once an invocation."""
+"""Which tables of files a query reads, told by its analyzed plan; each is refreshed once an
+invocation.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +56,10 @@ def test_tables(plan, tables):
 
 def test_each_is_refreshed_once_an_invocation_and_one_that_is_gone_fails_nothing():
     engine = Engine()
-    for names, invocation in (([T1, "gone"], "listings 1"), ([ODD, T1, "gone"], "listings 1"), ([T1], "listings 2")):
+    for names, invocation in (
+        ([T1, "gone"], "listings 1"),
+        ([ODD, T1, "gone"], "listings 1"),
+        ([T1], "listings 2"),
+    ):
         refresh(engine, names, invocation)
     assert engine.ran == [f"refresh table {name}" for name in (T1, "gone", ODD, T1)]

@@ -32,7 +32,11 @@ def written(writer):
 def rows_at(opened, time):
     with opened.open_reader(U) as reader:
         return sorted(
-            ((r["x"], r.get("y", "no such column"), r["_mv_diff"]) for r in reader.snapshot(time).to_pylist()), key=repr
+            (
+                (r["x"], r.get("y", "no such column"), r["_mv_diff"])
+                for r in reader.snapshot(time).to_pylist()
+            ),
+            key=repr,
         )
 
 
@@ -47,7 +51,10 @@ def test_history_stays_and_is_null_in_the_new_column(opened, written):
     assert rows_at(opened, 2) == [("a", None, 1)] and rows_at(opened, 5) == [("b", None, 2)]
     with opened.open_reader(U) as reader:
         changes = reader.updates(4, 6).to_pylist()
-    assert sorted((r["x"], r["y"], r["_mv_time"], r["_mv_diff"]) for r in changes) == [("a", None, 4, -1), ("b", None, 4, 2)]
+    assert sorted((r["x"], r["y"], r["_mv_time"], r["_mv_diff"]) for r in changes) == [
+        ("a", None, 4, -1),
+        ("b", None, 4, 2),
+    ]
 
 
 def test_the_next_append_has_the_column_and_the_past_stays_as_it_was(opened, written):
@@ -60,7 +67,12 @@ def test_the_next_append_has_the_column_and_the_past_stays_as_it_was(opened, wri
 def test_the_log_tells(written):
     evolve(written, "y")
     told = written.history()[-1]
-    assert (told.kind, told.lower, told.upper, told.writer_id) == ("evolve", None, None, str(written.writer_id))
+    assert (told.kind, told.lower, told.upper, told.writer_id) == (
+        "evolve",
+        None,
+        None,
+        str(written.writer_id),
+    )
 
 
 def test_a_shard_without_files_gets_columns_too(opened, writer):
@@ -121,7 +133,8 @@ def test_other_handles_go_on(opened, written):
     evolve(written, "y")
     assert old.fetch_recent_upper() == at(6) and old.hold("task", 2) == at(2)
     old.release_hold("task")
-    old.compare_and_append_batch([], at(6), at(7))  # nothing is in it, so nothing is of the old columns
+    # nothing is in it, so nothing is of the old columns
+    old.compare_and_append_batch([], at(6), at(7))
     assert old.downgrade_since(at(3)) == at(3)
     assert reader.snapshot(5).to_pylist()[0] == {"x": "b", "y": None, "_mv_diff": 2, "_mv_error": None}
     old.compare_and_append(widened(updates(("c", 7, 1)), y=["new"]), at(7), at(8))

@@ -1,4 +1,6 @@
-"""The contract of shard.md, rule by rule, on every storage: the real one, the in-memory one, and both with faults injected."""
+"""The contract of shard.md, rule by rule, on every storage: the real one, the in-memory one, and
+both with faults injected.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +114,9 @@ def test_rule_6_a_finished_shard(opened, writer):
 
 
 def test_rule_7_zero_is_dropped_and_equal_updates_are_added_up(opened, writer):
-    writer.compare_and_append(updates(("a", 1, 2), ("a", 1, -5), ("b", 1, 0), ("c", 1, 1), ("c", 1, -1)), at(0), at(2))
+    writer.compare_and_append(
+        updates(("a", 1, 2), ("a", 1, -5), ("b", 1, 0), ("c", 1, 1), ("c", 1, -1)), at(0), at(2)
+    )
     assert read(opened, U, 1) == [("a", -3)]
 
 
@@ -140,7 +144,12 @@ def test_a_mismatch_carries_the_upper_and_leaves_nothing_staged(opened, writer):
 def test_uppers_seen_by_handle_and_process(opened, writer):
     other = opened.open_writer(U, SCHEMA)
     writer.compare_and_append(updates(), at(0), at(3))
-    assert (other.upper, other.shared_upper(), other.fetch_recent_upper(), other.upper) == (at(0), at(3), at(3), at(3))
+    assert (other.upper, other.shared_upper(), other.fetch_recent_upper(), other.upper) == (
+        at(0),
+        at(3),
+        at(3),
+        at(3),
+    )
 
 
 def test_batches_stay_usable_after_a_mismatch(opened, writer):
@@ -171,7 +180,9 @@ def test_append_cuts_away_what_is_there(opened, writer, upper, appended):
 def test_append_refuses_bounds_out_of_order_whatever_is_there(writer):
     writer.compare_and_append(updates(), at(0), at(9))
     batch = writer.batch(updates(("a", 2, 1)), at(0), at(5))
-    with pytest.raises(InvalidUsage, match="new_upper Antichain\\(3\\) is before expected_upper Antichain\\(4\\)"):
+    with pytest.raises(
+        InvalidUsage, match="new_upper Antichain\\(3\\) is before expected_upper Antichain\\(4\\)"
+    ):
         writer.append_batch(batch, at(4), at(3))
 
 
@@ -212,7 +223,11 @@ def test_a_transmitted_batch_of_a_newer_format_is_refused(writer):
 def test_a_batch_is_used_once(writer):
     batch = writer.batch(updates(("a", 0, 1)), at(0), at(1))
     writer.compare_and_append_batch([batch], at(0), at(1))
-    for use in (batch.delete, batch.to_transmittable, lambda: writer.compare_and_append_batch([batch], at(0), at(1))):
+    for use in (
+        batch.delete,
+        batch.to_transmittable,
+        lambda: writer.compare_and_append_batch([batch], at(0), at(1)),
+    ):
         with pytest.raises(InvalidUsage, match="consumed"):
             use()
     deleted = writer.batch(updates(("a", 1, 1)), at(1), at(2))
@@ -291,14 +306,17 @@ def test_sums_of_diffs_are_exact_up_to_64_bits_and_refused_beyond(writer):
 
 
 def test_equal_types_of_arrow_are_one_column(opened):
-    given = pa.schema([("t", pa.large_string()), ("at", pa.timestamp("ms")), ("l", pa.large_list(pa.int32()))])
+    given = pa.schema(
+        [("t", pa.large_string()), ("at", pa.timestamp("ms")), ("l", pa.large_list(pa.int32()))]
+    )
     kept = pa.schema([("t", pa.string()), ("at", pa.timestamp("us")), ("l", pa.list_(pa.int32()))])
     with opened.open_writer("v", given) as handle, opened.open_writer("v", kept):
         rows_ = {"t": ["x"], "at": [5], "l": [[1]], "_mv_time": [0], "_mv_diff": [1]}
         handle.compare_and_append(pa.table(rows_, schema=pa.schema([*given, *META])), at(0), at(1))
         assert opened.open_reader("v").snapshot(0).column("t").to_pylist() == ["x"]
         fine = pa.table(
-            {**rows_, "at": [1]}, schema=pa.schema([("t", pa.string()), ("at", pa.timestamp("ns")), given.field(2), *META])
+            {**rows_, "at": [1]},
+            schema=pa.schema([("t", pa.string()), ("at", pa.timestamp("ns")), given.field(2), *META]),
         )
         with pytest.raises(InvalidUsage, match="kept exactly"):
             handle.batch(fine, at(0), at(1))

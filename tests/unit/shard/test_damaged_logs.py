@@ -1,4 +1,6 @@
-"""Logs that were damaged, or that name what is not the shard's: said at once, with the file and the way out; nothing outside is touched."""
+"""Logs that were damaged, or that name what is not the shard's: said at once, with the file and the
+way out; nothing outside is touched.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def foreign(handle, *actions):
 
 
 def adding(path):
-    return {"add": {"path": path, "size": 3, "partitionValues": {}, "modificationTime": 1, "dataChange": True}}
+    return {
+        "add": {"path": path, "size": 3, "partitionValues": {}, "modificationTime": 1, "dataChange": True}
+    }
 
 
 def removing(path):
@@ -92,7 +96,9 @@ def test_what_no_waiting_heals_is_said_at_once_with_shard_file_and_way_out(handl
     harm(handle)
     started = time.monotonic()
     for use in (ShardClient().open_reader, lambda uri: ShardClient().open_writer(uri, SCHEMA)):
-        with pytest.raises(LogDamaged, match=f"the log of shard {handle.uri} is damaged: .*{message}") as error:
+        with pytest.raises(
+            LogDamaged, match=f"the log of shard {handle.uri} is damaged: .*{message}"
+        ) as error:
             use(handle.uri)
         assert "<unknown>" not in str(error.value) and isinstance(error.value, StorageError)
     assert time.monotonic() - started < 30
@@ -125,7 +131,8 @@ BAD_STATE = {"upper": -1, "since": -5, "generation": -1, "creation": -(2**63)}
 def test_a_negative_number_in_the_log_names_the_shard_and_what_it_is(handle, name, value):
     foreign(handle, {"txn": {"appId": f"mvsink.{name}", "version": value}})
     with pytest.raises(
-        LogDamaged, match=f"shard {handle.uri} is damaged: at version 4 the transaction mvsink.{name} stands at {value}"
+        LogDamaged,
+        match=f"shard {handle.uri} is damaged: at version 4 the transaction mvsink.{name} stands at {value}",
     ):
         ShardClient().open_reader(handle.uri)
 
@@ -149,7 +156,8 @@ def test_paths_that_are_taken(encoded, path):
 
 
 @pytest.mark.parametrize(
-    "path", ["../out/x.parquet", "%2e%2e/out/x.parquet", "{root}/out/x.parquet", "file://{root}/out/x.parquet"]
+    "path",
+    ["../out/x.parquet", "%2e%2e/out/x.parquet", "{root}/out/x.parquet", "file://{root}/out/x.parquet"],
 )
 @pytest.mark.parametrize("cleaned", [False, True], ids=["in a commit", "in a checkpoint"])
 def test_a_live_file_outside_is_refused_naming_commit_and_path(handle, tmp_path, path, cleaned):
@@ -165,7 +173,8 @@ def test_a_live_file_outside_is_refused_naming_commit_and_path(handle, tmp_path,
 
 
 @pytest.mark.parametrize(
-    "path", ["../out/x.parquet", "%2e%2e/out/x.parquet", "{root}/out/x.parquet", "batches/../../out/x.parquet"]
+    "path",
+    ["../out/x.parquet", "%2e%2e/out/x.parquet", "{root}/out/x.parquet", "batches/../../out/x.parquet"],
 )
 def test_a_removed_file_outside_is_left_alone_and_the_rest_is_collected(handle, tmp_path, path, caplog):
     outside = tmp_path / "out" / "x.parquet"
@@ -204,7 +213,12 @@ def test_collection_follows_no_symbolic_link_out_of_the_shard(handle, tmp_path, 
         collect_garbage(handle, now_ms=LATER)
     except OutsideShard as error:
         assert place == "leases" and "outside the shard's directory" in str(error)
-    assert {path.name for path in out.rglob("*")} == {"x.parquet", "deep", "y.parquet", "z"} and removed.exists()
+    assert {path.name for path in out.rglob("*")} == {
+        "x.parquet",
+        "deep",
+        "y.parquet",
+        "z",
+    } and removed.exists()
 
 
 def test_a_foreign_file_behind_a_link_is_not_read(handle, tmp_path):

@@ -1,4 +1,6 @@
-"""The files of a dropped shard: deleted after the grace period, out of the log first, and never of a shard that lives again."""
+"""The files of a dropped shard: deleted after the grace period, out of the log first, and never of
+a shard that lives again.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def again(handle):
 
 
 def lease(handle):
-    handle.storage.write_text("leases/somebody", json.dumps({"since": 0, "expires": int(time.time() * 1000) + 60_000}))
+    handle.storage.write_text(
+        "leases/somebody", json.dumps({"since": 0, "expires": int(time.time() * 1000) + 60_000})
+    )
 
 
 @pytest.mark.parametrize("prepare", KEPT.values(), ids=KEPT)

@@ -25,7 +25,14 @@ def test_order(lesser, greater):
     assert not greater.less_than(lesser) and not greater.less_equal(lesser) and not lesser.less_than(lesser)
 
 
-CAN_STILL_COME = [(5, 4, False), (5, 5, True), (5, 6, True), (None, 0, False), (None, LARGEST_TIME, False), (0, 0, True)]
+CAN_STILL_COME = [
+    (5, 4, False),
+    (5, 5, True),
+    (5, 6, True),
+    (None, 0, False),
+    (None, LARGEST_TIME, False),
+    (0, 0, True),
+]
 
 
 @pytest.mark.parametrize(("frontier", "time", "expected"), CAN_STILL_COME)

@@ -1,4 +1,6 @@
-"""Another reader sees the same contents: DuckDB over deltalake's dataset, by the statement that README.md gives."""
+"""Another reader sees the same contents: DuckDB over deltalake's dataset, by the statement that
+README.md gives.
+"""
 
 from __future__ import annotations
 
@@ -45,4 +47,5 @@ def test_delta_readers_see_a_column_that_was_added(tmp_path):
     assert shard is not None
     query = "select x, y from shard group by x, y having sum(_mv_diff) > 0 order by x"
     assert duckdb.sql(query).fetchall() == [("a", "new"), ("b", None)]
-    assert DeltaTable(uri, version=table.version() - 2).schema() != table.schema()  # the past has the columns of its day
+    # the past has the columns of its day
+    assert DeltaTable(uri, version=table.version() - 2).schema() != table.schema()

@@ -1,4 +1,6 @@
-"""The contract of shard.md, second half: reading, since, leases, holds, generations, compaction, garbage. On every storage."""
+"""The contract of shard.md, second half: reading, since, leases, holds, generations, compaction,
+garbage. On every storage.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,12 @@ def test_reads_are_exact_between_since_and_upper(opened, writer):
     writer.compare_and_append(updates(("a", 1, 1), ("b", 3, 1), ("a", 4, -1)), at(0), at(6))
     writer.downgrade_since(at(2))
     with opened.open_reader(U) as reader:
-        assert [rows(reader.snapshot(t)) for t in (2, 3, 4, 5)] == [[("a", 1)], [("a", 1), ("b", 1)], [("b", 1)], [("b", 1)]]
+        assert [rows(reader.snapshot(t)) for t in (2, 3, 4, 5)] == [
+            [("a", 1)],
+            [("a", 1), ("b", 1)],
+            [("b", 1)],
+            [("b", 1)],
+        ]
         assert sorted((r["x"], r["_mv_time"], r["_mv_diff"]) for r in reader.updates(3, 6).to_pylist()) == [
             ("a", 4, -1),
             ("b", 3, 1),
@@ -209,7 +216,10 @@ def test_a_few_rows_of_a_file_and_what_an_engine_left(writer):
     writer.compare_and_append_batch([batch], at(0), at(2))
     [file] = writer.state().files
     schema = pa.schema([("x", pa.string()), ("new", pa.int64())])
-    assert writer.first_rows(file, schema, 2).to_pylist() == [{"x": "a", "new": None}, {"x": "b", "new": None}]
+    assert writer.first_rows(file, schema, 2).to_pylist() == [
+        {"x": "a", "new": None},
+        {"x": "b", "new": None},
+    ]
     assert writer.first_rows(file, schema, 9).num_rows == 5
     directory, wanted = writer.stage(), pa.schema([("x", pa.string())])
     physical = physical_schema(SCHEMA)

@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from dbt.adapters.mvsink.shard import CompactionPlan, ShardClient, checkpoint, collect_garbage, compact_with_pyarrow
+from dbt.adapters.mvsink.shard import (
+    CompactionPlan,
+    ShardClient,
+    checkpoint,
+    collect_garbage,
+    compact_with_pyarrow,
+)
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard.removals import PLACE, Removals
 from tests.support.shards import SCHEMA, at, live, read, staged, updates
@@ -52,7 +58,9 @@ def asked(monkeypatch):
     """How often each file of a log was read."""
     counts: Counter[str] = Counter()
     inner = DeltaStorage.read_text
-    monkeypatch.setattr(DeltaStorage, "read_text", lambda self, path: counts.update([path]) or inner(self, path))
+    monkeypatch.setattr(
+        DeltaStorage, "read_text", lambda self, path: counts.update([path]) or inner(self, path)
+    )
     return counts
 
 
@@ -63,7 +71,9 @@ def test_collection_reads_each_commit_once(handle, asked):
     newest = handle.state().version
     grow(handle, 2)
     collect_garbage(handle, now_ms=now())
-    commits = {path: n for path, n in asked.items() if path.endswith(".json") and path.startswith("_delta_log")}
+    commits = {
+        path: n for path, n in asked.items() if path.endswith(".json") and path.startswith("_delta_log")
+    }
     assert len(commits) <= 2 * 3 and all(int(path[-25:-5]) > newest for path in commits)
 
 
@@ -79,7 +89,13 @@ def test_removed_files_are_collected_after_the_grace_period_though_the_log_was_c
     assert again.storage.removals().times == {}
 
 
-LOST = {"gone": None, "garbage": "{", "another shard's": Removals(2, {}).text("x"), "ahead": "", "leading outside": ""}
+LOST = {
+    "gone": None,
+    "garbage": "{",
+    "another shard's": Removals(2, {}).text("x"),
+    "ahead": "",
+    "leading outside": "",
+}
 
 
 @pytest.mark.parametrize("lost", LOST)
@@ -87,7 +103,11 @@ def test_a_ledger_that_is_lost_is_made_again_from_the_log(handle, lost):
     removed = grow(handle)
     collect_garbage(handle, now_ms=now())
     shard_id, place = str(handle.shard_id), Path(handle.uri) / PLACE
-    texts = {**LOST, "ahead": Removals(99, {}).text(shard_id), "leading outside": Removals(4, {"../x": 1}).text(shard_id)}
+    texts = {
+        **LOST,
+        "ahead": Removals(99, {}).text(shard_id),
+        "leading outside": Removals(4, {"../x": 1}).text(shard_id),
+    }
     place.unlink() if texts[lost] is None else place.write_text(texts[lost])
     assert handle.storage.removals().times.keys() == removed
 

@@ -1,4 +1,6 @@
-"""shard.md, *Errors*: four kinds, never mixed. And the compare-and-append of overview.md against every reply a commit can get."""
+"""shard.md, *Errors*: four kinds, never mixed. And the compare-and-append of overview.md against
+every reply a commit can get.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ KINDS = {
 
 
 class Plan:
-    """What the next calls meet: one entry a call, then nothing. Callable entries are called before the commit."""
+    """What the next calls meet: one entry a call, then nothing. Callable entries are called before
+    the commit.
+    """
 
     def __init__(self):
         self.next: list = []
@@ -76,7 +80,8 @@ def test_kinds_are_never_mixed(root, members):
     assert all(issubclass(member, root) and issubclass(member, ShardError) for member in members)
     others = [kind for kind, _ in KINDS.values() if kind is not root]
     assert not any(issubclass(member, kind) for member in members for kind in others)
-    assert not any(issubclass(inside, ShardError) for inside in (UnknownOutcome, TransientError))  # never seen outside
+    # never seen outside
+    assert not any(issubclass(inside, ShardError) for inside in (UnknownOutcome, TransientError))
 
 
 def test_invalid_usage_is_never_retried(writer, plan):
@@ -115,7 +120,9 @@ def test_a_transient_storage_failure_is_retried(writer, other, plan):
     assert [file.rows for file in other.state().files] == [1]
 
 
-def test_a_storage_failure_that_lasts_becomes_storage_error_and_nothing_happened(writer, other, plan, impatient):
+def test_a_storage_failure_that_lasts_becomes_storage_error_and_nothing_happened(
+    writer, other, plan, impatient
+):
     plan.next = ["before"] * 100
     with pytest.raises(StorageError, match="was not sent"):
         writer.compare_and_append(updates(("a", 0, 1)), at(0), at(1))
@@ -136,7 +143,9 @@ MEMBERS = {
 def test_every_member_tries_until_the_clients_timeout(inner, member):
     reachable, asked = [True], []
     client = ShardClient(
-        locate=lambda uri: FaultyStorage(inner, lambda call: asked.append(call) or (None if reachable[0] else "before")),
+        locate=lambda uri: FaultyStorage(
+            inner, lambda call: asked.append(call) or (None if reachable[0] else "before")
+        ),
         timeout=0.05,
     )
     handle = client.open_writer(U, SCHEMA)
@@ -148,7 +157,9 @@ def test_every_member_tries_until_the_clients_timeout(inner, member):
 
 
 def test_a_wait_ends_at_its_own_timeout_though_the_log_is_out_of_reach(inner):
-    client = ShardClient(locate=lambda uri: FaultyStorage(inner, lambda call: None if reachable[0] else "before"))
+    client = ShardClient(
+        locate=lambda uri: FaultyStorage(inner, lambda call: None if reachable[0] else "before")
+    )
     reachable = [True]
     handle = client.open_writer(U, SCHEMA)
     reachable[0] = False
@@ -192,7 +203,9 @@ def test_nothing_staged_is_deleted_while_the_outcome_is_unknown(writer, other, p
 
 
 def test_nothing_staged_is_deleted_when_the_log_never_answers(inner, writer, other, plan, impatient):
-    """The commit happened, its reply was lost, and then the log is out of reach for longer than the time-out."""
+    """The commit happened, its reply was lost, and then the log is out of reach for longer than the
+    time-out.
+    """
 
     def unreachable(version):
         raise TransientError("injected: the log is out of reach")
@@ -206,7 +219,9 @@ def test_nothing_staged_is_deleted_when_the_log_never_answers(inner, writer, oth
     assert live(other) <= staged(other)
 
 
-def test_nothing_staged_is_deleted_when_the_log_cannot_be_loaded_after_a_commit_was_sent(inner, writer, other, plan, impatient):
+def test_nothing_staged_is_deleted_when_the_log_cannot_be_loaded_after_a_commit_was_sent(
+    inner, writer, other, plan, impatient
+):
     """No reply, no answer for the token, and then no log at all."""
     kept_load, kept_token = inner.load, inner.token_at
     batch = writer.batch(updates(("a", 0, 1)), at(0), at(1))

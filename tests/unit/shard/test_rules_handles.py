@@ -1,4 +1,6 @@
-"""shard.md, *Opening* and the table of *WriteHandle*: the lines that test_contract.py leaves out, each under the member's name."""
+"""shard.md, *Opening* and the table of *WriteHandle*: the lines that test_contract.py leaves out,
+each under the member's name.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +123,9 @@ def test_compare_and_append_batch_appends_several_as_one(opened, writer):
     assert read(opened, U, 2) == [("a", 1), ("b", 1), ("c", 1)]
 
 
-CUTS = {  # a batch [0, 9) with an update at every even time, appended as [lower, upper) when the shard's upper is:
+# a batch [0, 9) with an update at every even time, appended as [lower, upper) when the shard's
+# upper is:
+CUTS = {
     "nothing there, all wanted": (0, 0, 9, [0, 2, 4, 6, 8]),
     "cut above": (0, 0, 5, [0, 2, 4]),
     "cut below": (3, 3, 9, [4, 6, 8]),
@@ -165,7 +169,11 @@ def test_the_builder_takes_record_batches_in_bounded_memory(tmp_path):
             yield pa.record_batch([text, *numbers], names=["x", "_mv_time", "_mv_diff"])
 
     schema = pa.schema([*SCHEMA, ("_mv_time", pa.int64()), ("_mv_diff", pa.int64())])
-    batch = handle.builder(at(0), part_bytes=2**20).add(pa.RecordBatchReader.from_batches(schema, batches())).finish(at(1))
+    batch = (
+        handle.builder(at(0), part_bytes=2**20)
+        .add(pa.RecordBatchReader.from_batches(schema, batches()))
+        .finish(at(1))
+    )
     assert batch.rows == 200 * rows and len(batch.files) > 10
     assert most < 60 * 2**20
     batch.delete()
@@ -219,7 +227,9 @@ def test_a_transmittable_batch_of_an_older_format_is_appended_with_an_info_line(
     described = writer.batch(updates(("a", 0, 1)), at(0), at(1)).to_transmittable()
     with caplog.at_level(logging.INFO, "mvsink.shard"):
         received = writer.batch_from_transmittable_batch({**described, "format_version": 0})
-    assert [(r.levelname, "older format version 0" in r.getMessage()) for r in caplog.records] == [("INFO", True)]
+    assert [(r.levelname, "older format version 0" in r.getMessage()) for r in caplog.records] == [
+        ("INFO", True)
+    ]
     writer.compare_and_append_batch([received], at(0), at(1))
     assert read(opened, U, 0) == [("a", 1)]
 

@@ -1,4 +1,6 @@
-"""shard.md, *ReadHandle*, *Maintenance* and *generation*; overview.md, where a shard's state lives in Delta."""
+"""shard.md, *ReadHandle*, *Maintenance* and *generation*; overview.md, where a shard's state lives
+in Delta.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +131,8 @@ def test_maintenance_is_returned_as_a_value(handle):
 
 def test_the_log_is_due_until_its_checkpoint_is_written_whatever_other_commits_there_are(handle):
     def appended(t):
-        handle.set_properties({"seen": str(t)})  # two commits a round: their versions pass over every other number
+        # two commits a round: their versions pass over every other number
+        handle.set_properties({"seen": str(t)})
         done = handle.compare_and_append(updates(), at(t), at(t + 1))
         assert done.maintenance.checkpoint == done.maintenance.collect_garbage
         return done.maintenance.checkpoint
@@ -155,7 +158,9 @@ def test_a_maintenance_commit_moves_no_upper_and_is_marked_as_changing_no_data(h
     assert compact_with_pyarrow(handle, CompactionPlan(handle.state().files, at(0)))
     actions = log_lines(handle, handle.state().version)
     moved = [action["txn"]["appId"] for action in actions if "txn" in action]
-    changed = [action[kind]["dataChange"] for action in actions for kind in ("add", "remove") if kind in action]
+    changed = [
+        action[kind]["dataChange"] for action in actions for kind in ("add", "remove") if kind in action
+    ]
     assert moved == [] and changed and not any(changed)
     assert handle.state().upper == at(3)
 
@@ -207,7 +212,9 @@ def test_compaction_keeps_the_times_of_updates_newer_than_since(opened, writer):
 
 def rich(handle):
     """A shard with something of everything."""
-    note = CommitNote(rows_inserted=3, rows_deleted=1, drift=2, computed_through=77, purpose="why", invocation_id="inv")
+    note = CommitNote(
+        rows_inserted=3, rows_deleted=1, drift=2, computed_through=77, purpose="why", invocation_id="inv"
+    )
     batch = handle.batch(updates(("a", 5, 1)), at(5), at(7))
     handle.compare_and_append(updates(), at(0), at(5))
     handle.compare_and_append_batch([batch], at(5), at(7), since=at(3), inputs={"orders": 41}, note=note)
@@ -264,7 +271,8 @@ def test_who_when_and_why_are_commit_metadata(handle):
 def test_state_survives_a_checkpoint_and_the_clean_up_of_the_log(handle):
     before = rich(handle)
     checkpoint(handle)
-    for path in sorted((Path(handle.uri) / "_delta_log").glob("*.json"))[:-1]:  # no clean-up removes the newest
+    # no clean-up removes the newest
+    for path in sorted((Path(handle.uri) / "_delta_log").glob("*.json"))[:-1]:
         path.unlink()
     with ShardClient().open_reader(handle.uri) as reader:
         assert reader.state() == before
@@ -288,7 +296,9 @@ def test_a_reader_that_follows_the_log_knows_what_one_that_just_came_knows(handl
     for step in range(60):
         for _ in range({20: 15, 40: 25}.get(step, 1)):  # so many commits are followed, and too many
             upper = handle.state().upper.as_option()
-            handle.compare_and_append(updates(("a", upper, 1)), at(upper), at(upper + 1), inputs={"orders": upper})
+            handle.compare_and_append(
+                updates(("a", upper, 1)), at(upper), at(upper + 1), inputs={"orders": upper}
+            )
             if step % 7 == 3:
                 handle.hold(f"task {step}", upper)
             if step % 11 == 5:
@@ -301,7 +311,9 @@ def test_a_reader_that_follows_the_log_knows_what_one_that_just_came_knows(handl
                 (Path(handle.uri) / "_delta_log" / f"{version:020d}.json").unlink(missing_ok=True)
         newcomer = DeltaStorage(handle.uri)
         assert follower.load() == newcomer.load() == storage.load(), step
-        assert follower.progress("orders") == newcomer.progress("orders") and follower.progress("others") is None
+        assert (
+            follower.progress("orders") == newcomer.progress("orders") and follower.progress("others") is None
+        )
 
 
 def test_commits_that_cannot_be_followed_are_looked_up(handle, monkeypatch):

@@ -1,4 +1,6 @@
-"""What an engine staged: it is there, whole, exact, and read once; and whatever Arrow has against a file names the file."""
+"""What an engine staged: it is there, whole, exact, and read once; and whatever Arrow has against a
+file names the file.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def rows(column, kind):
     """Updates with one column, as an engine stages them."""
     n = len(column)
     meta = [pa.array([1] * n), pa.array([1] * n), pa.nulls(n, pa.string()), pa.array(range(n))]
-    return pa.table([pa.array(column, kind), *meta], names=["at", "_mv_time", "_mv_diff", "_mv_error", "_mv_hash"])
+    return pa.table(
+        [pa.array(column, kind), *meta], names=["at", "_mv_time", "_mv_diff", "_mv_error", "_mv_hash"]
+    )
 
 
 @pytest.mark.parametrize("left", [None, "_SUCCESS", ".part-0.parquet.crc"])
@@ -75,7 +79,12 @@ def test_a_file_that_cannot_be_read_is_a_storage_error_that_names_it(writer, con
     path = f"{directory.path}/part-0.parquet"
     (Path(directory.uri) / "part-0.parquet").write_bytes(content)
     storage = writer.storage
-    for ask in (storage.describe, storage.footer, storage.schema_of, lambda _: writer.adopt(directory, at(0), at(2))):
+    for ask in (
+        storage.describe,
+        storage.footer,
+        storage.schema_of,
+        lambda _: writer.adopt(directory, at(0), at(2)),
+    ):
         with pytest.raises(StorageError, match=f"cannot read {path}"):
             ask(path)
 
@@ -115,7 +124,9 @@ def test_each_footer_is_read_once_from_staging_to_commit(writer, monkeypatch):
         part.close()
     read: Counter[str] = Counter()
     opened = writer.storage._parquet
-    monkeypatch.setattr(writer.storage, "_parquet", lambda path, *more: read.update([path]) or opened(path, *more))
+    monkeypatch.setattr(
+        writer.storage, "_parquet", lambda path, *more: read.update([path]) or opened(path, *more)
+    )
     batch = writer.adopt(directory, at(0), at(2))
     writer.compare_and_append_batch([batch], at(0), at(2))
     assert set(read.values()) == {1} and len(read) == 5

@@ -32,7 +32,9 @@ from tests.support.shards import SCHEMA, at
 
 
 def file(batch, rows=100, time=1, latest=None):
-    return DataFile(f"batches/{batch}/part-0.parquet", 1, rows, time, time if latest is None else latest, 1, 1, 0, rows)
+    return DataFile(
+        f"batches/{batch}/part-0.parquet", 1, rows, time, time if latest is None else latest, 1, 1, 0, rows
+    )
 
 
 def state(*files, upper=10, since=0, **more):
@@ -52,7 +54,11 @@ COMPACTION = {
     "over a tenth, settled": ([BASE, file("r", 10_001)], 9, "all"),
     "over a tenth, but newer than since": ([BASE, file("r", 10_001, time=5)], 4, None),
     "a larger batch that is newer than since": ([BASE, file("r", 200_000, time=5)], 4, None),
-    "beside that one, over a tenth, settled": ([BASE, file("r", 200_000, time=5), file("s", 10_001)], 4, "settled"),
+    "beside that one, over a tenth, settled": (
+        [BASE, file("r", 200_000, time=5), file("s", 10_001)],
+        4,
+        "settled",
+    ),
     "errors are nothing that a base takes in": ([BASE, replace(file("r", 20_000), errors=20_000)], 9, None),
     "15 recent batches": ([BASE, *many(15)], 9, None),
     "16 recent batches merge without the base": ([BASE, *many(16)], 9, "recent"),
@@ -63,7 +69,11 @@ COMPACTION = {
         9,
         "small",
     ),
-    "16 recent batches of which most are history": ([BASE, *many(9, time=5), *(file(f"s{i}") for i in range(7))], 4, "history"),
+    "16 recent batches of which most are history": (
+        [BASE, *many(9, time=5), *(file(f"s{i}") for i in range(7))],
+        4,
+        "history",
+    ),
     "nothing is settled, and one is far larger": ([*many(16), file("q", 10**6)], 0, "small"),
     "a finished shard whose since is empty": ([BASE, *many(20)], None, None),
     "16 recent batches, all newer than since": ([BASE, *many(16, time=5)], 4, "recent"),
@@ -165,7 +175,13 @@ def test_columns_are_added_to_all_files_at_once_and_no_frontier_moves(beside, re
 def test_a_new_generation_is_of_one_version():
     before = state(BASE, upper=10, generation=2, dropped=5)
     after = apply(before, replace_generation(before, [file("n")], SCHEMA, at(4), at(3), 3))
-    assert (after.upper, after.since, after.generation, after.dropped, len(after.files)) == (at(4), at(3), 3, None, 1)
+    assert (after.upper, after.since, after.generation, after.dropped, len(after.files)) == (
+        at(4),
+        at(3),
+        3,
+        None,
+        1,
+    )
     with pytest.raises(FilesChanged, match="version 3, expected 2"):
         replace_generation(before, [], SCHEMA, at(4), at(3), 2)
 

@@ -1,4 +1,6 @@
-"""The log tells the statistics of our columns however many columns a shard has: a file is trusted by them, and skipped by them."""
+"""The log tells the statistics of our columns however many columns a shard has: a file is trusted
+by them, and skipped by them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ NESTED = pa.struct([("a", pa.int64()), ("b", pa.struct([("c", pa.string()), ("d"
 SCHEMAS = {
     "1 column": [("x", pa.int64())],
     **{f"{n} columns": [(f"c{i}", pa.int64()) for i in range(n)] for n in (28, 29, 40, 200)},
-    "a struct of 40 fields": [("s", pa.struct([(f"f{i}", pa.int64()) for i in range(40)])), ("x", pa.int64())],
+    "a struct of 40 fields": [
+        ("s", pa.struct([(f"f{i}", pa.int64()) for i in range(40)])),
+        ("x", pa.int64()),
+    ],
     "nested structs": [(f"s{i}", NESTED) for i in range(15)],
     "structs with odd names": [(name, NESTED) for name in ("a b", "a`b", "a,b", "ü.x", "it's", "S")],
     "lists and maps of structs": [
@@ -59,7 +64,9 @@ def assert_told(uri, count):
     with ShardClient().open_reader(uri) as reader:
         files = reader.state().files
         assert len(files) == count and all(file.trusted for file in files)
-        assert {(f.min_diff, f.max_diff, f.errors, f.max_time == f.min_time) for f in files} == {(1, 1, 0, True)}
+        assert {(f.min_diff, f.max_diff, f.errors, f.max_time == f.min_time) for f in files} == {
+            (1, 1, 0, True)
+        }
         assert reader.snapshot(count - 1).num_rows == 1
     assert DeltaTable(uri).to_pyarrow_table().num_rows == count
 
@@ -105,14 +112,21 @@ def test_columns_that_come_later_change_nothing(tmp_path):
         handle.evolve([_rewritten(handle, wide)], wide, files)
         assert handle.state().statistics
         assert_told(handle.uri, 1)
-        handle.replace([_rewritten(handle, pa.schema([("t", NESTED)]))], pa.schema([("t", NESTED)]), at(1), at(0))
+        handle.replace(
+            [_rewritten(handle, pa.schema([("t", NESTED)]))], pa.schema([("t", NESTED)]), at(1), at(0)
+        )
         assert handle.state().statistics
         assert_told(handle.uri, 1)
 
 
 def _rewritten(handle, schema):
     """A batch with one row of NULLs in another schema."""
-    row = {name: [None] for name in schema.names} | {"_mv_time": [0], "_mv_diff": [1], "_mv_error": [None], "_mv_hash": [7]}
+    row = {name: [None] for name in schema.names} | {
+        "_mv_time": [0],
+        "_mv_diff": [1],
+        "_mv_error": [None],
+        "_mv_hash": [7],
+    }
     directory = handle.stage()
     part = handle.storage.write_part(f"{directory.path}/part-0.parquet", physical_schema(schema))
     part.write(pa.table(row, schema=physical_schema(schema)))
@@ -125,7 +139,9 @@ def test_other_writers_go_on(tmp_path):
         append(handle, 0)
         table = physical_schema(handle.schema).empty_table()
         write_deltalake(
-            handle.uri, pa.table({**{n: pa.nulls(1, table.schema.field(n).type) for n in table.column_names}}), mode="append"
+            handle.uri,
+            pa.table({**{n: pa.nulls(1, table.schema.field(n).type) for n in table.column_names}}),
+            mode="append",
         )
         DeltaTable(handle.uri).delete("c1 is not null")
         DeltaTable(handle.uri).update(updates={"c0": "5"}, predicate="_mv_time = 0")

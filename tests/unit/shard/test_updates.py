@@ -15,7 +15,11 @@ from tests.support.shards import SCHEMA, at, updates
 
 REFUSED = {
     "no time": (pa.table({"x": ["a"], "_mv_diff": [1]}), InvalidUsage, "_mv_time"),
-    "a NULL diff": (pa.table({"x": ["a"], "_mv_time": [1], "_mv_diff": pa.array([None], pa.int64())}), InvalidUsage, "_mv_diff"),
+    "a NULL diff": (
+        pa.table({"x": ["a"], "_mv_time": [1], "_mv_diff": pa.array([None], pa.int64())}),
+        InvalidUsage,
+        "_mv_diff",
+    ),
     "another column": (
         pa.table({"y": ["a"], "_mv_time": [1], "_mv_diff": [1]}),
         SchemaMismatch,
@@ -41,8 +45,14 @@ EQUAL = {
     "NULL": (pa.string(), [None, None]),
     "NaN": (pa.float64(), [float("nan"), float("nan")]),
     "zero": (pa.float32(), [0.0, -0.0]),
-    "a map has no order": (pa.map_(pa.string(), pa.int32()), [[("a", 1), ("b", None)], [("b", None), ("a", 1)]]),
-    "nested": (pa.struct([("l", pa.list_(pa.float64()))]), [{"l": [float("nan"), -0.0]}, {"l": [float("nan"), 0.0]}]),
+    "a map has no order": (
+        pa.map_(pa.string(), pa.int32()),
+        [[("a", 1), ("b", None)], [("b", None), ("a", 1)]],
+    ),
+    "nested": (
+        pa.struct([("l", pa.list_(pa.float64()))]),
+        [{"l": [float("nan"), -0.0]}, {"l": [float("nan"), 0.0]}],
+    ),
 }
 DIFFERENT = {
     "NULL and empty": (pa.string(), [None, ""]),
@@ -64,11 +74,15 @@ def test_different_rows_are_not(kind, values):
 
 
 def rows_of(kind, values):
-    table = pa.table({"x": pa.array(values, kind), "_mv_time": [1] * len(values), "_mv_diff": [1] * len(values)})
+    table = pa.table(
+        {"x": pa.array(values, kind), "_mv_time": [1] * len(values), "_mv_diff": [1] * len(values)}
+    )
     return normalize(table, pa.schema([("x", kind)]))
 
 
-changes = st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 5), st.integers(-3, 3)), max_size=12)
+changes = st.lists(
+    st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 5), st.integers(-3, 3)), max_size=12
+)
 
 
 @given(changes, st.integers(0, 5), st.integers(0, 6))

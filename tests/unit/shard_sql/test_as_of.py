@@ -1,4 +1,6 @@
-"""A shard's past, as far as file statistics decide it: what is named in the SQL, and what is refused."""
+"""A shard's past, as far as file statistics decide it: what is named in the SQL, and what is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ LOOSE = DataFile("part-foreign.parquet", 1)
 
 def shard(*files, upper=40):
     state = ShardState(1, UUID(int=1), SCHEMA, 7, Antichain.of(10), Antichain.of(upper), files=files)
-    return layout_of(state, "/s", lambda batch: {f.path: f.size for f in files if f.batch_id == batch}, lambda file: ["x"])
+    return layout_of(
+        state, "/s", lambda batch: {f.path: f.size for f in files if f.batch_id == batch}, lambda file: ["x"]
+    )
 
 
 def named(query):
@@ -85,7 +89,9 @@ def test_only_errors_that_may_be_live_then_are_guarded_against():
     failing = shard(BASE, replace(LATE, errors=1))
     assert "raise_error" in as_of.collection_as_of(failing, 30)
     assert "raise_error" not in as_of.collection_as_of(failing, 29)
-    assert "raise_error" not in as_of.snapshot_as_of(failing, 30) and "is not null" in as_of.snapshot_as_of(failing, 30)
+    assert "raise_error" not in as_of.snapshot_as_of(failing, 30) and "is not null" in as_of.snapshot_as_of(
+        failing, 30
+    )
 
 
 BETWEEN = {
@@ -109,7 +115,9 @@ def test_a_directory_of_very_many_files_is_named_whole(monkeypatch):
     monkeypatch.setattr(as_of, "LONGEST_NAMES", 10)
     query = as_of.updates_between(shard(*MIXED), 21, 26)
     assert "part-" not in query and "_mv_time >= 21L and _mv_time < 26L" in query
-    assert as_of.known_times(shard(part("last", 0, (30, 30)), part("last", 1, (31, 31))), 31, 40) == {31: (True, False)}
+    assert as_of.known_times(shard(part("last", 0, (30, 30)), part("last", 1, (31, 31))), 31, 40) == {
+        31: (True, False)
+    }
 
 
 def test_a_projection_is_consolidated_over_its_columns():
@@ -126,12 +134,21 @@ KNOWN = {
     "inserted alone": ((LATE,), {30: (True, False)}),
     "two times": ((LATE, BASE), {10: (True, False), 30: (True, False)}),
     "no file": ((), {}),
-    "another directory's times do not matter": ((LATE, part("plain", 0, (5, 6), hashed=False)), {30: (True, False)}),
+    "another directory's times do not matter": (
+        (LATE, part("plain", 0, (5, 6), hashed=False)),
+        {30: (True, False)},
+    ),
     "a consolidated batch": ((DELETING,), {30: (True, True)}),
     "rows deleted alone": ((replace(LATE, min_diff=-2, max_diff=-1),), {30: (False, True)}),
-    "two consolidated batches at two times": ((DELETING, part("more", 0, (31, 31))), {30: (True, True), 31: (True, False)}),
+    "two consolidated batches at two times": (
+        (DELETING, part("more", 0, (31, 31))),
+        {30: (True, True), 31: (True, False)},
+    ),
     "rows of two batches may cancel": ((DELETING, part("more", 0, (30, 30))), None),
-    "rows of a batch without hashes may cancel": ((part("plain", 0, (30, 30), hashed=False, diffs=(-1, 1)),), None),
+    "rows of a batch without hashes may cancel": (
+        (part("plain", 0, (30, 30), hashed=False, diffs=(-1, 1)),),
+        None,
+    ),
     "signs not known": ((replace(LATE, min_diff=-1, max_diff=None),), None),
     "several times in a file": ((replace(LATE, min_time=29),), None),
     "errors": ((replace(LATE, errors=1),), None),
@@ -150,7 +167,14 @@ def test_times_that_statistics_tell(files, wanted):
 
 
 def state(since, upper):
-    return ShardState(1, UUID(int=1), SCHEMA, 7, Antichain.of(since), Antichain.empty() if upper is None else Antichain.of(upper))
+    return ShardState(
+        1,
+        UUID(int=1),
+        SCHEMA,
+        7,
+        Antichain.of(since),
+        Antichain.empty() if upper is None else Antichain.of(upper),
+    )
 
 
 READABLE = {

@@ -1,4 +1,6 @@
-"""What is broadcast is known to be small: beyond a bound, or where statistics tell nothing, Spark chooses how to join."""
+"""What is broadcast is known to be small: beyond a bound, or where statistics tell nothing, Spark
+chooses how to join.
+"""
 
 from __future__ import annotations
 

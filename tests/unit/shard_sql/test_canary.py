@@ -1,4 +1,6 @@
-"""Before the first run of a session on a shard root: what the engine writes there is found from here, all of it."""
+"""Before the first run of a session on a shard root: what the engine writes there is found from
+here, all of it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ sessions = itertools.count()
 
 
 class Writer(NoEngine):
-    """Writes the canary as an engine on ``master`` does; ``place`` says where a task's file goes, None: nowhere."""
+    """Writes the canary as an engine on ``master`` does; ``place`` says where a task's file goes,
+    None: nowhere.
+    """
 
     def __init__(self, master, place=lambda directory, task: directory):
         self.master, self.place, self.wrote = master, place, []
@@ -69,9 +73,18 @@ def test_it_is_asked_once_for_a_session_and_a_root(tmp_path):
 
 
 ELSEWHERE = {
-    "another place": (lambda directory, task: directory.replace("/root", "/decoded root"), "nothing of it is there"),
-    "disks of their own": (lambda directory, task: directory if task % 2 else None, "only 32 of 64 files are there"),
-    "one executor has lost its mount": (lambda directory, task: directory if task else None, "only 63 of 64 files"),
+    "another place": (
+        lambda directory, task: directory.replace("/root", "/decoded root"),
+        "nothing of it is there",
+    ),
+    "disks of their own": (
+        lambda directory, task: directory if task % 2 else None,
+        "only 32 of 64 files are there",
+    ),
+    "one executor has lost its mount": (
+        lambda directory, task: directory if task else None,
+        "only 63 of 64 files",
+    ),
 }
 
 
@@ -81,7 +94,12 @@ def test_other_places_are_named_and_asked_again_the_next_time(tmp_path, place, m
     for _ in range(2):
         with pytest.raises(DifferentPlaces) as failure:
             check_same_place(Writer("yarn", place), session, root, None)
-        for part in (f"shard_root {root}", "Spark reports that it wrote file://elsewhere", f"Python looked at {root}/", message):
+        for part in (
+            f"shard_root {root}",
+            "Spark reports that it wrote file://elsewhere",
+            f"Python looked at {root}/",
+            message,
+        ):
             assert part in str(failure.value)
     check_same_place(Writer("yarn"), session, root, None)
 

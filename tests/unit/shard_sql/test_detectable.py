@@ -1,4 +1,6 @@
-"""For which shards sums by bucket cannot overflow: a question of how many copies of rows their statistics allow."""
+"""For which shards sums by bucket cannot overflow: a question of how many copies of rows their
+statistics allow.
+"""
 
 from __future__ import annotations
 

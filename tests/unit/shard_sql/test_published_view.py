@@ -1,4 +1,6 @@
-"""What a published view gives back, whatever Spark redacts. The catalogs here answer as Spark 4.1 does."""
+"""What a published view gives back, whatever Spark redacts. The catalogs here answer as Spark 4.1
+does.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +24,25 @@ MARKER = Marker("/shards/s/hourly", "id-1", 7, "f00")
 def shown_as_create(properties):
     """TBLPROPERTIES as SHOW CREATE TABLE spells them: only quotes are escaped."""
     listed = ",\n".join(
-        "  '{}' = '{}'".format(*(text.replace("'", "\\'") for text in item)) for item in sorted(properties.items())
+        "  '{}' = '{}'".format(*(text.replace("'", "\\'") for text in item))
+        for item in sorted(properties.items())
     )
     return f"CREATE VIEW s.v (\n  id)\nCOMMENT 'a \\'TBLPROPERTIES (\\''\nTBLPROPERTIES (\n{listed})\nWITH SCHEMA COMPENSATION\nAS select 1\n"
 
 
 class Catalog:
-    """A view with these true ``properties`` and ``text``; ``redacted`` are the keys that SHOW TBLPROPERTIES does not give."""
+    """A view with these true ``properties`` and ``text``; ``redacted`` are the keys that SHOW
+    TBLPROPERTIES does not give.
+    """
 
     def __init__(self, properties, text="select 1", redacted=(), create=True):
         self.properties, self.text, self.redacted, self.create = properties, text, redacted, create
 
     def query(self, query, what):
         if query.startswith("show tblproperties"):
-            return [(key, REDACTED if key in self.redacted else value) for key, value in self.properties.items()]
+            return [
+                (key, REDACTED if key in self.redacted else value) for key, value in self.properties.items()
+            ]
         if query.startswith("describe extended"):
             return [
                 ("id", "int", "the key"),
@@ -110,7 +117,11 @@ def test_a_view_is_read_whatever_is_redacted(catalog, marked):
     view = read_published(catalog, "s.v")
     assert (view.uri, view.shard_id, view.version, view.files) == ("/shards/s/hourly", "id-1", 7, "f00")
     assert view.properties == {"team": "it's \\ ours"} and view.marked == marked
-    assert (view.columns, view.comment, view.column_comments) == (("id", "# x", "Comment"), "a view", {"id": "the key"})
+    assert (view.columns, view.comment, view.column_comments) == (
+        ("id", "# x", "Comment"),
+        "a view",
+        {"id": "the key"},
+    )
 
 
 @pytest.mark.parametrize("redacted", [(), [URI]])
@@ -127,10 +138,17 @@ def test_a_view_of_somebody_else_is_none_of_ours():
     ("catalog", "words"),
     [
         (Catalog(PROPERTIES, "select 1", [URI], create=False), "`mvsink.shard_uri`.*spark.redaction.regex"),
-        (Catalog(PROPERTIES, MARKER.within("select 1"), ["team"], create=False), "`team`.*spark.sql.redaction.options.regex"),
-        (Catalog({**PROPERTIES, URI: REDACTED}, "select 1", [URI]), "drop view s.v"),  # what the defect left
+        (
+            Catalog(PROPERTIES, MARKER.within("select 1"), ["team"], create=False),
+            "`team`.*spark.sql.redaction.options.regex",
+        ),
+        # what the defect left
+        (Catalog({**PROPERTIES, URI: REDACTED}, "select 1", [URI]), "drop view s.v"),
         (Catalog({**PROPERTIES, URI: f"/project/{REDACTED}"}, "select 1"), "drop view s.v"),
-        (Catalog({**PROPERTIES, SHARD_ID: REDACTED}, "select 1", create=False), "`mvsink.shard_id`|drop view"),
+        (
+            Catalog({**PROPERTIES, SHARD_ID: REDACTED}, "select 1", create=False),
+            "`mvsink.shard_id`|drop view",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_an_error(catalog, words):

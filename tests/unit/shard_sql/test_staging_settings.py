@@ -1,4 +1,6 @@
-"""While a shard's files are staged the session has the settings that make them exact, and its own before and after."""
+"""While a shard's files are staged the session has the settings that make them exact, and its own
+before and after.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def test_a_session_that_does_not_let_itself_be_set_is_refused_by_name():
     session = Session(times="MILLIS", calendar="LEGACY")
     session.fixed = ("calendar",)
     with (
-        pytest.raises(SettingRefused, match="the session's calendar is LEGACY.*need CORRECTED.*calendar is fixed"),
+        pytest.raises(
+            SettingRefused, match="the session's calendar is LEGACY.*need CORRECTED.*calendar is fixed"
+        ),
         session.pinned(),
     ):
         raise AssertionError

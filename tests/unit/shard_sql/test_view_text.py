@@ -25,10 +25,22 @@ def shard(batches, files, *, hashed=True, diff=-1, errors=0):
         base = batch == 0
         path = f"batches/{batch:032x}/part-{n:05}.parquet"
         least = 1 if base else diff
-        return DataFile(path, 1, 1000 if base else 10, 5, 5, least, 1, errors, (1000 if base else 10) if hashed or base else 3)
+        return DataFile(
+            path,
+            1,
+            1000 if base else 10,
+            5,
+            5,
+            least,
+            1,
+            errors,
+            (1000 if base else 10) if hashed or base else 3,
+        )
 
     listed = [part(b, n) for b in range(batches) for n in range(files // batches + 1)]
-    return ShardState(7, UUID(int=1), SCHEMA, 2**61, since=Antichain.of(5), upper=Antichain.of(10**13), files=tuple(listed))
+    return ShardState(
+        7, UUID(int=1), SCHEMA, 2**61, since=Antichain.of(5), upper=Antichain.of(10**13), files=tuple(listed)
+    )
 
 
 CASES = {
@@ -42,8 +54,13 @@ CASES = {
 @pytest.mark.parametrize("given", CASES.values(), ids=CASES)
 def test_five_thousand_part_files(given):
     state = shard(**given)
-    counted = {batch: {f.path: f.size for f in state.files if f.batch_id == batch} for batch in {f.batch_id for f in state.files}}
-    handle = SimpleNamespace(uri="/a/rather/long/place/for/shards/analytics/orders", files_in=counted.get, column_names=None)
+    counted = {
+        batch: {f.path: f.size for f in state.files if f.batch_id == batch}
+        for batch in {f.batch_id for f in state.files}
+    }
+    handle = SimpleNamespace(
+        uri="/a/rather/long/place/for/shards/analytics/orders", files_in=counted.get, column_names=None
+    )
     text = view_statement("`analytics`.`orders`", handle, state, None, Docs(), ())
     assert len(text) < LIMIT
     assert "part-" not in text and all(batch in text for batch in counted)
@@ -99,7 +116,10 @@ def test_a_refusal_of_another_kind_is_no_absence():
 def test_many_columns_with_long_names_are_spelled_once_a_scan(given):
     names = [f"long_name_as_generators_make_{i}" for i in range(200)]
     state = replace(shard(**given), schema=pa.schema([(name, pa.int64()) for name in names]))
-    counted = {batch: {f.path: f.size for f in state.files if f.batch_id == batch} for batch in {f.batch_id for f in state.files}}
+    counted = {
+        batch: {f.path: f.size for f in state.files if f.batch_id == batch}
+        for batch in {f.batch_id for f in state.files}
+    }
     handle = SimpleNamespace(uri="/shards/analytics/orders", files_in=counted.get, column_names=None)
     text = view_statement("s.v", handle, state, None, Docs(), ()).split("\nas\n", 1)[1]
     assert len(text) < DERBY_TEXT and text.count(f"`{names[7]}`") <= 2

@@ -1,4 +1,6 @@
-"""The publish gate without an engine: how much change is too much, who accepts it, and which tests are a model's audits."""
+"""The publish gate without an engine: how much change is too much, who accepts it, and which tests
+are a model's audits.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,16 @@ def test_the_examples_in_the_docstrings():
 
 def test_values():
     assert max_change("m", None) is None
-    assert max_change("m", {"rows": 5}) == MaxChange(5) and max_change("m", {"percent": 5}) == MaxChange(None, 5.0)
-    assert [audit("m", given) for given in (None, False, True, "a", ["a", "b"])] == [False, False, True, ("a",), ("a", "b")]
+    assert max_change("m", {"rows": 5}) == MaxChange(5) and max_change("m", {"percent": 5}) == MaxChange(
+        None, 5.0
+    )
+    assert [audit("m", given) for given in (None, False, True, "a", ["a", "b"])] == [
+        False,
+        False,
+        True,
+        ("a",),
+        ("a", "b"),
+    ]
 
 
 ACCEPTED = [

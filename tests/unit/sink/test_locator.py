@@ -32,7 +32,9 @@ COLUMNS = (FLAG, NAME, KEY, PRICE, PARTS)
 
 @dataclass
 class Handle:
-    """A shard whose files begin with these rows: of each column, so many different values, or its n-th value."""
+    """A shard whose files begin with these rows: of each column, so many different values, or its
+    n-th value.
+    """
 
     distinct: tuple[int | Callable[[int], int | None], ...]
     rows: int = SAMPLED
@@ -42,7 +44,9 @@ class Handle:
         assert rows == SAMPLED
         self.asked = (file.path, *schema.names)
         values = [
-            pa.array([n % column if isinstance(column, int) else column(n) for n in range(self.rows)], pa.int64())
+            pa.array(
+                [n % column if isinstance(column, int) else column(n) for n in range(self.rows)], pa.int64()
+            )
             for column in self.distinct
         ]
         return pa.table(values, names=schema.names)
@@ -78,7 +82,10 @@ def test_the_choice(handle, wanted):
 NONE = {
     "a small shard": (desired(), base(1000)),
     "a shard without a base": (desired(), replace(base(10**7), base=None)),
-    "columns of types that are not compared by their bytes": (desired(columns=(FLAG, PRICE, PARTS)), base(10**7)),
+    "columns of types that are not compared by their bytes": (
+        desired(columns=(FLAG, PRICE, PARTS)),
+        base(10**7),
+    ),
     "columns that the query has lost": (desired(missing=("name", "k`y")), base(10**7)),
 }
 

@@ -19,7 +19,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("read_only", "as_of", "upper", "desired", "last", "minted"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    ("read_only", "as_of", "upper", "desired", "last", "minted"), CASES.values(), ids=CASES
+)
 def test_table(read_only, as_of, upper, desired, last, minted):
     mint = Mint("m", as_of=as_of, read_only=read_only)
     mint.last_lower = None if last is None else Antichain.of(last)

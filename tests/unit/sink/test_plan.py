@@ -1,4 +1,6 @@
-"""The plan of a run against every kind of shard: when it writes, where the upper goes, whether a new generation begins."""
+"""The plan of a run against every kind of shard: when it writes, where the upper goes, whether a
+new generation begins.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,16 @@ from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
 from dbt.adapters.mvsink.shard_sql import creation_of
-from dbt.adapters.mvsink.sink import Gate, MaxChange, NeverRefreshed, OnSchemaChange, Plan, SchemaChanged, SinkRequest, run_timing
+from dbt.adapters.mvsink.sink import (
+    Gate,
+    MaxChange,
+    NeverRefreshed,
+    OnSchemaChange,
+    Plan,
+    SchemaChanged,
+    SinkRequest,
+    run_timing,
+)
 from dbt.adapters.mvsink.sink.plan import compacted_after, next_since, planned
 
 HOURLY, ONCE, COMMIT = RefreshSpec(((60, 0),)), RefreshSpec(ats=(660,)), RefreshSpec()
@@ -85,13 +96,20 @@ def request(time=620, columns=("a",), **more):
 def test_changed_columns_wait_for_a_refresh_and_keep_the_creation():
     changed = request(columns=("b",))
     assert planned(changed, replace(WRITTEN, upper=of(660))) == Plan(500, None, of(660))
-    assert planned(changed, WRITTEN) == Plan(500, 600, of(660), "columns changed (`b` int is new; `a` is gone)")
-    assert planned(replace(changed, redefined=True), replace(WRITTEN, upper=of(660))).generation == "definition changed"
+    assert planned(changed, WRITTEN) == Plan(
+        500, 600, of(660), "columns changed (`b` int is new; `a` is gone)"
+    )
+    assert (
+        planned(replace(changed, redefined=True), replace(WRITTEN, upper=of(660))).generation
+        == "definition changed"
+    )
 
 
 SYNC, APPEND = OnSchemaChange.SYNC_ALL_COLUMNS, OnSchemaChange.APPEND_NEW_COLUMNS
 GATE = Gate(MaxChange(rows=1))
-IN_PLACE = {  # the query's columns, on_schema_change, state, more of the request: the columns added in place, or why a generation
+# the query's columns, on_schema_change, state, more of the request: the columns added in place, or
+# why a generation
+IN_PLACE = {
     "none new": ("a", SYNC, WRITTEN, {}, "", ""),
     "one new": ("ab", SYNC, WRITTEN, {}, "b", ""),
     "in the query's order": ("cab", SYNC, WRITTEN, {}, "cb", ""),
@@ -112,7 +130,9 @@ IN_PLACE = {  # the query's columns, on_schema_change, state, more of the reques
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("columns", "policy", "state", "more", "added", "generation"), IN_PLACE.values(), ids=IN_PLACE)
+@pytest.mark.parametrize(
+    ("columns", "policy", "state", "more", "added", "generation"), IN_PLACE.values(), ids=IN_PLACE
+)
 def test_which_columns_are_added_in_place(columns, policy, state, more, added, generation):
     plan = planned(request(columns=tuple(columns), on_schema_change=policy, **more), state)
     assert ("".join(column.name for column in plan.added), plan.generation) == (added, generation)
@@ -149,6 +169,8 @@ SINCE = {  # write time, since before, newest update, retain_history: since afte
 
 @pytest.mark.parametrize(("write", "since", "newest", "retain", "after"), SINCE.values(), ids=SINCE)
 def test_since(write, since, newest, retain, after):
-    state = replace(WRITTEN, since=of(since), files=() if newest is None else (file(newest), file(599, "loose.parquet")))
+    state = replace(
+        WRITTEN, since=of(since), files=() if newest is None else (file(newest), file(599, "loose.parquet"))
+    )
     wanted = replace(request(), retain_history=retain)
     assert next_since(wanted, state, Plan(500, write, of(660))) == of(after)

@@ -1,4 +1,6 @@
-"""sink.md, *mint*: its three conditions, each needed. *Configuration*: every key is a field. And what `since` trails (overview.md)."""
+"""sink.md, *mint*: its three conditions, each needed. *Configuration*: every key is a field. And
+what `since` trails (overview.md).
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,10 @@ def test_every_key_is_a_field_of_the_config(key):
 
 
 ROWS = {
-    "refresh": ([None, "on_commit", ["on_commit"], "every 1 hour", {"every": "1 hour"}], ["never", {"each": "1 hour"}, 5]),
+    "refresh": (
+        [None, "on_commit", ["on_commit"], "every 1 hour", {"every": "1 hour"}],
+        ["never", {"each": "1 hour"}, 5],
+    ),
     "retain_history": ([None, "1 second", "1 day"], ["999 ms", "1 month", 5, ""]),
     "assert_not_null": ([None, [], ["a"], "a"], [7, [1], {"a": 1}]),
     "on_error": ([None, "fail", "record"], ["ignore", True]),
@@ -67,7 +72,9 @@ CASES = [(key, value, True) for key, (good, _) in ROWS.items() for value in good
 CASES += [(key, value, False) for key, (_, bad) in ROWS.items() for value in bad]
 
 
-@pytest.mark.parametrize(("key", "value", "accepted"), CASES, ids=[f"{key}={value!r}" for key, value, _ in CASES])
+@pytest.mark.parametrize(
+    ("key", "value", "accepted"), CASES, ids=[f"{key}={value!r}" for key, value, _ in CASES]
+)
 def test_the_table_of_configs(key, value, accepted):
     if accepted:
         ModelOptions.parse("dev.m", {key: value})

@@ -14,7 +14,11 @@ NAMES = ["${env:HOME}", "a ${spark.app.name} b", "${x}", "${a{b}"]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_literals_and_paths_hold_no_variable(name):
-    for text in (sql.text(name), sql.parquet_in(f"/data/{name}"), sql.overwrite_directory(f"/{name}", "select 1")):
+    for text in (
+        sql.text(name),
+        sql.parquet_in(f"/data/{name}"),
+        sql.overwrite_directory(f"/{name}", "select 1"),
+    ):
         assert not VARIABLE.search(text)
 
 

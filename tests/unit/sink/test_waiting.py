@@ -38,7 +38,9 @@ def handle(request, tmp_path):
 def run(handle, minute, refresh=HOURLY, **more):
     """A run so many minutes after 10:00; its log line."""
     time = T + minute * MINUTE
-    return Driver(SinkRequest("m", "q", COLUMNS, time, time, 1000, refresh=refresh, **more), handle, NoEngine()).run()
+    return Driver(
+        SinkRequest("m", "q", COLUMNS, time, time, 1000, refresh=refresh, **more), handle, NoEngine()
+    ).run()
 
 
 def frontiers(state):
@@ -63,7 +65,10 @@ def test_a_shard_that_waits_tells_its_creation_once_a_generation(handle):
 def test_a_shard_that_waits_may_be_begun_anew_under_another_schedule(handle):
     run(handle, 20, RefreshSpec(ats=(T + 600 * MINUTE,)))
     outcome = run(handle, 30, HOURLY, full_refresh=True)
-    assert log_line(outcome) == "not refreshed yet; first refresh at 2026-11-20T11:00:00Z; new generation: full refresh"
+    assert (
+        log_line(outcome)
+        == "not refreshed yet; first refresh at 2026-11-20T11:00:00Z; new generation: full refresh"
+    )
     assert frontiers(handle.state()) == [60, 60]
 
 

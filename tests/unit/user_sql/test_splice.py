@@ -91,7 +91,9 @@ def test_written_relations_are_found_too(sql, named):
     assert len(relations(sql, "db.m")) == named
 
 
-@pytest.mark.parametrize("suffix", ["version as of 3", "timestamp as of '2026-01-01'", "for system_time as of 'x'", "@v1"])
+@pytest.mark.parametrize(
+    "suffix", ["version as of 3", "timestamp as of '2026-01-01'", "for system_time as of 'x'", "@v1"]
+)
 def test_time_travel_is_refused(suffix):
     with pytest.raises(TemporalReference, match="db.m has a time travel clause"):
         relations(f"select * from db.m {suffix}", "db.m")
@@ -105,14 +107,19 @@ def test_several_names_are_replaced_at_once():
 
 def test_a_query_may_depend_on_the_place_and_its_note():
     sql = "select * from db.m /* old */ x, db.m y, (select * from db.m where false limit 0) /* old */ z"
-    replaced = replace_relations(sql, {"db.m": lambda span: "OLD" if span.note(sql).startswith("/* old */") else "NEW"})
+    replaced = replace_relations(
+        sql, {"db.m": lambda span: "OLD" if span.note(sql).startswith("/* old */") else "NEW"}
+    )
     assert replaced.replace("\n", " ") == (
         "select * from ( OLD ) /* old */ x, ( NEW ) y, (select * from ( OLD ) as `m` where false limit 0) /* old */ z"
     )
 
 
 def test_columns_qualified_by_a_name_that_is_not_in_the_text_take_the_alias_given():
-    assert replace_relations("db.t.k = x.k and db.t = 1", {}, aliases={"db.t": "u"}) == "`u`.k = x.k and db.t = 1"
+    assert (
+        replace_relations("db.t.k = x.k and db.t = 1", {}, aliases={"db.t": "u"})
+        == "`u`.k = x.k and db.t = 1"
+    )
 
 
 def test_an_open_quote_is_an_error_not_a_text_without_relations():
@@ -142,10 +149,45 @@ def test_names_are_compared_without_quotes_and_case(name):
 def test_words_say_where_they_are_in_the_text():
     sql = "select /*+ h */ group  by `a``b`.c, 1L, '😀;' ;"
     found = [(sql[word.start : word.end], word.upper) for word in words(sql)]
-    assert [text for text, _ in found] == ["select", "/*+ h */", "group", "by", "`a``b`", ".", "c", ",", "1L", ",", "'😀;'", ";"]
-    assert [upper for _, upper in found] == ["SELECT", "", "GROUP", "BY", "", ".", "C", ",", "1L", ",", "", ";"]
+    assert [text for text, _ in found] == [
+        "select",
+        "/*+ h */",
+        "group",
+        "by",
+        "`a``b`",
+        ".",
+        "c",
+        ",",
+        "1L",
+        ",",
+        "'😀;'",
+        ";",
+    ]
+    assert [upper for _, upper in found] == [
+        "SELECT",
+        "",
+        "GROUP",
+        "BY",
+        "",
+        ".",
+        "C",
+        ",",
+        "1L",
+        ",",
+        "",
+        ";",
+    ]
 
 
 def test_show_is_a_word_like_any_other():
     """A tokenizer of commands would take all that follows for one text."""
-    assert [word.text for word in words("select 1; show tables (x)")] == ["select", "1", ";", "show", "tables", "(", "x", ")"]
+    assert [word.text for word in words("select 1; show tables (x)")] == [
+        "select",
+        "1",
+        ";",
+        "show",
+        "tables",
+        "(",
+        "x",
+        ")",
+    ]

@@ -37,7 +37,9 @@ class CatalogAdapter(MaintainedAdapter, metaclass=AdapterMeta):
             yield column
 
     def _shard_statistics(self, relation: BaseRelation) -> dict[str, Any]:
-        """As dbt's catalog wants them; none for what is no shard. Docs never fail because of a shard."""
+        """As dbt's catalog wants them; none for what is no shard. Docs never fail because of a
+        shard.
+        """
         published = self.published(cast("MvsinkRelation", relation))
         if published is None:
             return {}

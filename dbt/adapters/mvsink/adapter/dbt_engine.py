@@ -1,6 +1,7 @@
 """The SQL engine seam on a dbt connection: `adapter` runs the text from the node's own thread.
 
-So query comments, dbt's events and its logs include everything a run does, for every connection method alike.
+So query comments, dbt's events and its logs include everything a run does, for every connection
+method alike.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class AdapterEngine:
         """See `Engine`."""
         cursor = self._cursor(query, what)
         try:
-            with self.adapter.connections.exception_handler(query):  # the embedded session evaluates it only now
+            # the embedded session evaluates it only now
+            with self.adapter.connections.exception_handler(query):
                 return [tuple(row) for row in cursor.fetchall()]
         except DbtRuntimeError as error:
             raise engine_error(error) from error
@@ -55,12 +57,16 @@ class AdapterEngine:
         return (str(credentials.method), credentials.host, credentials.port)
 
     def settings(self, wanted: Mapping[str, str]) -> AbstractContextManager[None]:
-        """See `Engine`. The embedded session is all threads' own; a server has one for each connection."""
+        """See `Engine`. The embedded session is all threads' own; a server has one for each
+        connection.
+        """
         handle = self.adapter.connections.get_thread_connection().handle
         session = getattr(handle, "session", None)
         if session is not None:
             return pinned(session, wanted, *by_conf(session.conf))
-        statements = by_statements(lambda text: self.execute(text, "settings"), lambda text: self.query(text, "settings"))
+        statements = by_statements(
+            lambda text: self.execute(text, "settings"), lambda text: self.query(text, "settings")
+        )
         return pinned(handle, wanted, *statements)
 
     def columns(self, query: str) -> list[tuple[str, str]]:
@@ -69,7 +75,8 @@ class AdapterEngine:
         cut = [name for name, kind in found if _CUT.search(kind)]
         if not cut:
             return found
-        # DESCRIBE shows 25 fields of a struct (spark.sql.debug.maxToStringFields); `typeof` all of them.
+        # DESCRIBE shows 25 fields of a struct (spark.sql.debug.maxToStringFields); `typeof` all of
+        # them.
         asked = ", ".join(f"typeof({sql.identifier(name)})" for name in cut)
         nothing = f"(select * from {sql.subquery(query, '_mv_query')} where false)"
         [kinds] = self.query(f"select {asked} from range(1) left join {nothing} on true", "describe")
@@ -93,8 +100,8 @@ class AdapterEngine:
 def engine_error(error: BaseException) -> EngineError:
     """The engine's own message and SQLSTATE, out of whatever it came wrapped in.
 
-    Spark wraps an error of a task into others (a failed write, an aborted stage), each with a state of its own: a data error
-    anywhere in the chain is what happened.
+    Spark wraps an error of a task into others (a failed write, an aborted stage), each with a state
+    of its own: a data error anywhere in the chain is what happened.
     """
     texts: list[str] = []
     cause: BaseException | None = error

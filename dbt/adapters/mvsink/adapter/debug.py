@@ -26,7 +26,9 @@ logger = AdapterLogger("mvsink")
 
 
 def check_setup(credentials: MvsinkCredentials) -> None:
-    """Logs each check that passes. Raises `MvsinkError` saying what is missing; leaves nothing behind."""
+    """Logs each check that passes. Raises `MvsinkError` saying what is missing; leaves nothing
+    behind.
+    """
     if credentials.method == SparkConnectionMethod.SESSION:
         logger.info(f"PySpark {check_pyspark()}, Java {check_java()}: OK")
     check_shard_root(credentials)
@@ -54,7 +56,9 @@ def check_shard_root(credentials: MvsinkCredentials) -> None:
 
 
 def check_spark_writes_there(engine: AdapterEngine, credentials: MvsinkCredentials) -> None:
-    """Raises `MvsinkError` unless what Spark writes in the shard root is found from here; leaves nothing behind."""
+    """Raises `MvsinkError` unless what Spark writes in the shard root is found from here; leaves
+    nothing behind.
+    """
     root = credentials.shards.rstrip("/")
     try:
         with _no_new_directories(root):
@@ -65,7 +69,9 @@ def check_spark_writes_there(engine: AdapterEngine, credentials: MvsinkCredentia
 
 @contextmanager
 def _no_new_directories(path: str) -> Iterator[None]:
-    """Local directories on the way to ``path`` that come into being in here go again, if they are empty."""
+    """Local directories on the way to ``path`` that come into being in here go again, if they are
+    empty.
+    """
     path, new = path.removeprefix("file://"), []
     while "://" not in path and path and not os.path.lexists(path):
         new.append(path)

@@ -1,4 +1,6 @@
-"""The adapter's methods that macros call for maintained models. The work is in `maintained` and below it."""
+"""The adapter's methods that macros call for maintained models. The work is in `maintained` and
+below it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,13 @@ from dbt.adapters.mvsink.durations import parse_time
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.exceptions import InvalidName, InvalidRunTime, ReadOnlyRefused
 from dbt.adapters.mvsink.materialization.audits import CompiledTest, chosen, compiled
-from dbt.adapters.mvsink.materialization.mv import LOWER_ERRORS, Invocation, MaintainedRun, prepared_query, translate
+from dbt.adapters.mvsink.materialization.mv import (
+    LOWER_ERRORS,
+    Invocation,
+    MaintainedRun,
+    prepared_query,
+    translate,
+)
 from dbt.adapters.mvsink.materialization.names import check_names
 from dbt.adapters.mvsink.materialization.options.common import ModelOptions, ignored_configs
 from dbt.adapters.mvsink.materialization.orphans import Orphan, orphans, shard_told, tells_a_shard, unclaimed
@@ -82,7 +90,8 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         )
         try:
             run.check_refresh(
-                ShardClient(self._credentials().storage_options), run.current.uri if run.current else self._default_uri(run)
+                ShardClient(self._credentials().storage_options),
+                run.current.uri if run.current else self._default_uri(run),
             )
         except LOWER_ERRORS as error:
             raise translate(model, error) from error
@@ -92,7 +101,9 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         return run
 
     def _check_that_spark_takes(self, run: MaintainedRun) -> None:
-        """Before a view is created for the first time: does Spark's parser take its name? Dialects differ in what is reserved."""
+        """Before a view is created for the first time: does Spark's parser take its name? Dialects
+        differ in what is reserved.
+        """
         if run.current is None:
             try:
                 run.engine.query(f"explain create or replace view {run.relation} as select 1", "check")
@@ -101,8 +112,12 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
                 raise InvalidName(run.model, "schema or alias", str(run.relation), reason) from error
 
     @available.parse_none
-    def mv_warn_of_ignored(self, invocation_id: str, nodes: Mapping[str, Any], selected: Sequence[str]) -> None:
-        """Once an invocation: which of the selected models have configs of Spark tables that a shard does not use."""
+    def mv_warn_of_ignored(
+        self, invocation_id: str, nodes: Mapping[str, Any], selected: Sequence[str]
+    ) -> None:
+        """Once an invocation: which of the selected models have configs of Spark tables that a
+        shard does not use.
+        """
         with _warning:
             if _warned.get("ignored") == invocation_id:
                 return
@@ -149,7 +164,9 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     @available.parse_none
     def mv_finish(self, run: MaintainedRun) -> MvsinkResponse:
-        """Give up the handle; dbt's response. Nothing is left to do after it: where a warning is an error it is raised here."""
+        """Give up the handle; dbt's response. Nothing is left to do after it: where a warning is an
+        error it is raised here.
+        """
         run.close()
         response = run.result()
         run.warn()
@@ -157,8 +174,11 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     @available.parse_none
     def mv_mark_dropped(self, relation: MvsinkRelation) -> None:
-        """If ``relation`` is a published shard, mark the shard dropped; its files live on for the grace period."""
-        warn_of_all(self._mark_dropped(relation))  # before the view is dropped: where it is an error, the view stays
+        """If ``relation`` is a published shard, mark the shard dropped; its files live on for the
+        grace period.
+        """
+        # before the view is dropped: where it is an error, the view stays
+        warn_of_all(self._mark_dropped(relation))
 
     def _mark_dropped(self, relation: MvsinkRelation) -> list[str]:
         """What kept the shard from being marked, if anything did."""
@@ -176,7 +196,9 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     @available.parse_list
     def mv_mark_shard_dropped(self, relation: str, uri: str) -> list[str]:
-        """Mark the shard at ``uri`` dropped and let go of what it holds. What to warn of, for `mv_warn`."""
+        """Mark the shard at ``uri`` dropped and let go of what it holds. What to warn of, for
+        `mv_warn`.
+        """
         try:
             client = ShardClient(self._credentials().storage_options)
             with WriteHandle.from_read(client.open_reader(uri), "drop") as handle:
@@ -188,7 +210,9 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     @available.parse_none
     def mv_mark_schema_dropped(self, relation: MvsinkRelation) -> list[str]:
-        """`mv_mark_dropped` for every view of a schema. What to warn of, for `mv_warn` once the schema is dropped: nothing half-done."""
+        """`mv_mark_dropped` for every view of a schema. What to warn of, for `mv_warn` once the
+        schema is dropped: nothing half-done.
+        """
         if not self.check_schema_exists(relation.database or "", str(relation.schema)):
             return []
         views = self.list_relations(relation.database, str(relation.schema))
@@ -206,19 +230,29 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     @available.parse_none
     def mv_shown(self, relation: MvsinkRelation | None) -> PublishedView | None:
-        """What of our shards this relation shows. No statement is run for a relation whose listing tells that it is none."""
+        """What of our shards this relation shows. No statement is run for a relation whose listing
+        tells that it is none.
+        """
         information = getattr(relation, "information", None)
         return None if information and not tells_a_shard(information) else self.published(relation)
 
     @available.parse_list
-    def mv_orphans(self, schemas: Sequence[str], nodes: Mapping[str, Any], project: str, target: str) -> list[Orphan]:
+    def mv_orphans(
+        self, schemas: Sequence[str], nodes: Mapping[str, Any], project: str, target: str
+    ) -> list[Orphan]:
         """Published shards of this project and target whose model is not among ``nodes``."""
-        listed = [relation for schema in dict.fromkeys(schemas) for relation in self.list_relations(None, schema)]
+        listed = [
+            relation for schema in dict.fromkeys(schemas) for relation in self.list_relations(None, schema)
+        ]
         return self._orphans(listed, nodes, project, target)
 
     @available.parse_none
-    def mv_count_orphans(self, invocation_id: str, nodes: Mapping[str, Any], project: str, target: str) -> int | None:
-        """The same, counted, among the relations that dbt has listed for this run. None but for the first call of an invocation."""
+    def mv_count_orphans(
+        self, invocation_id: str, nodes: Mapping[str, Any], project: str, target: str
+    ) -> int | None:
+        """The same, counted, among the relations that dbt has listed for this run. None but for the
+        first call of an invocation.
+        """
         with _warning:
             if _warned.get("orphans") == invocation_id:
                 return None
@@ -228,9 +262,16 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         return len(self._orphans(listed, nodes, project, target, patience=COUNTING))
 
     def _orphans(
-        self, listed: Iterable[Any], nodes: Mapping[str, Any], project: str, target: str, patience: float | None = None
+        self,
+        listed: Iterable[Any],
+        nodes: Mapping[str, Any],
+        project: str,
+        target: str,
+        patience: float | None = None,
     ) -> list[Orphan]:
-        """``patience``: seconds for a shard that cannot be read; then it is passed over. None: it is an error."""
+        """``patience``: seconds for a shard that cannot be read; then it is passed over. None: it
+        is an error.
+        """
         shown = {}
         try:
             for relation in unclaimed(listed, nodes):

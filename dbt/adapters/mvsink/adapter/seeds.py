@@ -1,9 +1,11 @@
-"""Seeds through a staged Parquet file: read by Arrow, typed by Spark's casts, never spelled out as SQL.
+"""Seeds through a staged Parquet file: read by Arrow, typed by Spark's casts, never spelled out as
+SQL.
 
-Every text round-trips. A field that is empty and unquoted, or says ``null``, is NULL, as in every dbt seed; a quoted empty field
-is the empty string. Column types are inferred by dbt's own rules, in its order (integer, number, date, timestamp, boolean,
-text), but on whole columns, which takes a second where looking at each value takes a minute. An integer is an INT as in
-dbt-spark, and a BIGINT where the values need it.
+Every text round-trips. A field that is empty and unquoted, or says ``null``, is NULL, as in every
+dbt seed; a quoted empty field is the empty string. Column types are inferred by dbt's own rules, in
+its order (integer, number, date, timestamp, boolean, text), but on whole columns, which takes a
+second where looking at each value takes a minute. An integer is an INT as in dbt-spark, and a
+BIGINT where the values need it.
 """
 
 from __future__ import annotations
@@ -76,7 +78,9 @@ def read_csv(path: str, delimiter: str = ",") -> pa.Table:
             ),
         )
     except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError, csv.Error) as error:
-        raise DbtRuntimeError(f"seed {path} cannot be read as CSV with delimiter {delimiter!r}: {error}") from error
+        raise DbtRuntimeError(
+            f"seed {path} cannot be read as CSV with delimiter {delimiter!r}: {error}"
+        ) from error
 
 
 def _header(path: str, delimiter: str) -> tuple[list[str], bool]:
@@ -116,13 +120,18 @@ def infer(column: pa.ChunkedArray) -> str:
 
 
 def _fits(values: pa.ChunkedArray, kind: str) -> bool:
-    """The shape is right; is every value one (no 13th month, no 30th of February, nothing past 64 bits)?"""
+    """The shape is right; is every value one (no 13th month, no 30th of February, nothing past 64
+    bits)?
+    """
     targets = {"int": pa.int32(), "bigint": pa.int64(), "date": pa.date32(), "timestamp": pa.date32()}
     if kind not in targets:
         return True
     plain = pc.utf8_ltrim(pc.utf8_trim_whitespace(values), "+")
     try:
-        pc.cast(pc.utf8_slice_codeunits(plain, 0, len("2024-02-29")) if kind == "timestamp" else plain, targets[kind])
+        pc.cast(
+            pc.utf8_slice_codeunits(plain, 0, len("2024-02-29")) if kind == "timestamp" else plain,
+            targets[kind],
+        )
     except pa.ArrowInvalid:
         return False
     return True
@@ -133,7 +142,9 @@ def _delimiter(model: Mapping[str, Any]) -> str:
     if given is None:
         return ","
     if not isinstance(given, str) or len(given) != 1:
-        raise CompilationError(f"seed {model['name']}: invalid config `delimiter`\n  Got: {given!r}\n  Expected: one character")
+        raise CompilationError(
+            f"seed {model['name']}: invalid config `delimiter`\n  Got: {given!r}\n  Expected: one character"
+        )
     return given
 
 
@@ -146,7 +157,9 @@ class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
         config = model["config"]
         table = read_csv(self._seed_path(model), _delimiter(model))
         given = {name.lower(): kind for name, kind in (config.get("column_types") or {}).items()}
-        columns = tuple((name, given.get(name.lower()) or infer(table.column(name))) for name in table.column_names)
+        columns = tuple(
+            (name, given.get(name.lower()) or infer(table.column(name))) for name in table.column_names
+        )
         if empty:
             table = table.slice(0, 0)
         directory = os.path.join(self._staging_place(), f"seed-{uuid.uuid4().hex}")
@@ -175,12 +188,15 @@ class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
             directory=directory,
             sample=_sample(table),
         )
-        weakref.finalize(staged, shutil.rmtree, directory, ignore_errors=True)  # if the seed fails later
+        # if the seed fails later
+        weakref.finalize(staged, shutil.rmtree, directory, ignore_errors=True)
         return staged
 
     @available.parse_none
     def mv_check_seed(self, staged: StagedSeed) -> None:
-        """Evaluate every cast once; on a failure the staged file is removed and the engine's error goes on."""
+        """Evaluate every cast once; on a failure the staged file is removed and the engine's error
+        goes on.
+        """
         checks = ", ".join(f"count({position})" for position in staged.checks)
         try:
             if checks:
@@ -203,7 +219,9 @@ class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
         raise DbtRuntimeError(f"seed file {model['original_file_path']} is not below {project}")
 
     def _staging_place(self) -> str:
-        """Local for the embedded session; below `shard_root` for a server, which reads the same file."""
+        """Local for the embedded session; below `shard_root` for a server, which reads the same
+        file.
+        """
         credentials = self.config.credentials
         if credentials.method == SparkConnectionMethod.SESSION:
             return tempfile.gettempdir()

@@ -1,4 +1,6 @@
-"""The adapter's methods that macros call for continual tasks only; the others are those of every maintained model."""
+"""The adapter's methods that macros call for continual tasks only; the others are those of every
+maintained model.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
         invocation: Mapping[str, Any],
         reset: list[str],
     ) -> TaskRun:
-        """Check a task's configs. Its text is the node's own: dbt's injected one is cut at a `;` after `CASE ... END`."""
+        """Check a task's configs. Its text is the node's own: dbt's injected one is cut at a `;`
+        after `CASE ... END`.
+        """
         model = f"{relation.schema}.{relation.identifier}"
         check_names(model, str(relation.schema), str(relation.identifier))
         try:
@@ -49,11 +53,15 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
         wanted = bool(names & set(reset))
         anew = given.full_refresh and wanted
         if given.full_refresh and not wanted:
-            warn(f"{model}: --full-refresh does not reset a task; what it wrote stays. To reset it: {reset_words(model)}")
+            warn(
+                f"{model}: --full-refresh does not reset a task; what it wrote stays. To reset it: {reset_words(model)}"
+            )
         elif wanted and node["config"].get("full_refresh") is False:
             warn(f"{model}: it is in mvsink_reset and stays as it is, because its full_refresh is false")
         elif wanted and not given.full_refresh:
-            warn(f"{model}: it is in mvsink_reset, which resets a task only with --full-refresh; it stays as it is")
+            warn(
+                f"{model}: it is in mvsink_reset, which resets a task only with --full-refresh; it stays as it is"
+            )
         run = TaskRun(
             adapter=self,
             relation=relation,

@@ -1,7 +1,8 @@
 """Reading a shard's past in any model: what the macros `mv_as_of` and `mv_updates` render to.
 
-A subquery over the shard's files, to be read from as if it were a relation. What it was rendered from stands in it as a comment, which
-is what counts as the model's definition: the files behind one time are others after each compaction.
+A subquery over the shard's files, to be read from as if it were a relation. What it was rendered
+from stands in it as a comment, which is what counts as the model's definition: the files behind one
+time are others after each compaction.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class TimeTravelAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     @available.parse(lambda _, relation, *__: str(relation))
     def mv_updates(self, relation: MvsinkRelation, lower: Any, upper: Any) -> str:
-        """The updates of a shard with ``lower <= _mv_time < upper``, as a subquery: its columns, `_mv_time`, `_mv_diff`."""
+        """The updates of a shard with ``lower <= _mv_time < upper``, as a subquery: its columns,
+        `_mv_time`, `_mv_diff`.
+        """
         bounds = _time(UPDATES, relation, "lower", lower), _time(UPDATES, relation, "upper", upper)
         try:
             query = self._reference(UPDATES, relation).updates(*bounds)

@@ -1,6 +1,8 @@
-"""The variables (`--vars`) that the adapter reads. What is nearly one of them is refused: `read_only: true` would otherwise write.
+"""The variables (`--vars`) that the adapter reads. What is nearly one of them is refused:
+`read_only: true` would otherwise write.
 
-A variable of the user's own may look like one of ours (`sample`, `read_only`): it is refused only if the project never reads it.
+A variable of the user's own may look like one of ours (`sample`, `read_only`): it is refused only
+if the project never reads it.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ class Variable:
 
 
 def _names(given: Any) -> bool:
-    return isinstance(given, str) or (isinstance(given, list | tuple) and all(isinstance(name, str) for name in given))
+    return isinstance(given, str) or (
+        isinstance(given, list | tuple) and all(isinstance(name, str) for name in given)
+    )
 
 
 def _count(given: Any) -> bool:
@@ -62,11 +66,15 @@ class InvalidVariable(MvsinkError):
     """A variable of ours has a value that it cannot have."""
 
     def __init__(self, variable: Variable, given: Any):
-        super().__init__(f"invalid variable `{variable.name}`\n  Got: {given!r}\n  Expected: {variable.expected}")
+        super().__init__(
+            f"invalid variable `{variable.name}`\n  Got: {given!r}\n  Expected: {variable.expected}"
+        )
 
 
 def check_variables(config: Any) -> None:
-    """Raises `UnknownVariable` or `InvalidVariable`. ``config`` is dbt's; `dbt debug` has a profile alone, and no variables."""
+    """Raises `UnknownVariable` or `InvalidVariable`. ``config`` is dbt's; `dbt debug` has a profile
+    alone, and no variables.
+    """
     given, declared = _of_invocation(config), dict(_of_project(config))
     for name, value in {**declared, **given}.items():
         if name in BY_NAME:
@@ -81,7 +89,9 @@ def check_variables(config: Any) -> None:
 
 
 def variable(config: Any, name: str) -> Any:
-    """What the invocation or the project gives for ``name``, None for nothing: as `var()` does in a macro."""
+    """What the invocation or the project gives for ``name``, None for nothing: as `var()` does in a
+    macro.
+    """
     given = _of_invocation(config)
     return given[name] if name in given else dict(_of_project(config)).get(name)
 

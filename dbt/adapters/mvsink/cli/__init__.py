@@ -11,5 +11,6 @@
  output    a table for people, JSON for programs
 ```
 
-But for `plan`, `watch` and `drop`, no command starts Spark, imports it, or loads dbt's adapter. A further command is a further module and a line in `main`.
+But for `plan`, `watch` and `drop`, no command starts Spark, imports it, or loads dbt's adapter. A
+further command is a further module and a line in `main`.
 """

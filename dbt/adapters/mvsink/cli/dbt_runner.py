@@ -1,4 +1,6 @@
-"""dbt in this process: quiet, with its results as values. Nothing of dbt's is imported before the first run."""
+"""dbt in this process: quiet, with its results as values. Nothing of dbt's is imported before the
+first run.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,9 @@ class DbtFailed(click.ClickException):
 
 @dataclass(frozen=True)
 class Dbt:
-    """dbt with these options. Its ``vars`` are part of what it parses: others cost a parse of the whole project."""
+    """dbt with these options. Its ``vars`` are part of what it parses: others cost a parse of the
+    whole project.
+    """
 
     project_dir: str
     profiles_dir: str
@@ -97,7 +101,9 @@ class Dbt:
         keys = ["--resource-type", "model", "--output", "json", "--output-keys", "unique_id", "fqn", "config"]
         told = self._invoke(["ls", *keys, *_selection(select, exclude)], manifest) or []
         found = [json.loads(line) for line in told]
-        return [Model(node["unique_id"], node["config"]["materialized"], ".".join(node["fqn"])) for node in found]
+        return [
+            Model(node["unique_id"], node["config"]["materialized"], ".".join(node["fqn"])) for node in found
+        ]
 
     def run(self, models: Iterable[Model], manifest: Any = None) -> list[Ran]:
         """`dbt run` of exactly these."""
@@ -108,13 +114,19 @@ class Dbt:
         """`dbt run-operation`: what the macro said. Raises `DbtFailed` if it failed."""
         said = Said()
         result = self._invoke(["run-operation", macro, "--args", json.dumps(arguments)], manifest, said.hear)
-        failed = [str(each.message or each.status) for each in result.results if str(each.status) != "success"]
+        failed = [
+            str(each.message or each.status) for each in result.results if str(each.status) != "success"
+        ]
         if failed:
             raise DbtFailed("\n".join([*said.lines, *failed]))
         return said
 
-    def _invoke(self, command: Sequence[str], manifest: Any, hear: Callable[[Any], None] | None = None) -> Any:
-        """What dbt gives back; `DbtFailed` if that is an exception, `KeyboardInterrupt` as it is. ``hear`` gets dbt's events."""
+    def _invoke(
+        self, command: Sequence[str], manifest: Any, hear: Callable[[Any], None] | None = None
+    ) -> Any:
+        """What dbt gives back; `DbtFailed` if that is an exception, `KeyboardInterrupt` as it is.
+        ``hear`` gets dbt's events.
+        """
         from dbt.cli.main import dbtRunner
 
         with redirect_stdout(io.StringIO()):

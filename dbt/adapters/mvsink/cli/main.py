@@ -19,8 +19,9 @@ COMMANDS = (status, history, plan, watch, drop)
 def cli() -> None:
     """Look at the shards of a dbt project, and keep them fresh.
 
-    Run it where you run dbt: it takes the same --project-dir, --profiles-dir, --profile and --target. status and history read the
-    shards' logs and nothing else: they start no Spark and disturb no running `dbt run`. plan, watch and drop run dbt.
+    Run it where you run dbt: it takes the same --project-dir, --profiles-dir, --profile and
+    --target. status and history read the shards' logs and nothing else: they start no Spark and
+    disturb no running `dbt run`. plan, watch and drop run dbt.
     """
 
 

@@ -1,10 +1,12 @@
 """What a model reads, found out once through Spark, and cheap looks at whether that has changed.
 
-A *place* is a shard, a Delta table or a directory of files. A look at it opens no data: a shard's and a Delta table's newest log
-version, a directory's names, sizes and times. Two looks that are equal saw the same contents.
+A *place* is a shard, a Delta table or a directory of files. A look at it opens no data: a shard's
+and a Delta table's newest log version, a directory's names, sizes and times. Two looks that are
+equal saw the same contents.
 
-Where a query reads from is asked of Spark's analyzed plan, which sees through views, tables and paths alike. What it reads that is no
-place (another database, a function that makes rows) cannot be looked at; nor can places that are not on this machine, shards apart.
+Where a query reads from is asked of Spark's analyzed plan, which sees through views, tables and
+paths alike. What it reads that is no place (another database, a function that makes rows) cannot be
+looked at; nor can places that are not on this machine, shards apart.
 """
 
 from __future__ import annotations
@@ -54,9 +56,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Look:
-    """What was seen. ``signature`` stands for the contents. ``files``: when each file was changed, in ms; of shards, nothing.
+    """What was seen. ``signature`` stands for the contents. ``files``: when each file was changed,
+    in ms; of shards, nothing.
 
-    Of a shard: ``due`` is when its schedule has the next refresh (ms), None for one that has no schedule, or no refresh left.
+    Of a shard: ``due`` is when its schedule has the next refresh (ms), None for one that has no
+    schedule, or no refresh left.
     """
 
     signature: str
@@ -101,13 +105,17 @@ class Looker:
             return None
 
     def intruded(self, place: Place, before: Look | None, invocation_id: str) -> bool:
-        """Has anybody but this dbt invocation written the shard since ``before``? A reader's hold, or a since that moves, is no writing."""
+        """Has anybody but this dbt invocation written the shard since ``before``? A reader's hold,
+        or a since that moves, is no writing.
+        """
         with self.client.open_reader(place.at) as reader:
             since = -1 if before is None else before.version
             commits = [commit for commit in reader.history() if commit.version > since]
         written = [commit for commit in commits if commit.kind != "advance" or commit.upper is not None]
         ours = ("create", "compact", "schema")
-        return any(commit.kind not in ours and commit.note.invocation_id != invocation_id for commit in written)
+        return any(
+            commit.kind not in ours and commit.note.invocation_id != invocation_id for commit in written
+        )
 
     def _shard(self, uri: str, now: int) -> Look | None:
         if not self.client.exists(uri):
@@ -157,7 +165,9 @@ class Looker:
 
 
 def changed_since(before: Look | None, after: Look | None) -> list[int]:
-    """When the files that differ were changed (ms); nothing for files that are gone, and for shards."""
+    """When the files that differ were changed (ms); nothing for files that are gone, and for
+    shards.
+    """
     if before is None or after is None:
         return []
     return [time for name, (size, time) in after.files.items() if before.files.get(name) != (size, time)]

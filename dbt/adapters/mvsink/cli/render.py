@@ -1,7 +1,8 @@
 """Answers as a table for people and as JSON for programs.
 
-A table leaves out the columns that have nothing to say in any row. On a terminal too narrow for it the rows are written one below the
-other instead; where there is no terminal (a pipe, a log) lines are as long as they need to be.
+A table leaves out the columns that have nothing to say in any row. On a terminal too narrow for it
+the rows are written one below the other instead; where there is no terminal (a pipe, a log) lines
+are as long as they need to be.
 """
 
 from __future__ import annotations
@@ -39,13 +40,17 @@ class Output(str, Enum):
 
 
 takes_output = click.option(
-    "--output", type=click.Choice([output.value for output in Output]), default=Output.TABLE.value, show_default=True
+    "--output",
+    type=click.Choice([output.value for output in Output]),
+    default=Output.TABLE.value,
+    show_default=True,
 )
 
 
 @dataclass(frozen=True)
 class Column(Generic[T]):
-    """A column of a table: ``text`` of a row, "" for nothing. A column that may be left out is if all its cells are empty.
+    """A column of a table: ``text`` of a row, "" for nothing. A column that may be left out is if
+    all its cells are empty.
 
     One that ``shrinks`` is cut short (`…`) where a table with a greatest width has no room for it.
     """
@@ -63,14 +68,20 @@ def write_json(answer: Any) -> None:
 
 
 def write_table(columns: Sequence[Column[T]], rows: Sequence[T], widest: int | None = None) -> None:
-    """The rows on stdout, as a table or one below the other. ``widest``: a table's greatest width, also where there is no terminal."""
+    """The rows on stdout, as a table or one below the other. ``widest``: a table's greatest width,
+    also where there is no terminal.
+    """
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=widest or WIDEST)
     cells = {column.title: [column.text(row) for row in rows] for column in columns}
     shown = [column for column in columns if not column.optional or any(cells[column.title])]
     room = min(console.width, widest or WIDEST)
-    widths = {} if widest is None else {c.title: max(map(cell_len, [c.title, *cells[c.title]])) for c in shown if c.shrinks}
+    widths = (
+        {}
+        if widest is None
+        else {c.title: max(map(cell_len, [c.title, *cells[c.title]])) for c in shown if c.shrinks}
+    )
     table = _table(shown, cells, widths)
     excess = _width(console, table) - room
     if excess > 0 and widths:
@@ -85,7 +96,9 @@ def write_table(columns: Sequence[Column[T]], rows: Sequence[T], widest: int | N
         console.print(Padding(grid, (0, 0, 1, 2)))
 
 
-def _table(columns: Sequence[Column[T]], cells: Mapping[str, Sequence[str]], widths: Mapping[str, int]) -> Table:
+def _table(
+    columns: Sequence[Column[T]], cells: Mapping[str, Sequence[str]], widths: Mapping[str, int]
+) -> Table:
     """``widths``: of the columns that are cut short."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for column in columns:

@@ -1,14 +1,17 @@
-"""Rounds of `mvsink watch`: which models are due, why, and what came of running them. Knows neither dbt nor Spark; time is given.
+"""Rounds of `mvsink watch`: which models are due, why, and what came of running them. Knows neither
+dbt nor Spark; time is given.
 
 A model is due
 
 - in the first round, and until it has once succeeded;
-- if something that it reads has changed since it was last read, or somebody else has written its own shard;
+- if something that it reads has changed since it was last read, or somebody else has written its
+  own shard;
 - with a schedule, when the next refresh is reached, and then only;
 - every ``interval``, if it reads something that cannot be looked at.
 
-What is downstream of a due model is due with it. A model that failed waits before it is tried again, twice as long each time, and nothing
-it missed is forgotten: what was seen before a run is remembered only if the run succeeds.
+What is downstream of a due model is due with it. A model that failed waits before it is tried
+again, twice as long each time, and nothing it missed is forgotten: what was seen before a run is
+remembered only if the run succeeds.
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ Seen = Mapping[Place, Look | None]
 
 @dataclass(frozen=True)
 class Why:
-    """Why a model is due. ``since``: when what it does not show yet came about (ms), None if that is not known."""
+    """Why a model is due. ``since``: when what it does not show yet came about (ms), None if that
+    is not known.
+    """
 
     text: str
     since: int | None = None
@@ -33,7 +38,9 @@ class Why:
 
 @dataclass
 class Watched:
-    """A model that is watched. ``own`` is its shard, ``upstream`` the watched models it reads, directly or not; times are ms."""
+    """A model that is watched. ``own`` is its shard, ``upstream`` the watched models it reads,
+    directly or not; times are ms.
+    """
 
     model: Model
     own: Place
@@ -50,7 +57,9 @@ class Watched:
         return found | {self.own} | {shards[name] for name in self.upstream}
 
     def due(self, looks: Seen, now: int, last_look: int, interval: int) -> Why | None:
-        """``last_look``: when it was looked before this time; what has changed since came about after that."""
+        """``last_look``: when it was looked before this time; what has changed since came about
+        after that.
+        """
         if now < self.wait_until:
             return None
         if self.last_run is None:
@@ -58,17 +67,24 @@ class Watched:
         own = looks.get(self.own)
         if own is not None and own.scheduled:
             return Why("its schedule", own.due) if own.due is not None and own.due <= now else None
-        changed = [place for place in self.seen if _signature(looks.get(place)) != _signature(self.seen[place])]
+        changed = [
+            place for place in self.seen if _signature(looks.get(place)) != _signature(self.seen[place])
+        ]
         if changed:
             times = [time for place in changed for time in changed_since(self.seen[place], looks.get(place))]
-            return Why(", ".join(sorted(place.label for place in changed)), max(last_look, min(times, default=last_look)))
+            return Why(
+                ", ".join(sorted(place.label for place in changed)),
+                max(last_look, min(times, default=last_look)),
+            )
         blind = self.inputs is None or self.inputs.blind
         return Why("its interval") if blind and now >= self.last_run + interval else None
 
 
 @dataclass(frozen=True)
 class Round:
-    """What a round did. ``fresh`` is how long (ms) after the oldest change the models showed it; None if no change is known."""
+    """What a round did. ``fresh`` is how long (ms) after the oldest change the models showed it;
+    None if no change is known.
+    """
 
     ran: tuple[Ran, ...]
     why: Mapping[str, Why]
@@ -83,7 +99,9 @@ class Round:
 
 
 class Rounds:
-    """The state of a watch. ``look`` takes a place and the time (ms); ``intruded`` tells whether another than the last run wrote a shard."""
+    """The state of a watch. ``look`` takes a place and the time (ms); ``intruded`` tells whether
+    another than the last run wrote a shard.
+    """
 
     def __init__(
         self,
@@ -105,12 +123,18 @@ class Rounds:
         """Who is due at ``now`` and why, and what was seen for that."""
         places = {place for each in self.watched.values() for place in each.places(self.shards)}
         looks = {place: self.look(place, now) for place in places}
-        found = {name: why for name, each in self.watched.items() if (why := each.due(looks, now, self.last_look, self.interval))}
+        found = {
+            name: why
+            for name, each in self.watched.items()
+            if (why := each.due(looks, now, self.last_look, self.interval))
+        }
         self.last_look = now
         return {**self._downstream(found, looks, now), **found}, looks
 
     def _downstream(self, due: Mapping[str, Why], looks: Seen, now: int) -> dict[str, Why]:
-        """What is downstream of what is due, with the oldest reason's time; a schedule is not hurried."""
+        """What is downstream of what is due, with the oldest reason's time; a schedule is not
+        hurried.
+        """
         found = {}
         for name, each in self.watched.items():
             above = [due[up] for up in each.upstream if up in due]
@@ -123,9 +147,13 @@ class Rounds:
     def done(self, ran: Sequence[Ran], before: Seen, started: int, ended: int) -> None:
         """Remember what the models that succeeded have seen; have the others wait."""
         after: dict[Place, Look | None] = {}
-        written = {self.watched[each.unique_id].own for each in ran if each.ok and each.unique_id in self.watched}
+        written = {
+            self.watched[each.unique_id].own for each in ran if each.ok and each.unique_id in self.watched
+        }
         for place in written:
-            after[place] = before.get(place) if self.intruded(place, before.get(place)) else self.look(place, ended)
+            after[place] = (
+                before.get(place) if self.intruded(place, before.get(place)) else self.look(place, ended)
+            )
         for each in ran:
             if each.unique_id in self.watched:
                 self._one(self.watched[each.unique_id], each, {**before, **after}, started, ended)
@@ -160,7 +188,9 @@ class Rounds:
 
 
 def _as_of(place: Place, look: Look | None, time: int) -> Look | None:
-    """A look as it was at ``time`` (ms), as far as it tells; one that no look equals if it does not."""
+    """A look as it was at ``time`` (ms), as far as it tells; one that no look equals if it does
+    not.
+    """
     if look is None:
         return None
     older = {name: file for name, file in look.files.items() if file[1] < time}

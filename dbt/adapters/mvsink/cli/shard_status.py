@@ -18,7 +18,9 @@ class Condition(str, Enum):
 
 @dataclass(frozen=True)
 class Hold:
-    """History from ``time`` (ms) on is kept for ``holder``, a shard id; ``model`` is its model's name where it is known."""
+    """History from ``time`` (ms) on is kept for ``holder``, a shard id; ``model`` is its model's
+    name where it is known.
+    """
 
     holder: str
     time: int
@@ -27,7 +29,9 @@ class Hold:
 
 @dataclass(frozen=True)
 class ShardStatus:
-    """One shard; the names are those of the JSON. Times and lags are ms; None where there is nothing to tell, or nobody knows."""
+    """One shard; the names are those of the JSON. Times and lags are ms; None where there is
+    nothing to tell, or nobody knows.
+    """
 
     model: str
     relation: str

@@ -1,4 +1,5 @@
-"""How `mvsink status` shows shards to people: a line for each that fits 120 characters, or, `--wide`, all there is to say.
+"""How `mvsink status` shows shards to people: a line for each that fits 120 characters, or,
+`--wide`, all there is to say.
 
 Times are relative in the short table (`3 min ago`, `in 20 min`), ISO 8601 in the wide one.
 """
@@ -38,7 +39,10 @@ def lines(shards: Sequence[ShardStatus]) -> Iterator[Line]:
     same = Counter(shard.model for shard in shards)
     for shard in shards:
         plain = same[shard.model] == 1 and shard.relation.split(".", 1)[-1] == shard.model
-        yield Line(shard.model if plain or shard.model == shard.relation else f"{shard.model} ({shard.relation})", shard)
+        yield Line(
+            shard.model if plain or shard.model == shard.relation else f"{shard.model} ({shard.relation})",
+            shard,
+        )
         for companion in shard.inputs:
             yield Line(f"  input {input_name(companion.relation)}", companion)
 
@@ -57,7 +61,11 @@ def _condition(shard: ShardStatus) -> str:
 
 
 def _upper(shard: ShardStatus) -> str:
-    return Condition.FINAL.value if shard.version is not None and shard.upper is None else time_text(shard.upper or None)
+    return (
+        Condition.FINAL.value
+        if shard.version is not None and shard.upper is None
+        else time_text(shard.upper or None)
+    )
 
 
 def _next(shard: ShardStatus) -> str:
@@ -87,7 +95,12 @@ def wide_columns(everybody_s: bool) -> list[Column[Line]]:
         Column("updates", _of(lambda s: count_text(s.updates)), right=True),
         Column("files", _of(lambda s: count_text(s.files)), right=True),
         Column("size", _of(lambda s: bytes_text(s.bytes)), right=True),
-        Column("recent", _of(lambda s: f"{s.recent_share:.1%}" if s.recent_share else ""), optional=True, right=True),
+        Column(
+            "recent",
+            _of(lambda s: f"{s.recent_share:.1%}" if s.recent_share else ""),
+            optional=True,
+            right=True,
+        ),
         Column("errors", _of(lambda s: count_text(s.error_updates or None)), optional=True, right=True),
         Column("holds", _of(_holds), optional=True),
         Column("generation", _of(lambda s: count_text(s.generation or None)), optional=True, right=True),
@@ -103,13 +116,17 @@ def short_columns(everybody_s: bool, now: int) -> list[Column[Line]]:
         Column("state", _of(lambda s: _dropped(s, now)), optional=True),
         Column("computed", _of(lambda s: "" if s.lag is None else ago_text(s.lag))),
         Column(
-            "refreshed", _of(lambda s: "" if s.last_refresh is None else ago_text(max(0, now - s.last_refresh))), optional=True
+            "refreshed",
+            _of(lambda s: "" if s.last_refresh is None else ago_text(max(0, now - s.last_refresh))),
+            optional=True,
         ),
         Column("next", _of(lambda s: _next_in(s, now))),
         Column("pending", _of(lambda s: count_text(s.pending_inputs)), optional=True, right=True),
         Column("rows", _of(lambda s: count_text(s.rows)), optional=True, right=True),
         Column("size", _of(lambda s: bytes_text(s.bytes)), right=True),
-        Column("error updates", _of(lambda s: count_text(s.error_updates or None)), optional=True, right=True),
+        Column(
+            "error updates", _of(lambda s: count_text(s.error_updates or None)), optional=True, right=True
+        ),
     ]
 
 

@@ -1,7 +1,8 @@
 """Which project and target a command is about, and where its shards are.
 
-dbt's own options and its own reading of `dbt_project.yml` and `profiles.yml`, Jinja and environment variables included, without an
-adapter: making `MvsinkCredentials` asks for PySpark, and a command that reads logs must work where there is none.
+dbt's own options and its own reading of `dbt_project.yml` and `profiles.yml`, Jinja and environment
+variables included, without an adapter: making `MvsinkCredentials` asks for PySpark, and a command
+that reads logs must work where there is none.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Place:
-    """One target of one project. ``shards`` is the directory or URI that holds ``<schema>/<identifier>``."""
+    """One target of one project. ``shards`` is the directory or URI that holds
+    ``<schema>/<identifier>``.
+    """
 
     project: str
     target: str
@@ -40,7 +43,11 @@ class Place:
 
 
 def load_place(
-    project_dir: str, profiles_dir: str, profile: str | None, target: str | None, variables: Mapping[str, Any] | None = None
+    project_dir: str,
+    profiles_dir: str,
+    profile: str | None,
+    target: str | None,
+    variables: Mapping[str, Any] | None = None,
 ) -> Place:
     """What dbt would use with these options. Raises `click.UsageError` with dbt's own message."""
     set_invocation_context(os.environ)  # where dbt's `env_var` looks
@@ -50,9 +57,13 @@ def load_place(
         name = Profile.pick_profile_name(profile, renderer.render_value(project.get("profile")))
         raw = read_profile(profiles_dir).get(name)
         if not raw:
-            raise click.UsageError(f"there is no profile {name!r} in {os.path.join(profiles_dir, 'profiles.yml')}")
+            raise click.UsageError(
+                f"there is no profile {name!r} in {os.path.join(profiles_dir, 'profiles.yml')}"
+            )
         chosen, data = Profile.render_profile(raw, name, target, renderer)
-        return _place(str(renderer.render_value(project.get("name"))), os.path.abspath(project_dir), name, chosen, data)
+        return _place(
+            str(renderer.render_value(project.get("name"))), os.path.abspath(project_dir), name, chosen, data
+        )
     except ValidationError as error:  # its text quotes all that was checked; its message does not
         raise click.UsageError(str(error.message)) from error
     except DbtBaseException as error:
@@ -80,7 +91,13 @@ def takes_place(command: Command) -> Command:
 
     @wraps(command)
     def with_place(
-        *, project_dir: str, profiles_dir: str, profile: str | None, target: str | None, vars: Any, **others: Any
+        *,
+        project_dir: str,
+        profiles_dir: str,
+        profile: str | None,
+        target: str | None,
+        vars: Any,
+        **others: Any,
     ) -> Any:
         return command(load_place(str(project_dir), str(profiles_dir), profile, target, vars), **others)
 
@@ -92,10 +109,18 @@ def takes_dbt(command: Command) -> Command:
 
     @wraps(command)
     def with_dbt(
-        *, project_dir: str, profiles_dir: str, profile: str | None, target: str | None, vars: Any, **others: Any
+        *,
+        project_dir: str,
+        profiles_dir: str,
+        profile: str | None,
+        target: str | None,
+        vars: Any,
+        **others: Any,
     ) -> Any:
         place = load_place(str(project_dir), str(profiles_dir), profile, target, vars)
-        return command(place, Dbt(str(project_dir), str(profiles_dir), profile, target, dict(vars or {})), **others)
+        return command(
+            place, Dbt(str(project_dir), str(profiles_dir), profile, target, dict(vars or {})), **others
+        )
 
     return _with_options(with_dbt)  # type: ignore[no-any-return]
 

@@ -1,1 +1,3 @@
-"""The embedded Spark session: dbt's connection on it, the Java it needs, whose turn it is at the metastore, where its log goes."""
+"""The embedded Spark session: dbt's connection on it, the Java it needs, whose turn it is at the
+metastore, where its log goes.
+"""

@@ -27,7 +27,9 @@ CANCEL_EVERY, CANCEL_FOR = 0.2, 60.0  # seconds
 
 
 class SessionConnection(SparkConnectionWrapper):
-    """One dbt connection: a tag for its Spark jobs, and the last statement's rows. Belongs to one thread; `cancel` to any."""
+    """One dbt connection: a tag for its Spark jobs, and the last statement's rows. Belongs to one
+    thread; `cancel` to any.
+    """
 
     def __init__(self, credentials: MvsinkCredentials):
         self.session: SparkSession = profile_session(credentials)
@@ -84,19 +86,26 @@ class SessionConnection(SparkConnectionWrapper):
         if self._frame is None:
             return []
         fields = self._frame.schema.fields
-        return [(field.name, field.dataType.simpleString(), None, None, None, None, field.nullable) for field in fields]
+        return [
+            (field.name, field.dataType.simpleString(), None, None, None, None, field.nullable)
+            for field in fields
+        ]
 
     def describe_job(self, text: str) -> None:
         """What the next cursor's Spark jobs are called."""
         self._next_job = text
 
     def cancel(self) -> None:
-        """Stop this connection's statement, from whichever thread; it takes no other one after that."""
+        """Stop this connection's statement, from whichever thread; it takes no other one after
+        that.
+        """
         self._cancelled.set()
         threading.Thread(target=self._cancel_jobs, name=f"cancel {self.tag}", daemon=True).start()
 
     def _cancel_jobs(self) -> None:
-        """One statement runs several jobs, and Spark cancels only those that have begun: until the statement has ended."""
+        """One statement runs several jobs, and Spark cancels only those that have begun: until the
+        statement has ended.
+        """
         found, until = running(), time.monotonic() + CANCEL_FOR
         while found is not None and self._busy.is_set() and time.monotonic() < until:
             try:
@@ -113,7 +122,9 @@ class SessionConnection(SparkConnectionWrapper):
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
-        """The jobs started in here carry this connection's tag and description; the thread's next ones do not."""
+        """The jobs started in here carry this connection's tag and description; the thread's next
+        ones do not.
+        """
         context = self.session.sparkContext
         context.addJobTag(self.tag)
         if self._job is not None:
@@ -125,7 +136,8 @@ class SessionConnection(SparkConnectionWrapper):
             with self._progress.statement():
                 yield
         except KeyboardInterrupt:
-            # This thread's channel to the JVM waits for an answer: cancelling is another thread's work, clearing nobody's.
+            # This thread's channel to the JVM waits for an answer: cancelling is another thread's
+            # work, clearing nobody's.
             self.cancel()
             raise
         except Exception as error:
@@ -146,7 +158,9 @@ class SessionConnection(SparkConnectionWrapper):
 
 
 def _literal(value: Any) -> str:
-    """A SQL literal of the value's own type. Numbers keep every digit, timestamps their microseconds."""
+    """A SQL literal of the value's own type. Numbers keep every digit, timestamps their
+    microseconds.
+    """
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,8 +1,9 @@
 """The embedded Spark session: one a process, with defaults that suit `dbt run` on one machine.
 
-Quiet: whatever Spark's JVM has to say goes to one file, ``.mvsink/spark.log``; dbt's output holds dbt's lines. A session that is
-already there (a notebook, a test) is used as it is. ``server_side_parameters`` override every default; on a session that runs,
-those that can still be changed hold as long as their profile is the one in use.
+Quiet: whatever Spark's JVM has to say goes to one file, ``.mvsink/spark.log``; dbt's output holds
+dbt's lines. A session that is already there (a notebook, a test) is used as it is.
+``server_side_parameters`` override every default; on a session that runs, those that can still be
+changed hold as long as their profile is the one in use.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
 _starting = threading.Lock()
 _session: SparkSession | None = None
 _lock: MetastoreLock | None = None
-_let_go_of: str | None = None  # the embedded metastore (JDBC) that Spark's process has closed for now, while its lock is free
+# the embedded metastore (JDBC) that Spark's process has closed for now, while its lock is free
+_let_go_of: str | None = None
 _metastore: str | None = None  # the one that this process has
 _log: Path | None = None
 _parameters: dict[str, str] = {}  # of the profile in use
@@ -57,13 +59,17 @@ _before: dict[str, str | None] = {}  # what the session said before that, of wha
 
 
 def session(credentials: MvsinkCredentials) -> SparkSession:
-    """This process's session, started at the first call. `DbtRuntimeError` if Java is missing or the metastore is taken."""
+    """This process's session, started at the first call. `DbtRuntimeError` if Java is missing or
+    the metastore is taken.
+    """
     with _starting:
         return _running_or_started(credentials)[0]
 
 
 def profile_session(credentials: MvsinkCredentials) -> SparkSession:
-    """The same for one profile of possibly several in this process: its ``server_side_parameters`` hold, and no other's."""
+    """The same for one profile of possibly several in this process: its ``server_side_parameters``
+    hold, and no other's.
+    """
     with _starting:
         found, started = _running_or_started(credentials)
         if started:
@@ -75,14 +81,23 @@ def profile_session(credentials: MvsinkCredentials) -> SparkSession:
 
 
 def let_go_of_metastore() -> bool:
-    """Between runs of one process: close the embedded metastore and free its lock, so that another process can have it. Spark goes on.
+    """Between runs of one process: close the embedded metastore and free its lock, so that another
+    process can have it. Spark goes on.
 
-    The next connection takes it back, and waits for it like any other. False if there is nothing to let go of, or if it did not close.
-    Nothing may use the session in between but through a connection.
+    The next connection takes it back, and waits for it like any other. False if there is nothing to
+    let go of, or if it did not close. Nothing may use the session in between but through a
+    connection.
     """
     global _let_go_of
     with _starting:
-        if _session is None or _lock is None or _metastore is None or _let_go_of or ended() or _stopped(_session):
+        if (
+            _session is None
+            or _lock is None
+            or _metastore is None
+            or _let_go_of
+            or ended()
+            or _stopped(_session)
+        ):
             return False
         if not _closed(_metastore):
             return False
@@ -107,7 +122,8 @@ def defaults(credentials: MvsinkCredentials) -> dict[str, str]:
         "spark.driver.memory": f"{_driver_memory_mb()}m",
         "spark.driver.host": "localhost",
         "spark.sql.shuffle.partitions": str(2 * cores),
-        # Sums by up to 2^20 buckets stay in the generated code's own map, which ends at 2^16 keys by default.
+        # Sums by up to 2^20 buckets stay in the generated code's own map, which ends at 2^16 keys
+        # by default.
         "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "20",
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         "spark.sql.catalogImplementation": "hive",
@@ -122,12 +138,16 @@ def defaults(credentials: MvsinkCredentials) -> dict[str, str]:
         ),
     }
     if not any(key in credentials.server_side_parameters for key in SHARED_METASTORE):
-        settings["spark.hadoop.javax.jdo.option.ConnectionURL"] = f"jdbc:derby:;databaseName={home / 'metastore'};create=true"
+        settings["spark.hadoop.javax.jdo.option.ConnectionURL"] = (
+            f"jdbc:derby:;databaseName={home / 'metastore'};create=true"
+        )
     return settings
 
 
 def settings(credentials: MvsinkCredentials) -> dict[str, str]:
-    """The defaults with what the profile's ``formats`` need, and its ``server_side_parameters`` over them."""
+    """The defaults with what the profile's ``formats`` need, and its ``server_side_parameters``
+    over them.
+    """
     import pyspark
 
     given, formats = credentials.server_side_parameters, credentials.formats or ()
@@ -142,7 +162,9 @@ def needs_metastore_lock(chosen: dict[str, str]) -> bool:
 
 
 def ended() -> str | None:
-    """A sentence for when Spark's process is no more (killed, out of memory): nothing works after that."""
+    """A sentence for when Spark's process is no more (killed, out of memory): nothing works after
+    that.
+    """
     from pyspark import SparkContext
 
     process = getattr(SparkContext._gateway, "proc", None)
@@ -181,7 +203,10 @@ def _start(credentials: MvsinkCredentials) -> SparkSession:
     )
     global _metastore
     _metastore = chosen.get(SHARED_METASTORE[0])
-    _hold(MetastoreLock(home / "metastore.lock") if needs_metastore_lock(chosen) else None, credentials.metastore_timeout)
+    _hold(
+        MetastoreLock(home / "metastore.lock") if needs_metastore_lock(chosen) else None,
+        credentials.metastore_timeout,
+    )
     try:
         with starting_spark(credentials.progress):
             started = _start_with(chosen, home)
@@ -231,7 +256,9 @@ def _launch(conf: SparkConf, log: Path) -> None:
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """PySpark answers Ctrl-C by calling the JVM from the middle of another call, which ends in neither; ours stays."""
+    """PySpark answers Ctrl-C by calling the JVM from the middle of another call, which ends in
+    neither; ours stays.
+    """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or before is None:
         yield
@@ -243,7 +270,9 @@ def _own_interrupts() -> Iterator[None]:
 
 
 def _hold(lock: MetastoreLock | None, timeout: float) -> None:
-    """Take the metastore's lock. A session started again keeps the one it has: its JVM still has the metastore open."""
+    """Take the metastore's lock. A session started again keeps the one it has: its JVM still has
+    the metastore open.
+    """
     global _lock
     if _lock is not None and lock is not None and lock.path == _lock.path:
         _take_back(timeout)
@@ -296,7 +325,9 @@ def _shutdown(metastore: str) -> str:
 
 
 def _remember(started: SparkSession, credentials: MvsinkCredentials) -> None:
-    """The session was started with this profile's parameters: without them it would have had our defaults."""
+    """The session was started with this profile's parameters: without them it would have had our
+    defaults.
+    """
     global _parameters, _before
     ours = defaults(credentials)
     _parameters = dict(credentials.server_side_parameters)

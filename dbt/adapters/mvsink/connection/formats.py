@@ -1,7 +1,9 @@
-"""The profile's ``formats``: what the embedded Spark needs for tables of a format that it does not come with.
+"""The profile's ``formats``: what the embedded Spark needs for tables of a format that it does not
+come with.
 
-A format is a package of jars, which Spark fetches when it starts (once; then they are in Ivy's cache), extensions of its SQL, and
-settings. A package is built for one minor version of Spark. `FORMATS` lists the pairs that were run.
+A format is a package of jars, which Spark fetches when it starts (once; then they are in Ivy's
+cache), extensions of its SQL, and settings. A package is built for one minor version of Spark.
+`FORMATS` lists the pairs that were run.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ EXTENSIONS = "spark.sql.extensions"
 
 @dataclass(frozen=True)
 class Format:
-    """``packages``: Maven coordinates by PySpark's minor version. ``{home}`` in a setting is the session's directory."""
+    """``packages``: Maven coordinates by PySpark's minor version. ``{home}`` in a setting is the
+    session's directory.
+    """
 
     packages: Mapping[str, str]
     extension: str
@@ -36,7 +40,8 @@ FORMATS = {
         extension="io.delta.sql.DeltaSparkSessionExtension",
         settings={
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-            # Delta reads a table's log in this many tasks, by default 50, each time it looks at the table.
+            # Delta reads a table's log in this many tasks, by default 50, each time it looks at the
+            # table.
             "spark.databricks.delta.snapshotPartitions": "2",
         },
     ),
@@ -57,7 +62,8 @@ FORMATS = {
 def valid(formats: Any) -> bool:
     """Is this what a profile may say?"""
     return formats is None or (
-        isinstance(formats, (list, tuple)) and all(isinstance(each, str) and each in FORMATS for each in formats)
+        isinstance(formats, (list, tuple))
+        and all(isinstance(each, str) and each in FORMATS for each in formats)
     )
 
 
@@ -66,8 +72,9 @@ def with_formats(
 ) -> dict[str, str]:
     """Spark's ``settings`` with the formats', and those ``given`` in the profile over them.
 
-    Packages and extensions of the profile are added to the formats'; a package that the profile has in another version is the
-    profile's. `DbtRuntimeError` if a format has no package for this PySpark and the profile gives none.
+    Packages and extensions of the profile are added to the formats'; a package that the profile has
+    in another version is the profile's. `DbtRuntimeError` if a format has no package for this
+    PySpark and the profile gives none.
     """
     chosen = dict(settings)
     packages, extensions = _listed(given.get(PACKAGES)), _listed(given.get(EXTENSIONS))

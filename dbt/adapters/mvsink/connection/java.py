@@ -1,4 +1,6 @@
-"""What the embedded Spark needs on this machine, PySpark and Java, asked before Spark is: its own answers take a page."""
+"""What the embedded Spark needs on this machine, PySpark and Java, asked before Spark is: its own
+answers take a page.
+"""
 
 from __future__ import annotations
 
@@ -47,5 +49,7 @@ def check_pyspark() -> str:
     version = tuple(int(part) for part in re.findall(r"\d+", pyspark.__version__)[:2])
     if version < LEAST_PYSPARK:
         least = ".".join(map(str, LEAST_PYSPARK))
-        raise DbtRuntimeError(f"dbt-mvsink needs PySpark {least} or newer, found {pyspark.__version__}: {INSTALL_PYSPARK}")
+        raise DbtRuntimeError(
+            f"dbt-mvsink needs PySpark {least} or newer, found {pyspark.__version__}: {INSTALL_PYSPARK}"
+        )
     return str(pyspark.__version__)

@@ -1,7 +1,9 @@
-"""The embedded metastore (Derby) belongs to one process at a time; the others wait, and say for whom.
+"""The embedded metastore (Derby) belongs to one process at a time; the others wait, and say for
+whom.
 
-The lock is the kernel's (`flock`), so that a crash frees it. The file says who holds it. Spark's JVM outlives a killed holder by
-a moment, with the metastore still open, so its process id stands there too and the next holder waits for it to go.
+The lock is the kernel's (`flock`), so that a crash frees it. The file says who holds it. Spark's
+JVM outlives a killed holder by a moment, with the metastore still open, so its process id stands
+there too and the next holder waits for it to go.
 """
 
 from __future__ import annotations
@@ -63,8 +65,8 @@ _given_up: set[Path] = set()  # the locks that this invocation has waited for in
 
 
 def notice_interrupts() -> None:
-    """At the start of an invocation. Python tells Ctrl-C to the main thread, and dbt waits in another one, which the main thread then
-    waits for: tell it too."""
+    """At the start of an invocation. Python tells Ctrl-C to the main thread, and dbt waits in
+    another one, which the main thread then waits for: tell it too."""
     _interrupted.clear()
     _given_up.clear()
     before = signal.getsignal(signal.SIGINT)
@@ -88,7 +90,8 @@ class MetastoreLock:
         self._file: IO[str] | None = None
 
     def acquire(self, timeout: float, say: Callable[[str], None]) -> None:
-        """Wait up to ``timeout`` seconds; ``say`` gets a line that names the holder. `DbtRuntimeError` naming it after that.
+        """Wait up to ``timeout`` seconds; ``say`` gets a line that names the holder.
+        `DbtRuntimeError` naming it after that.
 
         An invocation waits once: dbt asks for another connection after the first one has failed.
         """
@@ -108,7 +111,9 @@ class MetastoreLock:
                 said = waited
             if _interrupted.wait(POLL):
                 file.close()
-                raise DbtRuntimeError(f"interrupted while waiting for the embedded metastore, in use by {self.holder()}")
+                raise DbtRuntimeError(
+                    f"interrupted while waiting for the embedded metastore, in use by {self.holder()}"
+                )
         self._file = file
         self.note(None)
 
@@ -130,7 +135,12 @@ class MetastoreLock:
         assert self._file is not None
         self._file.seek(0)
         self._file.truncate()
-        holder = {"pid": os.getpid(), "host": socket.gethostname(), "command": command_of(sys.argv), "jvm": jvm}
+        holder = {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "command": command_of(sys.argv),
+            "jvm": jvm,
+        }
         json.dump(holder, self._file)
         self._file.flush()
 

@@ -1,8 +1,10 @@
-"""Progress lines while something takes long: Spark's start, and the statements of a model on the embedded session.
+"""Progress lines while something takes long: Spark's start, and the statements of a model on the
+embedded session.
 
-One background thread per process looks every second at the work that is under way, and reports each piece at most every `EVERY`
-seconds. Short work is never mentioned. Lines are dbt events of level info, so `--quiet` and `--log-level` apply to them;
-``progress: false`` in the profile turns them off.
+One background thread per process looks every second at the work that is under way, and reports each
+piece at most every `EVERY` seconds. Short work is never mentioned. Lines are dbt events of level
+info, so `--quiet` and `--log-level` apply to them; ``progress: false`` in the profile turns them
+off.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ logger = AdapterLogger("mvsink")
 
 @dataclass(eq=False)
 class Work:
-    """One piece of work and when it was last reported. ``details`` is called from the reporting thread."""
+    """One piece of work and when it was last reported. ``details`` is called from the reporting
+    thread.
+    """
 
     name: str
     details: Callable[[float], str]
@@ -56,7 +60,9 @@ class Work:
 
 
 class Reporter:
-    """The work under way in this process, and the thread that reports it. Every method is thread-safe."""
+    """The work under way in this process, and the thread that reports it. Every method is
+    thread-safe.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -105,9 +111,11 @@ def starting_spark(on: bool) -> Iterator[None]:
 
 
 class StatementProgress:
-    """The progress of one connection's statements, whose Spark jobs carry ``tag``. Belongs to the connection's thread.
+    """The progress of one connection's statements, whose Spark jobs carry ``tag``. Belongs to the
+    connection's thread.
 
-    A model of many short statements is as long as one of a single long statement: time counts from the node's first statement.
+    A model of many short statements is as long as one of a single long statement: time counts from
+    the node's first statement.
     """
 
     def __init__(self, session: SparkSession, tag: str, on: bool):
@@ -125,13 +133,18 @@ class StatementProgress:
         node = (info.get("unique_id"), info.get("node_started_at")) if info else None
         if self._work is None or node is None or node != self._node:
             name = str(info.get("node_name") or CATALOG)
-            self._node, self._work = node, Work(name, lambda began: jobs_text(self._session, self._tag, began))
+            self._node, self._work = (
+                node,
+                Work(name, lambda began: jobs_text(self._session, self._tag, began)),
+            )
         with _reporter.reporting(self._work):
             yield
 
 
 def jobs_text(session: SparkSession, tag: str, since: float) -> str:
-    """What Spark's jobs of this tag have done since then: `stage 3, 120 of 200 tasks, 4.2 M rows`. Empty while none is running."""
+    """What Spark's jobs of this tag have done since then: `stage 3, 120 of 200 tasks, 4.2 M rows`.
+    Empty while none is running.
+    """
     core: Any = session.sparkContext._jsc.sc()
     store = core.statusStore()
     finished = tasks = done = rows = 0
@@ -152,7 +165,9 @@ def jobs_text(session: SparkSession, tag: str, since: float) -> str:
 
 def _rows(stage: Any) -> int:
     """What a stage has read so far, from files and from other stages; nothing once it is complete."""
-    return int(stage.inputRecords() + stage.shuffleReadRecords()) if stage.status().toString() == "ACTIVE" else 0
+    return (
+        int(stage.inputRecords() + stage.shuffleReadRecords()) if stage.status().toString() == "ACTIVE" else 0
+    )
 
 
 def _items(sequence: Any) -> list[int]:

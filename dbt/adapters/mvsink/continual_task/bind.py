@@ -1,11 +1,12 @@
 """What to run for a statement at one time, as SQL text.
 
-A *delta* is a query that gives the output's columns and `_mv_diff BIGINT`: what the statement changes, not consolidated. Two
-queries stand for the output as it is before the statement. ``contents`` gives its columns and `_mv_diff`, the multiplicity, at
-least 1; equal rows may stand in several records. `Bindings.this` gives plain rows, each as often as it occurs.
+A *delta* is a query that gives the output's columns and `_mv_diff BIGINT`: what the statement
+changes, not consolidated. Two queries stand for the output as it is before the statement.
+``contents`` gives its columns and `_mv_diff`, the multiplicity, at least 1; equal rows may stand in
+several records. `Bindings.this` gives plain rows, each as often as it occurs.
 
-The user's text stays as it is but for the relations in it, which `bind` replaces: a task's name for its input means the rows
-inserted at the time, not the relation.
+The user's text stays as it is but for the relations in it, which `bind` replaces: a task's name for
+its input means the rows inserted at the time, not the relation.
 """
 
 from __future__ import annotations
@@ -46,7 +47,16 @@ from dbt.adapters.mvsink.engine import query_at, sql
 from dbt.adapters.mvsink.shard_sql.current_view import Apart
 from dbt.adapters.mvsink.shard_sql.layout import DIFF, TIME
 from dbt.adapters.mvsink.user_sql.checks import nondeterministic_functions
-from dbt.adapters.mvsink.user_sql.splice import Query, Span, last_part, parts, relations, replace_relations, with_ctes, words
+from dbt.adapters.mvsink.user_sql.splice import (
+    Query,
+    Span,
+    last_part,
+    parts,
+    relations,
+    replace_relations,
+    with_ctes,
+    words,
+)
 
 __all__ = [
     "Assigned",
@@ -76,8 +86,9 @@ __all__ = [
 class Bindings:
     """What the relations that a task names are at one time: queries that give plain rows.
 
-    ``input``: the rows inserted; ``deletes``: the rows deleted, None for a task that does not use them; ``this``: the output so far;
-    ``references``: by name as dbt renders it, those that are not read as they stand. ``now`` is the time (ms), `mv_now()`.
+    ``input``: the rows inserted; ``deletes``: the rows deleted, None for a task that does not use
+    them; ``this``: the output so far; ``references``: by name as dbt renders it, those that are not
+    read as they stand. ``now`` is the time (ms), `mv_now()`.
     """
 
     input: str
@@ -95,7 +106,9 @@ def bind(
     aliases: Mapping[str, str] | None = None,
     starts_with_relation: bool = False,
 ) -> str:
-    """``text``, a part of the task, with everything in it that means something else there than elsewhere replaced."""
+    """``text``, a part of the task, with everything in it that means something else there than
+    elsewhere replaced.
+    """
     if bindings.now is not None:
         text = query_at(text, bindings.now)
 
@@ -107,13 +120,17 @@ def bind(
         return bindings.deletes
 
     own = {parts(program.input.name), parts(program.this)}
-    queries: dict[str, Query] = {name: query for name, query in bindings.references.items() if parts(name) not in own}
+    queries: dict[str, Query] = {
+        name: query for name, query in bindings.references.items() if parts(name) not in own
+    }
     queries |= {program.input.name: changes, program.this: bindings.this}
     return replace_relations(text, queries, aliases=aliases, starts_with_relation=starts_with_relation)
 
 
 def bound(program: Program, statement: AnyStatement, bindings: Bindings) -> AnyStatement:
-    """The statement with every text in it bound, and every alias given. The output's own name means the row that is looked at."""
+    """The statement with every text in it bound, and every alias given. The output's own name means
+    the row that is looked at.
+    """
     ctes = None if statement.ctes is None else bind(program, statement.ctes, bindings)
     if isinstance(statement, Insert):
         return replace(statement, ctes=ctes, query=bind(program, statement.query, bindings))
@@ -140,7 +157,9 @@ def _bound_merge(program: Program, merge: Merge, bindings: Bindings, aliases: Ma
         return tuple(
             replace(
                 clause,
-                condition=None if clause.condition is None else bind(program, clause.condition, bindings, aliases=aliases),
+                condition=None
+                if clause.condition is None
+                else bind(program, clause.condition, bindings, aliases=aliases),
                 assignments=_bound_assignments(program, clause.assignments, bindings, aliases),
             )
             for clause in given
@@ -171,7 +190,9 @@ def delta(
     bindings: Bindings,
     apart: Apart | None = None,
 ) -> str:
-    """The statement's delta, ready to run. ``columns`` are the output's. ``apart`` is the same output, which may be read instead of ``contents``."""
+    """The statement's delta, ready to run. ``columns`` are the output's. ``apart`` is the same
+    output, which may be read instead of ``contents``.
+    """
     ready = bound(program, statement, bindings)
     if apart is not None and _narrowable(ready):
         assert isinstance(ready, (Delete, Update))
@@ -188,14 +209,18 @@ def delta(
 
 
 def _narrowable(statement: AnyStatement) -> bool:
-    """Does it look at those rows of the output only for which a condition is true, the same whenever it is asked?"""
+    """Does it look at those rows of the output only for which a condition is true, the same
+    whenever it is asked?
+    """
     if not isinstance(statement, (Delete, Update)) or statement.where is None:
         return False
     return not nondeterministic_functions(statement.where)
 
 
 def groups(program: Program) -> list[list[AnyStatement]]:
-    """The statements in order, in groups: only the first of a group reads the output, so none has to wait for another's effects."""
+    """The statements in order, in groups: only the first of a group reads the output, so none has
+    to wait for another's effects.
+    """
     found: list[list[AnyStatement]] = []
     for statement in program.statements:
         if found and not _reads_output(program, statement):
@@ -219,8 +244,12 @@ def analysed(program: Program, statement: Insert, bindings: Bindings) -> str:
     return _with_all_ctes(program, ctes, query, bindings)
 
 
-def assigned(program: Program, statement: AnyStatement, columns: Columns, contents: str, bindings: Bindings) -> Assigned | None:
-    """The values that an UPDATE or a MERGE assigns, ready for the engine to tell their types; None for what assigns none."""
+def assigned(
+    program: Program, statement: AnyStatement, columns: Columns, contents: str, bindings: Bindings
+) -> Assigned | None:
+    """The values that an UPDATE or a MERGE assigns, ready for the engine to tell their types; None
+    for what assigns none.
+    """
     if not isinstance(statement, (Update, Merge)):
         return None
     ready = bound(program, statement, bindings)
@@ -236,12 +265,16 @@ def _with_all_ctes(program: Program, own: str | None, query: str, bindings: Bind
 
 
 def insert_delta(statement: Insert, columns: Columns) -> str:
-    """The query's rows, typed as the output's columns; columns that an explicit list leaves out are NULL."""
+    """The query's rows, typed as the output's columns; columns that an explicit list leaves out are
+    NULL.
+    """
     return f"select {_inserted(statement, columns)}, 1L {DIFF} from {_as_inserted(statement.query, statement, columns)}"
 
 
 def carried_delta(statement: Insert, carried: str, columns: Columns) -> str:
-    """`insert_delta` for a query that gives `_mv_time` after its own columns (`stateless`); with `_mv_time` before `_mv_diff`."""
+    """`insert_delta` for a query that gives `_mv_time` after its own columns (`stateless`); with
+    `_mv_time` before `_mv_diff`.
+    """
     source = _as_inserted(carried, statement, columns, (TIME,))
     return f"select {_inserted(statement, columns)}, {TIME}, 1L {DIFF} from {source}"
 
@@ -253,7 +286,9 @@ def _inserted(statement: Insert, columns: Columns) -> str:
     def item(name: str) -> str:
         return f"_mv_{position[name]}" if name in position else "null"
 
-    return ", ".join(f"cast({item(c.name.lower())} as {c.type.text}) {sql.identifier(c.name)}" for c in columns)
+    return ", ".join(
+        f"cast({item(c.name.lower())} as {c.type.text}) {sql.identifier(c.name)}" for c in columns
+    )
 
 
 def _as_inserted(query: str, statement: Insert, columns: Columns, more: tuple[str, ...] = ()) -> str:

@@ -1,9 +1,10 @@
 """May all pending times be computed in one job?
 
-Yes, where every output row comes from one row of the input: then the input can carry its time through as a column. What decides is
-the parsed query, of which nothing but well-known shapes is accepted; when in doubt the times run one by one, which is always
-right. The text is the user's, with `_mv_time` added to the select lists on the way at token positions. Should the engine refuse the
-carried query (an aggregate that is not known here, say), it is one by one too.
+Yes, where every output row comes from one row of the input: then the input can carry its time
+through as a column. What decides is the parsed query, of which nothing but well-known shapes is
+accepted; when in doubt the times run one by one, which is always right. The text is the user's,
+with `_mv_time` added to the select lists on the way at token positions. Should the engine refuse
+the carried query (an aggregate that is not known here, say), it is one by one too.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ _SET_OPERATORS = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS", "SETMINUS"}
 class Carried:
     """For each statement, an INSERT, its query with a last column `_mv_time`.
 
-    In them the input's name, still to be bound, must mean the rows inserted at any pending time, with that time (ms) in `_mv_time`.
+    In them the input's name, still to be bound, must mean the rows inserted at any pending time,
+    with that time (ms) in `_mv_time`.
     """
 
     queries: tuple[str, ...]
@@ -117,7 +119,9 @@ class _Shape:
             raise _InDoubt
         sources = [clause.this, *(join.this for join in joins)]
         carriers = [index for index, source in enumerate(sources) if self._reads(source)]
-        if len(carriers) != 1 or any(not isinstance(s, (exp.Table, exp.Subquery, exp.Values)) for s in sources):
+        if len(carriers) != 1 or any(
+            not isinstance(s, (exp.Table, exp.Subquery, exp.Values)) for s in sources
+        ):
             raise _InDoubt
         for index, join in enumerate(joins, 1):
             self._join(join, index, carriers[0])
@@ -127,7 +131,9 @@ class _Shape:
         return any(_names(table, self.wanted) for table in node.find_all(exp.Table))
 
     def _join(self, join: exp.Join, index: int, carrier: int) -> None:
-        """No outer join may put NULLs in the place of the input's rows, and no semi-join may drop its columns."""
+        """No outer join may put NULLs in the place of the input's rows, and no semi-join may drop
+        its columns.
+        """
         side, kind = join.side.upper(), join.kind.upper()
         if join.method or side == "FULL" or kind not in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"):
             raise _InDoubt
@@ -149,7 +155,9 @@ class _Shape:
 
 @dataclass(frozen=True)
 class _Segment:
-    """A SELECT on the way from the input: its words ``[select, end)``, the index of its FROM, and what the time is called in it."""
+    """A SELECT on the way from the input: its words ``[select, end)``, the index of its FROM, and
+    what the time is called in it.
+    """
 
     select: int
     clause: int
@@ -176,7 +184,9 @@ class _Text:
         return spliced(self.query, [*edits, *self._times(segments)])
 
     def _way_out(self, span: Span) -> list[_Segment]:
-        """The SELECT that reads the input here, the one that reads that, and so on to the outermost."""
+        """The SELECT that reads the input here, the one that reads that, and so on to the
+        outermost.
+        """
         if span.as_query:
             raise _InDoubt
         index = next(i for i, word in enumerate(self.stream) if word.start == span.start)
@@ -201,13 +211,19 @@ class _Text:
 
     def _segment(self, index: int, alias: str | None, qualifier: tuple[str, ...]) -> _Segment:
         same = [i for i in self._level(index) if i < index]
-        clause = next((i for i in reversed(same) if self.stream[i].upper == "FROM" and not self._compares(i)), None)
-        select = next((i for i in reversed(same) if self.stream[i].upper in ("SELECT", *_SET_OPERATORS)), None)
+        clause = next(
+            (i for i in reversed(same) if self.stream[i].upper == "FROM" and not self._compares(i)), None
+        )
+        select = next(
+            (i for i in reversed(same) if self.stream[i].upper in ("SELECT", *_SET_OPERATORS)), None
+        )
         if clause is None or select is None or self.stream[select].upper != "SELECT" or clause <= select + 1:
             raise _InDoubt
         opening = self._opening(index)
         last = len(self.stream) if opening is None else closing(self.stream, opening)
-        end = next((i for i in self._level(index) if i > index and self.stream[i].upper in _SET_OPERATORS), last)
+        end = next(
+            (i for i in self._level(index) if i > index and self.stream[i].upper in _SET_OPERATORS), last
+        )
         return _Segment(select, clause, end, qualifier, alias)
 
     def _compares(self, index: int) -> bool:
@@ -216,7 +232,9 @@ class _Text:
         return before[-1:] == ["DISTINCT"] and before[:1] in (["IS"], ["NOT"])
 
     def _level(self, index: int) -> list[int]:
-        """The indexes of the words in the same parentheses as this one, none deeper; parentheses inside are left out."""
+        """The indexes of the words in the same parentheses as this one, none deeper; parentheses
+        inside are left out.
+        """
         opening = self._opening(index)
         start = 0 if opening is None else opening + 1
         end = len(self.stream) if opening is None else closing(self.stream, opening)
@@ -229,7 +247,9 @@ class _Text:
         return found
 
     def _select_list(self, segment: _Segment) -> Iterable[Edit]:
-        """The time as one more column, and nowhere else: a star that includes the carrier excludes it."""
+        """The time as one more column, and nowhere else: a star that includes the carrier excludes
+        it.
+        """
         level = [i for i in self._level(segment.select) if segment.select < i < segment.clause]
         for i in level:
             if self.stream[i].upper != "*":

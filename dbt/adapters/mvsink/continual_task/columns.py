@@ -1,4 +1,6 @@
-"""The output's columns, and whether what the statements write fits them: by Spark's rules for storing (ANSI store assignment)."""
+"""The output's columns, and whether what the statements write fits them: by Spark's rules for
+storing (ANSI store assignment).
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,14 @@ _DATETIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 Analysed = Sequence[tuple[str, str]]
 
 
-def output_columns(program: Program, declared: Sequence[Column] | None, analysed: Mapping[int, Analysed]) -> tuple[Column, ...]:
-    """The output's columns: ``declared`` by contract or `column_types`, else the first INSERT's. Every statement is checked.
+def output_columns(
+    program: Program, declared: Sequence[Column] | None, analysed: Mapping[int, Analysed]
+) -> tuple[Column, ...]:
+    """The output's columns: ``declared`` by contract or `column_types`, else the first INSERT's.
+    Every statement is checked.
 
-    ``analysed`` holds names and type texts of every INSERT's query, by the statement's number, as the engine tells them. Raises
-    a `TaskError`, `UnsupportedType` or `ReservedColumn`.
+    ``analysed`` holds names and type texts of every INSERT's query, by the statement's number, as
+    the engine tells them. Raises a `TaskError`, `UnsupportedType` or `ReservedColumn`.
     """
     columns = tuple(declared) if declared else _first(program, analysed)
     for column in columns:
@@ -48,7 +53,9 @@ def _first(program: Program, analysed: Mapping[int, Analysed]) -> tuple[Column, 
             names = statement.columns or [name for name, _ in given]
             _count(statement.number, len(given), len(names))
             _known(statement.number, names, names)
-            return tuple(Column(name, parse_type(kind, name)) for name, (_, kind) in zip(names, given, strict=True))
+            return tuple(
+                Column(name, parse_type(kind, name)) for name, (_, kind) in zip(names, given, strict=True)
+            )
     raise NoOutputColumns(program.model)
 
 
@@ -57,14 +64,20 @@ def check_insert(statement: Insert, columns: Sequence[Column], given: Analysed) 
     known = {column.name.lower(): column for column in columns}
     if statement.columns is not None:
         _known(statement.number, statement.columns, [column.name for column in columns])
-    targets = [known[name.lower()] for name in statement.columns] if statement.columns is not None else list(columns)
+    targets = (
+        [known[name.lower()] for name in statement.columns]
+        if statement.columns is not None
+        else list(columns)
+    )
     _count(statement.number, len(given), len(targets))
     for column, (_, kind) in zip(targets, given, strict=True):
         _check_type(statement, column, kind)
 
 
 def check_assigned(statement: AnyStatement, columns: Sequence[Column]) -> None:
-    """The columns that an UPDATE or a MERGE sets are columns of the output, each once. Their types: `check_assigned_types`."""
+    """The columns that an UPDATE or a MERGE sets are columns of the output, each once. Their types:
+    `check_assigned_types`.
+    """
     names = [column.name for column in columns]
     if isinstance(statement, Update):
         _known(statement.number, [given.column for given in statement.assignments], names)
@@ -75,8 +88,12 @@ def check_assigned(statement: AnyStatement, columns: Sequence[Column]) -> None:
         assert isinstance(statement, (Delete, Insert))
 
 
-def check_assigned_types(statement: AnyStatement, columns: Sequence[Column], names: Sequence[str], given: Analysed) -> None:
-    """The values that an UPDATE or a MERGE assigns to the columns ``names``, whose types the engine tells in ``given``, in order."""
+def check_assigned_types(
+    statement: AnyStatement, columns: Sequence[Column], names: Sequence[str], given: Analysed
+) -> None:
+    """The values that an UPDATE or a MERGE assigns to the columns ``names``, whose types the engine
+    tells in ``given``, in order.
+    """
     known = {column.name.lower(): column for column in columns}
     for name, (_, kind) in zip(names, given, strict=True):
         _check_type(statement, known[name.lower()], kind)
@@ -109,12 +126,15 @@ def _read(kind: str) -> SparkType:
     try:
         return parse_type(kind, "")
     except UnsupportedType:
-        # NULL can be stored as anything; whether a type with a NULL inside it can, the cast will tell.
+        # NULL can be stored as anything; whether a type with a NULL inside it can, the cast will
+        # tell.
         return SparkType(kind, "void" if re.search(r"\bvoid\b", kind) else kind.partition("<")[0])
 
 
 def store_assignable(given: SparkType, to: SparkType) -> bool:
-    """May a value of type ``given`` be stored in a column of type ``to``? Source: Spark's `Cast.canANSIStoreAssign`."""
+    """May a value of type ``given`` be stored in a column of type ``to``? Source: Spark's
+    `Cast.canANSIStoreAssign`.
+    """
     if given.text == to.text or given.name == "void":
         return True
     if given.name in _NUMBERS and to.name in _NUMBERS:

@@ -15,7 +15,9 @@ _MARKS = re.compile(r"(?:\s*/\* mv_\w+ \*/)+")
 
 @dataclass
 class Cursor:
-    """The words ``[at, end)`` of ``source``, of which ``at`` moves. ``statement`` is the number of the one it is in."""
+    """The words ``[at, end)`` of ``source``, of which ``at`` moves. ``statement`` is the number of
+    the one it is in.
+    """
 
     model: str
     source: str
@@ -41,7 +43,9 @@ class Cursor:
         return self.stream[self.at + count].upper if self.at + count < self.end else ""
 
     def place(self, index: int | None = None) -> Place:
-        """Where the word at ``index`` is, the next one if not given; behind the last word if there is none."""
+        """Where the word at ``index`` is, the next one if not given; behind the last word if there
+        is none.
+        """
         index = self.at if index is None else index
         if index < self.end:
             offset = self.stream[index].start
@@ -58,7 +62,9 @@ class Cursor:
         return "nothing" if self.done else self.text(self.at, self.at + 1)
 
     def text(self, start: int, end: int) -> str:
-        """What the user wrote from word ``start`` to before word ``end``; our macros' marks behind the last word belong to it."""
+        """What the user wrote from word ``start`` to before word ``end``; our macros' marks behind
+        the last word belong to it.
+        """
         if start >= end:
             return ""
         behind = _MARKS.match(self.source, self.stream[end - 1].end)
@@ -104,7 +110,9 @@ class Cursor:
         return self.part(opening + 1, end)
 
     def expression(self, what: str, *ends: str) -> str:
-        """Move to the next of ``ends`` that is in no parentheses and no CASE, or to the end; the text in between."""
+        """Move to the next of ``ends`` that is in no parentheses and no CASE, or to the end; the
+        text in between.
+        """
         start = self.at
         self.at = next((index for index in self.outside() if self.stream[index].upper in ends), self.end)
         if start == self.at:

@@ -1,16 +1,18 @@
 """Running a task: every pending time of its input, in order, each one append to the output.
 
-The output's upper is the task's progress: effects at times before it are complete. Hence, for the next pending time `w`:
+The output's upper is the task's progress: effects at times before it are complete. Hence, for the
+next pending time `w`:
 
-    no pending time, output upper < input frontier      the upper advances to it, no data
-    `w`, and a reference that is to be waited for        the upper advances to `w`, no data; the run ends there
-    `w` otherwise                                        one append [upper, w + 1) with updates at `w`, and the progress
-    `w` < output upper                                   another replica did it: dropped
-    the append loses the race                            again from the new upper
+    no pending time, output upper < input frontier      the upper advances to it, no data `w`, and a
+    reference that is to be waited for        the upper advances to `w`, no data; the run ends there
+    `w` otherwise                                        one append [upper, w + 1) with updates at
+    `w`, and the progress `w` < output upper                                   another replica did
+    it: dropped the append loses the race                            again from the new upper
 
-A new output is first raised to the task's start `I`, which the commit keeps for ever: the newest time at which the input can be
-read, no later than the run's. With a snapshot the whole input as of `I` is the change at `I`. What the task still needs of its input
-is held there before the first read, and given up only after the commit that made it superfluous.
+A new output is first raised to the task's start `I`, which the commit keeps for ever: the newest
+time at which the input can be read, no later than the run's. With a snapshot the whole input as of
+`I` is the change at `I`. What the task still needs of its input is held there before the first
+read, and given up only after the commit that made it superfluous.
 """
 
 from __future__ import annotations
@@ -22,7 +24,14 @@ from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.continual_task import bind as plan
-from dbt.adapters.mvsink.continual_task.effects import Change, Effects, change_of, remade_of, repeated, snapshot_of
+from dbt.adapters.mvsink.continual_task.effects import (
+    Change,
+    Effects,
+    change_of,
+    remade_of,
+    repeated,
+    snapshot_of,
+)
 from dbt.adapters.mvsink.continual_task.errors import StatementFailed
 from dbt.adapters.mvsink.continual_task.recorded import retractions
 from dbt.adapters.mvsink.continual_task.request import Late, TaskOutcome, TaskRequest
@@ -45,7 +54,9 @@ NOTHING = Counts()
 
 @dataclass
 class TaskDriver:
-    """One run of one task. ``references`` are the shards that its statements read, by name as dbt renders it."""
+    """One run of one task. ``references`` are the shards that its statements read, by name as dbt
+    renders it.
+    """
 
     request: TaskRequest
     handle: WriteHandle
@@ -56,7 +67,9 @@ class TaskDriver:
 
     def __post_init__(self) -> None:
         self.program, self.model = self.request.program, self.request.model
-        self.upkeep = Upkeep(self.engine, self.handle, self.request.clock, self.watch, self.request.invocation_id)
+        self.upkeep = Upkeep(
+            self.engine, self.handle, self.request.clock, self.watch, self.request.invocation_id
+        )
         self.appender = Append(self.handle, self.model)
         self.write = Write(self.engine, self.handle, self.model, self.watch)
         self.counts = Counts()
@@ -75,7 +88,9 @@ class TaskDriver:
                 pass
             self._held()
             if self.skips:
-                self.upkeep.warnings.append("recorded errors stay: the input has not moved on; run again once it has")
+                self.upkeep.warnings.append(
+                    "recorded errors stay: the input has not moved on; run again once it has"
+                )
             return self._outcome(before)
 
     # beginning
@@ -92,7 +107,9 @@ class TaskDriver:
                 self._create(state)
 
     def _create(self, state: ShardState) -> None:
-        """Try to be the one who gives the task its start. Until one is committed, who began earlier may still win: his hold stays."""
+        """Try to be the one who gives the task its start. Until one is committed, who began earlier
+        may still win: his hold stays.
+        """
         try:
             start = self._start()
             self._hold_at(start, forward=False)
@@ -104,7 +121,9 @@ class TaskDriver:
         self.appender.raise_upper(state.upper, Antichain.of(start), self._note(Counts()), start)
 
     def _reset(self, state: ShardState) -> None:
-        """A new generation without contents, whose start is the newest time of the input. Before its commit nothing is given up."""
+        """A new generation without contents, whose start is the newest time of the input. Before
+        its commit nothing is given up.
+        """
         start = self._start()
         try:
             self._hold_at(min(start, max(0, state.upper.stored() - 1)), forward=False)
@@ -114,7 +133,9 @@ class TaskDriver:
         upper, schema = Antichain.of(start), arrow_schema(self.request.columns)
         note = self._note(Counts())
         try:
-            self.handle.replace([], schema, upper, upper, note=note, expected_version=state.version, creation=start)
+            self.handle.replace(
+                [], schema, upper, upper, note=note, expected_version=state.version, creation=start
+            )
         except FilesChanged:  # maintenance, or a foreign writer
             return
         self.request = self.request.begun()
@@ -166,7 +187,9 @@ class TaskDriver:
         if waits:
             self.waiting = len(pending)
             for late in (self.late[name] for name in waits):
-                log.debug("%s: waiting for %s (upper %d) to pass %d", self.model, late.name, late.upper, first.time)
+                log.debug(
+                    "%s: waiting for %s (upper %d) to pass %d", self.model, late.name, late.upper, first.time
+                )
             if state.upper.less_than(Antichain.of(first.time)) and not self._made_anew():
                 self._advance(state, Antichain.of(first.time))
             return False
@@ -178,12 +201,16 @@ class TaskDriver:
         if not state.readable:
             start = state.upper.stored()
             return (
-                [PendingTime(start, inserts=self.request.initial_snapshot, deletes=False)] if start <= self.request.time else []
+                [PendingTime(start, inserts=self.request.initial_snapshot, deletes=False)]
+                if start <= self.request.time
+                else []
             )
         frontier = self.source.frontier()
         if self._made_anew():
             time = min(self.request.time, frontier.stored() - 1)
-            return [PendingTime(time, inserts=True, deletes=True)] if state.upper.less_equal_time(time) else []
+            return (
+                [PendingTime(time, inserts=True, deletes=True)] if state.upper.less_equal_time(time) else []
+            )
         upper = min(frontier.stored(), self.request.time + 1)
         return self._counting(state.upper.stored(), upper)
 
@@ -194,10 +221,14 @@ class TaskDriver:
         with self.watch("pending"):
             found = self.source.pending(lower, upper)
         deletes = self.program.deletes_used
-        return [pending for pending in found if pending.inserts or pending.errors or (deletes and pending.deletes)]
+        return [
+            pending for pending in found if pending.inserts or pending.errors or (deletes and pending.deletes)
+        ]
 
     def _goal(self, state: ShardState) -> Antichain:
-        """Where the upper may go when nothing is pending: the input's frontier, or the next change after the run's time."""
+        """Where the upper may go when nothing is pending: the input's frontier, or the next change
+        after the run's time.
+        """
         frontier = self.source.frontier()
         if not state.readable or self._made_anew():
             return state.upper
@@ -210,11 +241,16 @@ class TaskDriver:
     def _process(self, state: ShardState, output: Layout, pending: PendingTime) -> None:
         """One pending time: its effects, and their append."""
         description = Description(state.upper, Antichain.of(pending.time).step_forward())
-        log.debug("%s: minted [%s, %s) for %d", self.model, description.lower, description.upper, pending.time)
+        log.debug(
+            "%s: minted [%s, %s) for %d", self.model, description.lower, description.upper, pending.time
+        )
         effects = Effects(self.program, self.request.columns, self.write, state.salt)
         change = self._change(state, pending)
         references = (
-            {name: source.contents(self._read_at(name, pending.time)) for name, source in self.references.items()}
+            {
+                name: source.contents(self._read_at(name, pending.time))
+                for name, source in self.references.items()
+            }
             if change.runs
             else {}
         )
@@ -224,7 +260,9 @@ class TaskDriver:
             if self.request.on_error is not OnError.RECORD or not failure.error.caused_by_data:
                 raise
             message = failure.error.message[:LONGEST_MESSAGE]
-            self.upkeep.warnings.append(f"statement {failure.statement} failed and its error is recorded: {message}")
+            self.upkeep.warnings.append(
+                f"statement {failure.statement} failed and its error is recorded: {message}"
+            )
             batch, counts = effects.failed(message, change, pending.time, description)
         self._append(state, description, batch, counts, [pending.time])
 
@@ -238,10 +276,14 @@ class TaskDriver:
             before = source.before(held, state.upper.stored() - 1)
             return remade_of(source, self.engine, source.difference(before, pending.time), deletes=deletes)
         updates = source.changes(pending.time, pending.time + 1)
-        return change_of(source, updates, errors=pending.errors, runs=pending.inserts or (deletes and pending.deletes))
+        return change_of(
+            source, updates, errors=pending.errors, runs=pending.inserts or (deletes and pending.deletes)
+        )
 
     def _together(self, state: ShardState, pending: list[PendingTime]) -> bool:
-        """The pending times in one job and one append, where the program allows it. False: they have to go one by one."""
+        """The pending times in one job and one append, where the program allows it. False: they
+        have to go one by one.
+        """
         pending = list(itertools.takewhile(lambda p: p.inserts and not p.errors, pending))
         possible = len(pending) > 1 and state.readable and not self.one_by_one and not self._made_anew()
         carried = plan.stateless(self.program, self.references) if possible else None
@@ -266,13 +308,23 @@ class TaskDriver:
             batch, counts = effects.together(queries, description)
         except StatementFailed as failure:
             log.debug("%s: not in one job: %s", self.model, failure)
-            self.one_by_one = True  # so that what was right before the failure is committed, and nothing is tried in vain
+            # so that what was right before the failure is committed, and nothing is tried in vain
+            self.one_by_one = True
             return False
         self._append(state, description, batch, counts, [p.time for p in pending])
         return True
 
-    def _append(self, state: ShardState, description: Description, batch: Batch | None, counts: Counts, times: list[int]) -> None:
-        """Commit effects and progress at once. Another replica may have been faster: then the loop looks again."""
+    def _append(
+        self,
+        state: ShardState,
+        description: Description,
+        batch: Batch | None,
+        counts: Counts,
+        times: list[int],
+    ) -> None:
+        """Commit effects and progress at once. Another replica may have been faster: then the loop
+        looks again.
+        """
         progress = {self.source.id: times[-1], self._generation_key: self.source.generation}
         since = self._since(state, description.upper)
         with self.watch("append"):
@@ -283,22 +335,34 @@ class TaskDriver:
         self.done += times
         self.upkeep.maintain(result.maintenance)
 
-    def _advance(self, state: ShardState, upper: Antichain, batch: Batch | None = None, counts: Counts = NOTHING) -> bool:
-        """Move the upper on, with a ``batch`` that is no change of the input. False: another replica was faster."""
+    def _advance(
+        self, state: ShardState, upper: Antichain, batch: Batch | None = None, counts: Counts = NOTHING
+    ) -> bool:
+        """Move the upper on, with a ``batch`` that is no change of the input. False: another
+        replica was faster.
+        """
         progress = {self._generation_key: self.source.generation}
         since = self._since(state, upper)
-        result = self.appender.append(batch, Description(state.upper, upper), since, self._note(counts), progress)
+        result = self.appender.append(
+            batch, Description(state.upper, upper), since, self._note(counts), progress
+        )
         if result is None:
             return False
         log.debug(
-            "%s: advanced [%s, %s), %s", self.model, state.upper, upper, "no data" if batch is None else "errors taken back"
+            "%s: advanced [%s, %s), %s",
+            self.model,
+            state.upper,
+            upper,
+            "no data" if batch is None else "errors taken back",
         )
         self.counts = self.counts.plus(counts)
         self.upkeep.maintain(result.maintenance)
         return True
 
     def _took_errors_back(self, state: ShardState, output: Layout, pending: list[PendingTime]) -> bool:
-        """Take the recorded errors back, where the upper can move without passing a change of the input. False: nothing was done."""
+        """Take the recorded errors back, where the upper can move without passing a change of the
+        input. False: nothing was done.
+        """
         goal = Antichain.of(pending[0].time) if pending else self._goal(state)
         if not state.readable or self._made_anew() or not state.upper.less_than(goal):
             return False
@@ -308,7 +372,9 @@ class TaskDriver:
         if not query:
             return False
         batch = self.write.adopt(self.write.stage_query(query, "errors"), Description(state.upper, goal))
-        self.skips = not self._advance(state, goal, batch, Counts() if batch is None else self.write.counts(batch))
+        self.skips = not self._advance(
+            state, goal, batch, Counts() if batch is None else self.write.counts(batch)
+        )
         return True
 
     # references
@@ -317,8 +383,14 @@ class TaskDriver:
         """The references to wait for at ``time``; empty if they are read at what they have."""
         if not self.request.wait:
             return []
-        late = {n: s.frontier() for n, s in self.references.items() if not Antichain.of(time).less_than(s.frontier())}
-        self.late |= {name: Late(name, time, frontier.stored(), waits=True) for name, frontier in late.items()}
+        late = {
+            n: s.frontier()
+            for n, s in self.references.items()
+            if not Antichain.of(time).less_than(s.frontier())
+        }
+        self.late |= {
+            name: Late(name, time, frontier.stored(), waits=True) for name, frontier in late.items()
+        }
         return list(late)
 
     def _read_at(self, name: str, time: int) -> int:
@@ -343,7 +415,9 @@ class TaskDriver:
         return held is not None and held != self.source.generation
 
     def _held(self) -> ShardState:
-        """Keep of the input what the times from the output's upper on need; the output's newest version."""
+        """Keep of the input what the times from the output's upper on need; the output's newest
+        version.
+        """
         while True:
             state = self.handle.state()
             failpoints.reach("looked")
@@ -355,7 +429,8 @@ class TaskDriver:
                     raise
 
     def _hold(self, state: ShardState) -> None:
-        if state.dropped is not None:  # while this run went on: whoever dropped it has let go of the input, or is about to
+        # while this run went on: whoever dropped it has let go of the input, or is about to
+        if state.dropped is not None:
             return
         if state.upper.is_empty():
             self._release()
@@ -371,7 +446,9 @@ class TaskDriver:
             reference = self.references[name]
             try:
                 reference.hold(holder, min(time, max(reference.frontier().stored() - 1, 0)), forward=forward)
-            except HistoryGone as gone:  # the reference began after that time, or was not held then: reading it will tell
+            except (
+                HistoryGone
+            ) as gone:  # the reference began after that time, or was not held then: reading it will tell
                 log.debug("%s: %s", self.model, gone)
 
     def _release(self) -> None:

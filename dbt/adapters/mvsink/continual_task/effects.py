@@ -1,13 +1,15 @@
-"""What a task's statements do at one time: staged, statement by statement, as updates of the output.
+"""What a task's statements do at one time: staged, statement by statement, as updates of the
+output.
 
-A delta is staged before the next statement that reads the output runs, and what it did is one more batch of the output for those behind
-it. The sum of the deltas, consolidated, is what is appended. Where the statements only insert there is nothing to consolidate:
-their rows are written as they come, with hashes. A batch that takes rows away carries no hashes, because a row that it takes
-away may stand in the base more than once (`sink`); readers compare its rows whole until compaction.
+A delta is staged before the next statement that reads the output runs, and what it did is one more
+batch of the output for those behind it. The sum of the deltas, consolidated, is what is appended.
+Where the statements only insert there is nothing to consolidate: their rows are written as they
+come, with hashes. A batch that takes rows away carries no hashes, because a row that it takes away
+may stand in the base more than once (`sink`); readers compare its rows whole until compaction.
 
-Statements that do not wait for each other run as one (`plan.groups`), and of the output they read what they can change
-(`changes.within_reach`). Should the data make that fail they run again, each alone, over an output in which no condition sees a
-row that is gone: that failure is theirs.
+Statements that do not wait for each other run as one (`plan.groups`), and of the output they read
+what they can change (`changes.within_reach`). Should the data make that fail they run again, each
+alone, over an output in which no condition sees a row that is gone: that failure is theirs.
 """
 
 from __future__ import annotations
@@ -38,9 +40,11 @@ INSERTED, DELETED = "_mv_inserted", "_mv_deleted"
 
 @dataclass(frozen=True)
 class Change:
-    """What of the input is looked at, as SQL: plain rows inserted and deleted, and error updates (None: there are none).
+    """What of the input is looked at, as SQL: plain rows inserted and deleted, and error updates
+    (None: there are none).
 
-    ``runs`` is False where no row came (or went, for a task that looks at those): then only the errors pass.
+    ``runs`` is False where no row came (or went, for a task that looks at those): then only the
+    errors pass.
     """
 
     inserted: str
@@ -60,14 +64,18 @@ def change_of(source: Input, updates: str, *, errors: bool, runs: bool) -> Chang
 
 
 def snapshot_of(source: Input, engine: Engine, time: int, *, rows: bool) -> Change:
-    """The whole input as of ``time``; without ``rows``, only the errors that are live then. An input without rows runs nothing.
+    """The whole input as of ``time``; without ``rows``, only the errors that are live then. An
+    input without rows runs nothing.
 
     Where no error is live its rows are read as they stand.
     """
     updates = source.snapshot(time)
 
     def there(condition: str) -> bool:
-        return engine.query(f"select 1 from (\n{updates}\n) where {condition} limit 1", "look at the input") != []
+        return (
+            engine.query(f"select 1 from (\n{updates}\n) where {condition} limit 1", "look at the input")
+            != []
+        )
 
     errors = there(f"{ERROR} is not null")
     change = change_of(source, updates, errors=errors, runs=rows and there(f"{ERROR} is null"))
@@ -75,7 +83,9 @@ def snapshot_of(source: Input, engine: Engine, time: int, *, rows: bool) -> Chan
 
 
 def remade_of(source: Input, engine: Engine, updates: str, *, deletes: bool) -> Change:
-    """What is different in an input that was made anew. ``deletes``: lost rows alone are a change, too."""
+    """What is different in an input that was made anew. ``deletes``: lost rows alone are a change,
+    too.
+    """
     flags = engine.query(times_of(updates), "look at the input")
     inserts, lost, errors = (any(bool(row[n]) for row in flags) for n in (1, 2, 3))
     return change_of(source, updates, errors=errors, runs=inserts or (deletes and lost))
@@ -90,7 +100,8 @@ def repeated(columns: Sequence[Column], updates: str, where: str, count: str, *m
 
 @dataclass(frozen=True)
 class Moment:
-    """One pending ``time`` (ms): the change of the input, the contents of references as of then, and the batch that is to come of it.
+    """One pending ``time`` (ms): the change of the input, the contents of references as of then,
+    and the batch that is to come of it.
 
     ``careful``: the output is read so that no condition sees a row that is gone.
     """
@@ -113,12 +124,18 @@ class Effects:
     staged: list[Batch] = field(default_factory=list)
 
     def of(
-        self, change: Change, output: Layout, references: Mapping[str, str], time: int, description: Description
+        self,
+        change: Change,
+        output: Layout,
+        references: Mapping[str, str],
+        time: int,
+        description: Description,
     ) -> tuple[Batch | None, Counts]:
         """The batch of ``description`` with what the statements do at ``time``, and its counts.
 
-        Raises `StatementFailed` with the engine's error as its cause; then nothing is left staged. An error that the data cause is a
-        statement's only if that fails by itself as well, else it leaves as it is.
+        Raises `StatementFailed` with the engine's error as its cause; then nothing is left staged.
+        An error that the data cause is a statement's only if that fails by itself as well, else it
+        leaves as it is.
         """
         if not change.runs:
             return self._only_errors(change, time, description)
@@ -140,7 +157,9 @@ class Effects:
             batch.delete()
         self.staged.clear()
 
-    def _of(self, moment: Moment, groups: Sequence[Sequence[AnyStatement]], output: Layout) -> tuple[Batch | None, Counts]:
+    def _of(
+        self, moment: Moment, groups: Sequence[Sequence[AnyStatement]], output: Layout
+    ) -> tuple[Batch | None, Counts]:
         change, time, description = moment.change, moment.time, moment.description
         deltas: list[str] = []
         takes_away = change.errors is not None
@@ -153,7 +172,9 @@ class Effects:
             inserts = _only_insert(group)
             delta = sql.union_all(self._deltas(moment, group, output))
             with self._failing(named + delta if moment.careful else None):
-                batch = self._stage(group, named + self._updates(delta, time, summed=not inserts), description)
+                batch = self._stage(
+                    group, named + self._updates(delta, time, summed=not inserts), description
+                )
             failpoints.reach("statement staged")
             if batch is None:
                 continue
@@ -165,26 +186,40 @@ class Effects:
         deltas += own
         if not deltas:
             return self._only_errors(change, time, description)
-        query = named + self._updates(sql.union_all(deltas), time, summed=takes_away or not _only_insert(last))
+        query = named + self._updates(
+            sql.union_all(deltas), time, summed=takes_away or not _only_insert(last)
+        )
         if change.errors is not None:
             query = sql.union_all([query, self._errors(change.errors, time)])
         with self._failing(named + sql.union_all(own) if moment.careful and own else None):
             return self._adopted(last, query, description)
 
     def together(self, queries: Sequence[str], description: Description) -> tuple[Batch | None, Counts]:
-        """The batch with the rows of ``queries``: inserts with their own times (`plan.carried_delta`)."""
+        """The batch with the rows of ``queries``: inserts with their own times
+        (`plan.carried_delta`).
+        """
         meta = f"{TIME}, {DIFF}, cast(null as string) {ERROR}, {row_hash(self.columns, self.salt)} {HASH}"
         query = f"select {self._items}, {meta} from (\n{sql.union_all(queries)}\n)"
         return self._adopted(self.program.statements, query, description)
 
-    def failed(self, message: str, change: Change, time: int, description: Description) -> tuple[Batch | None, Counts]:
-        """The batch that has ``message`` as an error update at ``time``, besides those of the input, and no row."""
+    def failed(
+        self, message: str, change: Change, time: int, description: Description
+    ) -> tuple[Batch | None, Counts]:
+        """The batch that has ``message`` as an error update at ``time``, besides those of the
+        input, and no row.
+        """
         items = ", ".join(f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in self.columns)
-        meta = f"{sql.bigint(time)} {TIME}, 1L {DIFF}, {sql.text(message)} {ERROR}, cast(null as bigint) {HASH}"
+        meta = (
+            f"{sql.bigint(time)} {TIME}, 1L {DIFF}, {sql.text(message)} {ERROR}, cast(null as bigint) {HASH}"
+        )
         passed = [] if change.errors is None else [self._errors(change.errors, time)]
-        return self._adopted(self.program.statements, sql.union_all([f"select {items}, {meta}", *passed]), description)
+        return self._adopted(
+            self.program.statements, sql.union_all([f"select {items}, {meta}", *passed]), description
+        )
 
-    def _only_errors(self, change: Change, time: int, description: Description) -> tuple[Batch | None, Counts]:
+    def _only_errors(
+        self, change: Change, time: int, description: Description
+    ) -> tuple[Batch | None, Counts]:
         if change.errors is None:
             return None, Counts()
         return self._adopted(self.program.statements, self._errors(change.errors, time), description)
@@ -196,20 +231,27 @@ class Effects:
     def _deltas(self, moment: Moment, group: Sequence[AnyStatement], output: Layout) -> list[str]:
         """Each statement's, as a query that may stand in a union: it may begin with a WITH itself."""
         rows = plain_rows(output)
-        if moment.careful:  # the optimizer moves no condition past one that is not deterministic, down to rows that are gone
+        # the optimizer moves no condition past one that is not deterministic, down to rows that are
+        # gone
+        if moment.careful:
             rows = f"select * from (\n{rows}\n) where spark_partition_id() >= 0"
         contents = f"select {self._items}, 1L {DIFF} from (\n{rows}\n)"
         apart = None if moment.careful else updates_apart(output)
         deletes = f"select * from {DELETED}" if self.program.deletes_used else None
         bindings = plan.Bindings(f"select * from {INSERTED}", rows, deletes, moment.references, moment.time)
-        found = (plan.delta(self.program, statement, self.columns, contents, bindings, apart) for statement in group)
+        found = (
+            plan.delta(self.program, statement, self.columns, contents, bindings, apart)
+            for statement in group
+        )
         return [f"select {self._items}, {DIFF} from (\n{delta}\n)" for delta in found]
 
     def _updates(self, delta: str, time: int, *, summed: bool) -> str:
         """A batch's columns at ``time``. ``summed``: consolidated, without hashes."""
         meta = f"{sql.bigint(time)} {TIME}, {DIFF}, cast(null as string) {ERROR}"
         if not summed:
-            return f"select {self._items}, {meta}, {row_hash(self.columns, self.salt)} {HASH} from (\n{delta}\n)"
+            return (
+                f"select {self._items}, {meta}, {row_hash(self.columns, self.salt)} {HASH} from (\n{delta}\n)"
+            )
         rows = net(self.columns, [], delta, "<> 0")
         return f"select {self._items}, {meta}, cast(null as bigint) {HASH} from (\n{rows}\n)"
 
@@ -232,7 +274,8 @@ class Effects:
 
     @contextmanager
     def _failing(self, alone: str | None) -> Iterator[None]:
-        """Where a `StatementFailed` that the data cause is raised, ``alone``, the statements without what we do with their rows, has to fail too.
+        """Where a `StatementFailed` that the data cause is raised, ``alone``, the statements
+        without what we do with their rows, has to fail too.
 
         If it does not, the error was that of a statement of ours. None: nothing is asked.
         """
@@ -248,7 +291,9 @@ class Effects:
                     raise StatementFailed(self.program.model, failure.statement, error) from error
             raise failure.error from None
 
-    def _adopted(self, group: Sequence[AnyStatement], query: str, description: Description) -> tuple[Batch | None, Counts]:
+    def _adopted(
+        self, group: Sequence[AnyStatement], query: str, description: Description
+    ) -> tuple[Batch | None, Counts]:
         batch = self._stage(group, query, description)
         if batch is None:
             return None, Counts()
@@ -264,12 +309,16 @@ class Effects:
 
 
 def _effective(group: Sequence[AnyStatement], output: Layout) -> Sequence[AnyStatement]:
-    """The group without what has nothing to change where the output is empty; a first run need not add up what only comes."""
+    """The group without what has nothing to change where the output is empty; a first run need not
+    add up what only comes.
+    """
     return group[1:] if output.empty and isinstance(group[0], (Delete, Update)) else group
 
 
 def _named(change: Change, deletes: bool) -> str:
-    """The change's rows under names of their own, as a WITH for what follows: the engine looks up each relation by itself, however often statements read it."""
+    """The change's rows under names of their own, as a WITH for what follows: the engine looks up
+    each relation by itself, however often statements read it.
+    """
     found = {INSERTED: change.inserted} | ({DELETED: change.deleted} if deletes else {})
     return "with " + ", ".join(f"{name} as (\n{query}\n)" for name, query in found.items()) + "\n"
 

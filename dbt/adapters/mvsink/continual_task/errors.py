@@ -1,4 +1,6 @@
-"""What can be wrong with a continual task, one class a kind. Messages name the model, the statement and the place in the text."""
+"""What can be wrong with a continual task, one class a kind. Messages name the model, the statement
+and the place in the text.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ HEADS = (
 
 @dataclass(frozen=True)
 class Place:
-    """A position in a model's text. ``statement`` is the number, from 0, of the statement it is in, if it is in one."""
+    """A position in a model's text. ``statement`` is the number, from 0, of the statement it is in,
+    if it is in one.
+    """
 
     model: str
     text: str
@@ -85,7 +89,9 @@ class UnknownStatement(TaskSyntax):
     """A statement that a task cannot run."""
 
     def __init__(self, place: Place, given: str):
-        super().__init__(place, f"got {given}, expected INSERT INTO, DELETE FROM, UPDATE or MERGE INTO {{{{ this }}}}")
+        super().__init__(
+            place, f"got {given}, expected INSERT INTO, DELETE FROM, UPDATE or MERGE INTO {{{{ this }}}}"
+        )
 
 
 class WrongTarget(TaskSyntax):
@@ -102,7 +108,9 @@ class SeveralStatements(TaskSyntax):
     """`from transform` and `from retain` take one query, one predicate."""
 
     def __init__(self, place: Place, form: str):
-        super().__init__(place, f"`{form}` takes one, without a `;`. For several statements: on input ... as ( ... )")
+        super().__init__(
+            place, f"`{form}` takes one, without a `;`. For several statements: on input ... as ( ... )"
+        )
 
 
 class Fixpoint(TaskSyntax):
@@ -110,7 +118,8 @@ class Fixpoint(TaskSyntax):
 
     def __init__(self, place: Place, given: str):
         super().__init__(
-            place, f"statements iterated to a fixpoint are not supported: got {given}. Every statement runs once for each time"
+            place,
+            f"statements iterated to a fixpoint are not supported: got {given}. Every statement runs once for each time",
         )
 
 
@@ -122,7 +131,9 @@ class DeletesOfAnother(TaskSyntax):
     """`mv_deletes` of a relation that is not the input."""
 
     def __init__(self, place: Place, input: str):
-        super().__init__(place, f"mv_deletes gives the rows that the input lost; its argument must be the input, {input}")
+        super().__init__(
+            place, f"mv_deletes gives the rows that the input lost; its argument must be the input, {input}"
+        )
 
 
 class NoOutputColumns(TaskError):
@@ -146,7 +157,9 @@ class TypeMismatch(StatementColumns):
     """A value that the engine would not store in the column."""
 
     def __init__(self, statement: int, column: str, expected: str, given: str):
-        super().__init__(statement, f'column "{column}" is of type {expected} but expression is of type {given}')
+        super().__init__(
+            statement, f'column "{column}" is of type {expected} but expression is of type {given}'
+        )
 
 
 class TooManyExpressions(StatementColumns):
@@ -167,7 +180,10 @@ class UnknownTargetColumn(StatementColumns):
     """A column that the output does not have."""
 
     def __init__(self, statement: int, column: str, allowed: Sequence[str]):
-        super().__init__(statement, f'column "{column}" is not a column of the output; expected one of: {", ".join(allowed)}')
+        super().__init__(
+            statement,
+            f'column "{column}" is not a column of the output; expected one of: {", ".join(allowed)}',
+        )
 
 
 class RepeatedColumn(StatementColumns):
@@ -178,7 +194,9 @@ class RepeatedColumn(StatementColumns):
 
 
 class StatementFailed(TaskError):
-    """The engine failed a statement while it ran. What was committed before stays; the next run starts again there."""
+    """The engine failed a statement while it ran. What was committed before stays; the next run
+    starts again there.
+    """
 
     def __init__(self, model: str, statement: str, error: EngineError):
         super().__init__(f"{model}: statement {statement}: {error.message}")
@@ -187,7 +205,9 @@ class StatementFailed(TaskError):
 
 
 class ColumnsOfOutputChanged(TaskError):
-    """The statements give other columns than the output has; a task's output cannot be computed again."""
+    """The statements give other columns than the output has; a task's output cannot be computed
+    again.
+    """
 
     def __init__(self, model: str, changes: Sequence[str]):
         super().__init__(

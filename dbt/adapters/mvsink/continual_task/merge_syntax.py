@@ -103,7 +103,10 @@ def _assignment(cursor: Cursor, qualifiers: Qualifiers) -> Assignment:
     *qualifier, column = cursor.name("a column's name")
     if qualifier and tuple(part.lower() for part in qualifier) not in qualifiers:
         given = cursor.text(start, cursor.at)
-        raise cursor.fail(f"{given} is not a column of the output; a field of a column is set by setting the whole column", start)
+        raise cursor.fail(
+            f"{given} is not a column of the output; a field of a column is set by setting the whole column",
+            start,
+        )
     if not cursor.take("=="):
         cursor.expect("=")
     return Assignment(column, cursor.expression("an expression"))

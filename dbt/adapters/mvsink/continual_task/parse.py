@@ -1,7 +1,8 @@
 """Reading a task's text.
 
-By tokens, not by a parser of another dialect: the structure of a task is checked here, its queries and expressions are Spark's to
-judge (`refused_by_engine` says where in the task's text Spark's complaint is).
+By tokens, not by a parser of another dialect: the structure of a task is checked here, its queries
+and expressions are Spark's to judge (`refused_by_engine` says where in the task's text Spark's
+complaint is).
 
 >>> task = parse("on input db.orders as ( delete from db.t where key < 3; insert into db.t select key from db.orders )", "db.t", "t")
 >>> [statement.text for statement in task.statements]
@@ -27,7 +28,15 @@ from dbt.adapters.mvsink.continual_task.statements import (
     Program,
     Update,
 )
-from dbt.adapters.mvsink.user_sql.splice import TemporalReference, Unreadable, last_part, parts, relations, with_ctes, words
+from dbt.adapters.mvsink.user_sql.splice import (
+    TemporalReference,
+    Unreadable,
+    last_part,
+    parts,
+    relations,
+    with_ctes,
+    words,
+)
 
 _LOOPS = frozenset({"RECURSIVE", "REPEAT", "LOOP", "ITERATE", "WHILE", "FIXPOINT", "MUTUALLY"})
 _INPUT_ENDS = frozenset({",", "AND"})
@@ -35,16 +44,20 @@ _QUERY_IN_PARENTHESES = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", 
 
 
 def parse(text: str, this: str, model: str, ctes: Sequence[str] = (), *, sampled: bool = False) -> Program:
-    """Read a task. ``this`` is its output's name as dbt renders it, ``model`` its name for messages.
+    """Read a task. ``this`` is its output's name as dbt renders it, ``model`` its name for
+    messages.
 
-    ``ctes`` are queries of ephemeral models that dbt has not put in front of the text: ``__dbt__cte__x as (...)``. ``sampled``: dbt
-    puts a filter around every relation in this run; in any other one, an input with a filter is a query, and refused.
-    Raises a `TaskError`, before anything else is looked at.
+    ``ctes`` are queries of ephemeral models that dbt has not put in front of the text:
+    ``__dbt__cte__x as (...)``. ``sampled``: dbt puts a filter around every relation in this run; in
+    any other one, an input with a filter is a query, and refused. Raises a `TaskError`, before
+    anything else is looked at.
     """
     try:
         stream = words(text)
     except Unreadable as unreadable:
-        raise errors.StatementSyntax(errors.Place(model, text, 0), f"{unreadable}, somewhere in the model's text") from None
+        raise errors.StatementSyntax(
+            errors.Place(model, text, 0), f"{unreadable}, somewhere in the model's text"
+        ) from None
     return _Parser(Cursor(model, text, stream, 0, len(stream)), this, tuple(ctes), sampled).program()
 
 
@@ -75,7 +88,9 @@ class _Parser:
             )
         except TemporalReference as refused:
             raise errors.StatementSyntax(cursor.place(0), str(refused)) from None
-        return Program(cursor.model, self.this, cursor.source, form, named, statements, deletes, reads_this, ctes)
+        return Program(
+            cursor.model, self.this, cursor.source, form, named, statements, deletes, reads_this, ctes
+        )
 
     def _form(self) -> Form:
         if self.cursor.upper == "ON" and self.cursor.ahead(1) == "INPUTS":
@@ -113,7 +128,8 @@ class _Parser:
         empty = inside.take("WHERE", "FALSE", "LIMIT", "0") and inside.done
         if not empty and not (self.sampled and inside.upper in ("WHERE", "LIMIT")):
             raise cursor.fail("a continual task's input is one relation, not a query", start)
-        if not cursor.done and cursor.stream[cursor.at].text.startswith("_dbt_"):  # dbt's own alias for what it wrapped
+        # dbt's own alias for what it wrapped
+        if not cursor.done and cursor.stream[cursor.at].text.startswith("_dbt_"):
             cursor.at += 1
         return InputRef(name, wrapped=True)
 
@@ -136,7 +152,9 @@ class _Parser:
             raise errors.SeveralStatements(body.place(pieces[1].at if pieces else body.at), form.value)
         only = pieces[0].part(pieces[0].at, pieces[0].end, 0)
         place, text = only.place(), only.text(only.at, only.end)
-        insert, delete = (Head(number=n, line=place.line, start=place.offset, text=text, ctes=None) for n in range(2))
+        insert, delete = (
+            Head(number=n, line=place.line, start=place.offset, text=text, ctes=None) for n in range(2)
+        )
         if form is Form.TRANSFORM:
             return (Insert(**insert, columns=None, query=only.query()),)
         kept = f"select * from {named.name} where (\n{text}\n)"
@@ -149,14 +167,18 @@ class _Parser:
         pieces = [piece for piece in body.pieces(";") if not piece.done]
         if not pieces:
             raise body.fail("expected a statement, got nothing")
-        return tuple(self._statement(piece.part(piece.at, piece.end, number)) for number, piece in enumerate(pieces))
+        return tuple(
+            self._statement(piece.part(piece.at, piece.end, number)) for number, piece in enumerate(pieces)
+        )
 
     def _statement(self, cursor: Cursor) -> AnyStatement:
         start = cursor.at
         if cursor.upper in _LOOPS or (cursor.upper == "WITH" and cursor.ahead(1) == "MUTUALLY"):
             raise errors.Fixpoint(cursor.place(), cursor.text(start, min(start + 2, cursor.end)))
         place, text = cursor.place(), cursor.text(start, cursor.end)
-        head = Head(number=cursor.statement or 0, line=place.line, start=place.offset, text=text, ctes=cursor.ctes())
+        head = Head(
+            number=cursor.statement or 0, line=place.line, start=place.offset, text=text, ctes=cursor.ctes()
+        )
         kinds: dict[str, Callable[[Cursor, Head], AnyStatement]] = {
             "INSERT": self._insert,
             "DELETE": self._delete,
@@ -181,7 +203,9 @@ class _Parser:
         cursor.take("TABLE")
         self._target(cursor)
         if cursor.upper in ("PARTITION", "BY", "REPLACE", "IF"):
-            raise cursor.fail(f"{cursor.given()} is not supported: INSERT INTO {{{{ this }}}} [(columns)] query")
+            raise cursor.fail(
+                f"{cursor.given()} is not supported: INSERT INTO {{{{ this }}}} [(columns)] query"
+            )
         columns: tuple[str, ...] | None = None
         if cursor.upper == "(" and cursor.ahead(1) not in _QUERY_IN_PARENTHESES:
             listed = cursor.parenthesized()
@@ -220,14 +244,22 @@ class _Parser:
     def _deletes_used(self, named: InputRef, statements: Sequence[AnyStatement]) -> bool:
         """Raises `DeletesOfAnother` where the mark stands behind anything else than the input."""
         source, stream = self.cursor.source, self.cursor.stream
-        known = {span.end if span.wrapped is None else span.wrapped[1] for span in relations(source, named.name)}
-        marked = [index for index, word in enumerate(stream) if source[word.end :].lstrip().startswith(DELETES_MARK)]
+        known = {
+            span.end if span.wrapped is None else span.wrapped[1] for span in relations(source, named.name)
+        }
+        marked = [
+            index for index, word in enumerate(stream) if source[word.end :].lstrip().startswith(DELETES_MARK)
+        ]
         for index in marked:
             if stream[index].end not in known:
-                place = replace(self.cursor.place(index), statement=_statement_at(statements, stream[index].start))
+                place = replace(
+                    self.cursor.place(index), statement=_statement_at(statements, stream[index].start)
+                )
                 raise errors.DeletesOfAnother(place, named.name)
         return bool(marked) or any(
-            span.note(cte).startswith(DELETES_MARK) for cte in self.given_ctes for span in relations(cte, named.name)
+            span.note(cte).startswith(DELETES_MARK)
+            for cte in self.given_ctes
+            for span in relations(cte, named.name)
         )
 
 
@@ -240,7 +272,9 @@ def _statement_at(statements: Sequence[AnyStatement], offset: int) -> int | None
 def _one_name(cursor: Cursor) -> str:
     name = cursor.name("a column's name")
     if len(name) > 1 or not cursor.done:
-        raise cursor.fail(f"expected a column's name, got {'.'.join(name) if cursor.done else cursor.given()}")
+        raise cursor.fail(
+            f"expected a column's name, got {'.'.join(name) if cursor.done else cursor.given()}"
+        )
     return name[0]
 
 
@@ -258,11 +292,15 @@ def _joined(given: tuple[str, ...], own: str | None) -> str | None:
     return front if own is None else with_ctes(front, own)
 
 
-def refused_by_engine(program: Program, number: int, message: str, details: str = "") -> errors.StatementSyntax:
-    """The engine's complaint about a query made from statement ``number``, with its place in the task's text.
+def refused_by_engine(
+    program: Program, number: int, message: str, details: str = ""
+) -> errors.StatementSyntax:
+    """The engine's complaint about a query made from statement ``number``, with its place in the
+    task's text.
 
-    ``details`` is all that the engine said, if ``message`` is a part of it: Spark quotes there what it was given and says which
-    line of that it means. The user's line is in it as it was written; where it cannot be found, the place is the statement.
+    ``details`` is all that the engine said, if ``message`` is a part of it: Spark quotes there what
+    it was given and says which line of that it means. The user's line is in it as it was written;
+    where it cannot be found, the place is the statement.
     """
     statement = program.statements[number]
     offset = statement.start + _meant(statement.text, details or message)

@@ -1,7 +1,8 @@
 """The errors that a task recorded in its output, and taking them back.
 
-Errors of the input pass through a task: they are in its output too, and go when the input's go. So what is taken back is what the output
-holds beyond the input: otherwise the input's own retraction would leave the output with an error less than none.
+Errors of the input pass through a task: they are in its output too, and go when the input's go. So
+what is taken back is what the output holds beyond the input: otherwise the input's own retraction
+would leave the output with an error less than none.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from dbt.adapters.mvsink.shard_sql.live_errors import live_errors
 
 
 def retractions(output: Layout, columns: Sequence[Column], inputs: str, time: int) -> str:
-    """Updates at ``time`` (ms) that take the task's own errors back; empty if the output cannot hold any.
+    """Updates at ``time`` (ms) that take the task's own errors back; empty if the output cannot
+    hold any.
 
-    ``inputs`` is the input as updates, as of the last time that the task has processed. Both have `_mv_error` and `_mv_diff`.
+    ``inputs`` is the input as updates, as of the last time that the task has processed. Both have
+    `_mv_error` and `_mv_diff`.
     """
     held = live_errors(output)
     if not held:

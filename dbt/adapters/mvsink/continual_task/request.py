@@ -1,4 +1,6 @@
-"""What a task's run is asked to do, and what came of it: plain values between the dbt layer and `execute`. All times are ms."""
+"""What a task's run is asked to do, and what came of it: plain values between the dbt layer and
+`execute`. All times are ms.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,13 @@ from dbt.adapters.mvsink.shard_sql import Counts, Kind, OnError
 
 @dataclass(frozen=True)
 class TaskRequest:
-    """One run of one task at the logical time ``time``; ``clock`` is the wall clock. ``columns`` are the output's.
+    """One run of one task at the logical time ``time``; ``clock`` is the wall clock. ``columns``
+    are the output's.
 
-    ``wait``: a reference that has not passed a pending time is waited for. ``held_references`` are those on which this task may
-    keep a hold: shards of its own project and target. ``reset``: what was written is given up, the task starts anew.
-    ``skip_errors``: the errors that the task has recorded are taken back; what failed stays undone.
+    ``wait``: a reference that has not passed a pending time is waited for. ``held_references`` are
+    those on which this task may keep a hold: shards of its own project and target. ``reset``: what
+    was written is given up, the task starts anew. ``skip_errors``: the errors that the task has
+    recorded are taken back; what failed stays undone.
     """
 
     model: str
@@ -40,7 +44,9 @@ class TaskRequest:
 
 @dataclass(frozen=True)
 class Late:
-    """A reference that has not passed a pending time: read as of ``time``, or ``time`` waits for it."""
+    """A reference that has not passed a pending time: read as of ``time``, or ``time`` waits for
+    it.
+    """
 
     name: str
     time: int
@@ -50,7 +56,9 @@ class Late:
 
 @dataclass(frozen=True)
 class TaskOutcome:
-    """What a run did. ``times`` were processed, ``waiting`` is how many stay pending because of a reference."""
+    """What a run did. ``times`` were processed, ``waiting`` is how many stay pending because of a
+    reference.
+    """
 
     kind: Kind
     counts: Counts

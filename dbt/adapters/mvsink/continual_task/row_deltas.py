@@ -1,8 +1,10 @@
-"""The deltas of DELETE, UPDATE and MERGE: the old rows negated, and the new ones; and the values that they assign, for their types.
+"""The deltas of DELETE, UPDATE and MERGE: the old rows negated, and the new ones; and the values
+that they assign, for their types.
 
-Each changed row first gets its new values as a struct `_mv_new`, in the scope that the user's expressions expect; then it is split into
-its two sides. A MERGE is up to three such queries, one for each kind of WHEN. The first clause of a kind whose condition is true
-decides; a condition that is NULL is not true.
+Each changed row first gets its new values as a struct `_mv_new`, in the scope that the user's
+expressions expect; then it is split into its two sides. A MERGE is up to three such queries, one
+for each kind of WHEN. The first clause of a kind whose condition is true decides; a condition that
+is NULL is not true.
 """
 
 from __future__ import annotations
@@ -10,16 +12,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dbt.adapters.mvsink.continual_task.statements import Action, Assignment, Delete, Merge, MergeClause, Update
+from dbt.adapters.mvsink.continual_task.statements import (
+    Action,
+    Assignment,
+    Delete,
+    Merge,
+    MergeClause,
+    Update,
+)
 from dbt.adapters.mvsink.engine import Column, sql
 from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.shard_sql.current_view import Apart
 from dbt.adapters.mvsink.shard_sql.layout import DIFF
 
 Columns = Sequence[Column]
-# As Spark's own MERGE says it: an SQLSTATE of class 23 is what tells a failure that the data cause (`EngineError.caused_by_data`), and
-# `raise_error` in SQL can give one in its text only.
-SEVERAL_MATCH = "[MERGE_CARDINALITY_VIOLATION] MERGE: several source rows match one row of the target. SQLSTATE: 23K01"
+# As Spark's own MERGE says it: an SQLSTATE of class 23 is what tells a failure that the data cause
+# (`EngineError.caused_by_data`), and `raise_error` in SQL can give one in its text only.
+SEVERAL_MATCH = (
+    "[MERGE_CARDINALITY_VIOLATION] MERGE: several source rows match one row of the target. SQLSTATE: 23K01"
+)
 _TARGET = "_mv_target"
 
 
@@ -38,10 +49,12 @@ def _where(statement: Delete | Update) -> str:
 
 
 def within_reach(statement: Delete | Update, columns: Columns, apart: Apart) -> str:
-    """Contents, as far as the statement's condition can be true: enough for its delta, without adding up the base.
+    """Contents, as far as the statement's condition can be true: enough for its delta, without
+    adding up the base.
 
-    The base's rows for which it is true, and all of the rest, added up: no row counts for more than it does in the whole. But the
-    condition is asked of base rows that are gone since, too, and may fail on one: a failure here tells nothing of the contents.
+    The base's rows for which it is true, and all of the rest, added up: no row counts for more than
+    it does in the whole. But the condition is asked of base rows that are gone since, too, and may
+    fail on one: a failure here tells nothing of the contents.
     """
     items = sql.columns(column.name for column in columns)
     base = f"select {items}, {DIFF} from {target(apart.base, statement.alias)}{_where(statement)}"
@@ -55,26 +68,35 @@ def delete_delta(statement: Delete, columns: Columns, contents: str) -> str:
 
 
 def update_delta(statement: Update, columns: Columns, contents: str) -> str:
-    """Minus the rows for which the condition is true, plus the same with new values, evaluated over the old row."""
+    """Minus the rows for which the condition is true, plus the same with new values, evaluated over
+    the old row.
+    """
     alias = statement.alias or "_mv_this"
     new = _new(columns, statement.assignments, alias)
     items = sql.columns((c.name for c in columns), sql.identifier(alias))
-    return _sides(f"select {items}, {DIFF}, {new} _mv_new from {target(contents, alias)}{_where(statement)}", columns)
+    return _sides(
+        f"select {items}, {DIFF}, {new} _mv_new from {target(contents, alias)}{_where(statement)}", columns
+    )
 
 
 def merge_delta(statement: Merge, columns: Columns, contents: str) -> str:
-    """All clauses' changes. Fails where two source rows both change one row; a lone `WHEN MATCHED THEN DELETE` cannot conflict."""
+    """All clauses' changes. Fails where two source rows both change one row; a lone `WHEN MATCHED
+    THEN DELETE` cannot conflict.
+    """
     alias, source_alias = statement.alias or "_mv_this", statement.source_alias or "_mv_source"
     ours, theirs = target(contents, alias), f"{statement.source} {sql.identifier(source_alias)}"
     on = f" on (\n{statement.on}\n)"
-    items = sql.columns((c.name for c in columns), sql.identifier(alias)) + f", {sql.identifier(alias)}.{DIFF}"
+    items = (
+        sql.columns((c.name for c in columns), sql.identifier(alias)) + f", {sql.identifier(alias)}.{DIFF}"
+    )
     branches = []
     if statement.matched == (MergeClause(Action.DELETE),):
         negated = f"{sql.columns(c.name for c in columns)}, -{DIFF} {DIFF}"
         branches.append(f"select {negated} from {ours} left semi join {theirs}{on}")
     elif statement.matched:
         numbered = target(
-            f"select *, monotonically_increasing_id() {_TARGET} from {sql.subquery(contents, '_mv_contents')}", alias
+            f"select *, monotonically_increasing_id() {_TARGET} from {sql.subquery(contents, '_mv_contents')}",
+            alias,
         )
         new = _first(statement.matched, columns, alias, source_alias)
         pairs = f"select {items}, {_TARGET}, {new} _mv_new from {numbered} join {theirs}{on}"
@@ -94,7 +116,9 @@ def merge_delta(statement: Merge, columns: Columns, contents: str) -> str:
 
 @dataclass(frozen=True)
 class Assigned:
-    """The values that a statement assigns, a column of ``query`` each, and the columns of the output that they are for."""
+    """The values that a statement assigns, a column of ``query`` each, and the columns of the
+    output that they are for.
+    """
 
     columns: tuple[str, ...]
     query: str
@@ -114,7 +138,9 @@ def merge_values(statement: Merge, columns: Columns, contents: str) -> Assigned 
         (statement.not_matched, theirs),
         (statement.not_matched_by_source, ours),
     )
-    given = [(_given(clause, columns, source_alias), place) for clauses, place in places for clause in clauses]
+    given = [
+        (_given(clause, columns, source_alias), place) for clauses, place in places for clause in clauses
+    ]
     found = [(assignments, place) for assignments, place in given if assignments]
     return _assigned(found) if found else None
 
@@ -141,7 +167,9 @@ def _first(clauses: Sequence[MergeClause], columns: Columns, alias: str | None, 
     branches = []
     for clause in clauses:
         given, kept = _given(clause, columns, source_alias), clause.action is not Action.DELETE
-        branches.append(f"when {_condition(clause)} then {_new(columns, given, alias if kept else None, kept=kept)}")
+        branches.append(
+            f"when {_condition(clause)} then {_new(columns, given, alias if kept else None, kept=kept)}"
+        )
     return f"case {' '.join(branches)} end"
 
 
@@ -150,7 +178,9 @@ def _condition(clause: MergeClause) -> str:
 
 
 def _new(columns: Columns, given: Sequence[Assignment], alias: str | None, *, kept: bool = True) -> str:
-    """The row with the values given; the other ones are those of ``alias``, or NULL. ``kept`` is False if there is no new row."""
+    """The row with the values given; the other ones are those of ``alias``, or NULL. ``kept`` is
+    False if there is no new row.
+    """
     values: Mapping[str, str] = {a.column.lower(): _value(a.expression) for a in given}
     fields = [f"'_mv_kept', {'true' if kept else 'false'}"]
     for column in columns:
@@ -161,7 +191,9 @@ def _new(columns: Columns, given: Sequence[Assignment], alias: str | None, *, ke
 
 
 def _sides(changed: str, columns: Columns, *, checked: bool = False) -> str:
-    """``changed`` gives old rows with `_mv_diff` and `_mv_new`; each becomes its old side and, where kept, its new one."""
+    """``changed`` gives old rows with `_mv_diff` and `_mv_new`; each becomes its old side and,
+    where kept, its new one.
+    """
     names = [sql.identifier(column.name) for column in columns]
     items = ", ".join(f"if(_mv_side, _mv_new.{name}, {name}) {name}" for name in names)
     diff = f"if(_mv_side, {DIFF}, -{DIFF})"

@@ -1,8 +1,9 @@
 """Which queries let a change of one table through row by row, and their texts made to do it.
 
-A view or an ephemeral model may be a task's input if it is only filter and projection over one table: what `stateless` decides for a
-task's own query decides it here too, for the same reason, so this stands beside it. A WITH clause is read as a chain of such queries. The
-user's text stays what it is; see `inputs.through` for what becomes of it.
+A view or an ephemeral model may be a task's input if it is only filter and projection over one
+table: what `stateless` decides for a task's own query decides it here too, for the same reason, so
+this stands beside it. A WITH clause is read as a chain of such queries. The user's text stays what
+it is; see `inputs.through` for what becomes of it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ NO_OUTPUT = "`_mv_none`"
 
 
 class NotRowByRow(DataflowError):
-    """A query that is more than filter and projection over one table. ``reason`` is what it has, ``tables`` what it reads."""
+    """A query that is more than filter and projection over one table. ``reason`` is what it has,
+    ``tables`` what it reads.
+    """
 
     def __init__(self, reason: str, tables: tuple[str, ...] = ()):
         super().__init__(f"it has {reason}")
@@ -59,7 +62,8 @@ class RowByRow:
 
 
 def row_by_row(query: str, named: Mapping[str, str] | None = None) -> RowByRow:
-    """The query as a way from one table to its rows. ``named`` are queries that it may name, by name in lower case.
+    """The query as a way from one table to its rows. ``named`` are queries that it may name, by
+    name in lower case.
 
     >>> found = row_by_row("with a as (select * from db.t where x > 0) select x + 1 as y from a")
     >>> found.table
@@ -83,7 +87,9 @@ def row_by_row(query: str, named: Mapping[str, str] | None = None) -> RowByRow:
 
 
 def _before(name: str, known: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """The queries that the one called ``name`` can read: those of its WITH clause in front of it, and those from outside."""
+    """The queries that the one called ``name`` can read: those of its WITH clause in front of it,
+    and those from outside.
+    """
     order = list(own)
     later = set(order[order.index(name) :]) if name in own else {name}
     return {key: query for key, query in known.items() if key not in later}
@@ -131,7 +137,9 @@ def _name(table: exp.Table) -> str:
 
 
 def _more_than_rows(tree: exp.Expr, tables: int) -> str:
-    """What in the query keeps its rows from coming each from one row of one table, in words; empty if nothing is known to."""
+    """What in the query keeps its rows from coming each from one row of one table, in words; empty
+    if nothing is known to.
+    """
     known = {
         "a join": exp.Join,
         "an aggregation": (exp.Group, exp.AggFunc),

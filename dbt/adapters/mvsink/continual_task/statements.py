@@ -1,9 +1,12 @@
 """A task as values: what `parse` reads and `plan` turns into queries.
 
-Every expression is the user's own text, cut from the source. What dbt's macros render, and this package recognizes:
+Every expression is the user's own text, cut from the source. What dbt's macros render, and this
+package recognizes:
 
-- ``{{ ref('x') }}``: ``schema.x``, or in dbt's parentheses, ``(select * from schema.x where false limit 0)``
-- ``{{ mv_deletes(ref('x')) }}``: the same, a blank, and `DELETES_MARK`: ``schema.x /* mv_deletes */``
+- ``{{ ref('x') }}``: ``schema.x``, or in dbt's parentheses, ``(select * from schema.x where false
+  limit 0)``
+- ``{{ mv_deletes(ref('x')) }}``: the same, a blank, and `DELETES_MARK`: ``schema.x /* mv_deletes
+  */``
 - ``{{ mv_now() }}``: ``timestamp_millis(1700000000000L) /* mv_now */`` (`sink.NOW`)
 """
 
@@ -27,7 +30,9 @@ class Form(enum.Enum):
 
 @dataclass(frozen=True)
 class InputRef:
-    """The relation whose changes drive the task, as dbt rendered it; ``wrapped`` if in dbt's parentheses."""
+    """The relation whose changes drive the task, as dbt rendered it; ``wrapped`` if in dbt's
+    parentheses.
+    """
 
     name: str
     wrapped: bool = False
@@ -35,8 +40,8 @@ class InputRef:
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """One statement: its number from 0, its first line from 1 and first position in the task's text, its text, and the WITH it
-    starts with.
+    """One statement: its number from 0, its first line from 1 and first position in the task's
+    text, its text, and the WITH it starts with.
     """
 
     number: int
@@ -91,7 +96,9 @@ class Action(enum.Enum):
 
 @dataclass(frozen=True)
 class MergeClause:
-    """WHEN ... [AND condition] THEN action. The assignments of an INSERT are its columns with their values."""
+    """WHEN ... [AND condition] THEN action. The assignments of an INSERT are its columns with their
+    values.
+    """
 
     action: Action
     condition: str | None = None
@@ -118,8 +125,9 @@ AnyStatement = Insert | Delete | Update | Merge
 class Program:
     """A task. ``deletes_used``: some statement reads the rows that the input lost.
 
-    ``self_referencing``: some statement reads the output, as all but an INSERT do. ``ctes`` is a text
-    ``with a as (...), ...`` that belongs to every statement, ``text`` the source of everything.
+    ``self_referencing``: some statement reads the output, as all but an INSERT do. ``ctes`` is a
+    text ``with a as (...), ...`` that belongs to every statement, ``text`` the source of
+    everything.
     """
 
     model: str

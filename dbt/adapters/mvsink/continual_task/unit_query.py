@@ -1,6 +1,8 @@
-"""All statements of a task over one change, as one query: what its output holds afterwards. Nothing is written; for unit tests.
+"""All statements of a task over one change, as one query: what its output holds afterwards. Nothing
+is written; for unit tests.
 
-Each statement's delta reads what the output holds before it, a CTE of its own, so the text grows with the number of statements only:
+Each statement's delta reads what the output holds before it, a CTE of its own, so the text grows
+with the number of statements only:
 
     _mv_0       the output so far
     _mv_1       _mv_0 and the delta of statement 0, consolidated
@@ -23,11 +25,13 @@ from dbt.adapters.mvsink.shard_sql.layout import DIFF
 from dbt.adapters.mvsink.user_sql.splice import with_ctes
 
 
-def output_after(program: Program, columns: Sequence[Column], given: Sequence[Column], change: str, before: str | None) -> str:
+def output_after(
+    program: Program, columns: Sequence[Column], given: Sequence[Column], change: str, before: str | None
+) -> str:
     """The rows of the output, as SQL, after the change of the input at one time.
 
-    ``columns`` are the output's, ``given`` the input's. ``change`` gives these and `_mv_diff`; ``before`` the rows of the output so far,
-    nothing if None. Both may name the task's CTEs.
+    ``columns`` are the output's, ``given`` the input's. ``change`` gives these and `_mv_diff`;
+    ``before`` the rows of the output so far, nothing if None. Both may name the task's CTEs.
     """
     items = sql.columns(column.name for column in columns)
     net_change = net(given, [], change, "<> 0")

@@ -1,10 +1,12 @@
 """The engine: the seam through which all data pass, and the SQL that it is spoken to in.
 
-`Engine` executes SQL text and returns rows; an adapter implements it on a dbt connection, tests on DuckDB. The rest of the package is
-what every layer above needs to write that text: quoted identifiers and literals, column types, the row hash, grouping by whole rows.
+`Engine` executes SQL text and returns rows; an adapter implements it on a dbt connection, tests on
+DuckDB. The rest of the package is what every layer above needs to write that text: quoted
+identifiers and literals, column types, the row hash, grouping by whole rows.
 
-Invariants: an identifier of the user's is always quoted (`sql.identifier`); a type that cannot be stored and compared faithfully is
-refused (`UnsupportedType`). The package imports no other package of ours.
+Invariants: an identifier of the user's is always quoted (`sql.identifier`); a type that cannot be
+stored and compared faithfully is refused (`UnsupportedType`). The package imports no other package
+of ours.
 """
 
 from dbt.adapters.mvsink.engine.errors import (

@@ -10,7 +10,9 @@ class DataflowError(Exception):
 
 
 class EngineError(DataflowError):
-    """The engine refused or failed a statement. `sqlstate` is its five-character code, empty if it gave none."""
+    """The engine refused or failed a statement. `sqlstate` is its five-character code, empty if it
+    gave none.
+    """
 
     def __init__(self, message: str, sqlstate: str = ""):
         super().__init__(message)
@@ -19,7 +21,8 @@ class EngineError(DataflowError):
 
     @property
     def caused_by_data(self) -> bool:
-        """Overflow, division by zero, an invalid cast, a violated constraint: SQLSTATE classes 22 and 23.
+        """Overflow, division by zero, an invalid cast, a violated constraint: SQLSTATE classes 22
+        and 23.
 
         Analysis, memory, I/O and connection errors have other classes, or none.
         """
@@ -46,7 +49,9 @@ class SubstitutedName(DataflowError):
 
 
 class SettingRefused(DataflowError):
-    """The session has a setting under which a shard's files would not be exact, and does not let it be changed."""
+    """The session has a setting under which a shard's files would not be exact, and does not let it
+    be changed.
+    """
 
     def __init__(self, name: str, given: str, wanted: str, reason: str):
         super().__init__(

@@ -1,7 +1,8 @@
 """Adding multiplicities up by whole rows.
 
-Spark groups by a map, but not faithfully: up to 4.3 a NULL value of a primitive type comes out as 0. So a column that
-holds a map is grouped by a key made of its sorted entries, and any one of the group's (equal) values is kept.
+Spark groups by a map, but not faithfully: up to 4.3 a NULL value of a primitive type comes out as
+0. So a column that holds a map is grouped by a key made of its sorted entries, and any one of the
+group's (equal) values is kept.
 """
 
 from __future__ import annotations
@@ -14,15 +15,21 @@ from dbt.adapters.mvsink.engine.types import Column, SparkType
 DIFF = "_mv_diff"
 
 
-def net(columns: Sequence[Column], keys: Sequence[str], rows: str, having: str = "", sums: Sequence[str] = ()) -> str:
-    """``columns, keys, sum(_mv_diff)`` of ``rows``, one record for each different row; ``having`` is a condition on the sum.
+def net(
+    columns: Sequence[Column], keys: Sequence[str], rows: str, having: str = "", sums: Sequence[str] = ()
+) -> str:
+    """``columns, keys, sum(_mv_diff)`` of ``rows``, one record for each different row; ``having``
+    is a condition on the sum.
 
-    ``keys`` are further columns to group by, as SQL; ``sums`` are further columns to add up, under their own names.
+    ``keys`` are further columns to group by, as SQL; ``sums`` are further columns to add up, under
+    their own names.
     """
     added = [f"sum({name}) {name}" for name in (DIFF, *sums)]
     items = ", ".join([*(_item(column) for column in columns), *keys, *added])
     group = ", ".join([*(_group(column) for column in columns), *keys])
-    return f"select {items} from (\n{rows}\n) group by {group}" + (f" having sum({DIFF}) {having}" if having else "")
+    return f"select {items} from (\n{rows}\n) group by {group}" + (
+        f" having sum({DIFF}) {having}" if having else ""
+    )
 
 
 def _item(column: Column) -> str:
@@ -36,7 +43,11 @@ def _group(column: Column) -> str:
 
 
 def _holds_map(kind: SparkType) -> bool:
-    return kind.name == "map" or any(map(_holds_map, kind.inner)) or any(_holds_map(field.type) for field in kind.fields)
+    return (
+        kind.name == "map"
+        or any(map(_holds_map, kind.inner))
+        or any(_holds_map(field.type) for field in kind.fields)
+    )
 
 
 def _key(expression: str, kind: SparkType, depth: int) -> str:

@@ -1,6 +1,7 @@
 """The one seam to the SQL engine: *execute this text, give me rows*.
 
-The dbt layer implements it on a connection; tests implement it on a session. Heavy data never passes through it.
+The dbt layer implements it on a connection; tests implement it on a session. Heavy data never
+passes through it.
 """
 
 from __future__ import annotations

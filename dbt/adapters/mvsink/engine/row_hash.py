@@ -1,12 +1,14 @@
 """The row hash: 64 bits that agree exactly as rows compare in GROUP BY.
 
-`xxhash64` alone is not faithful: it skips NULLs (so ``(1, NULL)`` equals ``(NULL, 1)``) and, inside arrays, both NULLs and
-empty arrays; and it refuses maps. So NULL positions go in as a bit mask, and a nested value goes in as a
-digest of its size and of its elements' digests. -0.0 against 0.0 and the NaNs are made one by `xxhash64`
-itself, as GROUP BY makes them one. The shard's salt comes first, so that nobody can fill one bucket on purpose.
+`xxhash64` alone is not faithful: it skips NULLs (so ``(1, NULL)`` equals ``(NULL, 1)``) and, inside
+arrays, both NULLs and empty arrays; and it refuses maps. So NULL positions go in as a bit mask, and
+a nested value goes in as a digest of its size and of its elements' digests. -0.0 against 0.0 and
+the NaNs are made one by `xxhash64` itself, as GROUP BY makes them one. The shard's salt comes
+first, so that nobody can fill one bucket on purpose.
 
-What is *written* never rests on this hash: see `correction`. But a change that keeps it is not detected: by chance one in 2^64. The salt
-keeps nobody from that who can choose the values: `xxhash64` has collisions of 32 bytes and more that hold for every seed.
+What is *written* never rests on this hash: see `correction`. But a change that keeps it is not
+detected: by chance one in 2^64. The salt keeps nobody from that who can choose the values:
+`xxhash64` has collisions of 32 bytes and more that hold for every seed.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ MASK_WIDTH = 62  # bits of NULL positions in one BIGINT literal sum, clear of th
 def row_hash(columns: Sequence[Column], salt: int, error: str | None = None) -> str:
     """The hash of a row as a BIGINT expression over its columns.
 
-    ``error`` names the column that holds an error update's message; where it is NULL (a normal row) it changes nothing,
-    because `xxhash64` skips it.
+    ``error`` names the column that holds an error update's message; where it is NULL (a normal row)
+    it changes nothing, because `xxhash64` skips it.
     """
     expressions = [sql.identifier(column.name) for column in columns]
     parts = [sql.bigint(salt), *_masks(expressions)]
@@ -46,7 +48,9 @@ def _masks(expressions: Sequence[str]) -> list[str]:
 
 
 def _digest(expression: str, kind: SparkType, depth: int) -> str:
-    """An expression that `xxhash64` hashes faithfully for a value that is not NULL (NULL stays NULL)."""
+    """An expression that `xxhash64` hashes faithfully for a value that is not NULL (NULL stays
+    NULL).
+    """
     if not kind.nested:
         return expression
     if kind.name == "struct":

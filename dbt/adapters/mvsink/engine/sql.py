@@ -1,11 +1,12 @@
 """Small pieces of Spark SQL text: identifiers, literals, paths.
 
-Every piece of SQL in this package is put together from these, from numbers that Python made, and from the
-user's own query, which is spliced in as it was written.
+Every piece of SQL in this package is put together from these, from numbers that Python made, and
+from the user's own query, which is spliced in as it was written.
 
-Spark replaces `${env:X}`, `${system:x}` and `${spark.x}` anywhere in a statement, and once more in the text of a view that is read
-(`spark.sql.variable.substitute`). That is right for the user's query and never for a piece of ours: a literal spells the `$` by its code,
-a path has its `{` escaped for the glob, and an identifier, which knows no escape, refuses such a name.
+Spark replaces `${env:X}`, `${system:x}` and `${spark.x}` anywhere in a statement, and once more in
+the text of a view that is read (`spark.sql.variable.substitute`). That is right for the user's
+query and never for a piece of ours: a literal spells the `$` by its code, a path has its `{`
+escaped for the glob, and an identifier, which knows no escape, refuses such a name.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ def identifier(name: str) -> str:
 
 
 def check_name(name: str) -> None:
-    """Raises `SubstitutedName` for a name that Spark would replace, whole or in part, wherever it stands."""
+    """Raises `SubstitutedName` for a name that Spark would replace, whole or in part, wherever it
+    stands.
+    """
     if "${" in name and _VARIABLE.search(name):
         raise SubstitutedName(name)
 
@@ -37,7 +40,9 @@ def columns(names: Iterable[str], qualifier: str = "") -> str:
 
 
 def text(value: str) -> str:
-    """A string literal. Spark reads backslash escapes in it, so both quote and backslash are escaped."""
+    """A string literal. Spark reads backslash escapes in it, so both quote and backslash are
+    escaped.
+    """
     escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
     return "'" + escaped.replace("\n", "\\n").replace("\r", "\\r").replace("\x00", "\\0") + "'"
 
@@ -69,7 +74,9 @@ def overwrite_directory(path: str, query: str) -> str:
 
 
 def subquery(query: str, alias: str) -> str:
-    """The user's query as a derived table. A line of its own keeps a closing comment from swallowing us."""
+    """The user's query as a derived table. A line of its own keeps a closing comment from
+    swallowing us.
+    """
     return f"(\n{query}\n) {identifier(alias)}"
 
 
@@ -81,5 +88,7 @@ NOW = re.compile(r"timestamp_millis\(\d+L?\) /\* mv_now \*/")  # what the macro 
 
 
 def query_at(query: str, time: int) -> str:
-    """``query`` with ``time`` (ms), the write time, as its `mv_now()`: dbt rendered it before that was known."""
+    """``query`` with ``time`` (ms), the write time, as its `mv_now()`: dbt rendered it before that
+    was known.
+    """
     return NOW.sub(f"timestamp_millis({time}L) /* mv_now */", query)

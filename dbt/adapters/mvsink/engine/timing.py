@@ -1,6 +1,8 @@
-"""Seconds spent in each step of a run, for the log line, `run_results.json` and the commit's metadata.
+"""Seconds spent in each step of a run, for the log line, `run_results.json` and the commit's
+metadata.
 
-Each step is an OpenTelemetry span too where its API package is installed; without a configured SDK that costs nothing.
+Each step is an OpenTelemetry span too where its API package is installed; without a configured SDK
+that costs nothing.
 """
 
 from __future__ import annotations

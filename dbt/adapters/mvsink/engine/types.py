@@ -1,7 +1,8 @@
 """Spark's types as the sink needs them: what can be kept in a shard, and as which Arrow type.
 
-The text comes from ``DESCRIBE QUERY``: ``int``, ``decimal(10,2)``, ``struct<a:int,b:array<string>>``. Field names
-stand there unquoted, so a nested field name with ``:,<>`` in it cannot be told apart and is refused.
+The text comes from ``DESCRIBE QUERY``: ``int``, ``decimal(10,2)``,
+``struct<a:int,b:array<string>>``. Field names stand there unquoted, so a nested field name with
+``:,<>`` in it cannot be told apart and is refused.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class Field:
 
 @dataclass(frozen=True)
 class SparkType:
-    """A type: ``name`` is the kind; ``inner`` the element (array), or key and value (map); ``fields`` a struct's."""
+    """A type: ``name`` is the kind; ``inner`` the element (array), or key and value (map);
+    ``fields`` a struct's.
+    """
 
     text: str
     name: str
@@ -87,7 +90,9 @@ def columns_added(columns: tuple[Column, ...]) -> str:
 
 
 def parse_type(text: str, column: str) -> SparkType:
-    """Read a type's text. Raises `UnsupportedType`, naming column and type, for what a shard cannot keep."""
+    """Read a type's text. Raises `UnsupportedType`, naming column and type, for what a shard cannot
+    keep.
+    """
     text = text.strip()
     if text in ATOMS:
         return SparkType(text, text)
@@ -147,7 +152,11 @@ def spark_type(arrow: pa.DataType) -> SparkType:
         return SparkType(f"array<{element.text}>", "array", (element,))
     if pa.types.is_struct(arrow):
         fields = tuple(Field(f.name, spark_type(f.type)) for f in arrow)
-        return SparkType(f"struct<{','.join(f'{field.name}:{field.type.text}' for field in fields)}>", "struct", fields=fields)
+        return SparkType(
+            f"struct<{','.join(f'{field.name}:{field.type.text}' for field in fields)}>",
+            "struct",
+            fields=fields,
+        )
     if pa.types.is_large_string(arrow) or pa.types.is_string(arrow) or pa.types.is_string_view(arrow):
         return SparkType("string", "string")
     if pa.types.is_binary(arrow) or pa.types.is_large_binary(arrow) or pa.types.is_binary_view(arrow):

@@ -1,4 +1,6 @@
-"""Binding an input that is no shard to times, through a companion shard (`companion`). After it the task runs on exact times."""
+"""Binding an input that is no shard to times, through a companion shard (`companion`). After it the
+task runs on exact times.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from dbt.adapters.mvsink.shard import ShardClient
 
 
 def bind(source: DeltaInput | FilesInput, time: int, client: ShardClient, uri: str, engine: Engine) -> Input:
-    """``source`` as an input whose frontier is past ``time`` (ms): what is new was bound at times up to it, by whoever was first.
+    """``source`` as an input whose frontier is past ``time`` (ms): what is new was bound at times
+    up to it, by whoever was first.
 
     ``uri`` is the companion's place (`companion.companion_uri`).
     """

@@ -1,7 +1,8 @@
 """A companion shard: it holds, for an input that is no shard, what was bound to which time.
 
-One `advance` is one binding: the companion's upper moves past the run's time, with what is new bound at times before it. Whoever's
-compare-and-append wins decides, so every replica gives the same version, the same files, the same time; who lost looks again.
+One `advance` is one binding: the companion's upper moves past the run's time, with what is new
+bound at times before it. Whoever's compare-and-append wins decides, so every replica gives the same
+version, the same files, the same time; who lost looks again.
 """
 
 from __future__ import annotations
@@ -31,15 +32,18 @@ Compact = Callable[[CompactionPlan], object]
 
 
 def companion_uri(task_uri: str, input_id: str) -> str:
-    """Where the companion of a task's input is: below the task's own shard. (A ``%`` in a path is not read alike by all.)"""
+    """Where the companion of a task's input is: below the task's own shard. (A ``%`` in a path is
+    not read alike by all.)
+    """
     return f"{task_uri.rstrip('/')}/{INPUTS}/{quote(input_id, safe='').replace('~', '%7E').replace('%', '~')}"
 
 
 def advance(handle: WriteHandle, time: int, stage: Stage, compact: Compact) -> None:
     """Bind up to ``time`` (ms), unless somebody has: then nothing is done.
 
-    ``stage`` stages, on the state that it is given, what is new, as batches of updates from the state's upper on up to ``time``. History
-    follows the holds: nothing of it is released before there is one. A failure leaves nothing staged, and the handle expired.
+    ``stage`` stages, on the state that it is given, what is new, as batches of updates from the
+    state's upper on up to ``time``. History follows the holds: nothing of it is released before
+    there is one. A failure leaves nothing staged, and the handle expired.
     """
     try:
         _advance(handle, time, stage, compact)

@@ -1,11 +1,13 @@
-"""A Delta table as a source of changes, by version. Its log is read here, its data by Spark as plain Parquet files.
+"""A Delta table as a source of changes, by version. Its log is read here, its data by Spark as
+plain Parquet files.
 
-Rows of the files that version w has and version v has not, less those of the files that v has and w has not, consolidated, are what
-changed from v to w: exactly, whatever made the change (INSERT, UPDATE, DELETE, MERGE, OPTIMIZE, RESTORE), without a change feed and
-without a Delta jar in Spark. A file with a deletion vector is the rows whose positions the vector does not hold.
+Rows of the files that version w has and version v has not, less those of the files that v has and w
+has not, consolidated, are what changed from v to w: exactly, whatever made the change (INSERT,
+UPDATE, DELETE, MERGE, OPTIMIZE, RESTORE), without a change feed and without a Delta jar in Spark. A
+file with a deletion vector is the rows whose positions the vector does not hold.
 
-Refused, naming what and why: column mapping (the files have other column names), deletion vectors of very many rows, versions whose
-log was cleaned up, files that were vacuumed.
+Refused, naming what and why: column mapping (the files have other column names), deletion vectors
+of very many rows, versions whose log was cleaned up, files that were vacuumed.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ from dbt.adapters.mvsink.shard_sql.as_of import nulls
 from dbt.adapters.mvsink.shard_sql.layout import DIFF
 
 LONGEST_QUERY = 250_000  # characters; Spark's parser fails at 300,000
-MOST_POSITIONS = 5_000  # runs of deleted rows in one version; beyond it they are not written into a query
+# runs of deleted rows in one version; beyond it they are not written into a query
+MOST_POSITIONS = 5_000
 AT_ONCE = 16  # requests to storage
 MAPPING = "delta.columnMapping.mode"
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
@@ -67,7 +70,9 @@ class Change:
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """The live files of a version. ``deleted``: the runs of row positions, both ends included, that a file's deletion vector holds."""
+    """The live files of a version. ``deleted``: the runs of row positions, both ends included, that
+    a file's deletion vector holds.
+    """
 
     version: int
     table_id: str
@@ -89,7 +94,9 @@ class DeltaInput:
         self._rearranged: dict[int, bool] = {}
 
     def newest(self) -> TableVersion:
-        """The newest version. Raises `NoSuchTable`, or `UnsupportedTable` for a feature that plain Parquet readers cannot follow."""
+        """The newest version. Raises `NoSuchTable`, or `UnsupportedTable` for a feature that plain
+        Parquet readers cannot follow.
+        """
         try:
             table = DeltaTable(self.location, storage_options=self.options)
         except TableNotFoundError as error:
@@ -107,7 +114,9 @@ class DeltaInput:
         """Raises `DeletionVectors` if the rows of ``version`` cannot be told, naming a file."""
         snapshot = self._snapshot(version)
         if sum(map(len, snapshot.deleted.values())) > MOST_POSITIONS:
-            raise DeletionVectors(self.location, max(snapshot.deleted, key=lambda path: len(snapshot.deleted[path])), version)
+            raise DeletionVectors(
+                self.location, max(snapshot.deleted, key=lambda path: len(snapshot.deleted[path])), version
+            )
 
     def contents(self, version: int, columns: Sequence[Column], more: str = "") -> str:
         """The rows of ``version`` as SQL, with the items ``more`` of each."""
@@ -118,17 +127,24 @@ class DeltaInput:
         return self._bounded(sql.union_all(queries) or f"select {nothing} where false", len(change.came))
 
     def changes(self, before: int | None, after: int, columns: Sequence[Column]) -> str | None:
-        """Columns and `_mv_diff` of what changed from ``before`` (None: nothing was there) to ``after``, consolidated; None: nothing."""
+        """Columns and `_mv_diff` of what changed from ``before`` (None: nothing was there) to
+        ``after``, consolidated; None: nothing.
+        """
         change = self.change(before, after)
         if change.nothing:
             return None
         self._require_present(change, (after if before is None else before, after))
-        queries = [*self._select(change.came, columns, f"1L {DIFF}"), *self._select(change.went, columns, f"-1L {DIFF}")]
+        queries = [
+            *self._select(change.came, columns, f"1L {DIFF}"),
+            *self._select(change.went, columns, f"-1L {DIFF}"),
+        ]
         query = net(columns, [], sql.union_all(queries), "<> 0")
         return self._bounded(query, len(change.came) + len(change.went))
 
     def change(self, before: int | None, after: int) -> Change:
-        """Which pieces of files came and went. Commits that only rearrange rows (OPTIMIZE) are no change."""
+        """Which pieces of files came and went. Commits that only rearrange rows (OPTIMIZE) are no
+        change.
+        """
         if before is None:
             return self._whole(after)
         if before == after or self._only_rearranged(before, after):
@@ -158,7 +174,9 @@ class DeltaInput:
     def _select(self, pieces: Sequence[Piece], columns: Sequence[Column], more: str) -> list[str]:
         missing = [piece.path for piece in pieces if piece.path not in self._schemas]
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            self._schemas.update(zip(missing, pool.map(lambda path: self.storage.schema_of(self._relative(path)), missing)))
+            self._schemas.update(
+                zip(missing, pool.map(lambda path: self.storage.schema_of(self._relative(path)), missing))
+            )
         return select_pieces(pieces, columns, more, self._schemas.__getitem__)
 
     def _bounded(self, query: str, files: int) -> str:
@@ -169,9 +187,15 @@ class DeltaInput:
     def _require_present(self, change: Change, versions: tuple[int, int]) -> None:
         """Files that the newest version has are there; the others may have been vacuumed."""
         live = self._snapshot(self.newest().version).files.keys()
-        doubtful = [path for path in (self._relative(p.path) for p in (*change.came, *change.went)) if path not in live]
+        doubtful = [
+            path
+            for path in (self._relative(p.path) for p in (*change.came, *change.went))
+            if path not in live
+        ]
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            gone = [path for path, found in zip(doubtful, pool.map(self.storage.stat, doubtful)) if found is None]
+            gone = [
+                path for path, found in zip(doubtful, pool.map(self.storage.stat, doubtful)) if found is None
+            ]
         if gone:
             raise FilesGone(self.location, gone[0], len(gone), versions)
 
@@ -184,7 +208,9 @@ class DeltaInput:
             except (DeltaError, TableNotFoundError) as error:
                 oldest, newest = self._readable()
                 if oldest <= version <= newest:
-                    raise UnsupportedTable(self.location, f"a version {version} that cannot be read ({error})") from error
+                    raise UnsupportedTable(
+                        self.location, f"a version {version} that cannot be read ({error})"
+                    ) from error
                 raise VersionsGone(self.location, version, oldest, newest) from error
         return self._snapshots[version]
 
@@ -199,7 +225,9 @@ class DeltaInput:
         return oldest, max([*versions["json"], *versions["checkpoint"]], default=0)
 
     def _only_rearranged(self, before: int, after: int) -> bool:
-        """Do all commits in between say that they changed no data? Not known (the commit was cleaned up) means no."""
+        """Do all commits in between say that they changed no data? Not known (the commit was
+        cleaned up) means no.
+        """
         return before < after and all(self._rearranges(version) for version in range(before + 1, after + 1))
 
     def _rearranges(self, version: int) -> bool:
@@ -207,7 +235,9 @@ class DeltaInput:
             text = self.storage.read_text(f"_delta_log/{version:020d}.json")
             actions = [json.loads(line) for line in (text or "").splitlines() if line.strip()]
             files = [action[kind] for action in actions for kind in ("add", "remove") if action.get(kind)]
-            self._rearranged[version] = text is not None and not any(file.get("dataChange", True) for file in files)
+            self._rearranged[version] = text is not None and not any(
+                file.get("dataChange", True) for file in files
+            )
         return self._rearranged[version]
 
     def _check_features(self, table: DeltaTable) -> None:
@@ -233,9 +263,13 @@ def _read(table: DeltaTable, location: str) -> _Snapshot:
     }
     outside = [path for path in files if _ABSOLUTE.match(path)]
     if outside:
-        raise UnsupportedTable(location, f"files outside its own directory, as a shallow clone has ({outside[0]})")
+        raise UnsupportedTable(
+            location, f"files outside its own directory, as a shallow clone has ({outside[0]})"
+        )
     schema = pa.schema(table.schema().to_arrow())
-    return _Snapshot(table.version(), str(table.metadata().id), shard_columns(schema), files, dict(_deleted(table, files)))
+    return _Snapshot(
+        table.version(), str(table.metadata().id), shard_columns(schema), files, dict(_deleted(table, files))
+    )
 
 
 def _deleted(table: DeltaTable, files: Iterable[str]) -> Iterable[tuple[str, tuple[tuple[int, int], ...]]]:

@@ -15,7 +15,9 @@ class InputError(DataflowError):
 
 
 class HistoryGone(InputError):
-    """History of a shard that is needed was released, or is not there yet. ``problem`` names both bounds."""
+    """History of a shard that is needed was released, or is not there yet. ``problem`` names both
+    bounds.
+    """
 
     def __init__(self, input_id: str, problem: str):
         super().__init__(f"input {input_id}: {problem}")
@@ -56,7 +58,9 @@ class UnsupportedTable(InputError):
     """A table has a feature whose files cannot be read as plain Parquet."""
 
     def __init__(self, table: str, feature: str):
-        super().__init__(f"table {table}: it has {feature}, which an input cannot have; allowed are Delta tables without it")
+        super().__init__(
+            f"table {table}: it has {feature}, which an input cannot have; allowed are Delta tables without it"
+        )
 
 
 class NoSuchTable(InputError):
@@ -90,21 +94,27 @@ class ColumnsChanged(InputError):
     """An input has lost columns that were bound, or has them with other types."""
 
     def __init__(self, input_id: str, differences: Sequence[str]):
-        super().__init__(f"input {input_id}: its columns have changed ({'; '.join(differences)}). To start again, reset the task")
+        super().__init__(
+            f"input {input_id}: its columns have changed ({'; '.join(differences)}). To start again, reset the task"
+        )
 
 
 class FilesChanging(InputError):
     """A table's files kept changing while they were read."""
 
     def __init__(self, input_id: str, tries: int):
-        super().__init__(f"input {input_id}: its files changed each of {tries} times that they were read; somebody is writing it")
+        super().__init__(
+            f"input {input_id}: its files changed each of {tries} times that they were read; somebody is writing it"
+        )
 
 
 class TooManyFiles(InputError):
     """The names of the files to read do not fit a query."""
 
     def __init__(self, table: str, number: int):
-        super().__init__(f"table {table}: {number} files are too many to name in one query; make them fewer (OPTIMIZE)")
+        super().__init__(
+            f"table {table}: {number} files are too many to name in one query; make them fewer (OPTIMIZE)"
+        )
 
 
 class ModeChanged(InputError):

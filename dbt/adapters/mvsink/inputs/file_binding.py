@@ -1,16 +1,19 @@
-"""Binding a table of files to times: which files came and vanished at which time, and the rows they had.
+"""Binding a table of files to times: which files came and vanished at which time, and the rows they
+had.
 
-A file's rows must be known when it vanishes, and then it is too late to read them, so the companion holds the rows themselves as
-updates: those of files that came at +1, the negation of what it holds for files that vanished. Two columns before the table's own
-keep the books:
+A file's rows must be known when it vanishes, and then it is too late to read them, so the companion
+holds the rows themselves as updates: those of files that came at +1, the negation of what it holds
+for files that vanished. Two columns before the table's own keep the books:
 
     mv_file BIGINT   the number of the file that the row came from (`files.TableFile.number`)
-    mv_path STRING   NULL for a row; in one further row for each file, the manifest, its path (then the table's columns are NULL)
+    mv_path STRING   NULL for a row; in one further row for each file, the manifest, its path (then
+    the table's columns are NULL)
 
-An append-only table's files do not vanish, so its companion holds the manifest alone, and rows are read where they are.
+An append-only table's files do not vanish, so its companion holds the manifest alone, and rows are
+read where they are.
 
-Only a file that gave rows enters the manifest. So one that Spark did not see (a partition not added to the catalog yet, say) is read by a
-later run, and no row is ever taken as read that was not.
+Only a file that gave rows enters the manifest. So one that Spark did not see (a partition not added
+to the catalog yet, say) is read by a later run, and no row is ever taken as read that was not.
 """
 
 from __future__ import annotations
@@ -26,7 +29,15 @@ from dbt.adapters.mvsink.inputs import companion
 from dbt.adapters.mvsink.inputs.errors import ColumnsChanged, FilesChanging, FileVanished, ModeChanged
 from dbt.adapters.mvsink.inputs.files import FILE_NUMBER, FilesInput, TableFile, which
 from dbt.adapters.mvsink.inputs.shard import ShardInput
-from dbt.adapters.mvsink.shard import Antichain, Batch, CompactionPlan, ShardClient, ShardState, StagedDirectory, WriteHandle
+from dbt.adapters.mvsink.shard import (
+    Antichain,
+    Batch,
+    CompactionPlan,
+    ShardClient,
+    ShardState,
+    StagedDirectory,
+    WriteHandle,
+)
 from dbt.adapters.mvsink.shard_sql import as_of
 from dbt.adapters.mvsink.shard_sql.as_of import Projection
 from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, HASH, TIME
@@ -40,7 +51,8 @@ APPEND_ONLY, COPIED = "append_only", "unset"
 
 
 def bind_files(table: FilesInput, time: int, client: ShardClient, uri: str, engine: Engine) -> ShardInput:
-    """The table's changes at exact times, its files as they are now bound at ``time`` (ms) in the companion at ``uri``.
+    """The table's changes at exact times, its files as they are now bound at ``time`` (ms) in the
+    companion at ``uri``.
 
     Raises `FileVanished`, `ColumnsChanged`, `ModeChanged`, `FilesChanging`; then nothing is bound.
     """
@@ -69,7 +81,10 @@ class BoundAppends(ShardInput):
         for number, path, time, *_ in self.engine.query(super().changes(lower, upper), "bound files"):
             bound.setdefault(int(str(time)), {})[int(str(number))] = str(path)
         items = sql.columns(column.name for column in self._own)
-        queries = [self._rows(files, f"{items}, {sql.bigint(time)} {TIME}, 1L {DIFF}") for time, files in sorted(bound.items())]
+        queries = [
+            self._rows(files, f"{items}, {sql.bigint(time)} {TIME}, 1L {DIFF}")
+            for time, files in sorted(bound.items())
+        ]
         if not queries:
             return as_of.no_updates(self._own)
         rows = net(self._own, [TIME], sql.union_all(queries))
@@ -136,7 +151,11 @@ class _FileBinder:
     def _staged(self, state: ShardState, held: dict[int, str]) -> list[Batch] | None:
         """Batches of rows and manifest; None if the table's files changed meanwhile."""
         listed = self.table.manifest()
-        came, vanished, kept = listed.keys() - held.keys(), held.keys() - listed.keys(), held.keys() & listed.keys()
+        came, vanished, kept = (
+            listed.keys() - held.keys(),
+            held.keys() - listed.keys(),
+            held.keys() & listed.keys(),
+        )
         if self.table.append_only and vanished:
             raise FileVanished(self.table.id, [held[number] for number in vanished])
         if not came and not vanished:
@@ -152,17 +171,28 @@ class _FileBinder:
             if rows is not None:
                 rows.delete()
             return None
-        return [*self._adopted(rows, state), *self._manifest([after[number] for number in sorted(found)], state)]
+        return [
+            *self._adopted(rows, state),
+            *self._manifest([after[number] for number in sorted(found)], state),
+        ]
 
-    def _stage_rows(self, state: ShardState, came: set[int], vanished: set[int], kept: set[int]) -> StagedDirectory:
+    def _stage_rows(
+        self, state: ShardState, came: set[int], vanished: set[int], kept: set[int]
+    ) -> StagedDirectory:
         own = sql.columns(column.name for column in self.own)
         file, path = sql.identifier(self.file.name), sql.identifier(self.path.name)
         more = f"{sql.bigint(self.time)} {TIME}, {{}} {DIFF}, cast(null as string) {ERROR}, cast(null as bigint) {HASH}"
         queries = []
         if came:
-            typed = ", ".join(f"cast({sql.identifier(c.name)} as {c.type.text}) {sql.identifier(c.name)}" for c in self.own)
+            typed = ", ".join(
+                f"cast({sql.identifier(c.name)} as {c.type.text}) {sql.identifier(c.name)}" for c in self.own
+            )
             queries.append(
-                self.table.rows(f"{FILE_NUMBER} {file}, cast(null as string) {path}, {typed}, {more.format('1L')}", came, kept)
+                self.table.rows(
+                    f"{FILE_NUMBER} {file}, cast(null as string) {path}, {typed}, {more.format('1L')}",
+                    came,
+                    kept,
+                )
             )
         if vanished:
             where = which(file, vanished, kept, self.table.id)
@@ -173,10 +203,16 @@ class _FileBinder:
 
     def _numbers(self, query: str) -> set[int]:
         """The distinct numbers ``n`` of a query."""
-        return {int(str(row[0])) for row in self.engine.query(f"select distinct n from (\n{query}\n)", "bind")}
+        return {
+            int(str(row[0])) for row in self.engine.query(f"select distinct n from (\n{query}\n)", "bind")
+        }
 
     def _adopted(self, rows: StagedDirectory | None, state: ShardState) -> list[Batch]:
-        return [] if rows is None else [self.handle.adopt(rows, state.upper, Antichain.of(self.time).step_forward())]
+        return (
+            []
+            if rows is None
+            else [self.handle.adopt(rows, state.upper, Antichain.of(self.time).step_forward())]
+        )
 
     def _manifest(self, files: Sequence[TableFile], state: ShardState) -> list[Batch]:
         if not files:
@@ -184,12 +220,16 @@ class _FileBinder:
         own = [pa.nulls(len(files), field.type) for field in self.handle.schema][len(BOOKS) :]
         times, diffs = ([value] * len(files) for value in (self.time, 1))
         columns = [[file.number for file in files], [file.path for file in files], *own, times, diffs]
-        updates = pa.table([pa.array(column) for column in columns], names=[*self.handle.schema.names, TIME, DIFF])
+        updates = pa.table(
+            [pa.array(column) for column in columns], names=[*self.handle.schema.names, TIME, DIFF]
+        )
         return [self.handle.batch(updates, state.upper, Antichain.of(self.time).step_forward())]
 
 
 def _open(table: FilesInput, columns: tuple[Column, ...], client: ShardClient, uri: str) -> WriteHandle:
-    """The companion. Its columns are those that the table had when it was bound first; later ones are not looked at."""
+    """The companion. Its columns are those that the table had when it was bound first; later ones
+    are not looked at.
+    """
     books = [Column(name, parse_type(text, name)) for name, text in zip(_free(BOOKS, columns), BOOK_TYPES)]
     own = () if table.append_only else columns
     handle = client.open_or_create(uri, arrow_schema((*books, *own)), f"input({table.id})")
@@ -197,7 +237,11 @@ def _open(table: FilesInput, columns: tuple[Column, ...], client: ShardClient, u
     if bool(bound) == table.append_only:
         raise ModeChanged(table.id, *((APPEND_ONLY, COPIED) if table.append_only else (COPIED, APPEND_ONLY)))
     now = {column.name: column.type.text for column in columns}
-    changed = [f"`{c.name}` was {c.type.text}, is {now.get(c.name, 'gone')}" for c in bound if now.get(c.name) != c.type.text]
+    changed = [
+        f"`{c.name}` was {c.type.text}, is {now.get(c.name, 'gone')}"
+        for c in bound
+        if now.get(c.name) != c.type.text
+    ]
     if changed:
         raise ColumnsChanged(table.id, changed)
     return handle
@@ -206,4 +250,7 @@ def _open(table: FilesInput, columns: tuple[Column, ...], client: ShardClient, u
 def _free(names: Iterable[str], columns: tuple[Column, ...]) -> list[str]:
     """``names``, with as many underscores behind them as the table's own names ask for."""
     taken = {column.name.lower() for column in columns}
-    return [next(name for n in range(len(taken) + 1) if (name := wanted + "_" * n) not in taken) for wanted in names]
+    return [
+        next(name for n in range(len(taken) + 1) if (name := wanted + "_" * n) not in taken)
+        for wanted in names
+    ]

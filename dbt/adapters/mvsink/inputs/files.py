@@ -1,9 +1,10 @@
 """A table of files (Parquet, ORC, CSV, JSON) as a source of changes: which data files it has.
 
-Rows of files that came, less the stored rows of files that vanished, are what changed. A file is known by its path, its size and its
-modification time, so one that was written again is another file. Spark computes the same number for each row's file from
-`_metadata`, so the files to read are chosen by number, through the table itself: schema, options and partition columns are the
-table's own, and files that are not chosen are not opened.
+Rows of files that came, less the stored rows of files that vanished, are what changed. A file is
+known by its path, its size and its modification time, so one that was written again is another
+file. Spark computes the same number for each row's file from `_metadata`, so the files to read are
+chosen by number, through the table itself: schema, options and partition columns are the table's
+own, and files that are not chosen are not opened.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ FILE_NUMBER = (
 
 @dataclass(frozen=True)
 class TableFile:
-    """A data file. ``path`` is relative to the table, ``modified`` is ms; ``uri`` is its place as Spark spells it."""
+    """A data file. ``path`` is relative to the table, ``modified`` is ms; ``uri`` is its place as
+    Spark spells it.
+    """
 
     path: str
     size: int
@@ -43,10 +46,12 @@ class TableFile:
 
 
 class FilesInput:
-    """The table that ``relation`` (a FROM item of Spark SQL with `_metadata`) names, its files below ``location``.
+    """The table that ``relation`` (a FROM item of Spark SQL with `_metadata`) names, its files
+    below ``location``.
 
-    ``append_only``: its files never vanish, so no copy of its rows is kept. ``refresh``: a statement that makes Spark forget the
-    files it knew (`refresh table ...`), run before each read; before the first only unless it is ``fresh``, refreshed already.
+    ``append_only``: its files never vanish, so no copy of its rows is kept. ``refresh``: a
+    statement that makes Spark forget the files it knew (`refresh table ...`), run before each read;
+    before the first only unless it is ``fresh``, refreshed already.
     """
 
     def __init__(
@@ -69,7 +74,10 @@ class FilesInput:
 
     def columns(self, engine: Engine) -> tuple[Column, ...]:
         """The table's columns. Raises `UnsupportedType` for one that a shard cannot keep."""
-        return tuple(Column(name, parse_type(text, name)) for name, text in engine.columns(f"select * from {self.relation}"))
+        return tuple(
+            Column(name, parse_type(text, name))
+            for name, text in engine.columns(f"select * from {self.relation}")
+        )
 
     def manifest(self) -> dict[int, TableFile]:
         """The table's data files by number; what Spark's readers ignore is no data file."""
@@ -84,14 +92,16 @@ class FilesInput:
     def rows(self, items: str, chosen: Collection[int], others: Collection[int] | None = None) -> str:
         """``items`` of the rows of the ``chosen`` files, as SQL.
 
-        ``others``: all other files that are known; then a file that has come meanwhile may be read too, which the caller has to notice.
+        ``others``: all other files that are known; then a file that has come meanwhile may be read
+        too, which the caller has to notice.
         """
         where = which(FILE_NUMBER, chosen, others, self.id)
         return f"select {items} from {self.relation}" + (f" where {where}" if where else "")
 
 
 def which(number: str, chosen: Collection[int], others: Collection[int] | None, table: str) -> str:
-    """The condition that ``number`` is one of ``chosen``, or none of ``others`` where that is shorter; empty if there is nothing else.
+    """The condition that ``number`` is one of ``chosen``, or none of ``others`` where that is
+    shorter; empty if there is nothing else.
 
     Raises `TooManyFiles`.
     """
@@ -105,4 +115,6 @@ def which(number: str, chosen: Collection[int], others: Collection[int] | None, 
 
 def _is_data(path: str) -> bool:
     """Directories and files that begin with ``_`` (but ``_column=value``) or ``.`` hold no data."""
-    return not any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in path.split("/"))
+    return not any(
+        part.startswith(".") or (part.startswith("_") and "=" not in part) for part in path.split("/")
+    )

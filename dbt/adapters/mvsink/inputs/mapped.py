@@ -1,7 +1,9 @@
-"""A query over an input as an input of its own: the changes of the one go through the query and are the changes of the other.
+"""A query over an input as an input of its own: the changes of the one go through the query and are
+the changes of the other.
 
-That is right for a query whose every output row comes from one row of the input, on its own. Which queries are, and how a text is made
-to carry a column through, is not known here: `Through.carry` is given.
+That is right for a query whose every output row comes from one row of the input, on its own. Which
+queries are, and how a text is made to carry a column through, is not known here: `Through.carry` is
+given.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ Carry = Callable[[str], str]
 class Through:
     """A query, and its ``columns``.
 
-    ``carry`` makes of a query with the input's columns and, last, `_mv_time` of any type, one with the query's own columns and, last,
-    the same `_mv_time` for each row.
+    ``carry`` makes of a query with the input's columns and, last, `_mv_time` of any type, one with
+    the query's own columns and, last, the same `_mv_time` for each row.
     """
 
     columns: tuple[Column, ...]
@@ -58,7 +60,10 @@ class ThroughInput:
             return []
         rows = self.engine.query(_times(self.changes(found[0].time, found[-1].time + 1)), "pending")
         return sorted(
-            (PendingTime(int(str(time)), bool(inserts), bool(deletes), bool(errors)) for time, inserts, deletes, errors in rows),
+            (
+                PendingTime(int(str(time)), bool(inserts), bool(deletes), bool(errors))
+                for time, inserts, deletes, errors in rows
+            ),
             key=lambda pending: pending.time,
         )
 
@@ -98,7 +103,9 @@ class ThroughInput:
         return f"select {sql.columns(column.name for column in self.columns)} from {self._carried(given)}"
 
     def _updates(self, updates: str) -> str:
-        """Time and multiplicity of each row travel in the one column that is carried; errors do not travel through the query."""
+        """Time and multiplicity of each row travel in the one column that is carried; errors do not
+        travel through the query.
+        """
         packed = f"named_struct('time', {TIME}, 'diff', {DIFF}) {TIME}"
         given = f"select {self._given}, {packed} from (\n{updates}\n) where {ERROR} is null"
         unpacked = f"{TIME}.time {TIME}, {TIME}.diff {DIFF}, cast(null as string) {ERROR}"

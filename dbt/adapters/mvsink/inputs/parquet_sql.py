@@ -1,7 +1,9 @@
-"""Reading named Parquet files as SQL: whatever columns they physically have, in the columns that are wanted.
+"""Reading named Parquet files as SQL: whatever columns they physically have, in the columns that
+are wanted.
 
-Files are grouped by physical schema, and by directory where those are few, each group one relation over one glob. Columns that a file
-lacks are NULL; partition columns are not in the files, so their values are given as literals.
+Files are grouped by physical schema, and by directory where those are few, each group one relation
+over one glob. Columns that a file lacks are NULL; partition columns are not in the files, so their
+values are given as literals.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from dbt.adapters.mvsink.engine.types import SparkType, spark_type
 from dbt.adapters.mvsink.shard.updates import canonical
 
 FEW_DIRECTORIES = 8  # so many are a relation each
-PLAIN = "_-!.~'()*,;:$&+=/@"  # what stands for itself in the path of a Java URI, besides letters and digits
+# what stands for itself in the path of a Java URI, besides letters and digits
+PLAIN = "_-!.~'()*,;:$&+=/@"
 LONGEST_GLOB = 60_000  # characters; the files of a longer one are read as several relations
 
 Footer = Callable[[str], pa.Schema]
@@ -29,7 +32,8 @@ Footer = Callable[[str], pa.Schema]
 class Piece:
     """Rows of the data file at ``path`` (absolute).
 
-    ``partition``: the partition columns' values as SQL expressions. ``rows``: a condition on which of its rows are meant.
+    ``partition``: the partition columns' values as SQL expressions. ``rows``: a condition on which
+    of its rows are meant.
     """
 
     path: str
@@ -38,14 +42,22 @@ class Piece:
 
 
 def select_pieces(pieces: Sequence[Piece], columns: Sequence[Column], more: str, footer: Footer) -> list[str]:
-    """``columns`` and the items ``more`` (may be empty) of the pieces. ``footer`` tells a file's physical schema."""
-    groups: dict[tuple[tuple[Column, ...], str], dict[_Directory, list[str]]] = defaultdict(lambda: defaultdict(list))
+    """``columns`` and the items ``more`` (may be empty) of the pieces. ``footer`` tells a file's
+    physical schema.
+    """
+    groups: dict[tuple[tuple[Column, ...], str], dict[_Directory, list[str]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for piece in pieces:
         path, name = os.path.split(piece.path)
         groups[_held(footer(piece.path)), piece.rows][_Directory(path, piece.partition)].append(name)
     queries = []
     for (held, rows), directories in groups.items():
-        if len(directories) > FEW_DIRECTORIES and not rows and all(directory.partition for directory in directories):
+        if (
+            len(directories) > FEW_DIRECTORIES
+            and not rows
+            and all(directory.partition for directory in directories)
+        ):
             queries += _read_together(directories, columns, held, more)
         else:
             queries += _read_each(directories, columns, held, more, f" where {rows}" if rows else "")
@@ -61,31 +73,49 @@ class _Directory:
 
 
 def _read_each(
-    directories: Mapping[_Directory, Sequence[str]], columns: Sequence[Column], held: Sequence[Column], more: str, where: str
+    directories: Mapping[_Directory, Sequence[str]],
+    columns: Sequence[Column],
+    held: Sequence[Column],
+    more: str,
+    where: str,
 ) -> list[str]:
     """One relation for each directory, the partition values literals in it."""
     queries = []
     for directory, names in directories.items():
         items = ", ".join([*_items(columns, held, dict(directory.partition)), *([more] if more else [])])
-        queries += [f"select {items} from {sql.parquet(glob)}{where}" for glob in globs(directory.path, names)]
+        queries += [
+            f"select {items} from {sql.parquet(glob)}{where}" for glob in globs(directory.path, names)
+        ]
     return queries
 
 
 def _read_together(
-    directories: Mapping[_Directory, Sequence[str]], columns: Sequence[Column], held: Sequence[Column], more: str
+    directories: Mapping[_Directory, Sequence[str]],
+    columns: Sequence[Column],
+    held: Sequence[Column],
+    more: str,
 ) -> list[str]:
-    """One relation for all of them, joined with their partition values by each row's directory. None may be missing there."""
+    """One relation for all of them, joined with their partition values by each row's directory.
+    None may be missing there.
+    """
     shared = _common([directory.path for directory in directories])
     root = shared[: shared.rfind("/")]
     names = [f"_mv_{number}" for number, _ in enumerate(next(iter(directories)).partition)]
     values = {column: f"d.{name}" for (column, _), name in zip(next(iter(directories)).partition, names)}
     items = ", ".join([*_items(columns, held, values), *([more] if more else [])])
-    place = "regexp_extract(regexp_replace(_metadata.file_path, '^file:/+', '/'), '^(.*)/[^/]*$', 1) _mv_place"
+    place = (
+        "regexp_extract(regexp_replace(_metadata.file_path, '^file:/+', '/'), '^(.*)/[^/]*$', 1) _mv_place"
+    )
     known = "d._mv_place is not null or cast(raise_error(concat('no partition values for ', f._mv_place)) as boolean)"
     queries = []
     for chunk in _chunks([(d, globs(d.path[len(root) + 1 :], found)) for d, found in directories.items()]):
-        files = sql.parquet(f"{sql.escape_glob(root)}/{{{','.join(glob for _, found in chunk for glob in found)}}}")
-        rows = [", ".join([sql.text(spelled(d.path)), *(f"string({value})" for _, value in d.partition)]) for d, _ in chunk]
+        files = sql.parquet(
+            f"{sql.escape_glob(root)}/{{{','.join(glob for _, found in chunk for glob in found)}}}"
+        )
+        rows = [
+            ", ".join([sql.text(spelled(d.path)), *(f"string({value})" for _, value in d.partition)])
+            for d, _ in chunk
+        ]
         listed = f"values {', '.join(f'({row})' for row in rows)} as d(_mv_place, {', '.join(names)})"
         queries.append(
             f"select /*+ BROADCAST(d) */ {items} from (select *, {place} from {files}) f "
@@ -94,7 +124,9 @@ def _read_together(
     return queries
 
 
-def _chunks(found: Sequence[tuple[_Directory, Sequence[str]]]) -> Iterator[list[tuple[_Directory, Sequence[str]]]]:
+def _chunks(
+    found: Sequence[tuple[_Directory, Sequence[str]]],
+) -> Iterator[list[tuple[_Directory, Sequence[str]]]]:
     """The same in pieces whose globs are not too long."""
     chunk: list[tuple[_Directory, Sequence[str]]] = []
     size = 0
@@ -131,7 +163,13 @@ def _braces(names: Sequence[str]) -> str:
     middles = [name[len(head) : len(name) - len(tail)] for name in names]
     if not all(middles):
         head, middles, tail = "", list(names), ""
-    return sql.escape_glob(head) + "{" + ",".join(_escaped(middle) for middle in middles) + "}" + sql.escape_glob(tail)
+    return (
+        sql.escape_glob(head)
+        + "{"
+        + ",".join(_escaped(middle) for middle in middles)
+        + "}"
+        + sql.escape_glob(tail)
+    )
 
 
 def _common(names: Sequence[str]) -> str:
@@ -147,7 +185,10 @@ def _escaped(text: str) -> str:
 
 def _items(columns: Sequence[Column], held: Sequence[Column], partition: Mapping[str, str]) -> list[str]:
     physical = {column.name.lower(): column for column in held}
-    return [f"{_item(column, physical.get(column.name.lower()), partition)} {sql.identifier(column.name)}" for column in columns]
+    return [
+        f"{_item(column, physical.get(column.name.lower()), partition)} {sql.identifier(column.name)}"
+        for column in columns
+    ]
 
 
 def _item(column: Column, held: Column | None, partition: Mapping[str, str]) -> str:
@@ -159,7 +200,9 @@ def _item(column: Column, held: Column | None, partition: Mapping[str, str]) -> 
 
 
 def converted(expression: str, held: SparkType, wanted: SparkType, depth: int = 0) -> str:
-    """``expression`` as ``wanted``: struct fields by name, those that are not held NULL. (A cast takes them by position.)"""
+    """``expression`` as ``wanted``: struct fields by name, those that are not held NULL. (A cast
+    takes them by position.)
+    """
     if held == wanted:
         return expression
     if held.name == wanted.name == "struct":
@@ -205,7 +248,9 @@ def literal(value: object) -> str:
 
 
 def spelled(path: str) -> str:
-    """A path as Java's URIs spell it, which is how Spark names a file; a local one without its scheme."""
+    """A path as Java's URIs spell it, which is how Spark names a file; a local one without its
+    scheme.
+    """
     if path.startswith("file:"):
         path = "/" + unquote(path[len("file:") :]).lstrip("/")
     scheme, mark, rest = path.partition("://")

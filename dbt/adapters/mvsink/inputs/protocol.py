@@ -1,6 +1,8 @@
-"""What every input can answer, whatever it is made of: what did it hold at a time, and what changed between two times.
+"""What every input can answer, whatever it is made of: what did it hold at a time, and what changed
+between two times.
 
-Updates are SQL text whose rows have the input's columns, `_mv_time`, `_mv_diff` and `_mv_error`, as in a shard.
+Updates are SQL text whose rows have the input's columns, `_mv_time`, `_mv_diff` and `_mv_error`, as
+in a shard.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, TIME
 
 @dataclass(frozen=True)
 class PendingTime:
-    """A time (ms) at which an input changed: whether it gained rows, lost rows, and whether its errors changed, in net."""
+    """A time (ms) at which an input changed: whether it gained rows, lost rows, and whether its
+    errors changed, in net.
+    """
 
     time: int
     inserts: bool
@@ -43,7 +47,9 @@ class Input(Protocol):
         ...
 
     def frontier(self) -> Antichain:
-        """All times before it are known and final; the empty one means that nothing more will ever come."""
+        """All times before it are known and final; the empty one means that nothing more will ever
+        come.
+        """
         ...
 
     def pending(self, lower: int, upper: int) -> list[PendingTime]:
@@ -51,19 +57,27 @@ class Input(Protocol):
         ...
 
     def changes(self, lower: int, upper: int) -> str:
-        """Its net updates with ``lower <= time < upper``, as SQL; equal rows may come as several updates, all of one sign."""
+        """Its net updates with ``lower <= time < upper``, as SQL; equal rows may come as several
+        updates, all of one sign.
+        """
         ...
 
     def contents(self, time: int) -> str:
-        """Its rows as of ``time``, duplicates repeated, as SQL; it fails its readers if an error is live then."""
+        """Its rows as of ``time``, duplicates repeated, as SQL; it fails its readers if an error is
+        live then.
+        """
         ...
 
     def snapshot(self, time: int) -> str:
-        """The same as updates at ``time``, live errors included, as SQL; equal rows may come as several updates."""
+        """The same as updates at ``time``, live errors included, as SQL; equal rows may come as
+        several updates.
+        """
         ...
 
     def difference(self, before: str, time: int) -> str:
-        """Its contents as of ``time`` less what `before` gave, errors included, as consolidated updates at ``time``."""
+        """Its contents as of ``time`` less what `before` gave, errors included, as consolidated
+        updates at ``time``.
+        """
         ...
 
     def before(self, generation: int, time: int) -> str:
@@ -73,7 +87,8 @@ class Input(Protocol):
     def hold(self, holder: str, time: int, *, forward: bool = True) -> None:
         """Keep what reads as of ``time`` and changes after it need, until it is moved or released.
 
-        So who has processed all times before ``t`` holds ``t - 1``. Not ``forward``: what is held already is not given up.
+        So who has processed all times before ``t`` holds ``t - 1``. Not ``forward``: what is held
+        already is not given up.
         """
         ...
 

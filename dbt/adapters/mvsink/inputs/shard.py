@@ -1,7 +1,7 @@
 """A shard as an input: its times and its changes are exact.
 
-Each answer is about the newest version of the log; what it says about times before the upper is final, so versions never disagree.
-History that is gone is refused with both bounds, never skipped.
+Each answer is about the newest version of the log; what it says about times before the upper is
+final, so versions never disagree. History that is gone is refused with both bounds, never skipped.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from contextlib import contextmanager
 from dbt.adapters.mvsink.engine import Column, Engine, shard_columns, sql
 from dbt.adapters.mvsink.inputs.errors import HistoryGone
 from dbt.adapters.mvsink.inputs.protocol import PendingTime, difference
-from dbt.adapters.mvsink.shard import Antichain, InvalidUsage, ReadHandle, ShardReplaced, ShardState, WriteHandle
+from dbt.adapters.mvsink.shard import (
+    Antichain,
+    InvalidUsage,
+    ReadHandle,
+    ShardReplaced,
+    ShardState,
+    WriteHandle,
+)
 from dbt.adapters.mvsink.shard_sql import Layout, NotReadable, NotRefreshed, as_of
 from dbt.adapters.mvsink.shard_sql.as_of import Projection
 from dbt.adapters.mvsink.shard_sql.layout import damages
@@ -21,11 +28,17 @@ from dbt.adapters.mvsink.shard_sql.layout import damages
 class ShardInput:
     """See `Input`. With a ``projection`` it is that part of the shard.
 
-    Raises `HistoryGone` outside the readable history, `NotRefreshed` for a shard without contents, `ShardReplaced` if the shard got
-    another generation since the handle was opened.
+    Raises `HistoryGone` outside the readable history, `NotRefreshed` for a shard without contents,
+    `ShardReplaced` if the shard got another generation since the handle was opened.
     """
 
-    def __init__(self, handle: WriteHandle | ReadHandle, engine: Engine, id: str = "", projection: Projection | None = None):
+    def __init__(
+        self,
+        handle: WriteHandle | ReadHandle,
+        engine: Engine,
+        id: str = "",
+        projection: Projection | None = None,
+    ):
         self.handle = handle
         self.engine = engine
         self._id = id or str(handle.shard_id)
@@ -54,12 +67,17 @@ class ShardInput:
             return [PendingTime(time, signs.inserts, signs.deletes) for time, signs in known.items()]
         rows = self.engine.query(as_of.times_between(parts, lower, upper, self._projection), "pending")
         return sorted(
-            (PendingTime(int(str(time)), bool(inserts), bool(deletes), bool(errors)) for time, inserts, deletes, errors in rows),
+            (
+                PendingTime(int(str(time)), bool(inserts), bool(deletes), bool(errors))
+                for time, inserts, deletes, errors in rows
+            ),
             key=lambda pending: pending.time,
         )
 
     def changes(self, lower: int, upper: int) -> str:
-        return as_of.changes_between(self.layout(self.require_changes(lower, upper)), lower, upper, self._projection)
+        return as_of.changes_between(
+            self.layout(self.require_changes(lower, upper)), lower, upper, self._projection
+        )
 
     def contents(self, time: int) -> str:
         query = as_of.collection_as_of(self.layout(self.require_readable(time)), time)
@@ -73,21 +91,28 @@ class ShardInput:
         return difference(self.columns, self.snapshot(time), before, time)
 
     def before(self, generation: int, time: int) -> str:
-        """The `snapshot` at ``time`` of an older ``generation``, for `difference`; its files are there until garbage collection.
+        """The `snapshot` at ``time`` of an older ``generation``, for `difference`; its files are
+        there until garbage collection.
 
         Raises `HistoryGone` if its log or its files are gone.
         """
         state = self._last_of(generation)
         if state is None:
-            raise HistoryGone(self.id, f"generation {generation} is no longer in the log; the shard is of {self.generation}")
+            raise HistoryGone(
+                self.id, f"generation {generation} is no longer in the log; the shard is of {self.generation}"
+            )
         with self._refusing():
             as_of.check_readable(state, time)
         if damages(state, self.handle.files_in):
-            raise HistoryGone(self.id, f"files of generation {generation} were removed; the shard is of {self.generation}")
+            raise HistoryGone(
+                self.id, f"files of generation {generation} were removed; the shard is of {self.generation}"
+            )
         return self._snapshot(state, time)
 
     def _last_of(self, generation: int) -> ShardState | None:
-        """The newest version of a generation. Generations only grow, so it is searched for by halves."""
+        """The newest version of a generation. Generations only grow, so it is searched for by
+        halves.
+        """
         versions = [commit.version for commit in self.handle.history()]
         found: ShardState | None = None
         low, high = 0, len(versions)

@@ -1,8 +1,9 @@
 """Binding a Delta table to times: which version it was at which time.
 
-The companion's collection at a time is one row: the version bound then. ``k`` versions not seen before take the times
-``T-k+1 .. T`` of a run at ``T`` where those are free, that is, not before the companion's upper; the oldest of them share one. The first
-binding is one version, the newest, at the run's time: the whole table is the change then.
+The companion's collection at a time is one row: the version bound then. ``k`` versions not seen
+before take the times ``T-k+1 .. T`` of a run at ``T`` where those are free, that is, not before the
+companion's upper; the oldest of them share one. The first binding is one version, the newest, at
+the run's time: the whole table is the change then.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from dbt.adapters.mvsink.inputs.delta import DeltaInput, TableVersion
 from dbt.adapters.mvsink.inputs.errors import DeletionVectors, TableReplaced, VersionsGone
 from dbt.adapters.mvsink.inputs.protocol import PendingTime
 from dbt.adapters.mvsink.inputs.shard import ShardInput
-from dbt.adapters.mvsink.shard import Antichain, Batch, ShardClient, ShardState, WriteHandle, compact_with_pyarrow
+from dbt.adapters.mvsink.shard import (
+    Antichain,
+    Batch,
+    ShardClient,
+    ShardState,
+    WriteHandle,
+    compact_with_pyarrow,
+)
 from dbt.adapters.mvsink.shard.updates import consolidate, physical_schema
 from dbt.adapters.mvsink.shard_sql import as_of
 from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, TIME
@@ -51,14 +59,17 @@ class Bindings:
         return self.bound[index - 1].version if index else None
 
     def between(self, lower: int, upper: int) -> list[tuple[int, int | None, int]]:
-        """For each binding with ``lower <= time < upper``: its time, the version before it and its version."""
+        """For each binding with ``lower <= time < upper``: its time, the version before it and its
+        version.
+        """
         numbers = [None, *(binding.version.version for binding in self.bound)]
         bound = zip(self.bound, numbers)
         return [(b.time, before, b.version.version) for b, before in bound if lower <= b.time < upper]
 
 
 def assign_times(unseen: Sequence[int], upper: int, time: int) -> dict[int, int]:
-    """The time of each version that is bound, for ``unseen`` versions in order, the run's ``time``, free times from ``upper`` on.
+    """The time of each version that is bound, for ``unseen`` versions in order, the run's ``time``,
+    free times from ``upper`` on.
 
     >>> assign_times([7, 8, 9], 100, 200)
     {198: 7, 199: 8, 200: 9}
@@ -67,14 +78,17 @@ def assign_times(unseen: Sequence[int], upper: int, time: int) -> dict[int, int]
     """
     times: dict[int, int] = {}
     for position, version in enumerate(unseen):
-        times[max(upper, time - (len(unseen) - 1 - position))] = version  # of those that share one the newest stands
+        # of those that share one the newest stands
+        times[max(upper, time - (len(unseen) - 1 - position))] = version
     return times
 
 
 def bind_delta(table: DeltaInput, time: int, client: ShardClient, uri: str, engine: Engine) -> BoundDelta:
-    """The table's changes at exact times, all versions up to now bound before or at ``time`` (ms) in the companion at ``uri``.
+    """The table's changes at exact times, all versions up to now bound before or at ``time`` (ms)
+    in the companion at ``uri``.
 
-    Raises `TableReplaced`, `DeletionVectors` and what `DeltaInput.newest` raises; then nothing is bound.
+    Raises `TableReplaced`, `DeletionVectors` and what `DeltaInput.newest` raises; then nothing is
+    bound.
     """
     handle = client.open_writer(uri, VERSIONS, f"input({table.id})")
 
@@ -99,7 +113,9 @@ def bind_delta(table: DeltaInput, time: int, client: ShardClient, uri: str, engi
 
 
 def _unseen(table: DeltaInput, bound: TableVersion | None, newest: TableVersion) -> list[int]:
-    """The versions to bind. One that cannot be read is passed over if a later one can: its changes are then part of that one's."""
+    """The versions to bind. One that cannot be read is passed over if a later one can: its changes
+    are then part of that one's.
+    """
     if bound is None:
         table.check(newest.version)
         return [newest.version]
@@ -107,7 +123,9 @@ def _unseen(table: DeltaInput, bound: TableVersion | None, newest: TableVersion)
         raise TableReplaced(table.location, bound.version, newest.version)
     if newest.version > bound.version:
         table.check(newest.version)
-    return [version for version in range(bound.version + 1, newest.version + 1) if _can_be_read(table, version)]
+    return [
+        version for version in range(bound.version + 1, newest.version + 1) if _can_be_read(table, version)
+    ]
 
 
 def _can_be_read(table: DeltaInput, version: int) -> bool:
@@ -123,12 +141,16 @@ def read_bindings(handle: WriteHandle, state: ShardState) -> Bindings:
     schema = physical_schema(state.schema)
     tables = [schema.empty_table(), *(handle.storage.read(file, schema) for file in state.files)]
     rows = consolidate(pa.concat_tables(tables)).to_pylist()
-    bound = [Binding(row[TIME], TableVersion(row["version"], row["table_id"])) for row in rows if row[DIFF] > 0]
+    bound = [
+        Binding(row[TIME], TableVersion(row["version"], row["table_id"])) for row in rows if row[DIFF] > 0
+    ]
     return Bindings(tuple(sorted(bound, key=lambda binding: binding.time)))
 
 
 class BoundDelta(ShardInput):
-    """See `Input`: a Delta table at the times that its companion binds. Frontier, generation and holds are the companion's."""
+    """See `Input`: a Delta table at the times that its companion binds. Frontier, generation and
+    holds are the companion's.
+    """
 
     def __init__(self, table: DeltaInput, handle: WriteHandle, engine: Engine):
         super().__init__(handle, engine, table.id)
@@ -150,7 +172,10 @@ class BoundDelta(ShardInput):
                 found.append(PendingTime(time, inserts=bool(change.came), deletes=bool(change.went)))
         if doubtful:
             rows = self.engine.query(as_of.times_of(self._updates(doubtful, self._columns(state))), "pending")
-            found += [PendingTime(int(str(time)), bool(inserts), bool(deletes)) for time, inserts, deletes, _ in rows]
+            found += [
+                PendingTime(int(str(time)), bool(inserts), bool(deletes))
+                for time, inserts, deletes, _ in rows
+            ]
         return sorted(found, key=lambda pending: pending.time)
 
     def changes(self, lower: int, upper: int) -> str:

@@ -1,11 +1,13 @@
 """A model's `audit`: which tests run over its would-be contents, and what they run.
 
-dbt compiles tests itself, as `dbt test` would: `where`, `limit`, ephemeral references and all. Only then is the model's relation replaced
-by the query of the would-be contents. Other relations are read as they stand.
+dbt compiles tests itself, as `dbt test` would: `where`, `limit`, ephemeral references and all. Only
+then is the model's relation replaced by the query of the would-be contents. Other relations are
+read as they stand.
 
-`audit: true` stands for the tests of error severity that belong to the model: generic tests on it, and singular tests that read it. One that
-also reads something downstream of the model is left out, since that is as old as the published contents; by name it can be asked for.
-Unit tests are no audits: they look at no contents.
+`audit: true` stands for the tests of error severity that belong to the model: generic tests on it,
+and singular tests that read it. One that also reads something downstream of the model is left out,
+since that is as old as the published contents; by name it can be asked for. Unit tests are no
+audits: they look at no contents.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ class CompiledTest:
     severe: bool
 
     def audit(self, relation: str, verdict: str) -> Audit:
-        """The audit of ``relation``. ``verdict`` is the query that dbt's own macro makes of the test."""
+        """The audit of ``relation``. ``verdict`` is the query that dbt's own macro makes of the
+        test.
+        """
         return Audit(self.name, _over(self._limited(), relation), _over(verdict, relation), self.severe)
 
     def _limited(self) -> str:
@@ -50,8 +54,12 @@ def _over(query: str, relation: str) -> Callable[[str], str]:
 
 
 def chosen(manifest: Any, model: str, unique_id: str, wanted: bool | Sequence[str]) -> list[Any]:
-    """The nodes of the tests that ``wanted``, the config, stands for. Raises `UnknownAudit` with the names there are."""
-    reading = [node for node in manifest.nodes.values() if _is_data_test(node) and unique_id in node.depends_on.nodes]
+    """The nodes of the tests that ``wanted``, the config, stands for. Raises `UnknownAudit` with
+    the names there are.
+    """
+    reading = [
+        node for node in manifest.nodes.values() if _is_data_test(node) and unique_id in node.depends_on.nodes
+    ]
     reading.sort(key=lambda node: str(node.unique_id))
     if wanted is ALL:
         return [node for node in reading if _severe(node) and _belongs(manifest, node, unique_id)]
@@ -77,7 +85,8 @@ def compiled(adapter: Any, manifest: Any, node: Any) -> CompiledTest:
         warn_if=str(config.warn_if),
         error_if=str(config.error_if),
         limit=config.limit,
-        severe=_severe(node) or warnings_are_errors(),  # a warning after the commit would come too late
+        # a warning after the commit would come too late
+        severe=_severe(node) or warnings_are_errors(),
     )
 
 
@@ -92,7 +101,9 @@ def _severe(node: Any) -> bool:
 def _belongs(manifest: Any, node: Any, unique_id: str) -> bool:
     attached = getattr(node, "attached_node", None)
     others = [other for other in node.depends_on.nodes if other != unique_id]
-    return attached in (None, unique_id) and not any(_reads(manifest, other, unique_id, set()) for other in others)
+    return attached in (None, unique_id) and not any(
+        _reads(manifest, other, unique_id, set()) for other in others
+    )
 
 
 def _reads(manifest: Any, node_id: str, upstream: str, seen: set[str]) -> bool:

@@ -1,4 +1,6 @@
-"""A model's enforced contract: which of its constraints a shard keeps, as assertions of the sink, and which it does not."""
+"""A model's enforced contract: which of its constraints a shard keeps, as assertions of the sink,
+and which it does not.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ ENFORCED = ("not_null", "check")
 
 
 def contract_assertions(node: Mapping[str, Any], *, fails: bool) -> tuple[Assertion, ...]:
-    """`not_null` and `check`; ``fails`` says whether a row that breaks one fails the query or becomes an error update."""
+    """`not_null` and `check`; ``fails`` says whether a row that breaks one fails the query or
+    becomes an error update.
+    """
     assertions: list[Assertion] = []
     for kind, constraint, columns in _declared(node):
         if kind == "not_null":
@@ -20,7 +24,11 @@ def contract_assertions(node: Mapping[str, Any], *, fails: bool) -> tuple[Assert
         elif kind == "check" and constraint.get("expression"):
             expression = str(constraint["expression"])
             name = constraint.get("name") or expression
-            assertions.append(Assertion(f"not ({expression}\n)", f"check constraint {name} is violated: {expression}", fails))
+            assertions.append(
+                Assertion(
+                    f"not ({expression}\n)", f"check constraint {name} is violated: {expression}", fails
+                )
+            )
     return tuple(assertions)
 
 
@@ -31,7 +39,8 @@ def unenforced_constraints(node: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def constraints_are_enforced() -> None:
-    """Have dbt know that maintained models enforce constraints; it says of every materialization but its own that they are ignored.
+    """Have dbt know that maintained models enforce constraints; it says of every materialization
+    but its own that they are ignored.
 
     What they do not enforce (`unique`, keys) is a warning of ours.
     """
@@ -50,7 +59,9 @@ class _Enforces(property):
 
 
 def _declared(node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], list[str]]]:
-    """Kind, constraint and columns of every constraint, those of columns first; none without an enforced contract."""
+    """Kind, constraint and columns of every constraint, those of columns first; none without an
+    enforced contract.
+    """
     if not (node.get("config") or {}).get("contract", {}).get("enforced"):
         return
     for column in (node.get("columns") or {}).values():

@@ -1,11 +1,14 @@
-"""What a shard remembers of its model: owner, definition, and whether it holds a sample. Kept as the shard's properties.
+"""What a shard remembers of its model: owner, definition, and whether it holds a sample. Kept as
+the shard's properties.
 
-Two owners of one shard would correct each other for ever, so a run of another model, project or target is refused. The definition
-is the query with `mv_now()` as a placeholder and references by unique id (so that a deferred reference is no change), whether
-the engine was in ANSI mode, which decides what casts and overflow give, and the refresh schedule.
+Two owners of one shard would correct each other for ever, so a run of another model, project or
+target is refused. The definition is the query with `mv_now()` as a placeholder and references by
+unique id (so that a deferred reference is no change), whether the engine was in ANSI mode, which
+decides what casts and overflow give, and the refresh schedule.
 
-What changes takes effect with the next write. Where a schedule would have a changed query wait for that, `apply` makes a new
-generation at once; a changed schedule alone counts from the shard's upper.
+What changes takes effect with the next write. Where a schedule would have a changed query wait for
+that, `apply` makes a new generation at once; a changed schedule alone counts from the shard's
+upper.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ from dbt.adapters.mvsink.shard import ShardState
 from dbt.adapters.mvsink.shard_sql.properties import DEFINITION, OWNER, SAMPLED, stored_spec
 from dbt.adapters.mvsink.sink import Plan
 
-PAST = re.compile(r"/\* (mv_(?:as_of|updates) .*?) \*/.*?/\* mv_end \*/", re.DOTALL)  # what the macros of these names render
+# what the macros of these names render
+PAST = re.compile(r"/\* (mv_(?:as_of|updates) .*?) \*/.*?/\* mv_end \*/", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,16 @@ class Definition:
         owner = {"project": self.project, "unique_id": self.unique_id, "target": self.target}
         return {
             OWNER: json.dumps(owner, sort_keys=True),
-            DEFINITION: json.dumps({"sql": query, "ansi": self.ansi, "refresh": self.refresh.stored()}, sort_keys=True),
+            DEFINITION: json.dumps(
+                {"sql": query, "ansi": self.ansi, "refresh": self.refresh.stored()}, sort_keys=True
+            ),
             SAMPLED: json.dumps(self.sampled),
         }
 
     def properties_before_effect(self, state: ShardState) -> dict[str, str]:
-        """As the shard keeps them while its contents are still those of the old definition: of the new one only the schedule."""
+        """As the shard keeps them while its contents are still those of the old definition: of the
+        new one only the schedule.
+        """
         mine = self.properties()
         if not state.readable or DEFINITION not in state.properties:
             return mine
@@ -72,7 +80,9 @@ class Definition:
             raise SampledRun(model)
 
     def changes(self, state: ShardState) -> tuple[str, ...]:
-        """What of the definition differs from what the shard remembers: `query`, `ANSI mode`, `refresh`."""
+        """What of the definition differs from what the shard remembers: `query`, `ANSI mode`,
+        `refresh`.
+        """
         if DEFINITION not in state.properties:
             return ()
         before, after = json.loads(state.properties[DEFINITION]), json.loads(self.properties()[DEFINITION])
@@ -80,14 +90,18 @@ class Definition:
         return tuple(name for key, name in named if key in before and before[key] != after[key])
 
     def check_changes(self, model: str, policy: str, state: ShardState, plan: Plan) -> str:
-        """What to warn of; raises `ConfigurationChanged` where the policy is ``fail``. ``plan`` is the run's, without the change."""
+        """What to warn of; raises `ConfigurationChanged` where the policy is ``fail``. ``plan`` is
+        the run's, without the change.
+        """
         changed = " and ".join(self.changes(state))
         if changed and policy == "fail":
             raise ConfigurationChanged(model, changed)
         return f"{changed} changed; takes effect {_when(plan)}" if changed and policy == "continue" else ""
 
     def replaces(self, policy: str, state: ShardState) -> bool:
-        """Is a new generation to be made, since the query has changed and a schedule, the shard's or ours, would have it wait?"""
+        """Is a new generation to be made, since the query has changed and a schedule, the shard's
+        or ours, would have it wait?
+        """
         changed = {"query", "ANSI mode"} & set(self.changes(state))
         waits = not self.refresh.on_commit or not stored_spec(state).on_commit or state.upper.is_empty()
         return bool(changed) and waits and policy == "apply"

@@ -1,4 +1,5 @@
-"""Grants on a published view. `CREATE OR REPLACE VIEW` loses them, so whoever publishes reads them first and gives them again.
+"""Grants on a published view. `CREATE OR REPLACE VIEW` loses them, so whoever publishes reads them
+first and gives them again.
 
 Plain Spark has no grants: its parser refuses the question, once a process, and nobody asks again.
 """

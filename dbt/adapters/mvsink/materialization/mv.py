@@ -1,8 +1,9 @@
 """Running a `self_correcting_mv`: what the materialization's macro calls, in order.
 
-`prepare` checks everything that can be checked before SQL runs; `run` brings the shard up to date; `publish` makes the view
-show it. Between them the macro runs hooks and dbt's own machinery. This module decides nothing about time or storage: it turns
-dbt's node into a `SinkRequest` and an `Outcome` into dbt's response.
+`prepare` checks everything that can be checked before SQL runs; `run` brings the shard up to date;
+`publish` makes the view show it. Between them the macro runs hooks and dbt's own machinery. This
+module decides nothing about time or storage: it turns dbt's node into a `SinkRequest` and an
+`Outcome` into dbt's response.
 """
 
 from __future__ import annotations
@@ -17,8 +18,22 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.durations import iso
-from dbt.adapters.mvsink.engine import Column, DataflowError, EngineError, arrow_schema, parse_type, query_at, sql
-from dbt.adapters.mvsink.exceptions import MvsinkError, ReadsItself, RefreshesNeverHappen, ShardGone, check_distinct
+from dbt.adapters.mvsink.engine import (
+    Column,
+    DataflowError,
+    EngineError,
+    arrow_schema,
+    parse_type,
+    query_at,
+    sql,
+)
+from dbt.adapters.mvsink.exceptions import (
+    MvsinkError,
+    ReadsItself,
+    RefreshesNeverHappen,
+    ShardGone,
+    check_distinct,
+)
 from dbt.adapters.mvsink.materialization.audits import CompiledTest
 from dbt.adapters.mvsink.materialization.contracts import contract_assertions, unenforced_constraints
 from dbt.adapters.mvsink.materialization.definition import Definition, without_time
@@ -83,7 +98,8 @@ class Invocation:
     full_refresh: bool = False
     empty: bool = False
     sampled: bool = False
-    references: Mapping[str, str] = field(default_factory=dict)  # of this model: a relation's text, its unique id
+    # of this model: a relation's text, its unique id
+    references: Mapping[str, str] = field(default_factory=dict)
     accept: Any = ()  # the models whose change may be of any size
     sample: int = 0  # rows that a read-only run shows
 
@@ -104,7 +120,8 @@ class MaintainedRun:
     definition: Definition | None = None
     outcome: Outcome | None = None
     notes: list[str] = field(default_factory=list)
-    redefined: bool = False  # the definition has changed, and takes effect at once whatever the schedule
+    # the definition has changed, and takes effect at once whatever the schedule
+    redefined: bool = False
     found: References = References()  # what the query reads at a time of its own
     audits: tuple[Audit, ...] = ()
     warnings: list[str] = field(default_factory=list)  # to be raised when all is done: see `warn`
@@ -119,11 +136,15 @@ class MaintainedRun:
         return self.options.read_only or self.invocation.read_only
 
     def audit(self, test: CompiledTest, verdict: str) -> None:
-        """Have the would-be contents pass ``test``; ``verdict`` is the query that dbt's macro makes of it."""
+        """Have the would-be contents pass ``test``; ``verdict`` is the query that dbt's macro makes
+        of it.
+        """
         self.audits = (*self.audits, test.audit(str(self.relation), verdict))
 
     def check_refresh(self, client: ShardClient, uri: str) -> None:
-        """Raises `RefreshesNeverHappen` if the shard would be created now and its schedule has no refresh left. Runs no SQL."""
+        """Raises `RefreshesNeverHappen` if the shard would be created now and its schedule has no
+        refresh left. Runs no SQL.
+        """
         if self.options.refresh.on_commit:
             return
         state = None
@@ -131,7 +152,9 @@ class MaintainedRun:
             with client.open_reader(uri) as reader:
                 state = reader.state()
         try:
-            run_timing(self.options.refresh, self.invocation.time, state, full_refresh=self.invocation.full_refresh)
+            run_timing(
+                self.options.refresh, self.invocation.time, state, full_refresh=self.invocation.full_refresh
+            )
         except NeverRefreshed as error:
             given = self.node["config"].get("refresh")
             raise RefreshesNeverHappen(self.model, given, iso(error.last or 0), iso(error.now)) from error
@@ -161,7 +184,9 @@ class MaintainedRun:
             raise ReadsItself(self.model)
         if not self.invocation.empty:  # then nothing is read
             client = ShardClient(self.adapter.config.credentials.storage_options)
-            self.found = find_references(self.engine, client, self.query, self.invocation.references, self.invocation.id)
+            self.found = find_references(
+                self.engine, client, self.query, self.invocation.references, self.invocation.id
+            )
         described = self.found.described(self.query)
         if not self.invocation.empty:
             refresh(self.engine, tables_of_files(self.engine, described), self.invocation.id)
@@ -178,7 +203,9 @@ class MaintainedRun:
                 raise UnknownColumn("assert_not_null", name, names)
 
     def open(self, default: str, storage_options: Mapping[str, str] | None) -> WriteHandle:
-        """Open the shard and make sure it is this model's. ``default``: where it is created if there is no view that shows one."""
+        """Open the shard and make sure it is this model's. ``default``: where it is created if
+        there is no view that shows one.
+        """
         client = ShardClient(storage_options)
         limit = self.adapter.config.credentials.longest_view
         if limit is not None:
@@ -188,20 +215,25 @@ class MaintainedRun:
             self._check_place(default if self.handle is None else self.handle.uri, storage_options)
         if self.handle is None:
             if self.read_only and not client.exists(default):
-                client = ShardClient(locate=MemoryStorage)  # an empty shard to compare with that leaves nothing behind
+                # an empty shard to compare with that leaves nothing behind
+                client = ShardClient(locate=MemoryStorage)
             self.handle = client.open_or_create(default, arrow_schema(self.columns), self._purpose)
         handle = self.handle
         following([handle], lambda: self._own(handle, handle.state()))
         return self.handle
 
     def _check_place(self, uri: str, storage_options: Mapping[str, str] | None) -> None:
-        """Raises `DifferentPlaces` unless what the engine writes beside the shard is found from here."""
+        """Raises `DifferentPlaces` unless what the engine writes beside the shard is found from
+        here.
+        """
         root = str(self.adapter.config.credentials.shards).rstrip("/")
-        place = root if uri.startswith(f"{root}/") else uri.rpartition("/")[0]  # a view may know its shard from before
+        # a view may know its shard from before
+        place = root if uri.startswith(f"{root}/") else uri.rpartition("/")[0]
         check_same_place(self.engine, self.engine.session, place, storage_options)
 
     def _published_shard(self, client: ShardClient, default: str) -> WriteHandle | None:
-        """The shard that the view shows. If it is not there: the same shard at ``default``; None where a full refresh replaces it.
+        """The shard that the view shows. If it is not there: the same shard at ``default``; None
+        where a full refresh replaces it.
 
         Raises `ShardGone`: a lost shard never leads to a new one by itself.
         """
@@ -241,7 +273,9 @@ class MaintainedRun:
         if self.read_only:
             return
         if not outcome.state.readable:
-            self.warnings.append(f"{NOT_REFRESHED}: whoever reads it, its tests included, gets an error until it is")
+            self.warnings.append(
+                f"{NOT_REFRESHED}: whoever reads it, its tests included, gets an error until it is"
+            )
         elif not outcome.counts.errors_inserted:
             self._warn_of_live_errors(outcome.state, "until what causes it is corrected")
 
@@ -252,7 +286,9 @@ class MaintainedRun:
         query = live_errors(parts)
         found = self.engine.query(query, "live errors") if query else []
         if found:
-            self.warnings.append(f"holds {len(found)} recorded error(s); readers get an error {how_long}: {found[0][0]}")
+            self.warnings.append(
+                f"holds {len(found)} recorded error(s); readers get an error {how_long}: {found[0][0]}"
+            )
 
     def _keep(self, outcome: Outcome) -> None:
         """What the shard is to know besides its contents, once they are committed."""
@@ -262,10 +298,14 @@ class MaintainedRun:
             # After the data: what an interrupted run leaves behind is still of the old definition.
             waits = outcome.up_to_date
             definition = self.definition
-            self.handle.set_properties(definition.properties_before_effect(outcome.state) if waits else definition.properties())
+            self.handle.set_properties(
+                definition.properties_before_effect(outcome.state) if waits else definition.properties()
+            )
 
     def _origins_read(self) -> Origins:
-        """Of all that the query reads. A scheduled view reads as of its refresh, whoever runs meanwhile."""
+        """Of all that the query reads. A scheduled view reads as of its refresh, whoever runs
+        meanwhile.
+        """
         if not self.options.refresh.on_commit:
             return Origins()
         return origins_read(self.found.shards.values(), self.invocation.time, ledgers.of(self.invocation.id))
@@ -274,7 +314,9 @@ class MaintainedRun:
         """For the models of this run that read this one."""
         assert self.handle is not None
         if self.options.refresh.on_commit and (outcome.up_to_date or not self.read_only):
-            found = origins_after(str(self.relation), outcome, self.handle.history, read, self.invocation.time)
+            found = origins_after(
+                str(self.relation), outcome, self.handle.history, read, self.invocation.time
+            )
             ledgers.of(self.invocation.id).origins[self.handle.uri] = found
 
     def _take_holds(self) -> None:
@@ -287,7 +329,9 @@ class MaintainedRun:
             self._holds().take(plan.upper if plan.time is None else Antichain.of(plan.time))
 
     def _move_holds(self, state: ShardState) -> None:
-        """What was committed as ``state`` needs no hold any more. Failing to move one keeps too much, and fails nothing."""
+        """What was committed as ``state`` needs no hold any more. Failing to move one keeps too
+        much, and fails nothing.
+        """
         scheduled = not self.options.refresh.on_commit
         if self.read_only or not (scheduled or held(state)):
             return
@@ -300,7 +344,9 @@ class MaintainedRun:
 
     def _holds(self) -> Holds:
         assert self.handle is not None
-        return Holds(ShardClient(self.adapter.config.credentials.storage_options), self.handle, self.found.shards)
+        return Holds(
+            ShardClient(self.adapter.config.credentials.storage_options), self.handle, self.found.shards
+        )
 
     def check_columns(self) -> None:
         """`--empty`: the query's columns against the shard's."""
@@ -331,7 +377,9 @@ class MaintainedRun:
         return Driver(request, self.handle, self.engine)
 
     def _accepted(self) -> bool:
-        return accepts(self.invocation.accept, str(self.node["unique_id"]), str(self.node["name"]), self.model)
+        return accepts(
+            self.invocation.accept, str(self.node["unique_id"]), str(self.node["name"]), self.model
+        )
 
     def publish(self, docs: Docs) -> None:
         """Make the view show the shard, unless it already does."""
@@ -350,7 +398,9 @@ class MaintainedRun:
             self.notes.append("view republished")
 
     def _of_columns(self, docs: Docs) -> Docs:
-        """The docs of columns that the view has, by the names it has them under; dbt's may differ in case, or be of none."""
+        """The docs of columns that the view has, by the names it has them under; dbt's may differ
+        in case, or be of none.
+        """
         if docs.column_comments is None:
             return docs
         named = {name.lower(): text for name, text in docs.column_comments.items()}
@@ -365,14 +415,18 @@ class MaintainedRun:
     def result(self) -> MvsinkResponse:
         """dbt's response."""
         if self.outcome is None:
-            return MvsinkResponse(_message="; ".join(("empty: checked, nothing written", *self.notes)), code="none")
+            return MvsinkResponse(
+                _message="; ".join(("empty: checked, nothing written", *self.notes)), code="none"
+            )
         result = response(self.outcome, tuple(self.notes), self.warnings)
         if self.read_only:
             self.warnings.append(str(result))
         return result
 
     def warn(self) -> None:
-        """The last step: the run is complete, so that nothing is half-done where a warning is an error."""
+        """The last step: the run is complete, so that nothing is half-done where a warning is an
+        error.
+        """
         warn_of_all(f"{self.model}: {warning}" for warning in self.warnings)
 
     def _assertions(self) -> tuple[Assertion, ...]:
@@ -401,20 +455,24 @@ class MaintainedRun:
             return
         anew = self.invocation.full_refresh or state.dropped is not None
         policy = "apply" if anew else self.options.on_configuration_change
-        plan = run_timing(self.options.refresh, self.invocation.time, state, full_refresh=self.invocation.full_refresh)
+        plan = run_timing(
+            self.options.refresh, self.invocation.time, state, full_refresh=self.invocation.full_refresh
+        )
         warning = definition.check_changes(self.model, policy, state, plan)
         if warning:
             warn(f"{self.model}: {warning}")
         self.definition = definition
         self.redefined = definition.replaces(policy, state)
-        if not self.read_only and OWNER not in state.properties:  # one to take over stays as it is until it is written
+        # one to take over stays as it is until it is written
+        if not self.read_only and OWNER not in state.properties:
             handle.set_properties({OWNER: definition.properties()[OWNER]})
 
     def _ansi(self) -> str:
         [[_, value]] = self.engine.query("set spark.sql.ansi.enabled", "settings")
         if value != REDACTED:
             return str(value)
-        [[kind]] = self.engine.query("select typeof(1 + '1')", "settings")  # a double where ANSI mode is off
+        # a double where ANSI mode is off
+        [[kind]] = self.engine.query("select typeof(1 + '1')", "settings")
         return "false" if kind == "double" else "true"
 
 

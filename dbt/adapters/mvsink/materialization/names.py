@@ -1,4 +1,6 @@
-"""The names that a maintained model may have. They name a view and, below `shard_root`, directories, so they are checked before either exists."""
+"""The names that a maintained model may have. They name a view and, below `shard_root`,
+directories, so they are checked before either exists.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Orphans: published shards of this project and target whose model is gone from the project. A disabled model counts as gone.
+"""Orphans: published shards of this project and target whose model is gone from the project. A
+disabled model counts as gone.
 
-What dbt has listed anyway tells nearly everything: a relation that bears the name of a node is not looked at, and a published view has its
-shard's URI in its text. Only whose the shard is must be asked of its log.
+What dbt has listed anyway tells nearly everything: a relation that bears the name of a node is not
+looked at, and a published view has its shard's URI in its text. Only whose the shard is must be
+asked of its log.
 """
 
 from __future__ import annotations
@@ -33,12 +35,16 @@ class Orphan:
 
 
 def tells_a_shard(information: str) -> bool:
-    """May this be a published shard? ``information`` is what `SHOW TABLE EXTENDED` says of a relation."""
+    """May this be a published shard? ``information`` is what `SHOW TABLE EXTENDED` says of a
+    relation.
+    """
     return URI in information
 
 
 def shard_told(information: str) -> str | None:
-    """The URI of the shard that a view shows, if what `SHOW TABLE EXTENDED` says of it has the view's text with our marker."""
+    """The URI of the shard that a view shows, if what `SHOW TABLE EXTENDED` says of it has the
+    view's text with our marker.
+    """
     found = _TEXT.search(information)
     marker = read_marker(information[found.end() :]) if found and tells_a_shard(information) else None
     return None if marker is None else marker.uri
@@ -62,9 +68,12 @@ def orphans(
 ) -> list[Orphan]:
     """The orphans among the relations that show a shard. ``mine``: the project and the target.
 
-    A shard that is not there belongs to nobody. One that cannot be read is an error, or passed over after ``patience`` seconds.
+    A shard that is not there belongs to nobody. One that cannot be read is an error, or passed over
+    after ``patience`` seconds.
     """
-    client = ShardClient(storage_options) if patience is None else ShardClient(storage_options, timeout=patience)
+    client = (
+        ShardClient(storage_options) if patience is None else ShardClient(storage_options, timeout=patience)
+    )
 
     def owner(uri: str) -> dict[str, str]:
         try:

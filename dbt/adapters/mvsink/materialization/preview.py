@@ -1,4 +1,6 @@
-"""What a read-only run foretells, as plain JSON values for `run_results.json`: the sample of rows is what `mvsink plan` shows."""
+"""What a read-only run foretells, as plain JSON values for `run_results.json`: the sample of rows
+is what `mvsink plan` shows.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,10 @@ from dbt.adapters.mvsink.sink import Outcome, Preview
 def foretold(outcome: Outcome) -> dict[str, Any] | None:
     """None for a run that was not read-only, or had nothing to compare.
 
-    ``errors``: error updates added or retracted. ``gate``: why it would keep the contents back, empty if it would not, None if there is none or nothing changes. ``compacted``: live
-    files, and updates in them, that would be rewritten. ``sample``: rows with the ``diff`` they would be appended with; an error update has
-    an ``error`` and no ``row``.
+    ``errors``: error updates added or retracted. ``gate``: why it would keep the contents back,
+    empty if it would not, None if there is none or nothing changes. ``compacted``: live files, and
+    updates in them, that would be rewritten. ``sample``: rows with the ``diff`` they would be
+    appended with; an error update has an ``error`` and no ``row``.
     """
     preview = outcome.preview
     if preview is None:
@@ -22,7 +25,10 @@ def foretold(outcome: Outcome) -> dict[str, Any] | None:
     return {
         "gate": preview.gate,
         "errors": outcome.counts.errors_inserted + outcome.counts.errors_deleted,
-        "compacted": {"files": len(preview.compacted), "updates": sum(file.rows or 0 for file in preview.compacted)},
+        "compacted": {
+            "files": len(preview.compacted),
+            "updates": sum(file.rows or 0 for file in preview.compacted),
+        },
         "sample": [_update(preview, row) for row in preview.sample],
     }
 
@@ -31,11 +37,15 @@ def _update(preview: Preview, row: tuple[object, ...]) -> dict[str, Any]:
     _, diff, error, *_ = row[len(preview.columns) :]
     if error is not None:
         return {"diff": plain(diff), "error": str(error)}
-    return {"diff": plain(diff), "row": {name: plain(value) for name, value in zip(preview.columns, row, strict=False)}}
+    return {
+        "diff": plain(diff),
+        "row": {name: plain(value) for name, value in zip(preview.columns, row, strict=False)},
+    }
 
 
 def plain(value: object) -> Any:
-    """A value as JSON has it; what it has not (times, decimals, NaN) as text, bytes as hexadecimal digits.
+    """A value as JSON has it; what it has not (times, decimals, NaN) as text, bytes as hexadecimal
+    digits.
 
     >>> import datetime as dt
     >>> plain([1, None, dt.date(2026, 1, 2), b"a", float("nan")])

@@ -1,10 +1,12 @@
 """Publishing: `schema.model` as a view over the shard's live files.
 
-One function, `publish`, for runs and maintenance alike. It keeps what people put on the view (comments, properties, grants), overlays
-what dbt gives, and writes everything in one `CREATE OR REPLACE VIEW`, which alone would lose all of it.
+One function, `publish`, for runs and maintenance alike. It keeps what people put on the view
+(comments, properties, grants), overlays what dbt gives, and writes everything in one `CREATE OR
+REPLACE VIEW`, which alone would lose all of it.
 
-The view carries the log version it shows (`published.Marker`). Two runs may finish in the opposite order of their commits, so whoever
-publishes looks at the log again afterwards, and publishes again if the files have changed.
+The view carries the log version it shows (`published.Marker`). Two runs may finish in the opposite
+order of their commits, so whoever publishes looks at the log again afterwards, and publishes again
+if the files have changed.
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ def publish(
 ) -> ShardState:
     """Make the view show the newest version of the shard, and return that version.
 
-    ``relation`` is quoted already. ``order`` is the model's order of columns; the shard's own where it is empty.
+    ``relation`` is quoted already. ``order`` is the model's order of columns; the shard's own where
+    it is empty.
     """
     granted = grants.held(engine, relation) if current else ()
     for _ in range(MOST_ROUNDS):
@@ -67,12 +70,19 @@ def publish(
         grants.give(engine, relation, granted)
         if fingerprint(handle.state()) == fingerprint(state):
             return state
-    raise RuntimeError(f"{relation}: the shard's files changed {MOST_ROUNDS} times while its view was being published")
+    raise RuntimeError(
+        f"{relation}: the shard's files changed {MOST_ROUNDS} times while its view was being published"
+    )
 
 
 def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> bool:
     """Does the view show just these files, with what dbt wants on it?"""
-    if view is None or not view.marked or view.files != fingerprint(state) or view.shard_id != str(state.shard_id):
+    if (
+        view is None
+        or not view.marked
+        or view.files != fingerprint(state)
+        or view.shard_id != str(state.shard_id)
+    ):
         return False
     wanted = {name: text for name, text in (docs.column_comments or {}).items() if text}
     return (
@@ -83,7 +93,9 @@ def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> boo
 
 
 def fingerprint(state: ShardState) -> str:
-    """A short name for what the view shows: files, columns, and whether a run has written at all, or when one will."""
+    """A short name for what the view shows: files, columns, and whether a run has written at all,
+    or when one will.
+    """
     what = [str(state.generation), str(state.schema), str(state.readable) + first_refresh(state)]
     what.append("guarded in every scan")  # what an older release published is published again
     if sum(file.rows or 0 for file in state.files) > MOST_BROADCAST:
@@ -118,7 +130,9 @@ def view_statement(
 
 
 def _query(parts: Layout, names: Sequence[str], refreshed: bool = True, first: str = "") -> str:
-    """The view's query; ``names`` is the order of its columns. The view itself names them, so a long text uses short names."""
+    """The view's query; ``names`` is the order of its columns. The view itself names them, so a
+    long text uses short names.
+    """
     query = _ordered(parts, list(parts.names), list(names), refreshed, first)
     if len(query) <= LONG:
         return query
@@ -134,7 +148,9 @@ def _ordered(parts: Layout, own: list[str], names: list[str], refreshed: bool, f
 
 
 def check_fits(limit: int, uri: str, columns: Sequence[Column]) -> None:
-    """Before anything is written: can a view with these columns be published, at its longest? Raises `ViewTooLong`."""
+    """Before anything is written: can a view with these columns be published, at its longest?
+    Raises `ViewTooLong`.
+    """
     files = (DataFile("", 1, 1, 1, 2, -2, 2, 1, 1),)  # nothing that makes a text shorter
     base = replace(files[0], max_time=1, min_diff=1)
     recent = tuple(Directory("0" * 32, files) for _ in range(MOST_BATCHES))

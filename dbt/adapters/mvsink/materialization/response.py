@@ -37,7 +37,8 @@ class MvsinkResponse(AdapterResponse):
     generation: str = ""
     columns_added: dict[str, str] = field(default_factory=dict)  # in place: their types by name
     references: dict[str, int] = field(default_factory=dict)
-    overtaken: str = ""  # the shards that a later run wrote, so that this model is left to the next run
+    # the shards that a later run wrote, so that this model is left to the next run
+    overtaken: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
     preview: dict[str, Any] | None = None  # of a read-only run: see `foretold`
     next_refresh: int | None = None  # with a schedule
@@ -45,7 +46,9 @@ class MvsinkResponse(AdapterResponse):
 
 
 def response(outcome: Outcome, notes: tuple[str, ...] = (), warnings: Sequence[str] = ()) -> MvsinkResponse:
-    """The response for what a run did; ``notes`` are appended to its line, and how many ``warnings`` there are."""
+    """The response for what a run did; ``notes`` are appended to its line, and how many
+    ``warnings`` there are.
+    """
     return replace(
         _response(outcome, (log_line(outcome), *notes), warnings),
         rows_staged=outcome.rows_staged,
@@ -60,8 +63,12 @@ def response(outcome: Outcome, notes: tuple[str, ...] = (), warnings: Sequence[s
     )
 
 
-def _response(outcome: Outcome | TaskOutcome, line: tuple[str, ...], warnings: Sequence[str]) -> MvsinkResponse:
-    """What a view's run and a task's have in common. dbt has no status for a model with warnings: its line counts them."""
+def _response(
+    outcome: Outcome | TaskOutcome, line: tuple[str, ...], warnings: Sequence[str]
+) -> MvsinkResponse:
+    """What a view's run and a task's have in common. dbt has no status for a model with warnings:
+    its line counts them.
+    """
     counts = outcome.counts
     counted = [f"{len(warnings)} warning{'s' if len(warnings) > 1 else ''}"] if warnings else []
     return MvsinkResponse(
@@ -82,7 +89,9 @@ def _response(outcome: Outcome | TaskOutcome, line: tuple[str, ...], warnings: S
 
 
 def log_line(outcome: Outcome) -> str:
-    """``+412 -400 at 2026-11-20T15:00:00Z``, or why nothing was written. dbt appends the duration itself."""
+    """``+412 -400 at 2026-11-20T15:00:00Z``, or why nothing was written. dbt appends the duration
+    itself.
+    """
     if outcome.overtaken is not None:
         before = "read-only: " if outcome.kind is Kind.READ_ONLY else ""
         return f"{before}{'' if outcome.state.readable else 'not refreshed yet; '}{_overtaken(outcome.overtaken)}"
@@ -91,12 +100,16 @@ def log_line(outcome: Outcome) -> str:
     if outcome.kind is Kind.FINAL:
         return "final; --full-refresh starts anew"
     if not outcome.state.readable:
-        line = "not refreshed yet" + (f"; first refresh at {_bound(outcome.upper)}" if outcome.scheduled else "")
+        line = "not refreshed yet" + (
+            f"; first refresh at {_bound(outcome.upper)}" if outcome.scheduled else ""
+        )
     elif outcome.up_to_date:
         line = f"up to date until {_bound(outcome.upper)}"
         line = line if outcome.scheduled else f"+0 -0, {line}: a later run has written it"
     else:
-        line = f"{_changed(outcome.counts)} at {iso(outcome.time)}" + ("; final" if outcome.upper.is_empty() else "")
+        line = f"{_changed(outcome.counts)} at {iso(outcome.time)}" + (
+            "; final" if outcome.upper.is_empty() else ""
+        )
     if outcome.drift:
         line += f", {outcome.drift} foreign rows dropped"
     if outcome.generation:
@@ -109,14 +122,18 @@ def _names(overtaken: Overtaken | None) -> tuple[str, ...]:
 
 
 def _overtaken(overtaken: Overtaken) -> str:
-    """``overtaken: total was written by a later run (as of 2026-11-20T15:00:00Z), which passed over this run's time; ...``"""
+    """``overtaken: total was written by a later run (as of 2026-11-20T15:00:00Z), which passed over
+    this run's time; ...``
+    """
     names = _names(overtaken)
     was = f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} written by a later run (as of {iso(overtaken.by)})"
     return f"overtaken: {was}, which passed over this run's time; left to the next run"
 
 
 def _late_references(outcome: Outcome) -> str:
-    """``; orders as of 2026-11-20T14:00:00Z`` for each shard that was not read as of the write time."""
+    """``; orders as of 2026-11-20T14:00:00Z`` for each shard that was not read as of the write
+    time.
+    """
     late = {name: time for name, time in (outcome.references or {}).items() if time != outcome.time}
     return "".join(f"; {last_part(name)} as of {iso(time)}" for name, time in late.items())
 
@@ -145,13 +162,17 @@ def _bound(frontier: Antichain) -> str:
     return "the end" if time is None else iso(time)
 
 
-def task_response(outcome: TaskOutcome, notes: tuple[str, ...] = (), warnings: Sequence[str] = ()) -> MvsinkResponse:
+def task_response(
+    outcome: TaskOutcome, notes: tuple[str, ...] = (), warnings: Sequence[str] = ()
+) -> MvsinkResponse:
     """The response for what a task's run did."""
     return _response(outcome, (task_line(outcome), *notes), warnings)
 
 
 def task_line(outcome: TaskOutcome) -> str:
-    """``+412 -400 at 2026-11-20T15:00:00Z (3 times)``, or why nothing was written, and which references were late."""
+    """``+412 -400 at 2026-11-20T15:00:00Z (3 times)``, or why nothing was written, and which
+    references were late.
+    """
     counts = outcome.counts
     if outcome.kind is Kind.READ_ONLY:
         pending = "" if outcome.pending is None else f" {outcome.pending} pending times of"
@@ -167,7 +188,8 @@ def task_line(outcome: TaskOutcome) -> str:
 
 
 def _waiting(outcome: TaskOutcome) -> str:
-    """``+2 -0, done up to 2026-11-20T10:40:00Z; 3 pending times wait for db.r, which is at 2026-11-20T10:00:00Z, to pass ...``
+    """``+2 -0, done up to 2026-11-20T10:40:00Z; 3 pending times wait for db.r, which is at
+    2026-11-20T10:00:00Z, to pass ...``
 
     The run's own time would say that it came so far.
     """

@@ -1,6 +1,8 @@
-"""Running a `continual_task`: what the materialization's macro calls, in order. See `maintained`, whose order it follows.
+"""Running a `continual_task`: what the materialization's macro calls, in order. See `maintained`,
+whose order it follows.
 
-It turns dbt's node into a `Program` and a `TaskRequest`, and a `TaskOutcome` into dbt's response; `continual_task` does the rest.
+It turns dbt's node into a `Program` and a `TaskRequest`, and a `TaskOutcome` into dbt's response;
+`continual_task` does the rest.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functio
 
 @dataclass
 class TaskRun(MaintainedRun):
-    """One run of one task. ``query`` is the model's own text, ``ctes`` those of the ephemeral models that it reads."""
+    """One run of one task. ``query`` is the model's own text, ``ctes`` those of the ephemeral
+    models that it reads.
+    """
 
     ctes: tuple[str, ...] = ()
     reset: bool = False
@@ -54,10 +58,14 @@ class TaskRun(MaintainedRun):
         """See `MaintainedRun`."""
         found = nondeterministic_functions(without_time(self.query))
         if found:
-            warn(f"{self.model} uses {listed(found)}: what it writes depends on when it runs. Use {{{{ mv_now() }}}}")
+            warn(
+                f"{self.model} uses {listed(found)}: what it writes depends on when it runs. Use {{{{ mv_now() }}}}"
+            )
 
     def check(self) -> None:
-        """Everything that needs no shard of ours: syntax, the input, every statement and the output's columns."""
+        """Everything that needs no shard of ours: syntax, the input, every statement and the
+        output's columns.
+        """
         options = self._options
         self.program = self._parsed()
         ephemeral = ephemeral_queries(self.ctes)
@@ -78,7 +86,9 @@ class TaskRun(MaintainedRun):
             refresh(self.engine, tables_of_files(self.engine, read), self.invocation.id)
 
     def _parsed(self) -> Program:
-        """The task, without the CTEs that no statement needs: that of an ephemeral input is not read, its changes are."""
+        """The task, without the CTEs that no statement needs: that of an ephemeral input is not
+        read, its changes are.
+        """
         name, sampled = str(self.relation), self.invocation.sampled
         whole = parse(self.query, name, self.model, self.ctes, sampled=sampled)
         needed = needed_ctes(self.query, self.ctes, whole.input.name)
@@ -95,7 +105,10 @@ class TaskRun(MaintainedRun):
             if published is not None:
                 self.references[name] = sources.shard(published, self.model)
                 owner = owner_of(self.references[name].handle.state())
-                if (owner.get("project"), owner.get("target")) == (self.invocation.project, self.invocation.target):
+                if (owner.get("project"), owner.get("target")) == (
+                    self.invocation.project,
+                    self.invocation.target,
+                ):
                     held.append(name)
         self.held = tuple(held)
 
@@ -111,12 +124,14 @@ class TaskRun(MaintainedRun):
     def run(self) -> None:
         """Process what is pending, or in read-only mode tell how much that is.
 
-        Where another run resets the task meanwhile, or replaces what it reads, it begins again with what is there then.
+        Where another run resets the task meanwhile, or replaces what it reads, it begins again with
+        what is there then.
         """
         assert self.handle is not None and self.source is not None
         inputs = [*self.references.values(), *([self.source.shard] if self.source.shard else [])]
         writers = [given.handle for given in inputs if isinstance(given.handle, WriteHandle)]
-        notes, warnings = tuple(self.notes), tuple(self.warnings)  # of opening: what an attempt adds goes with it
+        # of opening: what an attempt adds goes with it
+        notes, warnings = tuple(self.notes), tuple(self.warnings)
 
         def attempt() -> None:
             self.notes, self.warnings = list(notes), list(warnings)
@@ -137,9 +152,12 @@ class TaskRun(MaintainedRun):
             self.notes += ["statements changed: they apply to times not yet processed"]
         client = ShardClient(self.storage_options)
         generation = state.generation + (1 if self.reset or state.dropped is not None else 0)
-        source: Input = self.source.bound(self.invocation.time, client, self.handle.uri, generation, self.engine)
+        source: Input = self.source.bound(
+            self.invocation.time, client, self.handle.uri, generation, self.engine
+        )
         before, held = holds.held(state), self._held_shards()
-        self._remember(before | held)  # before the first hold is taken, so that none is ever forgotten
+        # before the first hold is taken, so that none is ever forgotten
+        self._remember(before | held)
         self.done = TaskDriver(self._request(), self.handle, self.engine, source, self.references).run()
         holds.release(client, str(self.handle.shard_id), before - held)
         self._remember(held)
@@ -149,14 +167,20 @@ class TaskRun(MaintainedRun):
             self.handle.set_properties({**self.definition.properties(), **watched.properties()})
         self.warnings += self.done.warnings
         if self.done.waiting:
-            self.warnings.append(f"{self.done.waiting} times stay pending, because a reference has not passed them")
+            self.warnings.append(
+                f"{self.done.waiting} times stay pending, because a reference has not passed them"
+            )
         if not self.done.state.readable:
-            self.warnings.append(f"{NOT_REFRESHED}: whoever reads it, its tests included, gets an error until it is")
+            self.warnings.append(
+                f"{NOT_REFRESHED}: whoever reads it, its tests included, gets an error until it is"
+            )
         else:
             self._warn_of_live_errors(self.done.state, until_taken_back(self.model))
 
     def _held_shards(self) -> set[str]:
-        """Where the task has holds, but for a companion of its own: dropping the task, or giving it another input, lets go of them."""
+        """Where the task has holds, but for a companion of its own: dropping the task, or giving it
+        another input, lets go of them.
+        """
         assert self.source is not None
         references = {self.references[name].handle.uri for name in self.held}
         return references if self.source.shard is None else references | {self.source.shard.handle.uri}
@@ -185,7 +209,9 @@ class TaskRun(MaintainedRun):
         )
 
     def _looked_at(self, state: ShardState) -> TaskOutcome:
-        """Read-only: how many times would be processed. Of an input that is bound at each run only that run can tell."""
+        """Read-only: how many times would be processed. Of an input that is bound at each run only
+        that run can tell.
+        """
         assert self.source is not None and self.program is not None
         pending: int | None = None
         known = self.source.known(self.engine)

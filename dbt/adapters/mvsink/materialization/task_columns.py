@@ -19,16 +19,20 @@ from dbt.adapters.mvsink.shard_sql.layout import DIFF
 def output_columns(
     engine: Engine, program: Program, given: Sequence[Column], declared: Sequence[Column] = ()
 ) -> tuple[Column, ...]:
-    """The output's columns; the engine has then seen every statement. ``given`` are the input's columns.
+    """The output's columns; the engine has then seen every statement. ``given`` are the input's
+    columns.
 
-    Raises what `plan.output_columns` does, and `StatementSyntax` with the engine's complaint about a statement.
+    Raises what `plan.output_columns` does, and `StatementSyntax` with the engine's complaint about
+    a statement.
     """
     nothing = f"select {nulls(given)} where false"
     inserts = [statement for statement in program.statements if isinstance(statement, Insert)]
     columns = tuple(declared)
     if not columns and inserts:  # the others may read the output's columns, which are not known yet
         first = inserts[0]
-        told = _analysed(engine, program, first, plan.Bindings(nothing, _guessed(program, first, given), nothing))
+        told = _analysed(
+            engine, program, first, plan.Bindings(nothing, _guessed(program, first, given), nothing)
+        )
         columns = plan.output_columns(replace(program, statements=(first,)), None, {first.number: told})
     this = f"select {nulls(columns)} where false" if columns else "select 1 where false"
     bindings = plan.Bindings(nothing, this, nothing)
@@ -37,7 +41,8 @@ def output_columns(
     contents = f"select {nulls(columns)}, 1L {DIFF} where false"
     for statement in program.statements:
         assigned = plan.assigned(program, statement, columns, contents, bindings)
-        if assigned is not None:  # before the delta, whose casts the engine may refuse in other words
+        # before the delta, whose casts the engine may refuse in other words
+        if assigned is not None:
             types = _told(engine, program, statement, assigned.query)
             plan.check_assigned_types(statement, columns, assigned.columns, types)
         _told(engine, program, statement, plan.delta(program, statement, columns, contents, bindings))
@@ -54,7 +59,9 @@ def everything_read(program: Program, given: Sequence[Column], columns: Sequence
 
 
 def _guessed(program: Program, first: Insert, given: Sequence[Column]) -> str:
-    """The output as the INSERT that defines it may read it: it has the columns that are inserted, their types are not known yet."""
+    """The output as the INSERT that defines it may read it: it has the columns that are inserted,
+    their types are not known yet.
+    """
     names = first.columns
     if names is None:
         try:
@@ -65,7 +72,9 @@ def _guessed(program: Program, first: Insert, given: Sequence[Column]) -> str:
     return f"select {', '.join(f'null {sql.identifier(name)}' for name in dict.fromkeys(spread)) or '1'} where false"
 
 
-def _analysed(engine: Engine, program: Program, statement: Insert, bindings: plan.Bindings) -> list[tuple[str, str]]:
+def _analysed(
+    engine: Engine, program: Program, statement: Insert, bindings: plan.Bindings
+) -> list[tuple[str, str]]:
     return _told(engine, program, statement, plan.analysed(program, statement, bindings))
 
 

@@ -1,8 +1,8 @@
 """What a task's input is: from a relation's name, as dbt rendered it, to a source of changes.
 
-A published shard is read by its log; a Delta table and a table of files are found by what the catalog tells of them. A view or an ephemeral
-model that is only filter and projection over one of these is that one, its changes carried through the query. Anything else is refused
-by name.
+A published shard is read by its log; a Delta table and a table of files are found by what the
+catalog tells of them. A view or an ephemeral model that is only filter and projection over one of
+these is that one, its changes carried through the query. Anything else is refused by name.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ A_VIEW = "a continual task cannot use a view as its input"
 
 @dataclass(frozen=True)
 class Described:
-    """What the catalog tells of a relation. ``path``: it is named by its place, as in ``delta.`/a/b` ``.
+    """What the catalog tells of a relation. ``path``: it is named by its place, as in
+    ``delta.`/a/b` ``.
 
-    Of a view: its ``query``, and the ``scope`` (a schema, quoted) in which names of one part in it are looked up.
+    Of a view: its ``query``, and the ``scope`` (a schema, quoted) in which names of one part in it
+    are looked up.
     """
 
     name: str
@@ -52,7 +54,8 @@ class Described:
 class Source:
     """An input that is found, not yet bound to times; ``table`` is None for a shard.
 
-    ``columns`` are those that the task sees. ``through``: the query between it and the shard or table, if there is one.
+    ``columns`` are those that the task sees. ``through``: the query between it and the shard or
+    table, if there is one.
     """
 
     columns: tuple[Column, ...]
@@ -60,8 +63,12 @@ class Source:
     table: DeltaInput | FilesInput | None = None
     through: Through | None = None
 
-    def bound(self, time: int, client: ShardClient, task_uri: str, generation: int, engine: AdapterEngine) -> Input:
-        """The input with its changes up to ``time`` (ms) at definite times. A reset task, of another generation, binds anew."""
+    def bound(
+        self, time: int, client: ShardClient, task_uri: str, generation: int, engine: AdapterEngine
+    ) -> Input:
+        """The input with its changes up to ``time`` (ms) at definite times. A reset task, of
+        another generation, binds anew.
+        """
         known = self.known(engine)
         if known is not None:
             return known
@@ -83,7 +90,9 @@ class Source:
 
 
 class Sources:
-    """Finds them on one connection, for one model. ``ephemeral``: queries of ephemeral models, by the names that they are known by."""
+    """Finds them on one connection, for one model. ``ephemeral``: queries of ephemeral models, by
+    the names that they are known by.
+    """
 
     def __init__(
         self,
@@ -134,18 +143,24 @@ class Sources:
             fresh=bool(self.invocation_id),
             storage_options=self.options,
         )
-        if self.invocation_id and not described.path:  # then this run's other models see the same files
+        # then this run's other models see the same files
+        if self.invocation_id and not described.path:
             refresh(self.engine, tables_of_files(self.engine, f"select * from {name}"), self.invocation_id)
         return Source(table.columns(self.engine), table=table)
 
     def _behind(self, model: str, view: Described) -> Source:
         """What the view or the ephemeral model reads, seen through its query."""
         found = self._row_by_row(model, view)
-        inner = self.find(model, found.table if len(parts(found.table)) > 1 or not view.scope else f"{view.scope}.{found.table}")
+        inner = self.find(
+            model,
+            found.table if len(parts(found.table)) > 1 or not view.scope else f"{view.scope}.{found.table}",
+        )
         columns = inner.columns if inner.through is None else inner.through.columns
         carry = found.carry
         if view.scope:  # a view may call its query's columns by other names
-            names = sql.columns([*(name for name, _ in self.engine.columns(f"select * from {view.name}")), TIME])
+            names = sql.columns(
+                [*(name for name, _ in self.engine.columns(f"select * from {view.name}")), TIME]
+            )
 
             def carry(rows: str) -> str:
                 return f"select * from {sql.subquery(found.carry(rows), '_mv_view')}({names})"
@@ -166,7 +181,11 @@ class Sources:
             raise InputRefused(model, view.name, self._way_out(refused.reason, refused.tables)) from refused
 
     def _way_out(self, reason: str, tables: Sequence[str]) -> str:
-        named = [f"`on input {self._in_dbt(table)} ...`" for table in tables if parts(table)[0] not in self.ephemeral]
+        named = [
+            f"`on input {self._in_dbt(table)} ...`"
+            for table in tables
+            if parts(table)[0] not in self.ephemeral
+        ]
         behind = " or ".join(named[:2]) or "a table behind it"
         return (
             f"{A_VIEW} unless it is only filter and projection over one table, and this one has {reason}: make it "
@@ -179,7 +198,11 @@ class Sources:
         for node in (*getattr(manifest, "nodes", {}).values(), *getattr(manifest, "sources", {}).values()):
             if getattr(node, "relation_name", None) and parts(node.relation_name) == parts(table):
                 source = getattr(node, "source_name", None)
-                return f"{{{{ source('{source}', '{node.name}') }}}}" if source else f"{{{{ ref('{node.name}') }}}}"
+                return (
+                    f"{{{{ source('{source}', '{node.name}') }}}}"
+                    if source
+                    else f"{{{{ ref('{node.name}') }}}}"
+                )
         return ".".join(parts(table))
 
     def shard(self, published: PublishedView, model: str) -> ShardInput:
@@ -237,7 +260,11 @@ def needed_ctes(text: str, ctes: tuple[str, ...], input_name: str) -> tuple[str,
     reading = [text]
     while reading:
         query = reading.pop()
-        new = {name for name in queries if name not in needed and parts(name) != parts(input_name) and relations(query, name)}
+        new = {
+            name
+            for name in queries
+            if name not in needed and parts(name) != parts(input_name) and relations(query, name)
+        }
         needed |= new
         reading += [queries[name] for name in new]
     return tuple(cte for cte, name in zip(ctes, queries, strict=True) if name in needed)

@@ -1,7 +1,9 @@
-"""dbt's unit tests of a task: the fixtures are the change at one time, what is compared is the output after all statements.
+"""dbt's unit tests of a task: the fixtures are the change at one time, what is compared is the
+output after all statements.
 
-dbt makes every fixture an ephemeral model, whose query it hands over with the test (`extra_ctes`). The one of the input may have
-`_mv_diff`, 1 where it is not given; that of `this` is the output so far.
+dbt makes every fixture an ephemeral model, whose query it hands over with the test (`extra_ctes`).
+The one of the input may have `_mv_diff`, 1 where it is not given; that of `this` is the output so
+far.
 """
 
 from __future__ import annotations
@@ -33,10 +35,11 @@ class UnitQuery:
 def unit_query(
     engine: Engine, model: str, text: str, ctes: Sequence[str], declared: Sequence[Column], so_far: str = ""
 ) -> UnitQuery:
-    """What the task ``text`` makes of the fixtures ``ctes``. Raises what a run would raise for the text.
+    """What the task ``text`` makes of the fixtures ``ctes``. Raises what a run would raise for the
+    text.
 
-    ``so_far``: the rows given for `this`, as SQL of any types. dbt's own fixture for them is not used: it is there only where the text
-    names `this`, and has types only where the task has run.
+    ``so_far``: the rows given for `this`, as SQL of any types. dbt's own fixture for them is not
+    used: it is there only where the text names `this`, and has types only where the task has run.
     """
     output = f"__dbt__cte__{parts(model)[-1]}"
     others = tuple(cte for cte in ctes if parts(cte.strip().split()[0])[-1] != output)

@@ -1,7 +1,9 @@
-"""Warnings by dbt's own path: `--warn-error` and `warn_error_options` (event `AdapterEventWarning`) hold for them.
+"""Warnings by dbt's own path: `--warn-error` and `warn_error_options` (event `AdapterEventWarning`)
+hold for them.
 
-With either a warning is an exception. So each is raised where nothing is half-done: what is known beforehand, before anything is
-written; what only a run's result shows, after all of the model's run is complete (`warn_of_all`).
+With either a warning is an exception. So each is raised where nothing is half-done: what is known
+beforehand, before anything is written; what only a run's result shows, after all of the model's run
+is complete (`warn_of_all`).
 """
 
 from __future__ import annotations

@@ -1,1 +1,3 @@
-"""Reading other relations as of one time: what a model references, and the past that a query asks for."""
+"""Reading other relations as of one time: what a model references, and the past that a query asks
+for.
+"""

@@ -1,8 +1,11 @@
-"""What a scheduled view still needs of the shards that it reads: a durable hold in each, from the view's next refresh on.
+"""What a scheduled view still needs of the shards that it reads: a durable hold in each, from the
+view's next refresh on.
 
-Runs are hours apart, and a refresh is read as of its own time however late the run comes, so without a hold a reference's history could
-be gone by then. A hold is taken before the first read and moved only after the view's own commit. The view's shard lists where it has
-holds, from before the first of them is taken, so that none is ever forgotten. Only shards of the same project and target are held.
+Runs are hours apart, and a refresh is read as of its own time however late the run comes, so
+without a hold a reference's history could be gone by then. A hold is taken before the first read
+and moved only after the view's own commit. The view's shard lists where it has holds, from before
+the first of them is taken, so that none is ever forgotten. Only shards of the same project and
+target are held.
 """
 
 from __future__ import annotations
@@ -13,7 +16,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.references.reference import Reference
-from dbt.adapters.mvsink.shard import Antichain, InvalidUsage, NotAShard, ShardClient, ShardState, StorageError, WriteHandle
+from dbt.adapters.mvsink.shard import (
+    Antichain,
+    InvalidUsage,
+    NotAShard,
+    ShardClient,
+    ShardState,
+    StorageError,
+    WriteHandle,
+)
 from dbt.adapters.mvsink.shard_sql.properties import owner_of
 
 HELD = "held"
@@ -22,7 +33,9 @@ log = logging.getLogger("mvsink.shard")
 
 @dataclass(frozen=True)
 class Holds:
-    """The holds of the shard that ``handle`` writes, on ``references``; those that are another owner's are left out."""
+    """The holds of the shard that ``handle`` writes, on ``references``; those that are another
+    owner's are left out.
+    """
 
     client: ShardClient
     handle: WriteHandle
@@ -40,7 +53,9 @@ class Holds:
             self._hold(found.uri, time)
 
     def move(self, needed: Antichain) -> None:
-        """After the commit: from ``needed`` on is enough; the empty frontier needs nothing more. Other shards are let go."""
+        """After the commit: from ``needed`` on is enough; the empty frontier needs nothing more.
+        Other shards are let go.
+        """
         time = needed.as_option()
         wanted = {} if time is None else {found.uri: found for found in self._own()}
         before = self._held()

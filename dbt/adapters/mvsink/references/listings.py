@@ -1,7 +1,9 @@
-"""Listings of files: Spark lists a table's files once and keeps the list, so a session that outlives a run reads yesterday's files.
+"""Listings of files: Spark lists a table's files once and keeps the list, so a session that
+outlives a run reads yesterday's files.
 
-The tables that a run's queries read are therefore refreshed, each once an invocation, before its first read: after that every model of
-the invocation sees the same files. Which tables these are the analyzed plan tells, below views and in subqueries, too.
+The tables that a run's queries read are therefore refreshed, each once an invocation, before its
+first read: after that every model of the invocation sees the same files. Which tables these are the
+analyzed plan tells, below views and in subqueries, too.
 """
 
 from __future__ import annotations
@@ -17,12 +19,15 @@ from dbt.adapters.mvsink.references.per_invocation import PerInvocation
 
 log = logging.getLogger("mvsink.shard")
 _ANALYZED = re.compile(r"== Analyzed Logical Plan ==(.*?)(?:== Optimized Logical Plan ==|\Z)", re.DOTALL)
-_TABLE = re.compile(r"\bRelation ((?:\w+\.)+\w+)\[")  # of files; the catalog allows no other characters in a name
+# of files; the catalog allows no other characters in a name
+_TABLE = re.compile(r"\bRelation ((?:\w+\.)+\w+)\[")
 
 
 @dataclass
 class _Refreshed:
-    """The tables that an invocation has refreshed. ``lock``: a model waits until another has refreshed what both read."""
+    """The tables that an invocation has refreshed. ``lock``: a model waits until another has
+    refreshed what both read.
+    """
 
     names: set[str] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -32,7 +37,9 @@ _refreshed: PerInvocation[_Refreshed] = PerInvocation(_Refreshed)
 
 
 def tables_of_files(engine: Engine, query: str) -> list[str]:
-    """The catalog's tables of files that ``query`` reads, quoted; none if it cannot be analyzed: running it will say why."""
+    """The catalog's tables of files that ``query`` reads, quoted; none if it cannot be analyzed:
+    running it will say why.
+    """
     try:
         plan = "\n".join(str(row[0]) for row in engine.query(f"explain extended\n{query}", "explain"))
     except EngineError:
@@ -51,6 +58,8 @@ def refresh(engine: Engine, names: Iterable[str], invocation_id: str) -> None:
                 continue
             try:
                 engine.execute(f"refresh table {name}", "refresh")
-            except EngineError as error:  # a text that only looks like a table; one that is gone fails whoever reads it
+            except (
+                EngineError
+            ) as error:  # a text that only looks like a table; one that is gone fails whoever reads it
                 log.debug("%s was not refreshed: %s", name, error.message)
             done.names.add(name)

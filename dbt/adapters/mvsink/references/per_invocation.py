@@ -1,4 +1,6 @@
-"""What the models of one dbt invocation share in this process: the newest few invocations are remembered."""
+"""What the models of one dbt invocation share in this process: the newest few invocations are
+remembered.
+"""
 
 from __future__ import annotations
 

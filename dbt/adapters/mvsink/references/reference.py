@@ -1,8 +1,10 @@
-"""The relations that a model's query reads, each at one time: what makes the models of a run fit together.
+"""The relations that a model's query reads, each at one time: what makes the models of a run fit
+together.
 
-A reference to a shard is read as of the run's write time if the shard's upper is past it, else at its newest readable time. The shard's
-state is taken when the run begins, so every attempt of the run reads the same, whoever writes meanwhile. A table with versions is read
-at one version in all models of a run. Any other relation is read as it stands.
+A reference to a shard is read as of the run's write time if the shard's upper is past it, else at
+its newest readable time. The shard's state is taken when the run begins, so every attempt of the
+run reads the same, whoever writes meanwhile. A table with versions is read at one version in all
+models of a run. Any other relation is read as it stands.
 
 Knows no dbt and no Spark: queries in, queries out.
 """
@@ -36,10 +38,11 @@ def _untold(newest: int | None = None) -> Sequence[Commit]:
 
 @dataclass(frozen=True)
 class Reference:
-    """A shard at one version. ``name``: as the query names it. ``order``: the columns of its view, in order; empty: the shard's own.
+    """A shard at one version. ``name``: as the query names it. ``order``: the columns of its view,
+    in order; empty: the shard's own.
 
-    ``first_refresh``: for a shard without contents, when it will have some, as text; empty if no schedule tells. ``history``: its log,
-    as `Looking.history` tells it.
+    ``first_refresh``: for a shard without contents, when it will have some, as text; empty if no
+    schedule tells. ``history``: its log, as `Looking.history` tells it.
     """
 
     name: str
@@ -73,7 +76,8 @@ class Reference:
         return self._ordered(as_of.collection_as_of(self.layout, time))
 
     def updates(self, lower: int, upper: int) -> str:
-        """Its updates with ``lower <= time < upper`` (ms): columns, `_mv_time`, `_mv_diff`. Updates of errors are left out.
+        """Its updates with ``lower <= time < upper`` (ms): columns, `_mv_time`, `_mv_diff`. Updates
+        of errors are left out.
 
         Raises `NotRefreshed`, `NotReadableThen`.
         """
@@ -91,7 +95,9 @@ class Reference:
 
     def described(self) -> str:
         """A query with its columns, readable or not; for analysis."""
-        return self._ordered(view_query(self.layout, refreshed=self.state.readable, first_refresh=self.first_refresh))
+        return self._ordered(
+            view_query(self.layout, refreshed=self.state.readable, first_refresh=self.first_refresh)
+        )
 
     def _ordered(self, query: str) -> str:
         if self.columns == self.layout.names:
@@ -101,25 +107,35 @@ class Reference:
 
 @dataclass(frozen=True)
 class References:
-    """All that a query reads at a time of its own. ``pinned``: other relations, and the one version of each that is read."""
+    """All that a query reads at a time of its own. ``pinned``: other relations, and the one version
+    of each that is read.
+    """
 
     shards: Mapping[str, Reference] = field(default_factory=dict)
     pinned: Mapping[str, int] = field(default_factory=dict)
 
     def read_at(self, query: str, time: int) -> str:
-        """``query`` with every reference read as of ``time`` (ms), as far as that can be. Raises as `queries`, and `TemporalReference`."""
+        """``query`` with every reference read as of ``time`` (ms), as far as that can be. Raises as
+        `queries`, and `TemporalReference`.
+        """
         return _spliced(query, self.queries(time))
 
     def described(self, query: str) -> str:
         """``query`` for the analysis of its columns: what is not readable is no error yet."""
-        return _spliced(query, {**self._at_versions(), **{name: shard.described() for name, shard in self.shards.items()}})
+        return _spliced(
+            query, {**self._at_versions(), **{name: shard.described() for name, shard in self.shards.items()}}
+        )
 
     def queries(self, time: int) -> dict[str, str]:
-        """What to read in place of each relation, by name. Raises `NotRefreshed`, `NotReadableThen`."""
+        """What to read in place of each relation, by name. Raises `NotRefreshed`,
+        `NotReadableThen`.
+        """
         return {**self._at_versions(), **{name: _at(shard, time) for name, shard in self.shards.items()}}
 
     def _at_versions(self) -> dict[str, str]:
-        return {name: f"select * from {name} version as of {version}" for name, version in self.pinned.items()}
+        return {
+            name: f"select * from {name} version as of {version}" for name, version in self.pinned.items()
+        }
 
     def versions(self) -> Mapping[str, int]:
         """The version that each other relation is read at, by name."""
@@ -131,12 +147,16 @@ class References:
 
 
 def _at(shard: Reference, time: int) -> str:
-    """The model asked for the run's own time, so the error says how that comes about and what to do."""
+    """The model asked for the run's own time, so the error says how that comes about and what to
+    do.
+    """
     try:
         return shard.collection(shard.time_for(time))
     except NotReadableThen as error:
         hint = "raise its retain_history, or run with --full-refresh, which writes as of the run's own time"
-        raise NotReadableThen(shard.name, f"as of {_told(time)}, the time of this run's contents", shard.state, hint) from error
+        raise NotReadableThen(
+            shard.name, f"as of {_told(time)}, the time of this run's contents", shard.state, hint
+        ) from error
 
 
 def _spliced(query: str, queries: Mapping[str, str]) -> str:

@@ -1,6 +1,8 @@
-"""Finding in the catalog what a query reads at a time of its own: published shards, and tables with versions.
+"""Finding in the catalog what a query reads at a time of its own: published shards, and tables with
+versions.
 
-A shard is found through its view's properties, wherever it is and whosever; a Delta table by its own, where Spark has Delta's jar.
+A shard is found through its view's properties, wherever it is and whosever; a Delta table by its
+own, where Spark has Delta's jar.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from dbt.adapters.mvsink.shard_sql.published_view import read_published, view_pr
 from dbt.adapters.mvsink.user_sql.splice import TemporalReference, relations
 
 DELTA = "delta."  # what the properties of a Delta table begin with
-_versions: PerInvocation[dict[str, int]] = PerInvocation(dict)  # of the tables that an invocation has read, by their names
+# of the tables that an invocation has read, by their names
+_versions: PerInvocation[dict[str, int]] = PerInvocation(dict)
 
 
 class UnreachableShard(DataflowError):
@@ -27,10 +30,14 @@ class UnreachableShard(DataflowError):
         super().__init__(f"reference {name}: its shard {uri} cannot be opened: {problem}")
 
 
-def find_references(engine: Engine, client: ShardClient, query: str, names: Iterable[str], invocation_id: str) -> References:
-    """Of the relations ``names``, those that ``query`` reads and that can be read at a time or a version.
+def find_references(
+    engine: Engine, client: ShardClient, query: str, names: Iterable[str], invocation_id: str
+) -> References:
+    """Of the relations ``names``, those that ``query`` reads and that can be read at a time or a
+    version.
 
-    Raises `UnreachableShard`, `splice.TemporalReference` for a shard with a time travel clause of its own, `splice.Unreadable`.
+    Raises `UnreachableShard`, `splice.TemporalReference` for a shard with a time travel clause of
+    its own, `splice.Unreadable`.
     """
     shards, pinned = {}, {}
     for name in names:
@@ -54,15 +61,21 @@ def find_references(engine: Engine, client: ShardClient, query: str, names: Iter
 
 
 def table_properties(engine: Engine, name: str) -> dict[str, str]:
-    """The properties of the relation ``name`` (quoted already); none if it is not there, as the query itself will tell."""
+    """The properties of the relation ``name`` (quoted already); none if it is not there, as the
+    query itself will tell.
+    """
     try:
         return view_properties(engine, name)
     except EngineError:
         return {}
 
 
-def open_reference(engine: Engine, client: ShardClient, name: str, properties: Mapping[str, str]) -> Reference | None:
-    """The shard that the relation ``name`` shows, at its newest version; None if it shows none. Raises `UnreachableShard`, `UnreadableView`."""
+def open_reference(
+    engine: Engine, client: ShardClient, name: str, properties: Mapping[str, str]
+) -> Reference | None:
+    """The shard that the relation ``name`` shows, at its newest version; None if it shows none.
+    Raises `UnreachableShard`, `UnreadableView`.
+    """
     published = read_published(engine, name, properties)
     if published is None:
         return None
@@ -77,7 +90,9 @@ def open_reference(engine: Engine, client: ShardClient, name: str, properties: M
 
 
 def _version(engine: Engine, name: str, properties: Mapping[str, str], invocation_id: str) -> int | None:
-    """The version of a Delta table that the whole invocation reads: that of its first reader. None if there is none to be had."""
+    """The version of a Delta table that the whole invocation reads: that of its first reader. None
+    if there is none to be had.
+    """
     if not any(key.startswith(DELTA) for key in properties):
         return None
     known = _versions.of(invocation_id)

@@ -14,8 +14,9 @@ FILES = ('{"add"', '{"remove"')  # of which there may be many
 class Transactions:
     """What they stand at in one version of a table.
 
-    To look one up takes reading the log since its last checkpoint. So what was looked up once is followed to a later version by the
-    text of the commits between, which ``commit_text`` gives (None: it is not there any more), as long as they are few.
+    To look one up takes reading the log since its last checkpoint. So what was looked up once is
+    followed to a later version by the text of the commits between, which ``commit_text`` gives
+    (None: it is not there any more), as long as they are few.
     """
 
     def __init__(self, commit_text: Callable[[int], str | None]):
@@ -24,7 +25,9 @@ class Transactions:
         self._known: dict[str, int | None] = {}
 
     def of(self, version: int, look_up: Callable[[str], int | None]) -> Callable[[str], int | None]:
-        """How they are asked for at ``version``: by name; None if there never was one. ``look_up`` reads the log of that version."""
+        """How they are asked for at ``version``: by name; None if there never was one. ``look_up``
+        reads the log of that version.
+        """
         if self._known and not self._follow(version):
             self._known.clear()
         self._version = version

@@ -1,10 +1,11 @@
 """Batches: updates staged outside the log, with a description ``[lower, upper)``.
 
-A batch is owned by one handle at a time. It ends consumed (appended), deleted, or handed over (`to_transmittable`); any use
-after that is `InvalidUsage`.
+A batch is owned by one handle at a time. It ends consumed (appended), deleted, or handed over
+(`to_transmittable`); any use after that is `InvalidUsage`.
 
-From before its commit is sent until the outcome is known, a batch is *in doubt*: the log may name its files, so nothing deletes them.
-Whatever interrupts the commit (a signal, a failure that nobody expected) leaves it so, and garbage collection, which reads the log, decides.
+From before its commit is sent until the outcome is known, a batch is *in doubt*: the log may name
+its files, so nothing deletes them. Whatever interrupts the commit (a signal, a failure that nobody
+expected) leaves it so, and garbage collection, which reads the log, decides.
 """
 
 from __future__ import annotations
@@ -75,8 +76,11 @@ class Batch:
         self.upper = upper
         self.schema = schema  # the shard's data columns when the batch was staged
         self.state = BatchState.STAGED
-        self._claim = [True]  # whoever pops it decides about the files: a pop is atomic, whichever thread or signal comes between
-        self.received = False  # turned back from a description: then another copy of it may have been used
+        # whoever pops it decides about the files: a pop is atomic, whichever thread or signal comes
+        # between
+        self._claim = [True]
+        # turned back from a description: then another copy of it may have been used
+        self.received = False
         self._finalizer = self._warning()
 
     @property
@@ -100,14 +104,18 @@ class Batch:
         return f"{self.storage.uri}/{self.directory}"
 
     def diffs(self) -> pa.Table:
-        """`_mv_diff` and `_mv_error` of every staged update. It is read into memory: ask for it where `rows` are few."""
+        """`_mv_diff` and `_mv_error` of every staged update. It is read into memory: ask for it
+        where `rows` are few.
+        """
         schema = pa.schema([field for field in META_SCHEMA if field.name in (DIFF, ERROR)])
         return pa.concat_tables(self.storage.read(file, schema) for file in self.files)
 
     def require_staged(self) -> None:
         """Raises `InvalidUsage` unless the batch can still be used."""
         if self.state is not BatchState.STAGED:
-            raise InvalidUsage(f"the batch [{self.lower!r}, {self.upper!r}) was {self.state.value}; it cannot be used any more")
+            raise InvalidUsage(
+                f"the batch [{self.lower!r}, {self.upper!r}) was {self.state.value}; it cannot be used any more"
+            )
 
     def end(self, state: BatchState) -> None:
         """Give up the files without touching them."""
@@ -116,10 +124,14 @@ class Batch:
         self._finalizer.detach()
 
     def doubt(self) -> None:
-        """To be called before a commit that names the files is sent: from here on nothing deletes them."""
+        """To be called before a commit that names the files is sent: from here on nothing deletes
+        them.
+        """
         self.require_staged()
         if not self._claimed():
-            raise InvalidUsage(f"the batch [{self.lower!r}, {self.upper!r}) is being appended or deleted elsewhere")
+            raise InvalidUsage(
+                f"the batch [{self.lower!r}, {self.upper!r}) is being appended or deleted elsewhere"
+            )
         self.state = BatchState.IN_DOUBT
         self._finalizer.detach()  # its warning is about what nobody used
 
@@ -145,7 +157,8 @@ class Batch:
             return False
 
     def delete(self) -> None:
-        """Remove the staged files; harmless the second time, and while a commit is in doubt: then they stay.
+        """Remove the staged files; harmless the second time, and while a commit is in doubt: then
+        they stay.
 
         `InvalidUsage` if the batch was appended or handed over.
         """
@@ -153,7 +166,8 @@ class Batch:
             return
         self.require_staged()
         if self.received and self._was_live():
-            self.end(BatchState.CONSUMED)  # by whoever turned the same description back as well; the files are the shard's
+            # by whoever turned the same description back as well; the files are the shard's
+            self.end(BatchState.CONSUMED)
             return
         if not self._claimed():
             return
@@ -162,10 +176,14 @@ class Batch:
             self.storage.delete_directory(directory)
 
     def require_never_live(self) -> None:
-        """Raises `InvalidUsage` if the files are or were in the shard: the same description was turned back twice."""
+        """Raises `InvalidUsage` if the files are or were in the shard: the same description was
+        turned back twice.
+        """
         if self._was_live():
             self.end(BatchState.CONSUMED)
-            raise InvalidUsage(f"the batch [{self.lower!r}, {self.upper!r}) was appended before, by another copy of it")
+            raise InvalidUsage(
+                f"the batch [{self.lower!r}, {self.upper!r}) was appended before, by another copy of it"
+            )
 
     def _was_live(self) -> bool:
         state = machine.find(self.storage)
@@ -174,7 +192,9 @@ class Batch:
         return any(file.path in known for file in self.files)
 
     def to_transmittable(self) -> dict[str, Any]:
-        """A JSON-safe description that another process turns back into a batch. This object is spent."""
+        """A JSON-safe description that another process turns back into a batch. This object is
+        spent.
+        """
         self.require_staged()
         self.end(BatchState.SPENT)
         return {
@@ -188,19 +208,28 @@ class Batch:
 
 
 def batch_from(storage: Storage, schema: pa.Schema, described: Mapping[str, Any]) -> Batch:
-    """The inverse of `Batch.to_transmittable`. A newer format version is refused, an older one noted.
+    """The inverse of `Batch.to_transmittable`. A newer format version is refused, an older one
+    noted.
 
     ``schema`` stands for the columns of a batch that does not tell them.
     """
     version = described.get("format_version")
     if not isinstance(version, int) or version > FORMAT_VERSION:
-        raise InvalidUsage(f"the batch has format version {version!r}; this release takes up to {FORMAT_VERSION}: upgrade it")
+        raise InvalidUsage(
+            f"the batch has format version {version!r}; this release takes up to {FORMAT_VERSION}: upgrade it"
+        )
     if version < FORMAT_VERSION:
-        log.info("a batch of the older format version %d is taken (this release writes %d)", version, FORMAT_VERSION)
+        log.info(
+            "a batch of the older format version %d is taken (this release writes %d)",
+            version,
+            FORMAT_VERSION,
+        )
     files = tuple(DataFile(**file) for file in described["files"])
     for file in files:
         if file.batch_id is None or checked_path(quote(file.path)) is None:
-            raise InvalidUsage(f"the batch names {file.path!r}, which is no file of a directory below {BATCHES}/")
+            raise InvalidUsage(
+                f"the batch names {file.path!r}, which is no file of a directory below {BATCHES}/"
+            )
     bounds = Antichain.of(described["lower"]), Antichain.of(described["upper"])
     if "schema" in described:
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(described["schema"])))
@@ -242,12 +271,16 @@ class BatchBuilder:
         return self
 
     def finish(self, upper: Antichain) -> Batch:
-        """The batch ``[lower, upper)``. `InvalidUsage` for a time at or beyond ``upper``: then nothing stays staged."""
+        """The batch ``[lower, upper)``. `InvalidUsage` for a time at or beyond ``upper``: then
+        nothing stays staged.
+        """
         if self.finished:
             raise InvalidUsage("the builder was finished already")
         self._roll()
         self.finished = True
-        batch = Batch(self.handle.storage, str(self.handle.shard_id), tuple(self.files), self.lower, upper, self.schema)
+        batch = Batch(
+            self.handle.storage, str(self.handle.shard_id), tuple(self.files), self.lower, upper, self.schema
+        )
         try:
             check_bounds(self.lower, upper, empty=not self.files)
             check_files(batch.files, self.lower, upper)
@@ -274,7 +307,9 @@ def check_files(files: tuple[DataFile, ...], lower: Antichain, upper: Antichain)
         for time in (file.min_time, file.max_time):
             beyond = upper.as_option()
             if time is None or time < lower.stored() or (beyond is not None and time >= beyond):
-                raise InvalidUsage(f"time {time} of an update is outside the batch's bounds [{lower!r}, {upper!r})")
+                raise InvalidUsage(
+                    f"time {time} of an update is outside the batch's bounds [{lower!r}, {upper!r})"
+                )
 
 
 @dataclass(frozen=True)
@@ -286,7 +321,8 @@ class Cut:
 
 
 def cut(storage: Storage, batch: Batch, lower: Antichain, upper: Antichain) -> Cut | None:
-    """Rule 2: the batch's updates with ``lower <= time < upper``, rewritten where a part straddles a bound.
+    """Rule 2: the batch's updates with ``lower <= time < upper``, rewritten where a part straddles
+    a bound.
 
     None if no part does and none falls outside: then the batch's own files are right as they are.
     """
@@ -316,5 +352,7 @@ def _inside(file: DataFile, lower: Antichain, upper: Antichain) -> bool:
 
 def _abandoned(paths: tuple[str, ...]) -> None:
     warnings.warn(
-        f"a batch was never appended or deleted; {len(paths)} staged file(s) are left: {paths[0]}", ResourceWarning, stacklevel=2
+        f"a batch was never appended or deleted; {len(paths)} staged file(s) are left: {paths[0]}",
+        ResourceWarning,
+        stacklevel=2,
     )

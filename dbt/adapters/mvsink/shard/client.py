@@ -22,9 +22,11 @@ Locate = Callable[[str], Storage]
 
 
 class ShardClient:
-    """Opens shards. ``storage_options`` are the `deltalake` package's; ``locate`` gives another storage (tests).
+    """Opens shards. ``storage_options`` are the `deltalake` package's; ``locate`` gives another
+    storage (tests).
 
-    ``timeout`` (seconds): how long every member of what it opens goes on trying while the log cannot be reached; then `StorageError`.
+    ``timeout`` (seconds): how long every member of what it opens goes on trying while the log
+    cannot be reached; then `StorageError`.
     """
 
     def __init__(
@@ -46,9 +48,11 @@ class ShardClient:
         return machine.find(self._locate(uri)) is not None
 
     def open_writer(self, uri: str, schema: pa.Schema, purpose: str = "") -> WriteHandle:
-        """A writer; the shard is created if it is not there, and two that create it at once get the same one.
+        """A writer; the shard is created if it is not there, and two that create it at once get the
+        same one.
 
-        Raises `SchemaMismatch` if the shard's data columns are not those of ``schema``, `InvalidUsage` for a reserved name.
+        Raises `SchemaMismatch` if the shard's data columns are not those of ``schema``,
+        `InvalidUsage` for a reserved name.
         """
         check_data_schema(schema)
         handle = self.open_or_create(uri, schema, purpose)
@@ -58,7 +62,8 @@ class ShardClient:
         return handle
 
     def open_or_create(self, uri: str, schema: pa.Schema, purpose: str = "") -> WriteHandle:
-        """A writer whatever columns the shard has; it is created with ``schema`` if it is not there, or is another's who was faster.
+        """A writer whatever columns the shard has; it is created with ``schema`` if it is not
+        there, or is another's who was faster.
 
         Raises `InvalidUsage` for a reserved name.
         """
@@ -66,7 +71,8 @@ class ShardClient:
         state = machine.find(storage)
         if state is None:
             check_data_schema(schema)
-            # A salt of 62 bits: hashes cannot be aimed at, and its literal fits every engine's BIGINT.
+            # A salt of 62 bits: hashes cannot be aimed at, and its literal fits every engine's
+            # BIGINT.
             storage.create(canonical(schema), uuid.uuid4(), secrets.randbits(62), int(time.time() * 1000))
             state = machine.load(storage)
         return WriteHandle(storage, state, purpose)

@@ -1,6 +1,8 @@
-"""The texts in a Delta log: the actions of a commit, the paths they name, and what a commit of ours says about itself.
+"""The texts in a Delta log: the actions of a commit, the paths they name, and what a commit of ours
+says about itself.
 
-A path is never taken from a log as it stands: `checked_path` refuses whatever could lead out of the shard's directory.
+A path is never taken from a log as it stands: `checked_path` refuses whatever could lead out of the
+shard's directory.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ def commit_version(path: str) -> int | None:
 
 
 def actions(text: str) -> Iterator[dict[str, Any]]:
-    """The actions of a commit. A line that holds none is passed over: whether a log can be loaded at all, Delta decides."""
+    """The actions of a commit. A line that holds none is passed over: whether a log can be loaded
+    at all, Delta decides.
+    """
     for line in text.splitlines():
         try:
             action = json.loads(line)
@@ -82,10 +86,12 @@ def own_metadata(info: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def checked_path(encoded: str) -> str | None:
-    """The path that a log names as ``encoded``, relative to the shard's directory; None if it is refused.
+    """The path that a log names as ``encoded``, relative to the shard's directory; None if it is
+    refused.
 
-    Refused are absolute paths, schemes, `.`, `..` and empty segments, backslashes, NUL, and whatever another reader could decode to these.
-    Such a path is another spelling of a file, or leads out of the shard.
+    Refused are absolute paths, schemes, `.`, `..` and empty segments, backslashes, NUL, and
+    whatever another reader could decode to these. Such a path is another spelling of a file, or
+    leads out of the shard.
 
     >>> checked_path("batches/1/part%20a.parquet"), checked_path("%2e%2e/x"), checked_path("a/%252e%252e/x"), checked_path("file:///x")
     ('batches/1/part a.parquet', None, None, None)

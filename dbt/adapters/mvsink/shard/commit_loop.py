@@ -1,12 +1,14 @@
 """The retry loop around the pure transitions.
 
-Load the newest version, decide on it, commit at exactly the next version. If somebody else took that version, decide again on what
-is there now: a transition that still holds is retried (they compacted, say), one that does not raises its conflict.
+Load the newest version, decide on it, commit at exactly the next version. If somebody else took
+that version, decide again on what is there now: a transition that still holds is retried (they
+compacted, say), one that does not raises its conflict.
 
-A commit's outcome can be unknown: it was sent, and the reply was lost. Every change carries a token that no other has, so the log
-itself answers: the version that was asked for either carries the token (it happened) or another's (it did not, and can never: that
-version is taken), or is still free. If it is free the same change is sent again under the same token; should the
-first one arrive late after all, the second finds the version taken, by its own token.
+A commit's outcome can be unknown: it was sent, and the reply was lost. Every change carries a token
+that no other has, so the log itself answers: the version that was asked for either carries the
+token (it happened) or another's (it did not, and can never: that version is taken), or is still
+free. If it is free the same change is sent again under the same token; should the first one arrive
+late after all, the second finds the version taken, by its own token.
 """
 
 from __future__ import annotations
@@ -35,10 +37,14 @@ Decide = Callable[[ShardState], Change | None]
 
 
 class Backoff:
-    """Pauses that double, with jitter, until the storage's timeout is over, or ``within`` seconds are."""
+    """Pauses that double, with jitter, until the storage's timeout is over, or ``within`` seconds
+    are.
+    """
 
     def __init__(self, storage: Storage, within: float | None = None):
-        self.deadline = time.monotonic() + (storage.timeout if within is None else min(within, storage.timeout))
+        self.deadline = time.monotonic() + (
+            storage.timeout if within is None else min(within, storage.timeout)
+        )
         self.pause = FIRST_PAUSE
 
     def wait(self, cause: BaseException) -> None:
@@ -55,7 +61,9 @@ def load(storage: Storage, within: float | None = None) -> ShardState:
 
 
 def find(storage: Storage, within: float | None = None) -> ShardState | None:
-    """The newest version, None if there is no shard. Transient failures are tried again until the timeout (`Backoff`)."""
+    """The newest version, None if there is no shard. Transient failures are tried again until the
+    timeout (`Backoff`).
+    """
     backoff = Backoff(storage, within)
     while True:
         try:
@@ -67,17 +75,21 @@ def find(storage: Storage, within: float | None = None) -> ShardState | None:
 def commit(storage: Storage, decide: Decide) -> ShardState:
     """Commit what ``decide`` makes of the newest version; the state afterwards.
 
-    ``decide`` raises a conflict or `InvalidUsage` to stop, or gives None if there is nothing to commit. A `ShardError` that leaves here
-    and is no `UnresolvedCommit` means that nothing happened; after any other exception nobody knows.
+    ``decide`` raises a conflict or `InvalidUsage` to stop, or gives None if there is nothing to
+    commit. A `ShardError` that leaves here and is no `UnresolvedCommit` means that nothing
+    happened; after any other exception nobody knows.
     """
-    sent: dict[int, ShardState] = {}  # what was sent with an unknown outcome, by version: the state afterwards
+    # what was sent with an unknown outcome, by version: the state afterwards
+    sent: dict[int, ShardState] = {}
     try:
         return _commit(storage, decide, sent)
     except UnresolvedCommit:
         raise
     except ShardError as error:
         if sent:
-            raise UnresolvedCommit(f"whether version {max(sent)} was committed is not known: {error}") from error
+            raise UnresolvedCommit(
+                f"whether version {max(sent)} was committed is not known: {error}"
+            ) from error
         raise
 
 

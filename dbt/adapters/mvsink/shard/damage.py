@@ -1,6 +1,8 @@
-"""Why a Delta log cannot be loaded, where no waiting would heal it: garbage, a gap, a checkpoint that is not there.
+"""Why a Delta log cannot be loaded, where no waiting would heal it: garbage, a gap, a checkpoint
+that is not there.
 
-A fault is damage only if it is still the same after a moment: some filesystems show a file while it is being written.
+A fault is damage only if it is still the same after a moment: some filesystems show a file while it
+is being written.
 """
 
 from __future__ import annotations
@@ -61,12 +63,16 @@ def _damage(files: LogFiles) -> str:
 
 
 def _gap(commits: Sequence[int], begins: int) -> str:
-    """``begins``: the newest checkpoint's version, -1 if there is none. After it no commit may be missing."""
+    """``begins``: the newest checkpoint's version, -1 if there is none. After it no commit may be
+    missing.
+    """
     after = [version for version in commits if version > begins]
     missing = sorted(set(range(begins + 1, after[-1])) - set(after)) if after else []
     if not missing:
         return ""
-    names = f"commit {commit_path(missing[0])}" + (f" and {len(missing) - 1} more are" if missing[1:] else " is")
+    names = f"commit {commit_path(missing[0])}" + (
+        f" and {len(missing) - 1} more are" if missing[1:] else " is"
+    )
     return f"{names} missing, and no checkpoint stands for it. Restore it from a backup; without one, {ANEW}"
 
 
@@ -106,15 +112,25 @@ def _garbage(files: LogFiles, versions: Sequence[int]) -> str:
         found = garbage(version, files.read_text(commit_path(version)) or "")
         if found:
             newest = version == versions[-1]
-            way = " It is the newest: it can be deleted, and the shard is as it was before it." if newest else ""
+            way = (
+                " It is the newest: it can be deleted, and the shard is as it was before it."
+                if newest
+                else ""
+            )
             return f"{found} Restore the file from a backup; without one, {ANEW}.{way}"
     return ""
 
 
 def garbage(version: int, text: str) -> str:
-    """What is no action of Delta's in the commit of ``version``, whose file holds ``text``; empty if nothing is."""
+    """What is no action of Delta's in the commit of ``version``, whose file holds ``text``; empty
+    if nothing is.
+    """
     found = first_garbage(text)
-    return f"line {found[0]} of commit {commit_path(version)} is no action of Delta's: {found[1][:60]!r}." if found else ""
+    return (
+        f"line {found[0]} of commit {commit_path(version)} is no action of Delta's: {found[1][:60]!r}."
+        if found
+        else ""
+    )
 
 
 def _checkpoint_version(path: str) -> int:

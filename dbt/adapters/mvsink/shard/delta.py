@@ -1,7 +1,8 @@
-"""A shard as a Delta table: the log is the consensus, Parquet files under ``batches/`` are the blobs.
+"""A shard as a Delta table: the log is the consensus, Parquet files under ``batches/`` are the
+blobs.
 
-This is the only module that commits to Delta. Every commit names its version (the loaded one + 1) and forbids the library any
-retry, so that the library never decides a conflict for us.
+This is the only module that commits to Delta. Every commit names its version (the loaded one + 1)
+and forbids the library any retry, so that the library never decides a conflict for us.
 
 | state | where |
 |---|---|
@@ -67,15 +68,16 @@ TOLD = (  # what of a live file is asked; the statistics of the model's columns 
     *(f"{kind}.{column}" for kind in ("min", "max") for column in (TIME, DIFF)),
     *(f"null_count.{column}" for column in (ERROR, HASH)),
 )
-STATISTICS = "delta.dataSkippingStatsColumns"  # without it a log tells of a table's first 32 columns only, and ours come last
+# without it a log tells of a table's first 32 columns only, and ours come last
+STATISTICS = "delta.dataSkippingStatsColumns"
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
 class DeltaStorage(FileStore):
     """See `Storage`. ``storage_options`` are the `deltalake` package's, for object stores.
 
-    The table and its newest version are kept, so that a load reads only the commits since; a log that was replaced is noticed by the
-    file of the version that is kept.
+    The table and its newest version are kept, so that a load reads only the commits since; a log
+    that was replaced is noticed by the file of the version that is kept.
     """
 
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None):
@@ -162,7 +164,9 @@ class DeltaStorage(FileStore):
         )
 
     def _sane(self, told: Callable[[str], int | None], version: int) -> Callable[[str], int | None]:
-        """``told``, which refuses what no writer of ours can have written: a time or a number below 0."""
+        """``told``, which refuses what no writer of ours can have written: a time or a number below
+        0.
+        """
 
         def ask(name: str) -> int | None:
             value = told(name)
@@ -191,9 +195,14 @@ class DeltaStorage(FileStore):
         return [replace(file, path=unquote(file.path)) for file in files]
 
     def _naming(self, encoded: str) -> str:
-        """The commit that adds the path, by its file; where it was cleaned up, the checkpoint that still has it."""
+        """The commit that adds the path, by its file; where it was cleaned up, the checkpoint that
+        still has it.
+        """
         for version in sorted(self._versions(), reverse=True):
-            if any((action.get("add") or {}).get("path") == encoded for action in actions(self._commit_text(version) or "")):
+            if any(
+                (action.get("add") or {}).get("path") == encoded
+                for action in actions(self._commit_text(version) or "")
+            ):
                 return f"commit {commit_path(version)}"
         return f"the checkpoint of version {self.checkpointed()}"
 
@@ -209,18 +218,25 @@ class DeltaStorage(FileStore):
                 settings[STATISTICS] = _statistics(_data_schema(table))
             if settings:  # changes of this kind carry no files
                 table.alter.set_table_properties(
-                    settings, raise_if_not_exists=False, commit_properties=properties, post_commithook_properties=NO_HOOKS
+                    settings,
+                    raise_if_not_exists=False,
+                    commit_properties=properties,
+                    post_commithook_properties=NO_HOOKS,
                 )
                 self._seen = self._log_file(table.version())
                 return
             now = int(time.time() * 1000)
-            actions: list[AddAction | RemoveAction] = [_add(file, now, change.data_change) for file in change.adds]
+            actions: list[AddAction | RemoveAction] = [
+                _add(file, now, change.data_change) for file in change.adds
+            ]
             if not change.remove_all:
                 actions += [RemoveAction(f.path, change.data_change, now, f.size, {}) for f in change.removes]
             table.create_write_transaction(
                 actions,
                 "overwrite" if change.remove_all else "append",
-                table.schema() if change.schema is None else Schema.from_arrow(physical_schema(change.schema)),
+                table.schema()
+                if change.schema is None
+                else Schema.from_arrow(physical_schema(change.schema)),
                 partition_by=[],
                 commit_properties=properties,
                 post_commithook_properties=NO_HOOKS,
@@ -240,7 +256,9 @@ class DeltaStorage(FileStore):
         if table is None:
             return None
         try:
-            return self._transactions.of(table.version(), table.transaction_version)(f"{PREFIX}input:{input_id}")
+            return self._transactions.of(table.version(), table.transaction_version)(
+                f"{PREFIX}input:{input_id}"
+            )
         except (DeltaError, OSError) as error:
             raise self._failure(error) from error
 
@@ -252,7 +270,9 @@ class DeltaStorage(FileStore):
     def _commit_at(self, version: int) -> Commit:
         text = self._commit_text(version) or ""
         found = garbage(version, text)
-        if found:  # a checkpoint may stand for it: then the shard can be read all the same, only its history cannot
+        # a checkpoint may stand for it: then the shard can be read all the same, only its history
+        # cannot
+        if found:
             raise LogDamaged(self.uri, f"{found} Restore the file from a backup")
         return commit_of(version, text)
 
@@ -260,7 +280,8 @@ class DeltaStorage(FileStore):
         table = self._table()
         if table is not None:
             table.create_checkpoint()
-            table.cleanup_metadata()  # what is older than Delta's log retention, 30 days unless the table says otherwise
+            # what is older than Delta's log retention, 30 days unless the table says otherwise
+            table.cleanup_metadata()
 
     def checkpointed(self) -> int:
         try:
@@ -272,7 +293,9 @@ class DeltaStorage(FileStore):
     def removals(self) -> Removals:
         state = self.load() or _no_state(self.uri)
         known = ledger.read(self.read_text(ledger.PLACE), str(state.shard_id), state.version)
-        return ledger.followed(known, state.version, self._commit_text, self._versions, int(time.time() * 1000), self.uri)
+        return ledger.followed(
+            known, state.version, self._commit_text, self._versions, int(time.time() * 1000), self.uri
+        )
 
     def keep_removals(self, removals: Removals) -> None:
         state = self.load() or _no_state(self.uri)
@@ -281,7 +304,11 @@ class DeltaStorage(FileStore):
     def _table(self) -> DeltaTable | None:
         """The table at its newest version; None if there is none."""
         try:
-            if self._kept is not None and self._seen is not None and self._seen == self._log_file(self._kept.version()):
+            if (
+                self._kept is not None
+                and self._seen is not None
+                and self._seen == self._log_file(self._kept.version())
+            ):
                 if self._log_file(self._kept.version() + 1) is None:  # versions have no gaps
                     return self._kept
                 self._kept.update_incremental()
@@ -312,7 +339,9 @@ class DeltaStorage(FileStore):
 
     def _versions(self) -> list[int]:
         """Those whose commit is still there, in no order."""
-        return [version for file in self.list_files(LOG) if (version := commit_version(file.path)) is not None]
+        return [
+            version for file in self.list_files(LOG) if (version := commit_version(file.path)) is not None
+        ]
 
     def _commit_text(self, version: int) -> str | None:
         return self.read_text(commit_path(version))
@@ -336,14 +365,16 @@ class DeltaStorage(FileStore):
 
 
 def _data_schema(table: DeltaTable) -> pa.Schema:
-    return pa.schema([field for field in pa.schema(table.schema().to_arrow()) if field.name not in META_SCHEMA.names])
+    return pa.schema(
+        [field for field in pa.schema(table.schema().to_arrow()) if field.name not in META_SCHEMA.names]
+    )
 
 
 def _statistics(schema: pa.Schema) -> str:
     """The columns whose statistics the log is to tell: ours.
 
-    And every struct among the columns of ``schema``: where the fields of one are left out, `deltalake` finds no statistics at all. None are
-    written for them.
+    And every struct among the columns of ``schema``: where the fields of one are left out,
+    `deltalake` finds no statistics at all. None are written for them.
     """
     structs = [f"`{field.name.replace('`', '``')}`" for field in schema if pa.types.is_struct(field.type)]
     return ",".join([*META_SCHEMA.names, *structs])
@@ -370,7 +401,11 @@ def _described(table: DeltaTable) -> list[DataFile]:
     actions = pa.table(table.get_add_actions(flatten=True))
     for row in actions.select([name for name in TOLD if name in actions.column_names]).to_pylist():
         path = row["path"]
-        rows, errors, hashes = row.get("num_records"), row.get(f"null_count.{ERROR}"), row.get(f"null_count.{HASH}")
+        rows, errors, hashes = (
+            row.get("num_records"),
+            row.get(f"null_count.{ERROR}"),
+            row.get(f"null_count.{HASH}"),
+        )
         files.append(
             DataFile(
                 path=path,
@@ -389,7 +424,9 @@ def _described(table: DeltaTable) -> list[DataFile]:
 
 
 def _new_holders(table: DeltaTable, change: Change) -> dict[str, str]:
-    """Transactions cannot be listed, so the table's configuration names the holders there have been."""
+    """Transactions cannot be listed, so the table's configuration names the holders there have
+    been.
+    """
     key = PREFIX + "holders"
     known = [name for name in table.metadata().configuration.get(key, "").split(",") if name]
     new = [holder for holder in change.holds if holder not in known]

@@ -1,9 +1,9 @@
 """The four kinds of failure, never mixed.
 
-invalid usage      a bug in the caller; never retried: `InvalidUsage`, `SchemaMismatch`, `ShardReplaced`
-expected conflict  another writer was faster: `UpperMismatch`, `FilesChanged`
-storage failure    definite, nothing happened: `StorageError`
-unknown outcome    after a commit was sent; resolved inside this layer and never seen outside it: `UnknownOutcome`
+invalid usage      a bug in the caller; never retried: `InvalidUsage`, `SchemaMismatch`,
+`ShardReplaced` expected conflict  another writer was faster: `UpperMismatch`, `FilesChanged`
+storage failure    definite, nothing happened: `StorageError` unknown outcome    after a commit was
+sent; resolved inside this layer and never seen outside it: `UnknownOutcome`
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class ShardReplaced(InvalidUsage):
     """The shard has a new generation; handles of the old one are of no more use."""
 
     def __init__(self, uri: str, mine: int, current: int):
-        super().__init__(f"shard {uri} was replaced: this handle is of generation {mine}, the shard of {current}; open it again")
+        super().__init__(
+            f"shard {uri} was replaced: this handle is of generation {mine}, the shard of {current}; open it again"
+        )
 
 
 class Conflict(ShardError):
@@ -56,7 +58,9 @@ class UpperMismatch(Conflict):
 
 
 class FilesChanged(Conflict):
-    """Live files that a commit relies on are no longer live, or the version is not the expected one."""
+    """Live files that a commit relies on are no longer live, or the version is not the expected
+    one.
+    """
 
 
 class StorageError(ShardError):
@@ -64,7 +68,9 @@ class StorageError(ShardError):
 
 
 class NothingStaged(StorageError):
-    """An engine reported that it wrote files, and there are none where this process looks. ``uri`` is the directory."""
+    """An engine reported that it wrote files, and there are none where this process looks. ``uri``
+    is the directory.
+    """
 
     def __init__(self, uri: str):
         super().__init__(
@@ -75,7 +81,9 @@ class NothingStaged(StorageError):
 
 
 class LogDamaged(StorageError):
-    """The log is there and cannot be read, or says what it must not: no waiting heals that. The message says what to do."""
+    """The log is there and cannot be read, or says what it must not: no waiting heals that. The
+    message says what to do.
+    """
 
     def __init__(self, uri: str, what: str):
         super().__init__(f"the log of shard {uri} is damaged: {what}")
@@ -86,7 +94,9 @@ class OutsideShard(StorageError):
 
 
 class UnresolvedCommit(StorageError):
-    """A commit was sent, and the log could not be asked in time whether it happened. What was staged is left where it is."""
+    """A commit was sent, and the log could not be asked in time whether it happened. What was
+    staged is left where it is.
+    """
 
 
 class VersionTaken(Exception):

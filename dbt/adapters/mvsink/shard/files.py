@@ -46,7 +46,10 @@ class FileStore:
 
     def footer(self, path: str) -> Footer:
         with self._parquet(path) as (held, size):
-            notes = {key.decode(): value.decode(errors="replace") for key, value in (held.metadata.metadata or {}).items()}
+            notes = {
+                key.decode(): value.decode(errors="replace")
+                for key, value in (held.metadata.metadata or {}).items()
+            }
             return Footer(_from_footer(path, size, held.metadata), held.schema_arrow, notes)
 
     def describe(self, path: str) -> DataFile:
@@ -63,13 +66,18 @@ class FileStore:
 
     @contextmanager
     def _parquet(self, path: str, buffer: int = 0) -> Iterator[tuple[pq.ParquetFile, int]]:
-        """The file, open, and its size in bytes. Any failure of the filesystem or of Arrow is a `StorageError` that names the file.
+        """The file, open, and its size in bytes. Any failure of the filesystem or of Arrow is a
+        `StorageError` that names the file.
 
-        INT96 is Spark's old form of a timestamp. Arrow reads it as nanoseconds unless told otherwise, and those end in 2262.
+        INT96 is Spark's old form of a timestamp. Arrow reads it as nanoseconds unless told
+        otherwise, and those end in 2262.
         """
         try:
             with self.filesystem.open_input_file(self._at(path)) as source:
-                yield pq.ParquetFile(source, buffer_size=buffer, coerce_int96_timestamp_unit="us"), source.size()
+                yield (
+                    pq.ParquetFile(source, buffer_size=buffer, coerce_int96_timestamp_unit="us"),
+                    source.size(),
+                )
         except (OSError, pa.ArrowException) as error:
             raise StorageError(f"cannot read {path} of shard {self.uri}: {error}") from error
 
@@ -95,10 +103,16 @@ class FileStore:
     def stat(self, path: str) -> StoredFile | None:
         """The file's size and time; None if it is not there."""
         info = self.filesystem.get_file_info(self._at(path))
-        return None if info.type != pafs.FileType.File else StoredFile(path, info.size or 0, (info.mtime_ns or 0) // 1_000_000)
+        return (
+            None
+            if info.type != pafs.FileType.File
+            else StoredFile(path, info.size or 0, (info.mtime_ns or 0) // 1_000_000)
+        )
 
     def write_text(self, path: str, text: str) -> None:
-        """Readers see the old text or the new one: an object store writes whole, on a disk a rename does it."""
+        """Readers see the old text or the new one: an object store writes whole, on a disk a rename
+        does it.
+        """
         self._make_parent(path)
         local = _local(self.uri) is not None
         directory, _, name = path.rpartition("/")
@@ -120,7 +134,9 @@ class FileStore:
             raise StorageError(f"cannot read {path} of shard {self.uri}: {error}") from error
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Files that are gone already do not matter. `OutsideShard`, and nothing is deleted, if one lies outside."""
+        """Files that are gone already do not matter. `OutsideShard`, and nothing is deleted, if one
+        lies outside.
+        """
         places = [self._inside(path) for path in paths]
         for place in places:
             if self.filesystem.get_file_info(place).type == pafs.FileType.File:
@@ -148,7 +164,9 @@ class FileStore:
 
     @property
     def filesystem(self) -> pafs.FileSystem:
-        """Arrow's own for local paths, else the log's store, so that one set of options serves both."""
+        """Arrow's own for local paths, else the log's store, so that one set of options serves
+        both.
+        """
         if self._filesystem is None:
             self._filesystem = pafs.LocalFileSystem() if _local(self.uri) is not None else self.object_store()
         return self._filesystem
@@ -162,7 +180,9 @@ class FileStore:
         return path if root is None else f"{root}/{path}".rstrip("/")
 
     def _inside(self, path: str) -> str:
-        """Where ``path`` is. Raises `OutsideShard` if `..` or a symbolic link on the way to it leads out of the shard's directory."""
+        """Where ``path`` is. Raises `OutsideShard` if `..` or a symbolic link on the way to it
+        leads out of the shard's directory.
+        """
         place, root = self._at(path), _local(self.uri)
         if root is not None:
             top, parent = os.path.realpath(root), os.path.realpath(os.path.dirname(place))
@@ -215,7 +235,11 @@ def _from_footer(path: str, size: int, metadata: pq.FileMetaData) -> DataFile:
     bounds: dict[str, tuple[int | None, int | None]] = {}
     groups = range(metadata.num_row_groups)
     for name in COUNTED:
-        found = [metadata.row_group(g).column(names.index(name)).statistics for g in groups] if name in names else []
+        found = (
+            [metadata.row_group(g).column(names.index(name)).statistics for g in groups]
+            if name in names
+            else []
+        )
         known = [s for s in found if s is not None and s.has_null_count]
         nulls[name] = sum(s.null_count for s in known) if name in names and len(known) == len(found) else None
         values = [s for s in found if s is not None and s.has_min_max]

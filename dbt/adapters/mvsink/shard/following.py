@@ -1,7 +1,9 @@
-"""Going on where another run has replaced a shard meanwhile: a handle belongs to one generation, a run to none.
+"""Going on where another run has replaced a shard meanwhile: a handle belongs to one generation, a
+run to none.
 
-A run that meets `ShardReplaced` has lost a race, as one that meets a conflict has: it starts again from what is there now. What it had
-staged was meant for contents that are gone, so it is deleted and can never be appended to the new generation.
+A run that meets `ShardReplaced` has lost a race, as one that meets a conflict has: it starts again
+from what is there now. What it had staged was meant for contents that are gone, so it is deleted
+and can never be appended to the new generation.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ Result = TypeVar("Result")
 
 
 def following(handles: Sequence[WriteHandle], act: Callable[[], Result]) -> Result:
-    """What ``act`` gives, once no shard of ``handles`` is replaced while it runs. It has to read everything again on each call.
+    """What ``act`` gives, once no shard of ``handles`` is replaced while it runs. It has to read
+    everything again on each call.
 
     Raises `ShardReplaced` when that has happened ten times.
     """

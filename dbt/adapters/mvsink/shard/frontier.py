@@ -1,7 +1,8 @@
 """Frontiers over logical times.
 
-A time is a signed 64-bit integer of milliseconds since the Unix epoch, UTC, with ``0 <= t <= 2**63 - 2``. Times are totally
-ordered, so a frontier (an antichain) holds one time, *the earliest that may still come*, or none: nothing will come any more.
+A time is a signed 64-bit integer of milliseconds since the Unix epoch, UTC, with ``0 <= t <= 2**63
+- 2``. Times are totally ordered, so a frontier (an antichain) holds one time, *the earliest that
+may still come*, or none: nothing will come any more.
 
 >>> Antichain.of(3).less_than(Antichain.of(5)), Antichain.of(3).less_than(Antichain.empty())
 (True, True)
@@ -24,7 +25,9 @@ STORED_EMPTY = 2**63 - 1  # how the empty antichain is written down; it is no ti
 def check_time(time: int) -> int:
     """``time`` itself if it is one, else `InvalidUsage`."""
     if isinstance(time, bool) or not isinstance(time, int) or not 0 <= time <= LARGEST_TIME:
-        raise InvalidUsage(f"{time!r} is no time: expected an integer of milliseconds, 0 <= t <= {LARGEST_TIME}")
+        raise InvalidUsage(
+            f"{time!r} is no time: expected an integer of milliseconds, 0 <= t <= {LARGEST_TIME}"
+        )
     return time
 
 

@@ -1,4 +1,6 @@
-"""What every handle can tell about a shard's files without reading data: an engine that reads them itself asks this."""
+"""What every handle can tell about a shard's files without reading data: an engine that reads them
+itself asks this.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +28,24 @@ class Looking:
         return self.storage.progress(input_id)
 
     def history(self, newest: int | None = None) -> list[Commit]:
-        """The commits that the log still tells, oldest first; only so many of the ``newest`` if that is given."""
+        """The commits that the log still tells, oldest first; only so many of the ``newest`` if
+        that is given.
+        """
         return self.storage.history(newest)
 
     def state_at(self, version: int) -> ShardState | None:
-        """An earlier version, of whatever generation; None if the log no longer tells it. Its files may be gone."""
+        """An earlier version, of whatever generation; None if the log no longer tells it. Its files
+        may be gone.
+        """
         return self.storage.load_at(version)
 
     def files_in(self, batch_id: str) -> dict[str, int]:
         """The data files that the batch's directory holds, live or not, with their sizes in bytes."""
-        return {file.path: file.size for file in self.storage.list_files(f"{BATCHES}/{batch_id}") if is_part(file.path)}
+        return {
+            file.path: file.size
+            for file in self.storage.list_files(f"{BATCHES}/{batch_id}")
+            if is_part(file.path)
+        }
 
     def first_rows(self, file: DataFile, schema: pa.Schema, rows: int) -> pa.Table:
         """These columns of so many rows at the beginning of a live file."""

@@ -1,4 +1,5 @@
-"""Work that keeps a shard quick and tidy. An append returns it as a value; whoever runs it performs it.
+"""Work that keeps a shard quick and tidy. An append returns it as a value; whoever runs it performs
+it.
 
 None of it changes the collection at a readable time, moves an upper, or matters if it is lost.
 """
@@ -27,13 +28,16 @@ REMOVED_GRACE_MS = 7 * 24 * 3_600_000
 
 
 def compact_with_pyarrow(handle: WriteHandle, plan: CompactionPlan) -> bool:
-    """Rewrite the plan's files in this process: for small shards. False if another commit came first.
+    """Rewrite the plan's files in this process: for small shards. False if another commit came
+    first.
 
-    What is settled (at or before ``plan.since``) becomes one batch at that time. A base holds no negative counts: those, errors and later
-    updates, with their times, stay apart.
+    What is settled (at or before ``plan.since``) becomes one batch at that time. A base holds no
+    negative counts: those, errors and later updates, with their times, stay apart.
     """
     schema = physical_schema(handle.schema)
-    table = pa.concat_tables([schema.empty_table(), *(handle.storage.read(file, schema) for file in plan.files)])
+    table = pa.concat_tables(
+        [schema.empty_table(), *(handle.storage.read(file, schema) for file in plan.files)]
+    )
     since = plan.since.as_option()
     if since is None:
         raise InvalidUsage("a finished shard's since is empty; there is no time to compact at")
@@ -48,7 +52,9 @@ def compact_with_pyarrow(handle: WriteHandle, plan: CompactionPlan) -> bool:
 
 
 def _stage(handle: WriteHandle, table: pa.Table) -> Batch | None:
-    """A batch with these rows as they are, hashes included: they follow rows that were trusted before."""
+    """A batch with these rows as they are, hashes included: they follow rows that were trusted
+    before.
+    """
     if table.num_rows == 0:
         return None
     staged = handle.stage()
@@ -67,9 +73,10 @@ def collect_garbage(
 ) -> list[str]:
     """Remove what nothing needs any more; the paths removed.
 
-    Staged directories whose newest file is older than ``staged_grace_ms`` and that no commit references, and files that the log removed
-    longer than ``removed_grace_ms`` ago (a view that another metastore published may read them until then). While a reader holds
-    a lease nothing that was ever live is removed.
+    Staged directories whose newest file is older than ``staged_grace_ms`` and that no commit
+    references, and files that the log removed longer than ``removed_grace_ms`` ago (a view that
+    another metastore published may read them until then). While a reader holds a lease nothing that
+    was ever live is removed.
     """
     storage = handle.storage
     live = {file.path for file in handle.state().files}
@@ -85,8 +92,14 @@ def collect_garbage(
     for directory, files in directories.items():
         if max(file.modified for file in files) >= now_ms - staged_grace_ms:
             continue
-        if removals.gap:  # some were live once, and nobody knows when they were removed: from now on they count as removed
-            known |= {file.path: now_ms for file in files if is_part(file.path) and file.path not in live | known.keys()}
+        # some were live once, and nobody knows when they were removed: from now on they count as
+        # removed
+        if removals.gap:
+            known |= {
+                file.path: now_ms
+                for file in files
+                if is_part(file.path) and file.path not in live | known.keys()
+            }
         referenced = any(file.path in live or file.path in known for file in files)
         if not referenced and _deleted(directory, storage.delete_directory):
             removed += [file.path for file in files]
@@ -96,12 +109,18 @@ def collect_garbage(
 
 
 def delete_dropped(handle: WriteHandle, now_ms: int, grace_ms: int = REMOVED_GRACE_MS) -> list[str]:
-    """Delete the files of a shard that was dropped longer than ``grace_ms`` ago, and its other garbage; the paths deleted. The log stays.
+    """Delete the files of a shard that was dropped longer than ``grace_ms`` ago, and its other
+    garbage; the paths deleted. The log stays.
 
-    The log gives the files up first, so it never names one that is gone. If this is interrupted, garbage collection deletes the rest.
+    The log gives the files up first, so it never names one that is gone. If this is interrupted,
+    garbage collection deletes the rest.
     """
     before, dropped_by = handle.state(), now_ms - grace_ms
-    if before.dropped is None or before.dropped > dropped_by or not leased_since(handle.storage, now_ms).is_empty():
+    if (
+        before.dropped is None
+        or before.dropped > dropped_by
+        or not leased_since(handle.storage, now_ms).is_empty()
+    ):
         return []
     handle.discard(dropped_by)
     live = {file.path for file in handle.state().files}
@@ -111,7 +130,9 @@ def delete_dropped(handle: WriteHandle, now_ms: int, grace_ms: int = REMOVED_GRA
 
 
 def _deleted(path: str, delete: Callable[[str], None]) -> bool:
-    """Delete ``path``. What a symbolic link leads out of the shard to stays, with a warning: the rest is collected all the same."""
+    """Delete ``path``. What a symbolic link leads out of the shard to stays, with a warning: the
+    rest is collected all the same.
+    """
     try:
         delete(path)
         return True
@@ -125,10 +146,14 @@ def checkpoint(handle: WriteHandle) -> None:
     handle.storage.checkpoint()
 
 
-def perform_maintenance(handle: WriteHandle, due: Maintenance, now_ms: int, compact: Callable[[CompactionPlan], object]) -> None:
-    """What an append left to do, as of ``now_ms`` (wall clock, milliseconds); ``compact`` does the heavy part.
+def perform_maintenance(
+    handle: WriteHandle, due: Maintenance, now_ms: int, compact: Callable[[CompactionPlan], object]
+) -> None:
+    """What an append left to do, as of ``now_ms`` (wall clock, milliseconds); ``compact`` does the
+    heavy part.
 
-    The checkpoint comes last: until it is there, garbage collection and it stay due, so that what fails here is done by a later run.
+    The checkpoint comes last: until it is there, garbage collection and it stay due, so that what
+    fails here is done by a later run.
     """
     if due.compact is not None:
         compact(due.compact)

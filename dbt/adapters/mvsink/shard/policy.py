@@ -1,27 +1,34 @@
 """When to compact, and what: pure decisions about one version of a shard.
 
-Readers pay for every *recent* batch, one that is not yet in the compacted *base*. So recent batches stay few and small:
+Readers pay for every *recent* batch, one that is not yet in the compacted *base*. So recent batches
+stay few and small:
 
-- `MOST_RECENT_BATCHES` (16) at most beside the base. That many merge by *levels*: batches of similar size become one, which later merges with
-  batches of its own size. The base takes no part.
-- `MOST_RECENT_SHARE` (10 %) of the base's rows at most. Beyond that, the recent batches are merged into the base.
+- `MOST_RECENT_BATCHES` (16) at most beside the base. That many merge by *levels*: batches of
+  similar size become one, which later merges with batches of its own size. The base takes no part.
+- `MOST_RECENT_SHARE` (10 %) of the base's rows at most. Beyond that, the recent batches are merged
+  into the base.
 
-Only *settled* updates, at times that readers no longer tell apart (at or before `since`), go into the base or are added up with each other.
-Batches with later times merge among themselves, with their times kept.
+Only *settled* updates, at times that readers no longer tell apart (at or before `since`), go into
+the base or are added up with each other. Batches with later times merge among themselves, with
+their times kept.
 
 Bounds, for a shard whose batches are settled when they come (no `retain_history`):
 
-- Live batches. Between two appends there are at most 16 beside the base, after a merge at most 15. A merge takes `FEWEST_MERGED` (4)
-  batches or more and leaves at most 3: rows with a hash, rows without one, and history.
+- Live batches. Between two appends there are at most 16 beside the base, after a merge at most 15.
+  A merge takes `FEWEST_MERGED` (4) batches or more and leaves at most 3: rows with a hash, rows
+  without one, and history.
 - Write amplification: rows written for one row that is appended, at most ``1 + log_g(R) + 11``.
-  ``1`` is the append. ``11`` is the base: 1.1 of its rows are written for every 0.1 that come. The logarithm is the levels: ``R`` is how many
-  times the smallest batch fits into 10 % of the base, and every merge takes a row to a batch at least ``g = 1 / (1 - (R / 3) ** (-1 / 13))``
-  times as large as before. For the merge is that of the smallest ``p`` of 16 batches with the largest growth, ``(s_1 + ... + s_p) / s_p``;
-  were it below ``g`` for all ``p`` from 4 to 16, the sums would grow by more than ``(g / (g - 1)) ** 13 = R / 3`` from the third to the
-  sixteenth, and 10 % of the base would be exceeded.
+  ``1`` is the append. ``11`` is the base: 1.1 of its rows are written for every 0.1 that come. The
+  logarithm is the levels: ``R`` is how many times the smallest batch fits into 10 % of the base,
+  and every merge takes a row to a batch at least ``g = 1 / (1 - (R / 3) ** (-1 / 13))`` times as
+  large as before. For the merge is that of the smallest ``p`` of 16 batches with the largest
+  growth, ``(s_1 + ... + s_p) / s_p``; were it below ``g`` for all ``p`` from 4 to 16, the sums
+  would grow by more than ``(g / (g - 1)) ** 13 = R / 3`` from the third to the sixteenth, and 10 %
+  of the base would be exceeded.
 
-A base of 10 billion rows with hourly runs of 1,000 updates has ``R`` = 10^6 and ``g`` = 1.6, hence a bound of 41. Equal batches come nowhere near it:
-in a year each row is rewritten five times, the base never. Rows that cancel each other out shrink the batches, and only save work.
+A base of 10 billion rows with hourly runs of 1,000 updates has ``R`` = 10^6 and ``g`` = 1.6, hence
+a bound of 41. Equal batches come nowhere near it: in a year each row is rewritten five times, the
+base never. Rows that cancel each other out shrink the batches, and only save work.
 """
 
 from __future__ import annotations
@@ -61,7 +68,9 @@ class _Live:
 
 
 def compaction_due(state: ShardState) -> CompactionPlan | None:
-    """What to compact so that reads stay near a plain scan; None if nothing. See the module for the bounds."""
+    """What to compact so that reads stay near a plain scan; None if nothing. See the module for the
+    bounds.
+    """
     since = state.since.as_option()
     live = _live(state)
     if live is None or since is None:
@@ -91,7 +100,9 @@ def _live(state: ShardState) -> list[_Live] | None:
 
 
 def _merge(batches: Sequence[_Live]) -> Sequence[_Live]:
-    """Of the smallest batches, `FEWEST_MERGED` or more, those whose rows' batches grow most; none if there are too few."""
+    """Of the smallest batches, `FEWEST_MERGED` or more, those whose rows' batches grow most; none
+    if there are too few.
+    """
     ordered = sorted(batches, key=lambda batch: (batch.rows, batch.batch_id))
     candidates = [ordered[:count] for count in range(FEWEST_MERGED, len(ordered) + 1)]
     return max(candidates, key=lambda merged: (_growth(merged), len(merged)), default=())

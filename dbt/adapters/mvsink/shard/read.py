@@ -1,7 +1,9 @@
-"""Reading a shard: snapshots, updates, a listener; and the leases that keep history for a running reader.
+"""Reading a shard: snapshots, updates, a listener; and the leases that keep history for a running
+reader.
 
-Reads are exact for ``since <= as_of < upper``. A lease is a small file ``leases/<id>`` beside the log with the reader's since and
-the time it expires; a reader renews it while it works, so one that died holds history for no longer than the time-out.
+Reads are exact for ``since <= as_of < upper``. A lease is a small file ``leases/<id>`` beside the
+log with the reader's since and the time it expires; a reader renews it while it works, so one that
+died holds history for no longer than the time-out.
 """
 
 from __future__ import annotations
@@ -64,18 +66,26 @@ class ReadHandle(Looking):
         return rows.drop_columns([TIME, HASH])
 
     def updates(self, lower: int, upper: int) -> pa.Table:
-        """Consolidated updates with ``lower <= time < upper`` (ms): data columns, `_mv_time`, `_mv_diff`, `_mv_error`."""
+        """Consolidated updates with ``lower <= time < upper`` (ms): data columns, `_mv_time`,
+        `_mv_diff`, `_mv_error`.
+        """
         state = self._readable(lower, upper)
-        return consolidate(self._updates(state, Antichain.of(lower), Antichain.of(upper))).drop_columns([HASH])
+        return consolidate(self._updates(state, Antichain.of(lower), Antichain.of(upper))).drop_columns(
+            [HASH]
+        )
 
     def listen(self, as_of: int) -> Iterator[tuple[pa.Table, Antichain]]:
-        """Updates after ``as_of`` as the upper moves, each with the frontier they are complete up to; ends when the shard does."""
+        """Updates after ``as_of`` as the upper moves, each with the frontier they are complete up
+        to; ends when the shard does.
+        """
         frontier = Antichain.of(as_of).step_forward()
         self._readable(as_of, as_of + 1)
         while not frontier.is_empty():
             state = self.state()
             if frontier.less_equal(state.since):  # compaction may have moved older updates up to it
-                raise InvalidUsage(f"cannot listen from {frontier!r}: readable is [{state.since!r}, {state.upper!r})")
+                raise InvalidUsage(
+                    f"cannot listen from {frontier!r}: readable is [{state.since!r}, {state.upper!r})"
+                )
             self._renew(Antichain.of(frontier.stored() - 1))
             if frontier.less_than(state.upper):
                 table = consolidate(self._updates(state, frontier, state.upper)).drop_columns([HASH])
@@ -117,7 +127,9 @@ class ReadHandle(Looking):
             self._renewed = now
 
     def _updates(self, state: ShardState, lower: Antichain, upper: Antichain) -> pa.Table:
-        """Updates of the live files; what nobody can have appended is left out, as the view leaves it out."""
+        """Updates of the live files; what nobody can have appended is left out, as the view leaves
+        it out.
+        """
         schema = physical_schema(state.schema)
         tables = [schema.empty_table()]
         for file in state.files:
@@ -140,7 +152,9 @@ def _appended(table: pa.Table, state: ShardState) -> pa.ChunkedArray:
 
 
 def leased_since(storage: Storage, now_ms: int) -> Antichain:
-    """The earliest since that a living lease needs; the empty antichain if there is none. Dead leases are removed."""
+    """The earliest since that a living lease needs; the empty antichain if there is none. Dead
+    leases are removed.
+    """
     earliest = Antichain.empty()
     for file in storage.list_files(LEASES):
         since, expires = _lease(storage.read_text(file.path), file)
@@ -154,7 +168,8 @@ def leased_since(storage: Storage, now_ms: int) -> Antichain:
 def _lease(text: str | None, file: StoredFile) -> tuple[Antichain | None, int]:
     """A lease's since (None: it holds nothing) and when it expires, in ms.
 
-    One that cannot be read, or is just being written, holds nothing itself, and is removed when nobody can be writing it any more.
+    One that cannot be read, or is just being written, holds nothing itself, and is removed when
+    nobody can be writing it any more.
     """
     try:
         lease = json.loads(text or "")

@@ -1,10 +1,12 @@
 """The ledger of removed files: what the log has removed, when, and has not been deleted yet.
 
-Delta's log tells it too, but only by all its commits. So what was read once is kept in a small file beside the log, and garbage
-collection reads no commit twice, whether a shard has ten commits or a million; old commits can be cleaned away.
+Delta's log tells it too, but only by all its commits. So what was read once is kept in a small file
+beside the log, and garbage collection reads no commit twice, whether a shard has ten commits or a
+million; old commits can be cleaned away.
 
-The ledger only saves reading: without it, or with one that cannot be read, the commits that are left are read again. Where some of them are
-gone that nobody had read (a *gap*), a file's removal may be unknown; collection then counts it from the day it notices the file.
+The ledger only saves reading: without it, or with one that cannot be read, the commits that are
+left are read again. Where some of them are gone that nobody had read (a *gap*), a file's removal
+may be unknown; collection then counts it from the day it notices the file.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ PLACE = "_mvsink/removed.json"  # a name with an underscore is hidden: no VACUUM
 
 @dataclass(frozen=True)
 class Removals:
-    """``times``: when (ms) the log removed a path. Commits up to version ``through`` were read; ``gap``: some of them were gone."""
+    """``times``: when (ms) the log removed a path. Commits up to version ``through`` were read;
+    ``gap``: some of them were gone.
+    """
 
     through: int = -1
     times: Mapping[str, int] = field(default_factory=dict)
@@ -34,10 +38,14 @@ class Removals:
 
 
 def read(text: str | None, shard_id: str, newest: int) -> Removals:
-    """What a ledger tells; nothing if it is another shard's, ahead of version ``newest`` (a log that was put back), or unreadable."""
+    """What a ledger tells; nothing if it is another shard's, ahead of version ``newest`` (a log
+    that was put back), or unreadable.
+    """
     try:
         told = json.loads(text or "")
-        removals = Removals(int(told["through"]), {checked_path(path) or "": int(at) for path, at in told["removed"].items()})
+        removals = Removals(
+            int(told["through"]), {checked_path(path) or "": int(at) for path, at in told["removed"].items()}
+        )
         if told["shard_id"] != shard_id or removals.through > newest or "" in removals.times:
             return Removals()
         return removals
@@ -53,9 +61,11 @@ def followed(
     now_ms: int,
     uri: str,
 ) -> Removals:
-    """``known`` and what the commits up to ``newest`` say since. ``versions`` lists those that are still there: asked if one is not.
+    """``known`` and what the commits up to ``newest`` say since. ``versions`` lists those that are
+    still there: asked if one is not.
 
-    A path that was added again is no longer removed. A path outside the shard's directory is passed over, with a warning.
+    A path that was added again is no longer removed. A path outside the shard's directory is passed
+    over, with a warning.
     """
     times, gap, version = dict(known.times), False, known.through + 1
     while version <= newest:
@@ -80,7 +90,11 @@ def _apply(text: str, version: int, times: dict[str, int], now_ms: int, uri: str
         path = checked_path(named)
         if path is None:
             log.warning(
-                "shard %s: commit %s names %r to %s, outside the shard: left alone", uri, commit_path(version), named, kind
+                "shard %s: commit %s names %r to %s, outside the shard: left alone",
+                uri,
+                commit_path(version),
+                named,
+                kind,
             )
         elif kind == "add":
             times.pop(path, None)

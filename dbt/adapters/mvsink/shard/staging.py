@@ -1,6 +1,7 @@
 """Staging: batches outside the log. Nothing here commits, so nothing here is visible to a reader.
 
-Whoever stages owns what is staged until it is consumed, deleted or handed over; `expire` deletes the rest.
+Whoever stages owns what is staged until it is consumed, deleted or handed over; `expire` deletes
+the rest.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ from dbt.adapters.mvsink.shard.updates import Updates, canonical
 
 FOOTERS_AT_ONCE = 16
 LEGACY_CALENDAR = (
-    "org.apache.spark.legacyDateTime"  # a footer's note: old dates are in the Julian calendar, which no other reader knows
+    # a footer's note: old dates are in the Julian calendar, which no other reader knows
+    "org.apache.spark.legacyDateTime"
 )
 
 
 class StagedDirectory:
-    """A fresh directory under ``batches/`` that an engine may write into. ``uri`` is its full place, ``schema`` the data columns meant."""
+    """A fresh directory under ``batches/`` that an engine may write into. ``uri`` is its full
+    place, ``schema`` the data columns meant.
+    """
 
     def __init__(self, storage: Storage, batch_id: str, schema: pa.Schema):
         self.storage = storage
@@ -45,7 +49,9 @@ class StagedDirectory:
         return paths
 
     def footers(self) -> list[Footer]:
-        """Those of its data files; on an object store each is a request or two, so several are read at once."""
+        """Those of its data files; on an object store each is a request or two, so several are read
+        at once.
+        """
         paths = self.parts()
         if len(paths) == 1:
             return [self.storage.footer(paths[0])]
@@ -53,13 +59,17 @@ class StagedDirectory:
             return list(pool.map(self.storage.footer, paths))
 
     def delete(self) -> None:
-        """Remove it and all in it, unless its files have become a batch: then the batch decides about them."""
+        """Remove it and all in it, unless its files have become a batch: then the batch decides
+        about them.
+        """
         if not self.adopted:
             self.storage.delete_directory(self.path)
 
 
 class Staging(Looking):
-    """The half of a write handle that stages. ``schema`` is that of the newest version it has seen: columns may be added to a shard."""
+    """The half of a write handle that stages. ``schema`` is that of the newest version it has seen:
+    columns may be added to a shard.
+    """
 
     def __init__(self, storage: Storage, opened: ShardState):
         self.storage = storage
@@ -98,8 +108,8 @@ class Staging(Looking):
     def adopt(self, staged: StagedDirectory, lower: Antichain, upper: Antichain) -> Batch:
         """The files that an engine wrote, as a batch; reads footers, never data.
 
-        Raises `NothingStaged` if there are none (an engine writes one even for no rows), `StorageError` for a file that cannot be read or
-        whose times are not exact.
+        Raises `NothingStaged` if there are none (an engine writes one even for no rows),
+        `StorageError` for a file that cannot be read or whose times are not exact.
         """
         footers = staged.footers()
         for footer in footers:
@@ -121,7 +131,9 @@ class Staging(Looking):
         return self.track(batch)
 
     def read_staged(self, staged: StagedDirectory, schema: pa.Schema) -> pa.Table:
-        """These columns of what an engine wrote there, which need be no updates. They are read into memory: ask where they are few."""
+        """These columns of what an engine wrote there, which need be no updates. They are read into
+        memory: ask where they are few.
+        """
         return pa.concat_tables(self.storage.read(DataFile(path, 0), schema) for path in staged.parts())
 
     def batch_from_transmittable_batch(self, described: Mapping[str, Any]) -> Batch:
@@ -140,7 +152,9 @@ class Staging(Looking):
         return batch
 
     def expire(self) -> None:
-        """Give up the handle, and delete what it staged and nobody consumed. Harmless the second time."""
+        """Give up the handle, and delete what it staged and nobody consumed. Harmless the second
+        time.
+        """
         self._expired = True
         self._discard()
 
@@ -157,7 +171,9 @@ class Staging(Looking):
         self._staged.clear()
 
     def _require_usable(self, batches: Sequence[Batch]) -> None:
-        """Every batch is staged, this shard's, named once, never appended before, and its files are there."""
+        """Every batch is staged, this shard's, named once, never appended before, and its files are
+        there.
+        """
         seen: set[int] = set()
         for batch in batches:
             batch.require_staged()
@@ -170,22 +186,34 @@ class Staging(Looking):
             self._require_there(batch)
 
     def _require_there(self, batch: Batch) -> None:
-        """Raises `StorageError` for a staged file that is gone or cut short. Lists directories; footers were read when it was staged."""
+        """Raises `StorageError` for a staged file that is gone or cut short. Lists directories;
+        footers were read when it was staged.
+        """
         directories = {file.path.rsplit("/", 1)[0] for file in batch.files}
-        there = {file.path: file.size for directory in directories for file in self.storage.list_files(directory)}
+        there = {
+            file.path: file.size for directory in directories for file in self.storage.list_files(directory)
+        }
         for file in batch.files:
             if there.get(file.path) != file.size:
                 what = f"has {there[file.path]} of {file.size} bytes" if file.path in there else "is gone"
-                raise StorageError(f"staged file {file.path} of shard {self.uri} {what}; nothing was committed")
+                raise StorageError(
+                    f"staged file {file.path} of shard {self.uri} {what}; nothing was committed"
+                )
 
     def _require_own(self, batch: Batch) -> None:
         if batch.shard_id != str(self.shard_id):
-            raise InvalidUsage(f"the batch belongs to shard {batch.shard_id}, this handle writes shard {self.shard_id}")
+            raise InvalidUsage(
+                f"the batch belongs to shard {batch.shard_id}, this handle writes shard {self.shard_id}"
+            )
 
     def _require_columns(self, state: ShardState, batches: Sequence[Batch]) -> None:
-        """Raises `SchemaMismatch` for a batch that was staged before columns were added: its hashes are not of all columns."""
+        """Raises `SchemaMismatch` for a batch that was staged before columns were added: its hashes
+        are not of all columns.
+        """
         for batch in batches:
-            differences = schema_differences(canonical(state.schema), canonical(batch.schema)) if batch.files else []
+            differences = (
+                schema_differences(canonical(state.schema), canonical(batch.schema)) if batch.files else []
+            )
             if differences:
                 raise SchemaMismatch(self.storage.uri, differences)
 
@@ -195,7 +223,9 @@ class Staging(Looking):
 
 
 def _check_times_kept(footer: Footer, uri: str) -> None:
-    """Raises `StorageError` for a file whose times are not those that the engine had: what is stored would differ from what was meant."""
+    """Raises `StorageError` for a file whose times are not those that the engine had: what is
+    stored would differ from what was meant.
+    """
     if LEGACY_CALENDAR in footer.notes:
         raise StorageError(
             f"{footer.file.path} of shard {uri} was staged with dates of the Julian calendar; nothing was committed"

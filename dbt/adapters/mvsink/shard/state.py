@@ -1,7 +1,7 @@
 """One version of a shard as a value, and the pure functions that decide about it.
 
-Nothing here does I/O. A transition takes the `ShardState` it was decided on and gives the `Change` to commit at exactly the
-next version, or raises; `machine` owns the retries.
+Nothing here does I/O. A transition takes the `ShardState` it was decided on and gives the `Change`
+to commit at exactly the next version, or raises; `machine` owns the retries.
 """
 
 from __future__ import annotations
@@ -13,7 +13,13 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from dbt.adapters.mvsink.shard.errors import FilesChanged, InvalidUsage, SchemaMismatch, ShardReplaced, UpperMismatch
+from dbt.adapters.mvsink.shard.errors import (
+    FilesChanged,
+    InvalidUsage,
+    SchemaMismatch,
+    ShardReplaced,
+    UpperMismatch,
+)
 from dbt.adapters.mvsink.shard.frontier import STORED_EMPTY, Antichain
 
 FORMAT_VERSION = 1
@@ -45,14 +51,22 @@ class DataFile:
     @property
     def trusted(self) -> bool:
         """May its hashes be believed? Only where one of our own commits staged all of them."""
-        return self.batch_id is not None and not self.deletion_vector and self.rows is not None and self.hashes == self.rows
+        return (
+            self.batch_id is not None
+            and not self.deletion_vector
+            and self.rows is not None
+            and self.hashes == self.rows
+        )
 
 
 @dataclass(frozen=True)
 class ShardState:
-    """One version of the log. ``schema`` is that of the data columns; ``created``, ``dropped`` and ``creation`` are ms.
+    """One version of the log. ``schema`` is that of the data columns; ``created``, ``dropped`` and
+    ``creation`` are ms.
 
-    ``statistics``: does the log tell the statistics of our columns, however many the shard has? ``created`` is the clock when the table was made, ``creation`` the logical time at which the generation began, if that is known.
+    ``statistics``: does the log tell the statistics of our columns, however many the shard has?
+    ``created`` is the clock when the table was made, ``creation`` the logical time at which the
+    generation began, if that is known.
     """
 
     version: int
@@ -73,15 +87,19 @@ class ShardState:
 
     @property
     def readable(self) -> bool:
-        """Is there a time to read at? Not before the first contents: a shard without them never reads as an empty collection."""
+        """Is there a time to read at? Not before the first contents: a shard without them never
+        reads as an empty collection.
+        """
         return self.since.less_than(self.upper)
 
 
 @dataclass(frozen=True)
 class CommitNote:
-    """Who, when, how long (``seconds``) and why, for the commit's metadata. Nothing that correctness needs lives here.
+    """Who, when, how long (``seconds``) and why, for the commit's metadata. Nothing that
+    correctness needs lives here.
 
-    ``references``: the times (ms) at which the contents' query read other shards, by name; ``versions``: those at which it read tables.
+    ``references``: the times (ms) at which the contents' query read other shards, by name;
+    ``versions``: those at which it read tables.
     """
 
     rows_inserted: int = 0
@@ -122,7 +140,9 @@ class Change:
 
 @dataclass(frozen=True)
 class CompactionPlan:
-    """Rewrite ``files``, with times advanced to ``since``: as a new base, or without one (``with_base``) as one more recent batch."""
+    """Rewrite ``files``, with times advanced to ``since``: as a new base, or without one
+    (``with_base``) as one more recent batch.
+    """
 
     files: tuple[DataFile, ...]
     since: Antichain
@@ -133,7 +153,8 @@ class CompactionPlan:
 class Maintenance:
     """What an append leaves to do, for whoever runs it, in this order.
 
-    Garbage and the log are due together, some versions after the last checkpoint: what was not done is due again after the next append.
+    Garbage and the log are due together, some versions after the last checkpoint: what was not done
+    is due again after the next append.
     """
 
     compact: CompactionPlan | None = None
@@ -177,7 +198,9 @@ def compare_and_append(
     inputs: Mapping[str, int] = EMPTY,
     removes: Sequence[DataFile] = (),
 ) -> Change:
-    """Move ``upper`` from ``expected`` to ``new`` with ``adds``; `UpperMismatch` if the upper is another."""
+    """Move ``upper`` from ``expected`` to ``new`` with ``adds``; `UpperMismatch` if the upper is
+    another.
+    """
     if state.upper != expected:
         raise UpperMismatch(state.upper, expected)
     require_live(state, removes)
@@ -238,10 +261,12 @@ def replace_generation(
 
 
 def discard(state: ShardState, dropped_by: int) -> Change | None:
-    """Remove all files of a shard that was dropped at or before ``dropped_by`` (ms). None if there is nothing to do.
+    """Remove all files of a shard that was dropped at or before ``dropped_by`` (ms). None if there
+    is nothing to do.
 
-    Since goes to the upper, so that the shard holds no time to read at: without files it must never read as an empty collection.
-    None too while somebody holds history, or if the shard has a new generation meanwhile.
+    Since goes to the upper, so that the shard holds no time to read at: without files it must never
+    read as an empty collection. None too while somebody holds history, or if the shard has a new
+    generation meanwhile.
     """
     held = any(time != STORED_EMPTY for time in state.holds.values())
     if state.dropped is None or state.dropped > dropped_by or not state.files or held:
@@ -255,11 +280,15 @@ def compaction(state: ShardState, adds: Sequence[DataFile], removes: Sequence[Da
     return Change(kind="compact", adds=tuple(adds), removes=tuple(removes), data_change=False)
 
 
-def evolution(state: ShardState, uri: str, adds: Sequence[DataFile], removes: Sequence[DataFile], schema: pa.Schema) -> Change:
-    """Add columns: ``adds`` hold the updates of ``removes``, which are all live files, with NULL in the columns that are new in ``schema``.
+def evolution(
+    state: ShardState, uri: str, adds: Sequence[DataFile], removes: Sequence[DataFile], schema: pa.Schema
+) -> Change:
+    """Add columns: ``adds`` hold the updates of ``removes``, which are all live files, with NULL in
+    the columns that are new in ``schema``.
 
-    Hashes cover all columns, so a file that is not rewritten would be wrong afterwards. Raises `FilesChanged` if other files are live
-    or nothing is new: somebody else was faster; `SchemaMismatch` if a column would go or change its type.
+    Hashes cover all columns, so a file that is not rewritten would be wrong afterwards. Raises
+    `FilesChanged` if other files are live or nothing is new: somebody else was faster;
+    `SchemaMismatch` if a column would go or change its type.
     """
     require_live(state, removes)
     if len(state.files) > len({file.path for file in removes}):
@@ -271,7 +300,8 @@ def evolution(state: ShardState, uri: str, adds: Sequence[DataFile], removes: Se
         raise SchemaMismatch(uri, differences)
     if not new:
         raise FilesChanged(f"the columns are there already at version {state.version}")
-    # The files' times stay, but the only commit that carries a schema marks what it removes as changed: so does it what it adds.
+    # The files' times stay, but the only commit that carries a schema marks what it removes as
+    # changed: so does it what it adds.
     return Change(kind="evolve", adds=tuple(adds), remove_all=True, schema=schema)
 
 

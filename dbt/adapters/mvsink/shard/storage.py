@@ -1,7 +1,7 @@
 """Where a shard lives: a log of versions and a place for files. The protocol, and an in-memory one.
 
-The log's only promise, on which everything rests: of all `commit` calls for one version at most one takes effect, and a later
-`load` sees it.
+The log's only promise, on which everything rests: of all `commit` calls for one version at most one
+takes effect, and a later `load` sees it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class Footer:
-    """What a data file's footer tells: its description, its columns as Arrow reads them, and the writer's notes."""
+    """What a data file's footer tells: its description, its columns as Arrow reads them, and the
+    writer's notes.
+    """
 
     file: DataFile
     schema: pa.Schema
@@ -60,7 +62,9 @@ class PartWriter(Protocol):
 
 
 class Storage(Protocol):
-    """One shard's storage. Paths are relative to ``uri``; for ``timeout`` seconds a transient failure is tried again."""
+    """One shard's storage. Paths are relative to ``uri``; for ``timeout`` seconds a transient
+    failure is tried again.
+    """
 
     uri: str
     timeout: float
@@ -80,7 +84,8 @@ class Storage(Protocol):
     def commit(self, version: int, change: Change) -> None:
         """Commit ``change`` as exactly ``version``.
 
-        Raises `VersionTaken` (definite), `TransientError` or `StorageError` (nothing happened), or `UnknownOutcome`.
+        Raises `VersionTaken` (definite), `TransientError` or `StorageError` (nothing happened), or
+        `UnknownOutcome`.
         """
         ...
 
@@ -93,7 +98,9 @@ class Storage(Protocol):
         ...
 
     def history(self, newest: int | None = None) -> list[Commit]:
-        """The commits that the log still tells, oldest first; only so many of the ``newest`` if that is given."""
+        """The commits that the log still tells, oldest first; only so many of the ``newest`` if
+        that is given.
+        """
         ...
 
     def checkpoint(self) -> None:
@@ -109,7 +116,9 @@ class Storage(Protocol):
         ...
 
     def read(self, file: DataFile, schema: pa.Schema, rows: int | None = None) -> pa.Table:
-        """A file's rows in ``schema``; columns that it lacks are NULL. Only so many of the first ``rows`` if that is given."""
+        """A file's rows in ``schema``; columns that it lacks are NULL. Only so many of the first
+        ``rows`` if that is given.
+        """
         ...
 
     def describe(self, path: str) -> DataFile:
@@ -153,7 +162,9 @@ class Storage(Protocol):
         ...
 
     def remove_empty_directories(self, directory: str, before: int) -> None:
-        """Remove what is empty below ``directory`` and has not changed since ``before`` (ms). An object store has no directories."""
+        """Remove what is empty below ``directory`` and has not changed since ``before`` (ms). An
+        object store has no directories.
+        """
         ...
 
 
@@ -223,7 +234,15 @@ class MemoryStorage:
             self.inputs.update(change.inputs)
             self.commits.append(
                 Commit(
-                    version, self.now, change.kind, change.lower, change.upper, change.token, change.writer_id, "", change.note
+                    version,
+                    self.now,
+                    change.kind,
+                    change.lower,
+                    change.upper,
+                    change.token,
+                    change.writer_id,
+                    "",
+                    change.note,
                 )
             )
 
@@ -263,7 +282,10 @@ class MemoryStorage:
 
     def list_files(self, directory: str) -> list[StoredFile]:
         within = directory.rstrip("/") + "/"
-        sizes = {path: len(blob) if isinstance(blob, str) else blob.nbytes for path, blob in list(self.blobs.items())}
+        sizes = {
+            path: len(blob) if isinstance(blob, str) else blob.nbytes
+            for path, blob in list(self.blobs.items())
+        }
         return [StoredFile(path, size, 0) for path, size in sizes.items() if path.startswith(within)]
 
     def write_text(self, path: str, text: str) -> None:
@@ -282,7 +304,9 @@ class MemoryStorage:
 
     def removals(self) -> Removals:
         live = {file.path for file in self.states[-1].files}
-        return Removals(len(self.states) - 1, {path: at for path, at in self.removed.items() if path not in live})
+        return Removals(
+            len(self.states) - 1, {path: at for path, at in self.removed.items() if path not in live}
+        )
 
     def keep_removals(self, removals: Removals) -> None:
         self.removed = dict(removals.times)
@@ -316,7 +340,9 @@ class _MemoryPart:
 def with_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """``table`` in ``schema``: columns by name, missing ones NULL."""
     columns = [
-        table.column(field.name).cast(field.type) if field.name in table.column_names else pa.nulls(table.num_rows, field.type)
+        table.column(field.name).cast(field.type)
+        if field.name in table.column_names
+        else pa.nulls(table.num_rows, field.type)
         for field in schema
     ]
     return pa.table(columns, schema=schema)

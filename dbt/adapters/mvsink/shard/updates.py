@@ -1,7 +1,7 @@
 """Updates in Arrow: ``(row, time, diff)`` with an optional error message, checked and consolidated.
 
-A table of updates has the data columns, then `_mv_time`, `_mv_diff`, and optionally `_mv_error`. Rows compare as in GROUP BY: NULL
-equals NULL, NaN equals NaN, -0.0 equals 0.0, a map has no order.
+A table of updates has the data columns, then `_mv_time`, `_mv_diff`, and optionally `_mv_error`.
+Rows compare as in GROUP BY: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0, a map has no order.
 
 >>> schema = pa.schema([("a", pa.string())])
 >>> t = pa.table({"a": ["x", "x", "y"], "_mv_time": [1, 1, 1], "_mv_diff": [1, 1, 0]})
@@ -25,7 +25,8 @@ TIME, DIFF, ERROR, HASH = "_mv_time", "_mv_diff", "_mv_error", "_mv_hash"
 META_SCHEMA = pa.schema([(TIME, pa.int64()), (DIFF, pa.int64()), (ERROR, pa.string()), (HASH, pa.int64())])
 PREFIX = "_mv_"
 Updates: TypeAlias = "pa.Table | pa.RecordBatch | pa.RecordBatchReader"
-SAFE_SUM = float(2**62)  # below it a float sum cannot hide an overflow; beyond it sums are checked exactly
+# below it a float sum cannot hide an overflow; beyond it sums are checked exactly
+SAFE_SUM = float(2**62)
 
 
 def physical_schema(data: pa.Schema) -> pa.Schema:
@@ -43,7 +44,9 @@ def check_data_schema(schema: pa.Schema) -> None:
 
 
 def canonical(schema: pa.Schema) -> pa.Schema:
-    """The schema as a shard keeps it: one of Arrow's several types for the same values (text, lists, times in microseconds)."""
+    """The schema as a shard keeps it: one of Arrow's several types for the same values (text,
+    lists, times in microseconds).
+    """
     return pa.schema([pa.field(field.name, _canonical_type(field.type)) for field in schema])
 
 
@@ -66,7 +69,9 @@ def _canonical_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """``table`` in ``schema``; `InvalidUsage` where a value does not fit (a time finer than a microsecond, say)."""
+    """``table`` in ``schema``; `InvalidUsage` where a value does not fit (a time finer than a
+    microsecond, say).
+    """
     if table.schema.types == schema.types:
         return table
     try:
@@ -88,12 +93,15 @@ def batches_of(updates: Updates) -> Iterator[pa.RecordBatch]:
 def normalize(updates: pa.Table | pa.RecordBatch, schema: pa.Schema, uri: str = "") -> pa.Table:
     """``updates`` in the physical schema, zero diffs dropped.
 
-    Raises `SchemaMismatch` for other columns, `InvalidUsage` for NULL times or diffs and for an error beside data.
+    Raises `SchemaMismatch` for other columns, `InvalidUsage` for NULL times or diffs and for an
+    error beside data.
     """
     table = pa.Table.from_batches([updates]) if isinstance(updates, pa.RecordBatch) else updates
     for name in (TIME, DIFF):
         if name not in table.column_names or table.column(name).null_count:
-            raise InvalidUsage(f"updates need a column {name!r} without NULLs; got columns {table.column_names}")
+            raise InvalidUsage(
+                f"updates need a column {name!r} without NULLs; got columns {table.column_names}"
+            )
     data = table.drop_columns([name for name in (TIME, DIFF, ERROR, HASH) if name in table.column_names])
     data = _cast(data, canonical(data.schema))
     differences = schema_differences(schema, data.schema)
@@ -104,7 +112,13 @@ def normalize(updates: pa.Table | pa.RecordBatch, schema: pa.Schema, uri: str = 
     _check_errors(columns, error, schema)
     hashes = pa.nulls(table.num_rows, pa.int64())  # a hash given from outside is never believed
     whole = pa.table(
-        [*columns, table.column(TIME).cast(pa.int64()), table.column(DIFF).cast(pa.int64()), error.cast(pa.string()), hashes],
+        [
+            *columns,
+            table.column(TIME).cast(pa.int64()),
+            table.column(DIFF).cast(pa.int64()),
+            error.cast(pa.string()),
+            hashes,
+        ],
         schema=physical_schema(schema),
     )
     return whole.filter(pc.not_equal(whole.column(DIFF), 0))
@@ -132,7 +146,9 @@ def check_time_bounds(least: int, greatest: int, lower: Antichain, upper: Antich
     for time in (least, greatest):
         beyond = upper.as_option()
         if time < 0 or lower.is_empty() or time < lower.stored() or (beyond is not None and time >= beyond):
-            raise InvalidUsage(f"time {time} of an update is outside the batch's bounds [{lower!r}, {upper!r})")
+            raise InvalidUsage(
+                f"time {time} of an update is outside the batch's bounds [{lower!r}, {upper!r})"
+            )
 
 
 def between(table: pa.Table, lower: Antichain, upper: Antichain) -> pa.Table:
@@ -164,17 +180,31 @@ def consolidate(table: pa.Table) -> pa.Table:
     index = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), table.num_rows))
     halves = [pc.shift_right(diffs, 32), pc.bit_wise_and(diffs, 2**32 - 1)]
     approximate = diffs.cast(pa.float64(), safe=False)
-    flat = pa.table([*keys, diffs, approximate, *halves, index], names=[*names, "diff", "approximate", "high", "low", "row"])
-    sums = [("diff", "sum"), ("approximate", "sum"), ("high", "sum"), ("low", "sum"), ("row", "min"), ("row", "count")]
+    flat = pa.table(
+        [*keys, diffs, approximate, *halves, index],
+        names=[*names, "diff", "approximate", "high", "low", "row"],
+    )
+    sums = [
+        ("diff", "sum"),
+        ("approximate", "sum"),
+        ("high", "sum"),
+        ("low", "sum"),
+        ("row", "min"),
+        ("row", "count"),
+    ]
     groups = flat.group_by(names, use_threads=False).aggregate(sums)
     _check_sums(groups.filter(pc.greater(groups.column("row_count"), 1)))
     groups = groups.filter(pc.not_equal(groups.column("diff_sum"), 0)).sort_by("row_min")
     result = table.take(pc.subtract(groups.column("row_min"), 1))
-    return result.set_column(result.schema.get_field_index(DIFF), pa.field(DIFF, pa.int64()), groups.column("diff_sum"))
+    return result.set_column(
+        result.schema.get_field_index(DIFF), pa.field(DIFF, pa.int64()), groups.column("diff_sum")
+    )
 
 
 def _check_sums(groups: pa.Table) -> None:
-    """Raises `InvalidUsage` if a sum of diffs leaves 64 bits (the integer sum itself has wrapped around then)."""
+    """Raises `InvalidUsage` if a sum of diffs leaves 64 bits (the integer sum itself has wrapped
+    around then).
+    """
     doubtful = groups.filter(pc.greater_equal(pc.abs(groups.column("approximate_sum")), SAFE_SUM))
     for high, low in zip(doubtful.column("high_sum").to_pylist(), doubtful.column("low_sum").to_pylist()):
         exact = (high << 32) + low
@@ -189,9 +219,12 @@ def _key(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
         positive = pc.add(column, pa.scalar(0.0, kind))  # -0.0 + 0.0 is 0.0
         return pc.if_else(pc.is_nan(positive), pa.scalar(float("nan"), kind), positive)
     if pa.types.is_nested(kind):
-        # Arrow cannot group nested values, so each becomes a canonical text. Per row in Python: this path is for batches
-        # that went through this process anyway; Spark consolidates the big ones.
-        return pa.array([None if value is None else _canonical(value, kind) for value in column.to_pylist()], pa.string())
+        # Arrow cannot group nested values, so each becomes a canonical text. Per row in Python:
+        # this path is for batches that went through this process anyway; Spark consolidates the big
+        # ones.
+        return pa.array(
+            [None if value is None else _canonical(value, kind) for value in column.to_pylist()], pa.string()
+        )
     return column
 
 

@@ -1,8 +1,8 @@
 """Writing: `WriteHandle` commits. What it commits was staged before (`staging`).
 
-Invariants: an append becomes visible in one commit or not at all; nothing staged is deleted before it is known that its commit did
-not happen; a handle's cached upper never runs ahead of the shard and never goes back; what was staged for some columns is never
-appended to others.
+Invariants: an append becomes visible in one commit or not at all; nothing staged is deleted before
+it is known that its commit did not happen; a handle's cached upper never runs ahead of the shard
+and never goes back; what was staged for some columns is never appended to others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,15 @@ from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
 from dbt.adapters.mvsink.shard.policy import compaction_due
 from dbt.adapters.mvsink.shard.read import leased_since
 from dbt.adapters.mvsink.shard.staging import Staging
-from dbt.adapters.mvsink.shard.state import BATCHES, EMPTY, Change, CommitNote, DataFile, Maintenance, ShardState
+from dbt.adapters.mvsink.shard.state import (
+    BATCHES,
+    EMPTY,
+    Change,
+    CommitNote,
+    DataFile,
+    Maintenance,
+    ShardState,
+)
 from dbt.adapters.mvsink.shard.storage import Storage
 from dbt.adapters.mvsink.shard.updates import Updates, check_data_schema
 
@@ -41,7 +49,8 @@ Rewriting = Callable[[ShardState, Sequence[DataFile]], Change]
 UPKEEP_EVERY = 20  # versions since the last checkpoint
 LONGEST_POLL = 1.0  # seconds
 
-_uppers: dict[str, Antichain] = {}  # the newest upper seen by any handle of this process, by shard and generation
+# the newest upper seen by any handle of this process, by shard and generation
+_uppers: dict[str, Antichain] = {}
 _uppers_lock = threading.Lock()
 
 
@@ -88,16 +97,22 @@ class WriteHandle(Staging):
             return _uppers[self._key()]
 
     def fetch_recent_upper(self) -> Antichain:
-        """The shard's upper, read from the log: never older than a write that had returned before this call."""
+        """The shard's upper, read from the log: never older than a write that had returned before
+        this call.
+        """
         return self.state().upper
 
     def state(self) -> ShardState:
-        """The newest version. Raises `ShardReplaced` if it is of another generation than this handle's."""
+        """The newest version. Raises `ShardReplaced` if it is of another generation than this
+        handle's.
+        """
         self._require_open()
         return self._saw(machine.load(self.storage))
 
     def follow(self) -> ShardState:
-        """The newest version, of whatever generation: from here on the handle writes in that one. What it had staged is deleted."""
+        """The newest version, of whatever generation: from here on the handle writes in that one.
+        What it had staged is deleted.
+        """
         self._require_open()
         state = machine.load(self.storage)
         if state.generation != self.generation:
@@ -107,8 +122,12 @@ class WriteHandle(Staging):
 
     # appending
 
-    def compare_and_append(self, updates: Updates, expected_upper: Antichain, new_upper: Antichain, **more: Any) -> AppendResult:
-        """Write ``updates`` and move the upper iff it is ``expected_upper``; on a mismatch nothing stays staged."""
+    def compare_and_append(
+        self, updates: Updates, expected_upper: Antichain, new_upper: Antichain, **more: Any
+    ) -> AppendResult:
+        """Write ``updates`` and move the upper iff it is ``expected_upper``; on a mismatch nothing
+        stays staged.
+        """
         batch = self.batch(updates, expected_upper, new_upper)
         try:
             return self.compare_and_append_batch([batch], expected_upper, new_upper, **more)
@@ -128,17 +147,23 @@ class WriteHandle(Staging):
         note: CommitNote | None = None,
         creation: int | None = None,
     ) -> AppendResult:
-        """Append staged batches as one. On a mismatch they stay usable: the caller retries or deletes them.
+        """Append staged batches as one. On a mismatch they stay usable: the caller retries or
+        deletes them.
 
-        ``since`` is how far history may be released with this commit (holds, leases and the upper may keep it back); ``inputs`` is the
-        progress on each input; ``removes`` are live files that go with it; ``creation`` is the logical time (ms) at which the
-        generation began, told by the commit that brings it to its as-of.
+        ``since`` is how far history may be released with this commit (holds, leases and the upper
+        may keep it back); ``inputs`` is the progress on each input; ``removes`` are live files that
+        go with it; ``creation`` is the logical time (ms) at which the generation began, told by the
+        commit that brings it to its as-of.
         """
         self._check_append(batches, expected_upper, new_upper)
         if since is not None:
             since = since.meet(leased_since(self.storage, int(time.time() * 1000)))
         cuts = [cut(self.storage, b, expected_upper, new_upper) for b in batches]
-        adds = [file for b, made in zip(batches, cuts, strict=True) for file in (b if made is None else made).files]
+        adds = [
+            file
+            for b, made in zip(batches, cuts, strict=True)
+            for file in (b if made is None else made).files
+        ]
         idle = expected_upper == new_upper and not adds and since is None and not inputs and not removes
 
         def decide(state: ShardState) -> Change | None:
@@ -157,7 +182,9 @@ class WriteHandle(Staging):
         self.append_batch(self.batch(updates, lower, upper), lower, upper)
 
     def append_batch(self, batch: Batch, lower: Antichain, upper: Antichain) -> None:
-        """`append` for a staged batch, which is consumed or deleted. `UpperMismatch` if there would be a hole."""
+        """`append` for a staged batch, which is consumed or deleted. `UpperMismatch` if there would
+        be a hole.
+        """
         while True:
             current = self.fetch_recent_upper()
             try:
@@ -194,8 +221,8 @@ class WriteHandle(Staging):
     ) -> AppendResult:
         """A new generation in one commit. This handle goes on in it; others get `ShardReplaced`.
 
-        It begins at ``creation`` (ms); with None it keeps the old one's.
-        Raises `InvalidUsage` if ``since`` is after ``upper`` or an update lies at or beyond ``upper``.
+        It begins at ``creation`` (ms); with None it keeps the old one's. Raises `InvalidUsage` if
+        ``since`` is after ``upper`` or an update lies at or beyond ``upper``.
         """
         if upper.less_than(since):
             raise InvalidUsage(f"since {since!r} is after the upper {upper!r} of the new generation")
@@ -213,24 +240,38 @@ class WriteHandle(Staging):
         self.keep_statistics()
         return AppendResult(after.version, Maintenance(collect_garbage=True))
 
-    def compact(self, batches: Sequence[Batch], removes: Sequence[DataFile], note: CommitNote | None = None) -> CompactionResult:
-        """Replace live files by batches with the same contents. A lost race is harmless: the batches are deleted."""
+    def compact(
+        self, batches: Sequence[Batch], removes: Sequence[DataFile], note: CommitNote | None = None
+    ) -> CompactionResult:
+        """Replace live files by batches with the same contents. A lost race is harmless: the
+        batches are deleted.
+        """
         return self._rewrite(batches, lambda state, adds: transitions.compaction(state, adds, removes), note)
 
     def evolve(
-        self, batches: Sequence[Batch], schema: pa.Schema, removes: Sequence[DataFile], note: CommitNote | None = None
+        self,
+        batches: Sequence[Batch],
+        schema: pa.Schema,
+        removes: Sequence[DataFile],
+        note: CommitNote | None = None,
     ) -> CompactionResult:
-        """Add the columns that are new in ``schema``: ``batches`` hold the updates of ``removes``, all live files, with NULL in them.
+        """Add the columns that are new in ``schema``: ``batches`` hold the updates of ``removes``,
+        all live files, with NULL in them.
 
-        Times stay, and so do upper, since and generation. A lost race is harmless, as for `compact`. Raises `SchemaMismatch` if a column
-        would go or change its type. Other handles go on; only what they had staged for the old columns is refused.
+        Times stay, and so do upper, since and generation. A lost race is harmless, as for
+        `compact`. Raises `SchemaMismatch` if a column would go or change its type. Other handles go
+        on; only what they had staged for the old columns is refused.
         """
         check_data_schema(schema)
-        done = self._rewrite(batches, lambda state, adds: transitions.evolution(state, self.uri, adds, removes, schema), note)
+        done = self._rewrite(
+            batches, lambda state, adds: transitions.evolution(state, self.uri, adds, removes, schema), note
+        )
         self.keep_statistics()
         return done
 
-    def _rewrite(self, batches: Sequence[Batch], change: Rewriting, note: CommitNote | None) -> CompactionResult:
+    def _rewrite(
+        self, batches: Sequence[Batch], change: Rewriting, note: CommitNote | None
+    ) -> CompactionResult:
         self._require_usable(batches)
         adds = [file for b in batches for file in b.files]
 
@@ -247,7 +288,9 @@ class WriteHandle(Staging):
         return CompactionResult(True, after.version)
 
     def downgrade_since(self, since: Antichain) -> Antichain:
-        """Release history before ``since``; where since stands now (holds, leases and the upper may keep it back)."""
+        """Release history before ``since``; where since stands now (holds, leases and the upper may
+        keep it back).
+        """
 
         def decide(state: ShardState) -> Change | None:
             self._saw(state)
@@ -258,10 +301,11 @@ class WriteHandle(Staging):
         return self._commit(decide).since
 
     def hold(self, holder: str, time: int, *, forward: bool = True) -> Antichain:
-        """Keep history from ``time`` (ms) on for ``holder``, durably, until it is moved or released; where since stands.
+        """Keep history from ``time`` (ms) on for ``holder``, durably, until it is moved or
+        released; where since stands.
 
-        ``forward``: its hold may move to a later time; if not, the earlier one stays. Raises `InvalidUsage` if history before ``time``
-        is needed but was released already.
+        ``forward``: its hold may move to a later time; if not, the earlier one stays. Raises
+        `InvalidUsage` if history before ``time`` is needed but was released already.
         """
         check_time(time)
 
@@ -294,9 +338,11 @@ class WriteHandle(Staging):
         return self._commit(decide).version
 
     def keep_statistics(self) -> None:
-        """Have the log tell the statistics of our columns, also of the files that are there; no commit if it does.
+        """Have the log tell the statistics of our columns, also of the files that are there; no
+        commit if it does.
 
-        Without them no hash is believed: shards of an earlier release have none from the 33rd column on (a struct's fields count each).
+        Without them no hash is believed: shards of an earlier release have none from the 33rd
+        column on (a struct's fields count each).
         """
 
         def decide(state: ShardState) -> Change | None:
@@ -308,7 +354,9 @@ class WriteHandle(Staging):
         self._commit(decide)
 
     def mark_dropped(self, now_ms: int) -> int:
-        """Mark the shard dropped at ``now_ms``; the next run makes a new generation. The version made."""
+        """Mark the shard dropped at ``now_ms``; the next run makes a new generation. The version
+        made.
+        """
 
         def decide(state: ShardState) -> Change | None:
             self._saw(state)
@@ -317,17 +365,25 @@ class WriteHandle(Staging):
         return self._commit(decide).version
 
     def discard(self, dropped_by: int) -> None:
-        """Take the files of a shard dropped at or before ``dropped_by`` (ms) out of the log, unless it lives again or is held."""
+        """Take the files of a shard dropped at or before ``dropped_by`` (ms) out of the log, unless
+        it lives again or is held.
+        """
 
         def decide(state: ShardState) -> Change | None:
             self._saw(state)
             change = transitions.discard(state, dropped_by)
-            return None if change is None else self._signed(change, CommitNote(purpose="files of a dropped shard"))
+            return (
+                None
+                if change is None
+                else self._signed(change, CommitNote(purpose="files of a dropped shard"))
+            )
 
         self._commit(decide)
 
     def wait_for_upper_past(self, frontier: Antichain, timeout: float | None = None) -> None:
-        """Return once ``frontier`` is strictly before the upper; `TimeoutError` after ``timeout`` seconds."""
+        """Return once ``frontier`` is strictly before the upper; `TimeoutError` after ``timeout``
+        seconds.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
         pause = 0.01
         late = f"the upper of {self.uri} is {{!r}}, not past {frontier!r}, after {timeout} s"
@@ -367,8 +423,9 @@ class WriteHandle(Staging):
     ) -> ShardState:
         """Commit what names the batches' files, or their ``cuts``.
 
-        They are in doubt before anything is sent. Only an outcome that is known ends that: then they are consumed, or staged as before
-        and the cuts deleted. Every other exception, at whatever point it comes, leaves all files to garbage collection.
+        They are in doubt before anything is sent. Only an outcome that is known ends that: then
+        they are consumed, or staged as before and the cuts deleted. Every other exception, at
+        whatever point it comes, leaves all files to garbage collection.
         """
         self._require_open()
         doubted: list[Batch] = []
@@ -421,7 +478,9 @@ class WriteHandle(Staging):
 
 
 def _check_described(batches: Sequence[Batch], lower: Antichain, upper: Antichain) -> None:
-    """Rules 2 and 4: the bounds are in order, and an append may be narrower than a batch's description, never wider."""
+    """Rules 2 and 4: the bounds are in order, and an append may be narrower than a batch's
+    description, never wider.
+    """
     if upper.less_than(lower):
         raise InvalidUsage(f"new_upper {upper!r} is before expected_upper {lower!r}")
     for b in batches:

@@ -1,12 +1,15 @@
 """A shard through the SQL engine: what sinks, inputs and tasks share.
 
-`layout` says what the live files of a state are and how each may be read; `current_view` and `as_of` are the queries that show a
-shard's contents now and at a time; `stager` has the engine write files; `append` commits them; `rewrite` and `upkeep` compact.
+`layout` says what the live files of a state are and how each may be read; `current_view` and
+`as_of` are the queries that show a shard's contents now and at a time; `stager` has the engine
+write files; `append` commits them; `rewrite` and `upkeep` compact.
 
 Invariants:
 
-- A hash is believed only in files that our own commits staged; all other rows are compared by their columns.
-- What is staged but not committed is invisible, and is deleted by whoever staged it, or by garbage collection.
+- A hash is believed only in files that our own commits staged; all other rows are compared by their
+  columns.
+- What is staged but not committed is invisible, and is deleted by whoever staged it, or by garbage
+  collection.
 - Only `append` moves a shard's upper; only `rewrite` replaces files, and adds columns.
 """
 

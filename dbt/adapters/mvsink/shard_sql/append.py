@@ -1,9 +1,9 @@
 """Append: commit the staged batch of a description with one compare-and-append.
 
-- Shard upper before the description's lower: raise it with an empty append, then go on. This is the one place that
-  brings a new shard up to its as-of, so read-only has one place to guard.
-- Shard upper past the lower: not an error. Another writer was faster: what was staged is deleted and the caller goes on
-  from the new upper.
+- Shard upper before the description's lower: raise it with an empty append, then go on. This is the
+  one place that brings a new shard up to its as-of, so read-only has one place to guard.
+- Shard upper past the lower: not an error. Another writer was faster: what was staged is deleted
+  and the caller goes on from the new upper.
 - Success: the new upper is the next lower.
 """
 
@@ -28,8 +28,11 @@ class Append:
     retries: int = 0
     mismatches: int = 0
 
-    def raise_upper(self, upper: Antichain, as_of: Antichain, note: CommitNote, creation: int | None = None) -> bool:
-        """Bring a shard whose upper is ``upper`` up to ``as_of``, without data; its since comes along, and it learns its ``creation``.
+    def raise_upper(
+        self, upper: Antichain, as_of: Antichain, note: CommitNote, creation: int | None = None
+    ) -> bool:
+        """Bring a shard whose upper is ``upper`` up to ``as_of``, without data; its since comes
+        along, and it learns its ``creation``.
 
         False if another writer moved the upper first.
         """
@@ -50,7 +53,9 @@ class Append:
         note: CommitNote,
         inputs: Mapping[str, int] | None = None,
     ) -> AppendResult | None:
-        """Commit ``batch`` (None: only the upper moves). None if another writer was faster: then the batch is gone."""
+        """Commit ``batch`` (None: only the upper moves). None if another writer was faster: then
+        the batch is gone.
+        """
         batches = [] if batch is None else [batch]
         try:
             result = self.handle.compare_and_append_batch(

@@ -1,11 +1,13 @@
 """A shard's past, as SQL: the collection at a time, and the updates between two times.
 
-Reads are exact within the shard's readable history ``[since, upper)``: `check_readable` and `check_changes` refuse the rest. What file
-statistics rule out is not named in the SQL, so it is not opened: a read costs what it can concern.
+Reads are exact within the shard's readable history ``[since, upper)``: `check_readable` and
+`check_changes` refuse the rest. What file statistics rule out is not named in the SQL, so it is not
+opened: a read costs what it can concern.
 
 - A file whose times are all later than the one asked for holds nothing of that collection.
-- The base has one time only, so it is in the collection whole, and passes through unshuffled, or not at all; no other directory
-  takes its place, because corrections looked for repeated hashes in the base of their day only.
+- The base has one time only, so it is in the collection whole, and passes through unshuffled, or
+  not at all; no other directory takes its place, because corrections looked for repeated hashes in
+  the base of their day only.
 - What may hold both earlier and later times is filtered by `_mv_time`.
 """
 
@@ -24,31 +26,39 @@ from dbt.adapters.mvsink.shard_sql.errors import NotReadable, NotRefreshed
 from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, TIME, Directory, Layout
 
 UPDATE = (TIME, DIFF, ERROR)  # what an update has besides its columns
-LONGEST_NAMES = 4_000  # characters of file names; beyond it a directory is named whole and its rows are filtered
+# characters of file names; beyond it a directory is named whole and its rows are filtered
+LONGEST_NAMES = 4_000
 
 
 @dataclass(frozen=True)
 class Projection:
-    """A part of a shard's rows: some of its columns, and of the rows those that satisfy ``where``. Its errors are all of the shard's."""
+    """A part of a shard's rows: some of its columns, and of the rows those that satisfy ``where``.
+    Its errors are all of the shard's.
+    """
 
     columns: tuple[Column, ...]
     where: str = ""
 
     @property
     def updates(self) -> str:
-        """``where`` for updates, which may be errors: of these the condition knows nothing, and no filter may drop one."""
+        """``where`` for updates, which may be errors: of these the condition knows nothing, and no
+        filter may drop one.
+        """
         return f"({ERROR} is not null or ({self.where}))" if self.where else ""
 
 
 def check_readable(state: ShardState, time: int) -> None:
-    """Raises `NotRefreshed` for a shard without contents, `NotReadable` unless ``since <= time < upper``."""
+    """Raises `NotRefreshed` for a shard without contents, `NotReadable` unless ``since <= time <
+    upper``.
+    """
     _check(state, f"as of {time}", state.since.stored() <= time < state.upper.stored())
 
 
 def check_changes(state: ShardState, lower: int, upper: int) -> None:
     """The same for the updates with ``lower <= time < upper``.
 
-    They are exact only past ``since``: compaction may have moved older updates up to it. Before 0 there are none.
+    They are exact only past ``since``: compaction may have moved older updates up to it. Before 0
+    there are none.
     """
     if lower < upper:
         exact = state.since.stored() < lower or state.since.stored() == 0
@@ -63,14 +73,18 @@ def _check(state: ShardState, asked: str, readable: bool) -> None:
 
 
 def collection_as_of(shard: Layout, time: int) -> str:
-    """The collection at ``time`` (ms) as plain rows, duplicates repeated; it fails its readers if an error is live then."""
+    """The collection at ``time`` (ms) as plain rows, duplicates repeated; it fails its readers if
+    an error is live then.
+    """
     return view_query(_up_to(shard, time))
 
 
 def snapshot_as_of(shard: Layout, time: int) -> str:
-    """The same as updates at ``time``, errors included: columns, `_mv_time`, `_mv_diff`, `_mv_error`. Never fails its readers.
+    """The same as updates at ``time``, errors included: columns, `_mv_time`, `_mv_diff`,
+    `_mv_error`. Never fails its readers.
 
-    A row that occurs n times comes as n updates of one: nothing is shuffled that `collection_as_of` would not shuffle.
+    A row that occurs n times comes as n updates of one: nothing is shuffled that `collection_as_of`
+    would not shuffle.
     """
     early = _up_to(shard, time)
     items, at = sql.columns(shard.names), f"{sql.bigint(time)} {TIME}"
@@ -83,8 +97,11 @@ def snapshot_as_of(shard: Layout, time: int) -> str:
     return sql.union_all([rows, f"select {nulls(shard.columns)}, {at}, {DIFF}, {ERROR} from (\n{live}\n)"])
 
 
-def updates_between(shard: Layout, lower: int, upper: int | None = None, projection: Projection | None = None) -> str:
-    """Consolidated updates with ``lower <= _mv_time < upper``: columns, `_mv_time`, `_mv_diff`, `_mv_error`.
+def updates_between(
+    shard: Layout, lower: int, upper: int | None = None, projection: Projection | None = None
+) -> str:
+    """Consolidated updates with ``lower <= _mv_time < upper``: columns, `_mv_time`, `_mv_diff`,
+    `_mv_error`.
 
     With a ``projection`` they are consolidated over its columns; errors pass.
     """
@@ -95,8 +112,12 @@ def updates_between(shard: Layout, lower: int, upper: int | None = None, project
     return f"select {_items(part.columns)} from (\n{net(part.columns, [TIME, ERROR], sql.union_all(rows), '<> 0')}\n)"
 
 
-def times_between(shard: Layout, lower: int, upper: int | None = None, projection: Projection | None = None) -> str:
-    """The times of `updates_between`: `_mv_time`, then whether rows were inserted, rows were deleted, errors changed, in net."""
+def times_between(
+    shard: Layout, lower: int, upper: int | None = None, projection: Projection | None = None
+) -> str:
+    """The times of `updates_between`: `_mv_time`, then whether rows were inserted, rows were
+    deleted, errors changed, in net.
+    """
     return times_of(updates_between(shard, lower, upper, projection))
 
 
@@ -106,17 +127,27 @@ def times_of(updates: str) -> str:
     return f"select {TIME}, {', '.join(f'bool_or({flag})' for flag in flags)} from (\n{updates}\n) group by {TIME}"
 
 
-def changes_between(shard: Layout, lower: int, upper: int | None = None, projection: Projection | None = None) -> str:
-    """`updates_between`, but equal rows may come as several updates. Nothing is added up where file statistics tell that nothing cancels."""
+def changes_between(
+    shard: Layout, lower: int, upper: int | None = None, projection: Projection | None = None
+) -> str:
+    """`updates_between`, but equal rows may come as several updates. Nothing is added up where file
+    statistics tell that nothing cancels.
+    """
     if projection is not None or not known_times(shard, lower, upper):
         return updates_between(shard, lower, upper, projection)
     return sql.union_all(_updates(shard, lower, upper, Projection(shard.columns)))
 
 
 def _updates(shard: Layout, lower: int, upper: int | None, part: Projection) -> list[str]:
-    """The stored updates with ``lower <= _mv_time < upper``, one query for each part of the shard that may hold some."""
-    bounds = f"{TIME} >= {sql.bigint(lower)}" + ("" if upper is None else f" and {TIME} < {sql.bigint(upper)}")
-    return _between(shard, lower, upper).select(_items(part.columns), f"{bounds} and {part.updates}" if part.where else bounds)
+    """The stored updates with ``lower <= _mv_time < upper``, one query for each part of the shard
+    that may hold some.
+    """
+    bounds = f"{TIME} >= {sql.bigint(lower)}" + (
+        "" if upper is None else f" and {TIME} < {sql.bigint(upper)}"
+    )
+    return _between(shard, lower, upper).select(
+        _items(part.columns), f"{bounds} and {part.updates}" if part.where else bounds
+    )
 
 
 def _items(columns: Sequence[Column]) -> str:
@@ -131,7 +162,8 @@ class Signs(NamedTuple):
 
 
 def known_times(shard: Layout, lower: int, upper: int | None = None) -> dict[int, Signs] | None:
-    """The times of `updates_between` with their signs, where file statistics tell. No error changed then.
+    """The times of `updates_between` with their signs, where file statistics tell. No error changed
+    then.
 
     None if only a query can tell; empty if no file holds such a time.
     """
@@ -143,7 +175,9 @@ def known_times(shard: Layout, lower: int, upper: int | None = None) -> dict[int
         files = tuple(file for file in directory.files if _may_hold(file, lower, upper))
         part = replace(directory, files=files)
         one_time = all(file.min_time is not None and file.min_time == file.max_time for file in files)
-        signs_known = _only_inserts(part) or (directory.consolidated and None not in (part.min_diff, part.max_diff))
+        signs_known = _only_inserts(part) or (
+            directory.consolidated and None not in (part.min_diff, part.max_diff)
+        )
         if part.may_hold_errors or not one_time or not signs_known:
             return None
         for time in {file.min_time or 0 for file in files}:
@@ -172,12 +206,16 @@ def no_updates(columns: Sequence[Column]) -> str:
 
 @dataclass(frozen=True)
 class _UpTo(Layout):
-    """The parts of a shard that may hold times up to ``time``; where later ones may stand beside them, reads are filtered."""
+    """The parts of a shard that may hold times up to ``time``; where later ones may stand beside
+    them, reads are filtered.
+    """
 
     time: int = 0
 
     def select(self, directories: Sequence[Directory], items: str, where: str = "") -> str:
-        if any(_latest(file, self.time + 1) > self.time for directory in directories for file in directory.files):
+        if any(
+            _latest(file, self.time + 1) > self.time for directory in directories for file in directory.files
+        ):
             early = f"{TIME} <= {sql.bigint(self.time)}"
             where = f"{early} and ({where})" if where else early
         return super().select(directories, items, where)
@@ -193,7 +231,9 @@ def _up_to(shard: Layout, time: int) -> Layout:
 
 @dataclass(frozen=True)
 class _Range:
-    """What may hold updates of a range of times: directories as a whole and loose files, and of other directories some files."""
+    """What may hold updates of a range of times: directories as a whole and loose files, and of
+    other directories some files.
+    """
 
     whole: Layout
     some: tuple[Directory, ...]
@@ -219,18 +259,26 @@ def _between(shard: Layout, lower: int, upper: int | None) -> _Range:
 
     late = _restricted(shard, needed)
     some = tuple(
-        replace(directory, files=tuple(filter(needed, directory.files))) for directory in late.directories if partly(directory)
+        replace(directory, files=tuple(filter(needed, directory.files)))
+        for directory in late.directories
+        if partly(directory)
     )
     return _Range(_restricted(late, needed, lambda directory: not partly(directory)), some)
 
 
 def _restricted(
-    shard: Layout, needed: Callable[[DataFile], bool], kept: Callable[[Directory], bool] = lambda directory: True
+    shard: Layout,
+    needed: Callable[[DataFile], bool],
+    kept: Callable[[Directory], bool] = lambda directory: True,
 ) -> Layout:
-    """``shard`` with those files and directories only that have a file that is ``needed``, and of directories those that are ``kept``."""
+    """``shard`` with those files and directories only that have a file that is ``needed``, and of
+    directories those that are ``kept``.
+    """
 
     def chosen(directories: Sequence[Directory]) -> tuple[Directory, ...]:
-        return tuple(directory for directory in directories if any(map(needed, directory.files)) and kept(directory))
+        return tuple(
+            directory for directory in directories if any(map(needed, directory.files)) and kept(directory)
+        )
 
     loose = [pair for pair in zip(shard.loose, shard.loose_columns, strict=True) if needed(pair[0])]
     return replace(

@@ -1,8 +1,9 @@
 """The canary: do the engine and this process mean the same place by a shard root?
 
-They may not: a path may be decoded or substituted differently by the two, a server may run on another machine, executors may write to
-disks of their own. Then rows would be committed that nobody finds, or found that are not all. So, before the first run of a session on a
-root, all executors write one small file each there, and this process reads them back.
+They may not: a path may be decoded or substituted differently by the two, a server may run on
+another machine, executors may write to disks of their own. Then rows would be committed that nobody
+finds, or found that are not all. So, before the first run of a session on a root, all executors
+write one small file each there, and this process reads them back.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _lock = threading.Lock()
 
 
 def check_same_place(engine: Engine, session: object, root: str, options: Mapping[str, str] | None) -> None:
-    """Raises `DifferentPlaces` unless what the engine writes below ``root`` is read from here; once for each ``session`` and root.
+    """Raises `DifferentPlaces` unless what the engine writes below ``root`` is read from here; once
+    for each ``session`` and root.
 
     ``session`` is any key that stands for the engine's session or server.
     """
@@ -49,7 +51,9 @@ def _check(engine: Engine, root: str, options: Mapping[str, str] | None) -> None
         engine.execute(sql.overwrite_directory(storage.uri, query), "canary")
         there = _read(storage, token)
         if there != set(range(tasks)):
-            raise DifferentPlaces(masked(root), masked(_written_to(engine, storage.uri)), masked(storage.uri), len(there), tasks)
+            raise DifferentPlaces(
+                masked(root), masked(_written_to(engine, storage.uri)), masked(storage.uri), len(there), tasks
+            )
     finally:
         with suppress(OSError, StorageError):  # what could not be read may not be there to delete
             storage.delete_directory("")

@@ -1,9 +1,10 @@
 """The query behind the published view: the collection at the newest time, as plain rows.
 
-A compacted shard reads as a plain Parquet scan. With recent batches it is still one scan of the base, thinned by a
-broadcast join with the recent part's net retractions, plus the recent part's net additions. Where some row has no
-hash to go by, base rows that share a hash with the rest are consolidated with it by whole rows; the others still pass
-straight through. A shard that holds errors, or has lost files, fails its readers with the smallest message (`_Guarded`).
+A compacted shard reads as a plain Parquet scan. With recent batches it is still one scan of the
+base, thinned by a broadcast join with the recent part's net retractions, plus the recent part's net
+additions. Where some row has no hash to go by, base rows that share a hash with the rest are
+consolidated with it by whole rows; the others still pass straight through. A shard that holds
+errors, or has lost files, fails its readers with the smallest message (`_Guarded`).
 """
 
 from __future__ import annotations
@@ -19,16 +20,19 @@ NOT_REFRESHED = "not refreshed yet"
 LIVE = "_mv_live"
 
 
-def view_query(layout: Layout, *, refreshed: bool = True, first_refresh: str = "", whole: bool = False) -> str:
+def view_query(
+    layout: Layout, *, refreshed: bool = True, first_refresh: str = "", whole: bool = False
+) -> str:
     """The SELECT of the view over ``layout``.
 
-    ``refreshed`` is False for a shard that no run has written: it never reads as an empty collection. ``first_refresh`` says when one
-    will, if a schedule tells. ``whole`` is for a text that is kept: readers also fail if a directory no longer holds exactly its files. The
-    text names directories, so otherwise a file that is gone would just be missing from the result.
+    ``refreshed`` is False for a shard that no run has written: it never reads as an empty
+    collection. ``first_refresh`` says when one will, if a schedule tells. ``whole`` is for a text
+    that is kept: readers also fail if a directory no longer holds exactly its files. The text names
+    directories, so otherwise a file that is gone would just be missing from the result.
     """
     if not refreshed:
-        # Rows that are never given out, of NULLs that the optimizer cannot tell, and more than any OFFSET: where it can prove that no
-        # row passes to a reader, it drops the guard with them.
+        # Rows that are never given out, of NULLs that the optimizer cannot tell, and more than any
+        # OFFSET: where it can prove that no row passes to a reader, it drops the guard with them.
         nothing = "get(cast(array() as array<{}>), cast(r.id as int)) {}"
         items = ", ".join(nothing.format(c.type.text, sql.identifier(c.name)) for c in layout.columns)
         message = f"{NOT_REFRESHED}; first refresh at {first_refresh}" if first_refresh else NOT_REFRESHED
@@ -42,9 +46,11 @@ def view_query(layout: Layout, *, refreshed: bool = True, first_refresh: str = "
 
 
 def _guard(failure: str) -> str:
-    """A condition that is true, or fails whoever has it evaluated: ``failure`` is a relation whose one row has the message ``m``, or NULL.
+    """A condition that is true, or fails whoever has it evaluated: ``failure`` is a relation whose
+    one row has the message ``m``, or NULL.
 
-    It is a scalar subquery, which runs before the first row is read: the optimizer loses a projected or filtered `raise_error`.
+    It is a scalar subquery, which runs before the first row is read: the optimizer loses a
+    projected or filtered `raise_error`.
     """
     return f"(select raise_error(m) from {failure} where m is not null) is null"
 
@@ -53,8 +59,9 @@ def _guard(failure: str) -> str:
 class _Guarded(Layout):
     """A shard whose every scan fails while an error is live.
 
-    A guard above a join or an aggregate goes when that turns out to be empty, be it while the query runs (adaptive execution replaces
-    an empty stage and all that stands on it). Here a scan has run, and failed, before anything can be known to be empty.
+    A guard above a join or an aggregate goes when that turns out to be empty, be it while the query
+    runs (adaptive execution replaces an empty stage and all that stands on it). Here a scan has
+    run, and failed, before anything can be known to be empty.
     """
 
     inner: Layout
@@ -91,7 +98,9 @@ def plain_rows(layout: Layout) -> str:
 
 @dataclass(frozen=True)
 class Apart:
-    """A collection as two queries of updates that are rows: columns and `_mv_diff`. The ``base`` is large, and only adds; ``rest`` is all others."""
+    """A collection as two queries of updates that are rows: columns and `_mv_diff`. The ``base`` is
+    large, and only adds; ``rest`` is all others.
+    """
 
     base: str
     rest: str
@@ -104,7 +113,9 @@ def updates_apart(layout: Layout) -> Apart | None:
         return None
     items, rows = sql.columns(layout.names), f"{ERROR} is null"
     count = "1L " if layout.base.max_diff == 1 else ""
-    base = layout.select([layout.base], f"{items}, {count}{DIFF}", rows if layout.base.may_hold_errors else "")
+    base = layout.select(
+        [layout.base], f"{items}, {count}{DIFF}", rows if layout.base.may_hold_errors else ""
+    )
     return Apart(base, layout.select(others, f"{items}, {DIFF}", rows))
 
 
@@ -144,7 +155,9 @@ def _consolidated(recent: Sequence[Directory]) -> bool:
 
 
 def _net(layout: Layout, having: str) -> str:
-    """The recent part, consolidated: one hash is one row there, so the columns only follow their hash."""
+    """The recent part, consolidated: one hash is one row there, so the columns only follow their
+    hash.
+    """
     items = sql.columns(layout.names)
     if _consolidated(layout.recent):
         return layout.select(layout.recent, f"{items}, {DIFF}", f"{ERROR} is null and {DIFF} {having}")
@@ -153,7 +166,8 @@ def _net(layout: Layout, having: str) -> str:
 
 
 def _mixed(layout: Layout) -> str:
-    """Rows without a hash are there: consolidate by whole rows whatever shares a hash with the tail.
+    """Rows without a hash are there: consolidate by whole rows whatever shares a hash with the
+    tail.
 
     Each list of columns is written as few times as can be: the text of a view is limited.
     """
@@ -163,13 +177,16 @@ def _mixed(layout: Layout) -> str:
     if layout.base is None:
         return _repeat(layout, net(layout.columns, ["_mv_h"], tail, "> 0"), DIFF)
     base = layout.select(
-        [layout.base], f"{items}, {HASH} _mv_h, {DIFF}", f"{ERROR} is null" if layout.base.may_hold_errors else ""
+        [layout.base],
+        f"{items}, {HASH} _mv_h, {DIFF}",
+        f"{ERROR} is null" if layout.base.may_hold_errors else "",
     )
     hint = broadcast("h", (*files_of((*layout.recent, *layout.unhashed)), *layout.loose))
     hashes = f"select {hint}b.* from b left {{}} join h on b._mv_h = h._mv_h"
     netted = net(layout.columns, ["_mv_h"], sql.union_all([hashes.format("semi"), "select * from t"]), "> 0")
     parts = f"with b as (\n{base}\n), t as (\n{tail}\n), h as (select distinct _mv_h from t)"
-    if layout.base.max_diff == 1:  # then rows that nothing touches come once, and repeating them costs more than reading them
+    # then rows that nothing touches come once, and repeating them costs more than reading them
+    if layout.base.max_diff == 1:
         netted = f"select n.* from (\n{netted}\n) n {_copies('n.' + DIFF)}"
         return f"{parts}\nselect {items} from (\n{sql.union_all([hashes.format('anti'), netted])}\n)"
     return f"{parts}\n{_repeat(layout, sql.union_all([hashes.format('anti'), f'select * from ({netted})']), DIFF)}"
@@ -186,7 +203,9 @@ def _copies(count: str) -> str:
 
 
 def _live_error(layout: Layout) -> str:
-    """The smallest message ``m`` of the errors that are live, as a query; empty if no file can hold one."""
+    """The smallest message ``m`` of the errors that are live, as a query; empty if no file can hold
+    one.
+    """
     directories = [directory for directory in layout.directories if directory.may_hold_errors]
     queries = layout.parts(directories, f"{ERROR} m, {DIFF} d", f"{ERROR} is not null")
     if not queries:
@@ -196,7 +215,8 @@ def _live_error(layout: Layout) -> str:
 
 
 def _lost_files(layout: Layout) -> str:
-    """A message ``m`` if the directories hold other files than were committed, as a query; NULL if not.
+    """A message ``m`` if the directories hold other files than were committed, as a query; NULL if
+    not.
 
     Files are counted and their sizes added up; none is opened.
     """

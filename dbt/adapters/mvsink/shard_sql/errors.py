@@ -22,10 +22,14 @@ class DifferentPlaces(DataflowError):
 
 
 class DamagedFiles(DataflowError):
-    """Live data files of a shard are gone, or are not as they were committed. ``damages``: the files and what is wrong with them, in words."""
+    """Live data files of a shard are gone, or are not as they were committed. ``damages``: the
+    files and what is wrong with them, in words.
+    """
 
     def __init__(self, uri: str, damages: Sequence[str]):
-        shown = "; ".join(damages[:SHOWN_FILES]) + (f"; and {len(damages) - SHOWN_FILES} more" if damages[SHOWN_FILES:] else "")
+        shown = "; ".join(damages[:SHOWN_FILES]) + (
+            f"; and {len(damages) - SHOWN_FILES} more" if damages[SHOWN_FILES:] else ""
+        )
         super().__init__(
             f"shard {uri} has lost data: {shown}. Nothing was written. Put the files back as they were, or give up what they held: "
             "--full-refresh computes a view again from its query (for a task: also --vars '{mvsink_reset: [the task's name]}')"
@@ -43,10 +47,14 @@ class ForeignDeletionVectors(DataflowError):
 
 
 class NotRefreshed(DataflowError):
-    """A shard without contents was read: it never reads as an empty collection. ``first_refresh`` is text."""
+    """A shard without contents was read: it never reads as an empty collection. ``first_refresh``
+    is text.
+    """
 
     def __init__(self, shard: str = "", first_refresh: str = "") -> None:
-        message = f"not refreshed yet; first refresh at {first_refresh}" if first_refresh else "not refreshed yet"
+        message = (
+            f"not refreshed yet; first refresh at {first_refresh}" if first_refresh else "not refreshed yet"
+        )
         super().__init__(f"{shard}: {message}" if shard else message)
 
 

@@ -1,14 +1,18 @@
 """How the live files of one log version fall into parts, and each part as SQL.
 
 ``base``      the compacted part: the largest complete directory in which every row carries a hash, every diff is positive and
-              all times are equal. It is recognized by its files' statistics, not by a mark. A hash that stands in it
-              more than once (equal rows of a first load, or two rows that collide) stands in no recent part: there it is NULL.
+              all times are equal. It is recognized by its files' statistics, not by a mark. A hash
+              that stands in it more than once (equal rows of a first load, or two rows that
+              collide) stands in no recent part: there it is NULL.
 ``recent``    other complete directories whose rows all carry a hash.
-``unhashed``  complete directories in which some row has none (the Python handle, or a hash collision).
+``unhashed``  complete directories in which some row has none (the Python handle, or a hash
+collision).
 ``loose``     files that no commit of ours staged where they are (a foreign UPDATE, MERGE, OPTIMIZE, INSERT), and what such
-              a writer left of a directory. Their hashes count as NULL; rows nobody can have appended are left out.
+              a writer left of a directory. Their hashes count as NULL; rows nobody can have
+              appended are left out.
 
-Directories are named as a whole, one glob a part, so that the text of a view stays short however many files there are.
+Directories are named as a whole, one glob a part, so that the text of a view stays short however
+many files there are.
 """
 
 from __future__ import annotations
@@ -25,10 +29,11 @@ from dbt.adapters.mvsink.shard_sql.errors import DamagedFiles
 
 TIME, DIFF, ERROR, HASH = "_mv_time", "_mv_diff", "_mv_error", "_mv_hash"
 META = (TIME, DIFF, ERROR, HASH)
-MOST_DETECTABLE = 2**39  # copies of rows: their hashes' parts (`detection.PART_BITS`) add up to fewer than 62 bits
+# copies of rows: their hashes' parts (`detection.PART_BITS`) add up to fewer than 62 bits
+MOST_DETECTABLE = 2**39
 LARGEST_TIME = 2**63 - 2
-# Rows of a hash and a count that may be broadcast: hashed, each takes some 64 bytes, so this is a quarter of a GB in the driver and in
-# every executor. Spark itself fails at 2^29 rows or 8 GB.
+# Rows of a hash and a count that may be broadcast: hashed, each takes some 64 bytes, so this is a
+# quarter of a GB in the driver and in every executor. Spark itself fails at 2^29 rows or 8 GB.
 MOST_BROADCAST = 2**22
 
 
@@ -87,13 +92,17 @@ class Directory:
 
     @property
     def consolidated(self) -> bool:
-        """Is no row in it both added and taken away? So it is with what was staged for one time, every row with its hash."""
+        """Is no row in it both added and taken away? So it is with what was staged for one time,
+        every row with its hash.
+        """
         return self.trusted and self.time is not None
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The parts of a shard at one version. ``root`` is the directory above ``batches/`` as the engine names it."""
+    """The parts of a shard at one version. ``root`` is the directory above ``batches/`` as the
+    engine names it.
+    """
 
     root: str
     columns: tuple[Column, ...]
@@ -124,7 +133,9 @@ class Layout:
 
     @property
     def detectable(self) -> bool:
-        """Can bucket sums be formed without overflow? Statistics have to bound how many copies of rows the shard adds up."""
+        """Can bucket sums be formed without overflow? Statistics have to bound how many copies of
+        rows the shard adds up.
+        """
         copies = 0
         for file in self.files:
             if file.rows is None or file.min_diff is None or file.max_diff is None:
@@ -141,7 +152,9 @@ class Layout:
 
     def select(self, directories: Sequence[Directory], items: str, where: str = "") -> str:
         """``select items`` from whole directories, read through one glob."""
-        return f"select {items} from {sql.parquet(self.glob(directories))}" + (f" where {where}" if where else "")
+        return f"select {items} from {sql.parquet(self.glob(directories))}" + (
+            f" where {where}" if where else ""
+        )
 
     def glob(self, directories: Sequence[Directory]) -> str:
         """All files of these directories."""
@@ -149,7 +162,9 @@ class Layout:
         return f"{sql.escape_glob(self.root)}/batches/" + ("{" + ids + "}" if len(directories) > 1 else ids)
 
     def select_loose(self, items: str, where: str = "") -> list[str]:
-        """The same from loose files, one query for each set of physical columns; `HASH` is NULL in them."""
+        """The same from loose files, one query for each set of physical columns; `HASH` is NULL in
+        them.
+        """
         groups: dict[tuple[str, ...], list[DataFile]] = defaultdict(list)
         for file, present in zip(self.loose, self.loose_columns, strict=True):
             groups[present].append(file)
@@ -157,7 +172,9 @@ class Layout:
         for present, files in groups.items():
             paths = [f"{sql.escape_glob(self.root)}/{sql.escape_glob(file.path)}" for file in files]
             named = zip(self._in_files(), self.columns, strict=True)
-            inner = [self._loose_column(stored, column.type.text, present, column.name) for stored, column in named]
+            inner = [
+                self._loose_column(stored, column.type.text, present, column.name) for stored, column in named
+            ]
             inner += [self._loose_column(name, "bigint", present, name) for name in (TIME, DIFF)]
             inner += [self._loose_column(ERROR, "string", present, ERROR), f"cast(null as bigint) as {HASH}"]
             read = sql.union_all(f"select {', '.join(inner)} from {sql.parquet(path)}" for path in paths)
@@ -175,7 +192,9 @@ class Layout:
         return whole + self.select_loose(items, where)
 
     def _valid(self) -> str:
-        """Rows that somebody can have appended: see *A hash is believed only in files ...* in the design."""
+        """Rows that somebody can have appended: see *A hash is believed only in files ...* in the
+        design.
+        """
         return f"{TIME} is not null and {TIME} >= 0 and {TIME} < {sql.bigint(self.upper)} and {DIFF} <> 0"
 
     def _in_files(self) -> tuple[str, ...]:
@@ -190,16 +209,21 @@ class Layout:
 
 @dataclass(frozen=True)
 class Widened(Layout):
-    """A shard's parts as they read with columns that it does not have yet: NULL in every row, and hashes of all columns, never NULL."""
+    """A shard's parts as they read with columns that it does not have yet: NULL in every row, and
+    hashes of all columns, never NULL.
+    """
 
     held: tuple[Column, ...] = ()
 
     def select(self, directories: Sequence[Directory], items: str, where: str = "") -> str:
         names = sql.columns(self.names)
         given = [sql.identifier(column.name) for column in self.held]
-        given += [f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in self.columns[len(self.held) :]]
+        given += [
+            f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in self.columns[len(self.held) :]
+        ]
         rows = super().select(directories, ", ".join([*given, TIME, DIFF, ERROR]))
-        # The partition's number keeps the optimizer from looking through the hash: see `correction.Desired.hashed`.
+        # The partition's number keeps the optimizer from looking through the hash: see
+        # `correction.Desired.hashed`.
         hashed = f"({self.hash_of()} | (spark_partition_id() & 0)) {HASH}"
         wide = f"select {names}, {TIME}, {DIFF}, {ERROR}, {hashed} from (\n{rows}\n)"
         return f"select {items} from (\n{wide}\n)" + (f" where {where}" if where else "")
@@ -207,7 +231,9 @@ class Widened(Layout):
 
 @dataclass(frozen=True)
 class Renamed(Layout):
-    """A shard's parts with short names for its columns. Each scan spells the ``stored`` names once, so a query's text stays short."""
+    """A shard's parts with short names for its columns. Each scan spells the ``stored`` names once,
+    so a query's text stays short.
+    """
 
     stored: tuple[str, ...] = ()
 
@@ -247,11 +273,15 @@ def with_batch(shard: Layout, batch: Batch) -> Layout:
 def layout_of(state: ShardState, root: str, files_in: FilesIn, columns_of: FileColumns) -> Layout:
     """`Layout.of` without a handle: the live files of ``state``, sorted into parts.
 
-    ``files_in`` lists the Parquet files of a directory with their sizes, live or not; ``columns_of`` reads the column names of a
-    loose file from its footer. Raises `DamagedFiles` if a live file is not there, or not as it was committed: every text that reads a
-    shard is made of its layout, so a lost file is never read as rows that are not there.
+    ``files_in`` lists the Parquet files of a directory with their sizes, live or not;
+    ``columns_of`` reads the column names of a loose file from its footer. Raises `DamagedFiles` if
+    a live file is not there, or not as it was committed: every text that reads a shard is made of
+    its layout, so a lost file is never read as rows that are not there.
     """
-    listed = {batch_id: files_in(batch_id) for batch_id in sorted({f.batch_id for f in state.files if f.batch_id is not None})}
+    listed = {
+        batch_id: files_in(batch_id)
+        for batch_id in sorted({f.batch_id for f in state.files if f.batch_id is not None})
+    }
     found = damages(state, listed.__getitem__)
     if found:
         raise DamagedFiles(root, found)
@@ -264,14 +294,17 @@ def layout_of(state: ShardState, root: str, files_in: FilesIn, columns_of: FileC
             by_directory[file.batch_id].append(file)
     directories = []
     for batch_id, files in sorted(by_directory.items()):
-        vectors = any(file.deletion_vector for file in files)  # rows that plain Parquet readers still see
+        # rows that plain Parquet readers still see
+        vectors = any(file.deletion_vector for file in files)
         if len(listed[batch_id]) == len(files) and not vectors:
             directories.append(Directory(batch_id, tuple(files)))
         else:
             loose.extend(files)
     candidates = [directory for directory in directories if directory.compacted]
     base = max(
-        candidates, key=lambda directory: (directory.rows, -(directory.files[0].min_time or 0), directory.batch_id), default=None
+        candidates,
+        key=lambda directory: (directory.rows, -(directory.files[0].min_time or 0), directory.batch_id),
+        default=None,
     )
     rest = [directory for directory in directories if directory is not base]
     upper = state.upper.as_option()
@@ -289,21 +322,30 @@ def layout_of(state: ShardState, root: str, files_in: FilesIn, columns_of: FileC
 
 
 def damages(state: ShardState, files_in: FilesIn) -> list[str]:
-    """The live files below ``batches/`` that are gone or have another size than the log says, in words. Directories are listed, no file opened."""
+    """The live files below ``batches/`` that are gone or have another size than the log says, in
+    words. Directories are listed, no file opened.
+    """
     there: dict[str, int] = {}
     for batch_id in {file.batch_id for file in state.files if file.batch_id is not None}:
         there.update(files_in(batch_id))
     found = []
     for file in state.files:
         if file.batch_id is not None and there.get(file.path) != file.size:
-            found.append(f"{file.path} " + (f"has {there[file.path]} of {file.size} bytes" if file.path in there else "is gone"))
+            found.append(
+                f"{file.path} "
+                + (f"has {there[file.path]} of {file.size} bytes" if file.path in there else "is gone")
+            )
     return found
 
 
 def vacant(state: ShardState, root: str, columns: tuple[Column, ...]) -> Layout:
-    """The layout that a new generation with these ``columns`` begins from: nothing in it. No file is looked at."""
+    """The layout that a new generation with these ``columns`` begins from: nothing in it. No file
+    is looked at.
+    """
     upper = state.upper.as_option()
-    return Layout(root, columns, state.salt, LARGEST_TIME + 1 if upper is None else upper, None, (), (), (), ())
+    return Layout(
+        root, columns, state.salt, LARGEST_TIME + 1 if upper is None else upper, None, (), (), (), ()
+    )
 
 
 def _loose_columns(root: str, file: DataFile, columns_of: FileColumns) -> tuple[str, ...]:
@@ -314,9 +356,11 @@ def _loose_columns(root: str, file: DataFile, columns_of: FileColumns) -> tuple[
 
 
 def broadcast(alias: str, files: Iterable[DataFile]) -> str:
-    """The hint to broadcast ``alias``, narrow rows read from ``files``; empty where statistics do not say that they are few.
+    """The hint to broadcast ``alias``, narrow rows read from ``files``; empty where statistics do
+    not say that they are few.
 
-    Then Spark chooses: its own statistics are of all columns, and would not broadcast what is small enough.
+    Then Spark chooses: its own statistics are of all columns, and would not broadcast what is small
+    enough.
     """
     rows = [file.rows for file in files]
     few = None not in rows and sum(count or 0 for count in rows) <= MOST_BROADCAST

@@ -7,7 +7,13 @@ from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, Layout
 
 
 def live_errors(layout: Layout) -> str:
-    """The query of their messages with how often each is there, `(m, n)`, by message; empty if no file can hold one."""
+    """The query of their messages with how often each is there, `(m, n)`, by message; empty if no
+    file can hold one.
+    """
     directories = [directory for directory in layout.directories if directory.may_hold_errors]
     parts = layout.parts(directories, f"{ERROR} m, {DIFF} d", f"{ERROR} is not null")
-    return f"select m, sum(d) n from (\n{sql.union_all(parts)}\n) group by m having sum(d) > 0 order by m" if parts else ""
+    return (
+        f"select m, sum(d) n from (\n{sql.union_all(parts)}\n) group by m having sum(d) > 0 order by m"
+        if parts
+        else ""
+    )

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 
 class OnError(enum.Enum):
-    """`FAIL`: the model fails and the shard stays. `RECORD`: the error joins the shard's err collection."""
+    """`FAIL`: the model fails and the shard stays. `RECORD`: the error joins the shard's err
+    collection.
+    """
 
     FAIL = "fail"
     RECORD = "record"

@@ -1,4 +1,6 @@
-"""What a shard's properties say of the model that maintains it: owner, definition, schedule, watched input, creation."""
+"""What a shard's properties say of the model that maintains it: owner, definition, schedule,
+watched input, creation.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def owner_of(state: ShardState) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Watched:
-    """The shard that is a task's input, no URI if it is a table; ``deletes``: times at which it only lost rows are changes too."""
+    """The shard that is a task's input, no URI if it is a table; ``deletes``: times at which it
+    only lost rows are changes too.
+    """
 
     uri: str
     deletes: bool
@@ -35,7 +39,9 @@ class Watched:
 
 
 def watched_shard(state: ShardState) -> Watched | None:
-    """What the task of this shard watches; None for what is no task, or one whose input is no shard."""
+    """What the task of this shard watches; None for what is no task, or one whose input is no
+    shard.
+    """
     told = json.loads(state.properties.get(WATCHED, "{}"))
     return Watched(told["shard_uri"], told["deletes"]) if told.get("shard_uri") else None
 
@@ -43,7 +49,8 @@ def watched_shard(state: ShardState) -> Watched | None:
 def stored_schedule(state: ShardState) -> RefreshSchedule | None:
     """The schedule that the shard keeps, counted from its creation; None for `on_commit`.
 
-    With `refresh_schedule.decide` and `creation_of` it tells what a run would do, without the model.
+    With `refresh_schedule.decide` and `creation_of` it tells what a run would do, without the
+    model.
     """
     spec = stored_spec(state)
     return None if spec.on_commit else spec.schedule(creation_of(state))
@@ -55,6 +62,8 @@ def stored_spec(state: ShardState) -> RefreshSpec:
 
 
 def first_refresh(state: ShardState) -> str:
-    """When a shard without contents will have some, as text; empty if no schedule tells, or if it has."""
+    """When a shard without contents will have some, as text; empty if no schedule tells, or if it
+    has.
+    """
     upper = state.upper.as_option()
     return "" if state.readable or not upper or stored_schedule(state) is None else iso(upper)

@@ -1,10 +1,14 @@
-"""Reading a published view back from the catalog. Every reader of a view's shard goes through `read_published`.
+"""Reading a published view back from the catalog. Every reader of a view's shard goes through
+`read_published`.
 
-Spark redacts properties whose key or value matches `spark.redaction.regex` or `spark.sql.redaction.options.regex`: the default patterns
-match a model called `hourly`, because of `url`. So what the adapter needs stands in the view's text, as a comment that Spark gives back
-unchanged (`Marker`). The properties of the same names remain, for people, for earlier releases, and to tell a published view from any other.
+Spark redacts properties whose key or value matches `spark.redaction.regex` or
+`spark.sql.redaction.options.regex`: the default patterns match a model called `hourly`, because of
+`url`. So what the adapter needs stands in the view's text, as a comment that Spark gives back
+unchanged (`Marker`). The properties of the same names remain, for people, for earlier releases, and
+to tell a published view from any other.
 
-What others put on a view is carried over when it is published again. Where Spark redacts it, `SHOW CREATE TABLE` still has the value.
+What others put on a view is carried over when it is published again. Where Spark redacts it, `SHOW
+CREATE TABLE` still has the value.
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ from dbt.adapters.mvsink.engine import DataflowError, EngineError
 URI, SHARD_ID, VERSION, FILES = "mvsink.shard_uri", "mvsink.shard_id", "mvsink.version", "mvsink.files"
 OWN = (URI, SHARD_ID, VERSION, FILES)
 PATTERNS = "Expected: patterns that match none of them, in the Spark session that runs dbt"
-BY_THE_METASTORE = ("transient_lastDdlTime", "comment")  # kept by the metastore itself, or written elsewhere in the statement
+# kept by the metastore itself, or written elsewhere in the statement
+BY_THE_METASTORE = ("transient_lastDdlTime", "comment")
 REDACTED = "*********(redacted)"  # what Spark gives in place of a value
 SETTINGS = "spark.redaction.regex, spark.sql.redaction.options.regex"
 DETAILS = ("# Detailed Table Information", "", "")
@@ -38,7 +43,9 @@ class Catalog(Protocol):
 
 
 class UnreadableView(DataflowError):
-    """Spark does not give back what a published view says: neither its text nor SHOW CREATE TABLE tells."""
+    """Spark does not give back what a published view says: neither its text nor SHOW CREATE TABLE
+    tells.
+    """
 
     def __init__(self, relation: str, keys: Sequence[str], remedy: str):
         names = ", ".join(f"`{key}`" for key in keys)
@@ -64,7 +71,8 @@ class Marker:
     def within(self, query: str) -> str:
         """``query`` with the marker behind its first word, where Spark keeps it in the view's text.
 
-        The text is ASCII, cannot end the comment, and holds no `${...}` that Spark would substitute.
+        The text is ASCII, cannot end the comment, and holds no `${...}` that Spark would
+        substitute.
         """
         first, rest = query.split(" ", 1)
         text = json.dumps(asdict(self), sort_keys=True).replace("*", "\\u002a").replace("$", "\\u0024")
@@ -73,7 +81,9 @@ class Marker:
 
 @dataclass(frozen=True)
 class PublishedView:
-    """What stands in the catalog: our marker, and what others put on the view. ``marked``: the marker is in the view's text."""
+    """What stands in the catalog: our marker, and what others put on the view. ``marked``: the
+    marker is in the view's text.
+    """
 
     uri: str
     shard_id: str
@@ -97,12 +107,17 @@ class _Described:
 
 
 def view_properties(catalog: Catalog, relation: str) -> dict[str, str]:
-    """The properties of ``relation`` (quoted already), as Spark shows them: the keys are right, a value may be redacted."""
+    """The properties of ``relation`` (quoted already), as Spark shows them: the keys are right, a
+    value may be redacted.
+    """
     return {str(row[0]): str(row[1]) for row in catalog.query(f"show tblproperties {relation}", "catalog")}
 
 
-def read_published(catalog: Catalog, relation: str, properties: Mapping[str, str] | None = None) -> PublishedView | None:
-    """The published view of that name, or None if what stands there is not one of ours. ``properties``: as `view_properties`, if known.
+def read_published(
+    catalog: Catalog, relation: str, properties: Mapping[str, str] | None = None
+) -> PublishedView | None:
+    """The published view of that name, or None if what stands there is not one of ours.
+    ``properties``: as `view_properties`, if known.
 
     Raises `UnreadableView` if Spark gives back neither the shard nor what is to be carried over.
     """
@@ -111,7 +126,9 @@ def read_published(catalog: Catalog, relation: str, properties: Mapping[str, str
         return None
     described = _described(catalog, relation)
     in_text = read_marker(described.text)
-    others = [key for key in shown if key not in OWN and key not in BY_THE_METASTORE and not key.startswith("view.")]
+    others = [
+        key for key in shown if key not in OWN and key not in BY_THE_METASTORE and not key.startswith("view.")
+    ]
     values = _values(catalog, relation, shown)
     marker = _marker(relation, in_text, values)
     missing = [key for key in others if key not in values]
@@ -140,9 +157,11 @@ def read_marker(text: str) -> Marker | None:
 
 
 def _marker(relation: str, in_text: Marker | None, values: Mapping[str, str]) -> Marker:
-    """The one in the text, with the property's URI: that is where people say that they have moved a shard.
+    """The one in the text, with the property's URI: that is where people say that they have moved a
+    shard.
 
-    A view of an earlier release has properties alone. That release could write a redacted URI into the metastore for good.
+    A view of an earlier release has properties alone. That release could write a redacted URI into
+    the metastore for good.
     """
     if in_text is not None:
         given = values.get(URI, REDACTED)
@@ -187,9 +206,11 @@ def _values(catalog: Catalog, relation: str, shown: Mapping[str, str]) -> dict[s
 
 
 def stated_properties(statement: str, keys: Sequence[str]) -> dict[str, str]:
-    """The properties in the text of SHOW CREATE TABLE, given their names; none if it does not have just these.
+    """The properties in the text of SHOW CREATE TABLE, given their names; none if it does not have
+    just these.
 
-    Spark escapes quotes there and nothing else, so a quote without a backslash is always one of the statement's own.
+    Spark escapes quotes there and nothing else, so a quote without a backslash is always one of the
+    statement's own.
     """
     opening, position, starts = "\nTBLPROPERTIES (\n  ", 0, []
     for key in sorted(keys):
@@ -203,4 +224,7 @@ def stated_properties(statement: str, keys: Sequence[str]) -> dict[str, str]:
     if closing is None:
         return {}
     ends = [*(found for _, found, _ in starts[1:]), closing.start()]
-    return {key: statement[start:stop].replace("\\'", "'") for (key, _, start), stop in zip(starts, ends, strict=True)}
+    return {
+        key: statement[start:stop].replace("\\'", "'")
+        for (key, _, start), stop in zip(starts, ends, strict=True)
+    }

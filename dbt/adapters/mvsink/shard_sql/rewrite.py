@@ -1,7 +1,9 @@
-"""Rewriting what is already in a shard, in Spark: folding foreign files in, compaction, and the addition of columns.
+"""Rewriting what is already in a shard, in Spark: folding foreign files in, compaction, and the
+addition of columns.
 
-The collection at every readable time is the same before and after (NULL in columns that were added), no upper and no since moves, and
-a lost race costs only the work. The first two are maintenance: their commits are marked as not changing data.
+The collection at every readable time is the same before and after (NULL in columns that were
+added), no upper and no since moves, and a lost race costs only the work. The first two are
+maintenance: their commits are marked as not changing data.
 """
 
 from __future__ import annotations
@@ -14,9 +16,27 @@ import pyarrow as pa
 
 from dbt.adapters.mvsink.engine import Column, Engine, arrow_schema, sql
 from dbt.adapters.mvsink.engine.net import net
-from dbt.adapters.mvsink.shard import Antichain, Batch, CommitNote, CompactionPlan, DataFile, ShardState, WriteHandle
+from dbt.adapters.mvsink.shard import (
+    Antichain,
+    Batch,
+    CommitNote,
+    CompactionPlan,
+    DataFile,
+    ShardState,
+    WriteHandle,
+)
 from dbt.adapters.mvsink.shard_sql.errors import ForeignDeletionVectors
-from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, HASH, TIME, Directory, Layout, broadcast, files_of, widened
+from dbt.adapters.mvsink.shard_sql.layout import (
+    DIFF,
+    ERROR,
+    HASH,
+    TIME,
+    Directory,
+    Layout,
+    broadcast,
+    files_of,
+    widened,
+)
 from dbt.adapters.mvsink.shard_sql.stager import stage
 
 log = logging.getLogger("mvsink.shard")
@@ -24,16 +44,22 @@ log = logging.getLogger("mvsink.shard")
 
 @dataclass(frozen=True)
 class Folded:
-    """`drift`: rows that nobody can have appended, dropped by the fold. `applied` is False if the race was lost."""
+    """`drift`: rows that nobody can have appended, dropped by the fold. `applied` is False if the
+    race was lost.
+    """
 
     applied: bool
     drift: int
 
 
-def fold_foreign_files(engine: Engine, handle: WriteHandle, state: ShardState, shard: Layout, note: CommitNote) -> Folded:
-    """Move the rows of loose files under ``batches/``, with hashes, leaving out those nobody can have appended; ``note`` goes with them.
+def fold_foreign_files(
+    engine: Engine, handle: WriteHandle, state: ShardState, shard: Layout, note: CommitNote
+) -> Folded:
+    """Move the rows of loose files under ``batches/``, with hashes, leaving out those nobody can
+    have appended; ``note`` goes with them.
 
-    Raises `ForeignDeletionVectors` if a file carries one: its rows cannot be told apart by a Parquet reader.
+    Raises `ForeignDeletionVectors` if a file carries one: its rows cannot be told apart by a
+    Parquet reader.
     """
     vectors = [file.path for file in shard.loose if file.deletion_vector]
     if vectors:
@@ -51,10 +77,11 @@ def fold_foreign_files(engine: Engine, handle: WriteHandle, state: ShardState, s
 
 
 def compact(engine: Engine, handle: WriteHandle, plan: CompactionPlan, shard: Layout) -> bool:
-    """Rewrite the plan's files at ``plan.since``, as a new base or as one more recent directory. False: the race was lost.
+    """Rewrite the plan's files at ``plan.since``, as a new base or as one more recent directory.
+    False: the race was lost.
 
-    At most two more directories hold what has no place there: errors and rows without a hash (negative counts too, beside a base), and
-    later updates with their times.
+    At most two more directories hold what has no place there: errors and rows without a hash
+    (negative counts too, beside a base), and later updates with their times.
     """
     planned = {file.path for file in plan.files}
     directories = [d for d in shard.directories if all(file.path in planned for file in d.files)]
@@ -62,8 +89,13 @@ def compact(engine: Engine, handle: WriteHandle, plan: CompactionPlan, shard: La
     if since is None or not directories:
         return False
     items = sql.columns(shard.names)
-    # A hash that is NULL because the base repeats it (`layout`) stays so, unless the base is consolidated with it.
-    hashed = HASH if shard.base is not None and shard.base not in directories else f"coalesce({HASH}, {shard.hash_of()}) {HASH}"
+    # A hash that is NULL because the base repeats it (`layout`) stays so, unless the base is
+    # consolidated with it.
+    hashed = (
+        HASH
+        if shard.base is not None and shard.base not in directories
+        else f"coalesce({HASH}, {shard.hash_of()}) {HASH}"
+    )
     read = shard.select(directories, f"{items}, {TIME}, {DIFF}, {ERROR}, {hashed}")
     old = f"select * from (\n{read}\n) where {TIME} <= {sql.bigint(since)}"
     settled = _settled(shard, directories, items, old, since)
@@ -84,11 +116,18 @@ def compact(engine: Engine, handle: WriteHandle, plan: CompactionPlan, shard: La
 
 
 def evolve(
-    engine: Engine, handle: WriteHandle, state: ShardState, shard: Layout, added: Sequence[Column], note: CommitNote
+    engine: Engine,
+    handle: WriteHandle,
+    state: ShardState,
+    shard: Layout,
+    added: Sequence[Column],
+    note: CommitNote,
 ) -> bool:
-    """Add columns, NULL in every update there is. ``shard`` is ``state``'s layout, without loose files. False: the race was lost.
+    """Add columns, NULL in every update there is. ``shard`` is ``state``'s layout, without loose
+    files. False: the race was lost.
 
-    The row hash is of all columns, so every update is written anew: the base as it is, all the rest as one directory.
+    The row hash is of all columns, so every update is written anew: the base as it is, all the rest
+    as one directory.
     """
     wide = widened(shard, added)
     items = f"{sql.columns(wide.names)}, {TIME}, {DIFF}, {ERROR}, {HASH}"
@@ -109,7 +148,9 @@ def evolve(
 
 
 def _evolved(wide: Layout, rows: str) -> str:
-    """``rows``, all that is outside the base, with their times kept; without a hash where that is another row's too, or the base repeats it."""
+    """``rows``, all that is outside the base, with their times kept; without a hash where that is
+    another row's too, or the base repeats it.
+    """
     items = sql.columns(wide.names)
     sums = net(wide.columns, [TIME, ERROR, HASH], rows, "<> 0")
     seen = [f"select {items}, {ERROR}, {HASH}, 0L {DIFF}, 0L _mv_base from (\n{sums}\n)"]
@@ -121,7 +162,9 @@ def _evolved(wide: Layout, rows: str) -> str:
             f"left semi join (\n{touched}\n) t on b.{HASH} = t._mv_h"
         )
     owners = net(wide.columns, [ERROR, HASH], sql.union_all(seen), sums=["_mv_base"])
-    shared = f"select {HASH} _mv_h from (\n{owners}\n) group by {HASH} having count(*) > 1 or sum(_mv_base) > 1"
+    shared = (
+        f"select {HASH} _mv_h from (\n{owners}\n) group by {HASH} having count(*) > 1 or sum(_mv_base) > 1"
+    )
     hashed = f"if(s._mv_h is null, {HASH}, cast(null as bigint)) {HASH}"
     return (
         f"select {broadcast('s', others)}{items}, {TIME}, {DIFF}, {ERROR}, {hashed} from (\n{sums}\n) r "
@@ -135,7 +178,9 @@ def shard_upper(shard: Layout) -> Antichain:
 
 
 def _settled(shard: Layout, directories: list[Directory], items: str, old: str, since: int) -> str:
-    """The consolidated collection at ``since``. Base rows that nothing recent touches pass through unshuffled."""
+    """The consolidated collection at ``since``. Base rows that nothing recent touches pass through
+    unshuffled.
+    """
     keys = f"{items}, {ERROR}, {HASH}"
     time = f"{sql.bigint(since)} {TIME}"
     base_settled = shard.base is not None and all((file.max_time or 0) <= since for file in shard.base.files)
@@ -170,7 +215,9 @@ def _one_owner(shard: Layout, rows: str, time: str, items: str) -> str:
 
 
 def _consolidated(shard: Layout, rows: str) -> str:
-    """Updates with their times kept: sums of equal ``(row, time)``, zeros dropped; shared hashes dropped."""
+    """Updates with their times kept: sums of equal ``(row, time)``, zeros dropped; shared hashes
+    dropped.
+    """
     items = sql.columns(shard.names)
     sums = net(shard.columns, [TIME, ERROR, HASH], rows, "<> 0")
     ranked = f"select *, dense_rank() over (partition by {HASH} order by {_row_key(items)}) _mv_rank from (\n{sums}\n)"
@@ -180,11 +227,15 @@ def _consolidated(shard: Layout, rows: str) -> str:
 
 
 def _row_key(items: str) -> str:
-    """Something that tells different rows of one hash apart, and can be ordered whatever the types (maps cannot)."""
+    """Something that tells different rows of one hash apart, and can be ordered whatever the types
+    (maps cannot).
+    """
     return f"to_json(struct({items}, {ERROR}), map('ignoreNullFields', 'false'))"
 
 
-def _stage(engine: Engine, handle: WriteHandle, query: str, lower: Antichain, upper: Antichain, what: str) -> Batch | None:
+def _stage(
+    engine: Engine, handle: WriteHandle, query: str, lower: Antichain, upper: Antichain, what: str
+) -> Batch | None:
     batch = handle.adopt(stage(engine, handle, query, what), lower, upper)
     if batch.rows == 0:
         batch.delete()

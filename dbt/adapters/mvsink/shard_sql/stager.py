@@ -1,7 +1,9 @@
-"""Staging: the one statement by which an engine writes files for a shard, and the settings that it runs under.
+"""Staging: the one statement by which an engine writes files for a shard, and the settings that it
+runs under.
 
-Spark takes some of what a file's types are from its session, and no option of a statement overrides that. So these settings hold while we
-stage, whatever a profile or a hook has set, and are as before afterwards: the user's own tables are written as the user says.
+Spark takes some of what a file's types are from its session, and no option of a statement overrides
+that. So these settings hold while we stage, whatever a profile or a hook has set, and are as before
+afterwards: the user's own tables are written as the user says.
 """
 
 from __future__ import annotations
@@ -56,9 +58,11 @@ _lock = threading.RLock()
 
 @contextmanager
 def pinned(session: object, settings: Mapping[str, str], get: Get, set_: Set) -> Iterator[None]:
-    """These ``settings`` hold in ``session`` (any key that stands for it) while somebody is in here; threads may share one.
+    """These ``settings`` hold in ``session`` (any key that stands for it) while somebody is in
+    here; threads may share one.
 
-    ``get`` gives None for a setting that cannot be read: then it stays as it is. Raises `SettingRefused` if one cannot be set.
+    ``get`` gives None for a setting that cannot be read: then it stays as it is. Raises
+    `SettingRefused` if one cannot be set.
     """
     with _lock:
         pin = _pins.setdefault(session, _Pin())
@@ -106,7 +110,9 @@ class Conf(Protocol):
 
 
 def by_conf(conf: Conf) -> tuple[Get, Set]:
-    """Reading and setting for `pinned`, in this process's session. (`get` with a default gives that for what is not set by hand.)"""
+    """Reading and setting for `pinned`, in this process's session. (`get` with a default gives that
+    for what is not set by hand.)
+    """
 
     def get(name: str) -> str | None:
         try:
@@ -117,7 +123,9 @@ def by_conf(conf: Conf) -> tuple[Get, Set]:
     return get, conf.set
 
 
-def by_statements(execute: Callable[[str], None], query: Callable[[str], list[tuple[object, ...]]]) -> tuple[Get, Set]:
+def by_statements(
+    execute: Callable[[str], None], query: Callable[[str], list[tuple[object, ...]]]
+) -> tuple[Get, Set]:
     """The same for a session that is reached by SQL alone."""
 
     def get(name: str) -> str | None:

@@ -1,4 +1,6 @@
-"""What a run does for a shard besides its own append: fold in what others wrote and add columns, before; maintenance, after."""
+"""What a run does for a shard besides its own append: fold in what others wrote and add columns,
+before; maintenance, after.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ from dbt.adapters.mvsink.shard_sql.rewrite import compact, evolve, fold_foreign_
 class Upkeep:
     """Of the run ``invocation_id`` on one shard. ``clock`` is the wall clock in ms.
 
-    ``drift``: rows that nobody can have appended, dropped so far; the commits that dropped them say so too.
+    ``drift``: rows that nobody can have appended, dropped so far; the commits that dropped them say
+    so too.
     """
 
     engine: Engine
@@ -56,7 +59,9 @@ class Upkeep:
         return state, shard
 
     def evolve(self, state: ShardState, added: Sequence[Column], note: CommitNote) -> bool:
-        """Add columns to ``state``. False if somebody else was faster, or foreign files had to be folded in first: look again."""
+        """Add columns to ``state``. False if somebody else was faster, or foreign files had to be
+        folded in first: look again.
+        """
         shard = Layout.of(self.handle, state)
         if shard.loose:
             self.folded(state)
@@ -68,7 +73,9 @@ class Upkeep:
         return done
 
     def maintain(self, maintenance: Maintenance) -> None:
-        """Perform what an append left to do. It never fails a run: the next one finds the same work."""
+        """Perform what an append left to do. It never fails a run: the next one finds the same
+        work.
+        """
         try:
             with self.watch("maintain"):
                 perform_maintenance(self.handle, maintenance, self.clock, self._compact)

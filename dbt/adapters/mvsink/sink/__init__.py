@@ -11,17 +11,21 @@
       [lower,upper) staged by Spark in parallel
 ```
 
-Frontiers: the *desired* frontier is the run's time + 1 (all times before it can be computed), with a schedule the next refresh after
-the run's time; the *persist* frontier is the shard's upper. A run moves the second to the first (`plan`).
+Frontiers: the *desired* frontier is the run's time + 1 (all times before it can be computed), with
+a schedule the next refresh after the run's time; the *persist* frontier is the shard's upper. A run
+moves the second to the first (`plan`).
 
 Invariants:
 
-- Only `append` (and `driver`, for a new generation) moves a shard's upper; only `rewrite` replaces files, and adds columns.
-- What is staged but not committed is invisible, and is deleted by whoever staged it, or by garbage collection.
+- Only `append` (and `driver`, for a new generation) moves a shard's upper; only `rewrite` replaces
+  files, and adds columns.
+- What is staged but not committed is invisible, and is deleted by whoever staged it, or by garbage
+  collection.
 - What is staged with hashes for one time has each row with one sign (`Directory.consolidated`).
-- What is *written* never rests on a hash: hashes only say where to look (`write`), and what a reader may skip (`view`).
-- In what Spark stages as a correction, one hash is one row, and one record of the base at most; a row that would break this
-  is staged without a hash.
+- What is *written* never rests on a hash: hashes only say where to look (`write`), and what a
+  reader may skip (`view`).
+- In what Spark stages as a correction, one hash is one row, and one record of the base at most; a
+  row that would break this is staged without a hash.
 - The shard is read back through a write handle's newest state, never through a cached one.
 
 The layer reaches Spark through `Engine` alone and knows neither dbt nor how a commit is stored.
@@ -29,7 +33,13 @@ The layer reaches Spark through `Engine` alone and knows neither dbt nor how a c
 
 from dbt.adapters.mvsink.sink.correction import Assertion, Correction, Desired, not_null
 from dbt.adapters.mvsink.sink.driver import Driver
-from dbt.adapters.mvsink.sink.errors import GateFailed, NeverRefreshed, ReservedColumn, SchemaChanged, UnknownColumn
+from dbt.adapters.mvsink.sink.errors import (
+    GateFailed,
+    NeverRefreshed,
+    ReservedColumn,
+    SchemaChanged,
+    UnknownColumn,
+)
 from dbt.adapters.mvsink.sink.gate import Audit, Gate, MaxChange
 from dbt.adapters.mvsink.sink.mint import Mint
 from dbt.adapters.mvsink.sink.plan import Plan, run_timing

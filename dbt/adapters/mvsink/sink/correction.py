@@ -1,13 +1,14 @@
 """The correction: ``desired - persist``, consolidated, as SQL that Spark runs in parallel.
 
-A `Correction` holds collections with a sign (desired counts +1 per row, persist -1 per row) and a frontier, its
-``since``: times before it move up to it. Rows are compared as GROUP BY compares them (NULL equals NULL, NaN equals NaN,
--0.0 equals 0.0), maps and structs included. Every term is a query that gives the model's columns and
+A `Correction` holds collections with a sign (desired counts +1 per row, persist -1 per row) and a
+frontier, its ``since``: times before it move up to it. Rows are compared as GROUP BY compares them
+(NULL equals NULL, NaN equals NaN, -0.0 equals 0.0), maps and structs included. Every term is a
+query that gives the model's columns and
 
     _mv_error STRING   NULL, or an error update's message (then the model's columns are NULL)
-    _mv_hash  BIGINT   the row's hash (hashing.py), never NULL here
-    _mv_diff  BIGINT   the multiplicity
-    _mv_base  BIGINT   1 for a record of the shard's base, or of what would be it if another engine damaged the base, else 0
+    _mv_hash  BIGINT   the row's hash (hashing.py), never NULL here _mv_diff  BIGINT   the
+    multiplicity _mv_base  BIGINT   1 for a record of the shard's base, or of what would be it if
+    another engine damaged the base, else 0
 
 An error update is therefore just one more kind of row, and is corrected like one.
 
@@ -69,8 +70,9 @@ class Correction:
     def consolidate_at_since(self) -> str:
         """The net multiplicity of every row, all times moved up to `since`; zeros dropped.
 
-        A hash that cannot stand for its row is NULL in what is staged: it stands for another row of the correction too, or the
-        shard's base has it more than once (`layout`). All rows of one hash are looked at, or none.
+        A hash that cannot stand for its row is NULL in what is staged: it stands for another row of
+        the correction too, or the shard's base has it more than once (`layout`). All rows of one
+        hash are looked at, or none.
         """
         items = sql.columns(column.name for column in self.columns)
         terms = sql.union_all(self._term(term, items) for term in self.terms)
@@ -86,9 +88,13 @@ class Correction:
         )
 
     def updates_before(self, upper: int) -> str:
-        """The consolidated updates with ``since <= time < upper``; the columns of a batch, in order."""
+        """The consolidated updates with ``since <= time < upper``; the columns of a batch, in
+        order.
+        """
         if upper <= self.since:
-            raise ValueError(f"updates before {upper} asked of a correction whose since is {self.since}: there are none")
+            raise ValueError(
+                f"updates before {upper} asked of a correction whose since is {self.since}: there are none"
+            )
         return self.consolidate_at_since()
 
     @staticmethod
@@ -99,9 +105,11 @@ class Correction:
 
 @dataclass(frozen=True)
 class Assertion:
-    """What every row must satisfy. ``violated`` is a condition over the query's columns, true for a row that breaks it.
+    """What every row must satisfy. ``violated`` is a condition over the query's columns, true for a
+    row that breaks it.
 
-    ``fails`` decides what such a row does: fail the query with ``message``, or become an error update with it.
+    ``fails`` decides what such a row does: fail the query with ``message``, or become an error
+    update with it.
     """
 
     violated: str
@@ -123,9 +131,10 @@ def not_null(column: str, *, fails: bool = False) -> Assertion:
 class Desired:
     """What the model's SQL says, as a term of a correction.
 
-    A row that breaks one of ``assertions`` is no row but an error update, its message that of the first one broken.
-    ``missing`` are columns that the shard keeps although the query has lost them: NULL in every row. With a ``condition`` only those of the
-    query's rows are meant for which it is true.
+    A row that breaks one of ``assertions`` is no row but an error update, its message that of the
+    first one broken. ``missing`` are columns that the shard keeps although the query has lost them:
+    NULL in every row. With a ``condition`` only those of the query's rows are meant for which it is
+    true.
     """
 
     query: str
@@ -136,7 +145,9 @@ class Desired:
     condition: str = ""
 
     def where(self, condition: str) -> Desired:
-        """The same under this ``condition`` over the query's columns; it stands as near to the query as can be."""
+        """The same under this ``condition`` over the query's columns; it stands as near to the
+        query as can be.
+        """
         return replace(self, condition=condition)
 
     def value(self, column: Column) -> str:
@@ -144,18 +155,24 @@ class Desired:
         name = sql.identifier(column.name)
         if column.name in self.missing:
             return f"cast(null as {column.type.text})"
-        # A nested column has its type already (the shard's columns come from the query); a cast would copy it.
+        # A nested column has its type already (the shard's columns come from the query); a cast
+        # would copy it.
         return name if column.type.nested else f"cast({name} as {column.type.text})"
 
     def rows(self) -> str:
         """Model columns and `_mv_error`, typed as the shard's."""
         items = ", ".join(f"{self.value(column)} {sql.identifier(column.name)}" for column in self.columns)
-        source = sql.subquery(self.query, "_mv_query") + (f" where {self.condition}" if self.condition else "")
+        source = sql.subquery(self.query, "_mv_query") + (
+            f" where {self.condition}" if self.condition else ""
+        )
         if not self.assertions:
             return f"select {items}, cast(null as string) {ERROR} from {source}"
         message = " ".join(assertion.branch() for assertion in self.assertions)
         checked = f"select {items}, case {message} end {ERROR} from {source}"
-        kept = ", ".join(f"if({ERROR} is null, {sql.identifier(c.name)}, null) {sql.identifier(c.name)}" for c in self.columns)
+        kept = ", ".join(
+            f"if({ERROR} is null, {sql.identifier(c.name)}, null) {sql.identifier(c.name)}"
+            for c in self.columns
+        )
         return f"select {kept}, {ERROR} from (\n{checked}\n)"
 
     def plain_rows(self) -> str:
@@ -166,9 +183,10 @@ class Desired:
     def hashed(self) -> str:
         """`rows` with `_mv_hash`, and a `_mv_diff` of one per row.
 
-        The partition's number, of which nothing is left, makes the hash an expression that the optimizer neither copies nor
-        looks through. It would otherwise carry the semi-join on buckets down into the user's query and derive
-        constraints from it, one for every subset of the columns: planning twenty columns took minutes.
+        The partition's number, of which nothing is left, makes the hash an expression that the
+        optimizer neither copies nor looks through. It would otherwise carry the semi-join on
+        buckets down into the user's query and derive constraints from it, one for every subset of
+        the columns: planning twenty columns took minutes.
         """
         items = sql.columns(column.name for column in self.columns)
         opaque = f"({row_hash(self.columns, self.salt, ERROR)} | (spark_partition_id() & 0))"

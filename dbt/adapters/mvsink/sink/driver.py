@@ -1,7 +1,8 @@
-"""The driver: runs mint, write and append in a loop until the shard's upper has reached the desired frontier.
+"""The driver: runs mint, write and append in a loop until the shard's upper has reached the desired
+frontier.
 
-By whose hand it got there does not matter. Every round reads the newest log version and starts from it, so
-a round that lost a race, or that died, leaves nothing to undo.
+By whose hand it got there does not matter. Every round reads the newest log version and starts from
+it, so a round that lost a race, or that died, leaves nothing to undo.
 """
 
 from __future__ import annotations
@@ -57,17 +58,22 @@ class Driver:
     handle: WriteHandle
     engine: Engine
     watch: Stopwatch = field(default_factory=Stopwatch)
-    ahead: tuple[Description, Written] | None = None  # a gated first load, staged before the shard is raised
+    # a gated first load, staged before the shard is raised
+    ahead: tuple[Description, Written] | None = None
     added: tuple[Column, ...] = ()  # columns that this run has added to the shard
 
     def __post_init__(self) -> None:
         self.write = Write(self.engine, self.handle, self.request.model, self.watch)
         self.appender = Append(self.handle, self.request.model)
-        self.upkeep = Upkeep(self.engine, self.handle, self.request.clock, self.watch, self.request.invocation_id)
+        self.upkeep = Upkeep(
+            self.engine, self.handle, self.request.clock, self.watch, self.request.invocation_id
+        )
         self.warnings = self.upkeep.warnings
 
     def run(self) -> Outcome:
-        """Bring the shard to the next refresh after the run's time, or in read-only mode tell what that would write."""
+        """Bring the shard to the next refresh after the run's time, or in read-only mode tell what
+        that would write.
+        """
         with span("run", model=self.request.model):
             return following([self.handle], self._run)
 
@@ -100,7 +106,10 @@ class Driver:
         if not mint.read_only and not state.readable and (plan.begins or state.upper.less_than(as_of)):
             if self.request.gate.there and self.ahead is None:  # before a commit of ours
                 ahead = Description(as_of, plan.upper)
-                self.ahead = (ahead, self._written(state, plan, Layout.of(self.handle, state), plan.time, ahead))
+                self.ahead = (
+                    ahead,
+                    self._written(state, plan, Layout.of(self.handle, state), plan.time, ahead),
+                )
             self.appender.raise_upper(state.upper, as_of, self._note(Counts()), plan.creation)
             return None
         mint.as_of = as_of
@@ -110,10 +119,14 @@ class Driver:
         if description is None:
             self.upkeep.require_whole(state)
             return self._nothing_to_mint(state, plan)
-        return self._preview(state, plan) if mint.read_only else self._round(state, plan, plan.time, description)
+        return (
+            self._preview(state, plan) if mint.read_only else self._round(state, plan, plan.time, description)
+        )
 
     def _pass(self, state: ShardState, plan: Plan) -> Outcome | None:
-        """No refresh is due: at most the upper moves, to the next one. None if another writer was faster."""
+        """No refresh is due: at most the upper moves, to the next one. None if another writer was
+        faster.
+        """
         self.upkeep.require_whole(state)
         if plan.upper == state.upper:
             return self._nothing_to_mint(state, plan)
@@ -133,9 +146,12 @@ class Driver:
         return replace(idle, kind=kind, lower=state.upper, upper=plan.upper, up_to_date=True, scheduled=True)
 
     def _round(self, state: ShardState, plan: Plan, time: int, description: Description) -> Outcome | None:
-        """One description from mint to append, written at ``time``; None if another writer was faster."""
+        """One description from mint to append, written at ``time``; None if another writer was
+        faster.
+        """
         shard = Layout.of(self.handle, state)
-        if shard.loose and self.request.gate.there:  # a fold is a commit: a gate that fails comes before it
+        # a fold is a commit: a gate that fails comes before it
+        if shard.loose and self.request.gate.there:
             rehearsed = self._written(state, plan, shard, time, description).batch
             if rehearsed is not None:
                 rehearsed.delete()
@@ -144,7 +160,8 @@ class Driver:
         if state.upper != description.lower:
             return None
         differences = schema_differences(state.schema, columns)
-        if differences:  # a run of another query has added columns: what this one means would retract them
+        # a run of another query has added columns: what this one means would retract them
+        if differences:
             raise SchemaMismatch(self.handle.uri, differences)
         if self.ahead is not None and self.ahead[0] == description and shard.empty:
             written = self.ahead[1]
@@ -152,13 +169,17 @@ class Driver:
             written = self._written(state, plan, shard, time, description)
         note = self._note(written.counts, time)
         with self.watch("append"):
-            result = self.appender.append(written.batch, description, next_since(self.request, state, plan), note)
+            result = self.appender.append(
+                written.batch, description, next_since(self.request, state, plan), note
+            )
         if result is None:
             return None
         self.upkeep.maintain(result.maintenance)
         return self._outcome(Kind.APPEND, written, time, description)
 
-    def _written(self, state: ShardState, plan: Plan, shard: Layout, time: int, description: Description) -> Written:
+    def _written(
+        self, state: ShardState, plan: Plan, shard: Layout, time: int, description: Description
+    ) -> Written:
         """The correction, staged, and through the gate."""
         written = self._staged(state, shard, time, description)
         if not written.counts.nothing:
@@ -166,7 +187,9 @@ class Driver:
         return written
 
     def _pass_gate(self, state: ShardState, plan: Plan, shard: Layout, written: Written) -> None:
-        """Raises `GateFailed` if ``shard`` with what was ``written`` may not be published; then that is deleted."""
+        """Raises `GateFailed` if ``shard`` with what was ``written`` may not be published; then
+        that is deleted.
+        """
         if not self.request.gate.there:
             return
         try:
@@ -178,8 +201,14 @@ class Driver:
             raise
 
     def _check_gate(self, state: ShardState, plan: Plan, counts: Counts, contents: str) -> None:
-        held = Layout.of(self.handle, state) if state.readable and plan.generation not in (FULL_REFRESH, DROPPED) else None
-        found = check(self.request.gate, self.engine, self.request.model, counts, held, bool(plan.generation), contents)
+        held = (
+            Layout.of(self.handle, state)
+            if state.readable and plan.generation not in (FULL_REFRESH, DROPPED)
+            else None
+        )
+        found = check(
+            self.request.gate, self.engine, self.request.model, counts, held, bool(plan.generation), contents
+        )
         self.warnings.extend(warning for warning in found if warning not in self.warnings)
 
     def _staged(self, state: ShardState, shard: Layout, time: int, description: Description) -> Written:
@@ -189,7 +218,8 @@ class Driver:
         except EngineError as error:
             if self.request.on_query_error is not OnError.RECORD or not error.caused_by_data:
                 raise
-            failure = self.write.failure_of(desired)  # the statement that failed was ours, with the query inside
+            # the statement that failed was ours, with the query inside
+            failure = self.write.failure_of(desired)
             if failure is None or not failure.caused_by_data:
                 raise
             message = failure.message[:LONGEST_MESSAGE]
@@ -197,7 +227,8 @@ class Driver:
             return self.write.stage_error(message, desired, shard, time, description)
 
     def _replace(self, state: ShardState, plan: Plan) -> Outcome | None:
-        """A new generation: everything staged anew and swapped in by one commit. None if a commit came between.
+        """A new generation: everything staged anew and swapped in by one commit. None if a commit
+        came between.
 
         Where no refresh is due it has no contents and waits for the first one, as a new shard does.
         """
@@ -227,7 +258,9 @@ class Driver:
         outcome = self._outcome(Kind.APPEND, written, plan.time, description)
         return replace(outcome, generation=plan.generation)
 
-    def _first_load(self, state: ShardState, columns: tuple[Column, ...], time: int | None, description: Description) -> Written:
+    def _first_load(
+        self, state: ShardState, columns: tuple[Column, ...], time: int | None, description: Description
+    ) -> Written:
         if time is None:
             return Written(None, Counts())
         return self.write.first_load(self._query(state, columns, time), time, description)
@@ -258,7 +291,9 @@ class Driver:
         return widened(shard, plan.added) if plan.added else shard
 
     def _previewed_gate(self, state: ShardState, plan: Plan, counts: Counts, desired: Desired) -> str:
-        """What keeps the contents back, empty if nothing does. Nothing is staged: the audits read the query itself."""
+        """What keeps the contents back, empty if nothing does. Nothing is staged: the audits read
+        the query itself.
+        """
         try:
             self._check_gate(state, plan, counts, desired.plain_rows())
         except GateFailed as error:
@@ -280,7 +315,8 @@ class Driver:
     def _explained_by_schedule(self, state: ShardState, plan: Plan) -> bool:
         """Is the upper the next refresh of a run whose own time was not ahead of the clock?
 
-        Of this schedule; or of another that the model had then, which the commit's ``computed_through`` tells.
+        Of this schedule; or of another that the model had then, which the commit's
+        ``computed_through`` tells.
         """
         now = self.request.clock + AHEAD_OF_CLOCK
         schedule = self.request.refresh.schedule(plan.creation)
@@ -289,7 +325,11 @@ class Driver:
         if not Antichain.of(now).less_than(state.upper):
             return False
         commit = self._who_moved(state.upper)
-        return commit is not None and commit.note.computed_through is not None and commit.note.computed_through <= now
+        return (
+            commit is not None
+            and commit.note.computed_through is not None
+            and commit.note.computed_through <= now
+        )
 
     def _who_moved(self, upper: Antichain) -> Commit | None:
         """The newest commit that moved the upper there, if the log still tells."""
@@ -300,7 +340,9 @@ class Driver:
         commit = self._who_moved(upper)
         if commit is None:
             return "a run that the log no longer tells"
-        return f"run {commit.note.invocation_id or commit.writer_id} on {commit.host} (version {commit.version})"
+        return (
+            f"run {commit.note.invocation_id or commit.writer_id} on {commit.host} (version {commit.version})"
+        )
 
     def _desired(self, state: ShardState, time: int) -> Desired:
         """The query as of ``time``, in the shard's columns and their order."""
@@ -313,7 +355,9 @@ class Driver:
         return Desired(self.request.query_at(time), columns, state.salt, self.request.assertions, missing)
 
     def check_columns(self) -> None:
-        """Raises `SchemaChanged` if the query's columns are not the shard's and that is to fail. Writes nothing."""
+        """Raises `SchemaChanged` if the query's columns are not the shard's and that is to fail.
+        Writes nothing.
+        """
         column_changes(self.request, self.handle.state())
 
     def _note(self, counts: Counts, time: int | None = None) -> CommitNote:

@@ -29,10 +29,14 @@ class SchemaChanged(DataflowError):
 
 
 class NeverRefreshed(DataflowError):
-    """A shard would be created, but all refreshes of its schedule are past. ``last`` and ``now`` are ms."""
+    """A shard would be created, but all refreshes of its schedule are past. ``last`` and ``now``
+    are ms.
+    """
 
     def __init__(self, last: int | None, now: int):
-        super().__init__(f"the specified refreshes would never happen: the last one is at {last}, now is {now}")
+        super().__init__(
+            f"the specified refreshes would never happen: the last one is at {last}, now is {now}"
+        )
         self.last = last
         self.now = now
 
@@ -45,7 +49,9 @@ class UnknownColumn(DataflowError):
 
 
 class NondeterministicQuery(DataflowError):
-    """Both evaluations of the query differ although it was read from one staged copy: the storage is broken."""
+    """Both evaluations of the query differ although it was read from one staged copy: the storage
+    is broken.
+    """
 
 
 class GateFailed(DataflowError):

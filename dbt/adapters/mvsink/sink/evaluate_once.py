@@ -1,8 +1,10 @@
-"""When a query is evaluated once, into files of its own, instead of once to detect changes and once more to fetch them.
+"""When a query is evaluated once, into files of its own, instead of once to detect changes and once
+more to fetch them.
 
-Two evaluations write nothing that did not change, and where nothing changed the second is not needed. But a query that shuffles (joins,
-aggregates, sorts, deduplicates) costs much more than writing down a result that is small: there one evaluation is hardly dearer
-if nothing changed, and saves a whole one if something did.
+Two evaluations write nothing that did not change, and where nothing changed the second is not
+needed. But a query that shuffles (joins, aggregates, sorts, deduplicates) costs much more than
+writing down a result that is small: there one evaluation is hardly dearer if nothing changed, and
+saves a whole one if something did.
 
 Evaluated once or twice, what is staged is the same.
 """
@@ -40,12 +42,18 @@ def copied_rows(desired: Desired) -> str:
 
 
 def evaluated_once(engine: Engine, desired: Desired, shard: Layout) -> bool:
-    """Is ``desired`` to be evaluated once? Asks the engine for the query's plan if the shard is small, as its result then is."""
-    return sum(directory.rows for directory in shard.directories) <= FEW_ROWS and _shuffles(engine, desired.query)
+    """Is ``desired`` to be evaluated once? Asks the engine for the query's plan if the shard is
+    small, as its result then is.
+    """
+    return sum(directory.rows for directory in shard.directories) <= FEW_ROWS and _shuffles(
+        engine, desired.query
+    )
 
 
 def _shuffles(engine: Engine, query: str) -> bool:
-    """Does the plan move rows between tasks? A plan that cannot be had, or that is no text of Spark's, tells of none."""
+    """Does the plan move rows between tasks? A plan that cannot be had, or that is no text of
+    Spark's, tells of none.
+    """
     return any(_SHUFFLE.search(str(row[0])) for row in engine.query(f"explain\n{query}", "explain"))
 
 

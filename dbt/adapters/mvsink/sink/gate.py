@@ -1,11 +1,14 @@
-"""The publish gate: would-be contents are looked at after they are staged and before they are appended.
+"""The publish gate: would-be contents are looked at after they are staged and before they are
+appended.
 
-Two things can close it. *max_change*: a correction that changes more rows than allowed. *Audits*: queries for bad rows, run over the
-would-be contents. What fails commits nothing: the staged batch is deleted, and readers have never seen a row of it.
+Two things can close it. *max_change*: a correction that changes more rows than allowed. *Audits*:
+queries for bad rows, run over the would-be contents. What fails commits nothing: the staged batch
+is deleted, and readers have never seen a row of it.
 
-The first load and a full refresh are exempt from `max_change`; audits always run. A correction that changes nothing is not looked at,
-since nothing would be published by it. A new generation for another reason (changed columns, a changed definition) replaces all rows,
-and nobody has counted which are new: it counts by how many rows more or fewer it has.
+The first load and a full refresh are exempt from `max_change`; audits always run. A correction that
+changes nothing is not looked at, since nothing would be published by it. A new generation for
+another reason (changed columns, a changed definition) replaces all rows, and nobody has counted
+which are new: it counts by how many rows more or fewer it has.
 """
 
 from __future__ import annotations
@@ -26,9 +29,11 @@ LONGEST_VALUE = 80  # characters of a value that an error shows
 
 @dataclass(frozen=True)
 class MaxChange:
-    """How much a correction may change: so many ``rows``, so many ``percent`` of those that are there. None: no limit.
+    """How much a correction may change: so many ``rows``, so many ``percent`` of those that are
+    there. None: no limit.
 
-    An updated row is one deletion and one insertion; it counts once, so what counts is the larger of the two sums.
+    An updated row is one deletion and one insertion; it counts once, so what counts is the larger
+    of the two sums.
 
     >>> MaxChange(rows=10).broken_by(inserted=11, deleted=3, held=100)
     '11 rows, max_change allows 10'
@@ -42,7 +47,9 @@ class MaxChange:
     percent: float | None = None
 
     def broken_by(self, inserted: int, deleted: int, held: int) -> str:
-        """In words; empty if it is not. Of no rows there is no share, so ``percent`` says nothing about an empty collection."""
+        """In words; empty if it is not. Of no rows there is no share, so ``percent`` says nothing
+        about an empty collection.
+        """
         changed = max(inserted, deleted)
         if self.rows is not None and changed > self.rows:
             return f"{changed} rows, max_change allows {self.rows}"
@@ -53,8 +60,9 @@ class MaxChange:
 
 @dataclass(frozen=True)
 class Audit:
-    """A test of the model's contents. ``failing(contents)`` is the query of its bad rows where ``contents`` is the query of the
-    model's rows; ``verdict(contents)`` gives one row: how many failures, whether to warn, whether to fail."""
+    """A test of the model's contents. ``failing(contents)`` is the query of its bad rows where
+    ``contents`` is the query of the model's rows; ``verdict(contents)`` gives one row: how many
+    failures, whether to warn, whether to fail."""
 
     name: str
     failing: Callable[[str], str]
@@ -64,7 +72,9 @@ class Audit:
 
 @dataclass(frozen=True)
 class Gate:
-    """What a model's would-be contents have to pass. ``accepted``: a change of any size is let through, this once."""
+    """What a model's would-be contents have to pass. ``accepted``: a change of any size is let
+    through, this once.
+    """
 
     max_change: MaxChange | None = None
     audits: tuple[Audit, ...] = ()
@@ -85,8 +95,8 @@ def check(
 ) -> list[str]:
     """Warnings for would-be contents that pass; raises `GateFailed` for others.
 
-    ``counts`` is what changes against ``held``, None if the change's size does not matter. ``replaces``: all rows are new. ``contents`` is
-    the query of the would-be contents.
+    ``counts`` is what changes against ``held``, None if the change's size does not matter.
+    ``replaces``: all rows are new. ``contents`` is the query of the would-be contents.
     """
     if gate.max_change is not None and gate.counts_changes and held is not None:
         [[rows]] = engine.query(row_count(held), "gate")
@@ -121,7 +131,9 @@ def _check_contents(audits: Sequence[Audit], engine: Engine, contents: str) -> l
 
 
 def would_be(shard: Layout, batch: Batch | None) -> str:
-    """The query of the contents with a staged correction: the shard's parts and the batch as one more directory. Errors are left out."""
+    """The query of the contents with a staged correction: the shard's parts and the batch as one
+    more directory. Errors are left out.
+    """
     return plain_rows(shard if batch is None else with_batch(shard, batch))
 
 
@@ -145,7 +157,9 @@ def _shown(engine: Engine, audit: Audit, contents: str) -> str:
     failing = audit.failing(contents)
     names = [name for name, _ in engine.columns(failing)]
     rows = engine.query(f"select * from (\n{failing}\n) limit {FAILING_ROWS}", f"audit {audit.name}")
-    lines = [", ".join(f"{name}={_short(value)}" for name, value in zip(names, row, strict=True)) for row in rows]
+    lines = [
+        ", ".join(f"{name}={_short(value)}" for name, value in zip(names, row, strict=True)) for row in rows
+    ]
     return "".join(f"\n    {line}" for line in lines)
 
 

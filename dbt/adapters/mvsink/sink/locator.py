@@ -1,12 +1,15 @@
 """The locator: a column by whose values a large view's changed rows are found again in its query.
 
-Detection tells which buckets differ. Where a bucket's number comes from one column's value, the query's second evaluation can be asked for
-those values only, by a condition on that column; Spark carries it down past projections, joins, and groupings and windows by that column,
-towards the scans. Whatever column is taken, and wherever Spark leaves the condition, the same rows are fetched.
+Detection tells which buckets differ. Where a bucket's number comes from one column's value, the
+query's second evaluation can be asked for those values only, by a condition on that column; Spark
+carries it down past projections, joins, and groupings and windows by that column, towards the
+scans. Whatever column is taken, and wherever Spark leaves the condition, the same rows are fetched.
 
-So the choice is one of speed alone. A column with few values fills few buckets, and one that changes brings them all with it; so does one
-value that many rows share. A column qualifies whose values in a sample of the base are different enough, and none of them frequent: the first
-in the model's order. NULL may be frequent, because it fills as many buckets as there are (`detection.Buckets.number`).
+So the choice is one of speed alone. A column with few values fills few buckets, and one that
+changes brings them all with it; so does one value that many rows share. A column qualifies whose
+values in a sample of the base are different enough, and none of them frequent: the first in the
+model's order. NULL may be frequent, because it fills as many buckets as there are
+(`detection.Buckets.number`).
 """
 
 from __future__ import annotations
@@ -27,10 +30,14 @@ MOST_FREQUENT = 0.01  # of the sampled rows, for a single value other than NULL
 
 
 def locator(handle: WriteHandle, desired: Desired, shard: Layout) -> Column | None:
-    """The column; None for a small shard, where a second evaluation costs little, and where no column qualifies."""
+    """The column; None for a small shard, where a second evaluation costs little, and where no
+    column qualifies.
+    """
     if shard.base is None or shard.base.rows < FEW_ROWS:
         return None
-    candidates = tuple(c for c in desired.columns if c.type.name in LOCATING and c.name not in desired.missing)
+    candidates = tuple(
+        c for c in desired.columns if c.type.name in LOCATING and c.name not in desired.missing
+    )
     if not candidates:
         return None
     largest = max(shard.base.files, key=lambda file: file.rows or 0)

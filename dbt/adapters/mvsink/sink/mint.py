@@ -1,14 +1,15 @@
 """Mint: decide the next batch description.
 
-Keeps four things: the desired frontier, the persist frontier, the last minted lower, and whether it may write at all. It mints
-``[persist frontier, desired frontier)`` when all three hold:
+Keeps four things: the desired frontier, the persist frontier, the last minted lower, and whether it
+may write at all. It mints ``[persist frontier, desired frontier)`` when all three hold:
 
 1. not read-only;
 2. the desired frontier is ahead of the persist frontier;
 3. the persist frontier has advanced since the last description was minted.
 
-The persist frontier starts at the as-of, so nothing is written for times before it. Hence lowers are unique
-and strictly increasing, uppers never decrease, and at most one description is valid at a time.
+The persist frontier starts at the as-of, so nothing is written for times before it. Hence lowers
+are unique and strictly increasing, uppers never decrease, and at most one description is valid at a
+time.
 
 >>> m = Mint("dbt.orders", as_of=4)
 >>> m.observe_persist(Antichain.of(0)); m.observe_desired(Antichain.of(7))

@@ -1,8 +1,10 @@
-"""The plan of a run: at what time it writes, where the upper goes, and whether it begins a new generation. Pure.
+"""The plan of a run: at what time it writes, where the upper goes, and whether it begins a new
+generation. Pure.
 
-Without contents there is nothing to read, so a shard that waits for its first refresh has ``since`` = ``upper`` = that refresh; the
-commit that writes it moves the upper past. What is readable stays so: only a shard that was never written, or was dropped,
-waits for its first refresh. A full refresh and a changed definition write at ``T`` itself.
+Without contents there is nothing to read, so a shard that waits for its first refresh has ``since``
+= ``upper`` = that refresh; the commit that writes it moves the upper past. What is readable stays
+so: only a shard that was never written, or was dropped, waits for its first refresh. A full refresh
+and a changed definition write at ``T`` itself.
 
 | shard | the run is | writes at | a new generation |
 |---|---|---|---|
@@ -12,8 +14,9 @@ waits for its first refresh. A full refresh and a changed definition write at ``
 | readable, scheduled or finished | of another definition | `T` | yes |
 | any | anything else | the newest refresh not after `T`, not before the upper | if one is due and the columns differ |
 
-Columns that only come are no reason for a new generation where there is a history to keep: they are added in place. A publish gate stands
-before every commit and cannot be passed before the columns are there, so with one a change of columns is a generation.
+Columns that only come are no reason for a new generation where there is a history to keep: they are
+added in place. A publish gate stands before every commit and cannot be passed before the columns
+are there, so with one a change of columns is a generation.
 """
 
 from __future__ import annotations
@@ -33,10 +36,12 @@ START = Antichain.of(0)
 
 @dataclass(frozen=True)
 class Plan:
-    """``time``: the write time in ms, None if no refresh is due. ``upper``: where the shard's upper goes.
+    """``time``: the write time in ms, None if no refresh is due. ``upper``: where the shard's upper
+    goes.
 
-    ``creation``: the logical time at which the generation began. ``generation``: why all contents are replaced, empty if
-    they are not. ``begins``: the commit is to tell the creation. ``added``: columns that the shard gets before it is written.
+    ``creation``: the logical time at which the generation began. ``generation``: why all contents
+    are replaced, empty if they are not. ``begins``: the commit is to tell the creation. ``added``:
+    columns that the shard gets before it is written.
     """
 
     creation: int
@@ -48,11 +53,18 @@ class Plan:
 
 
 def run_timing(
-    refresh: RefreshSpec, time: int, state: ShardState | None, *, full_refresh: bool = False, redefined: bool = False
+    refresh: RefreshSpec,
+    time: int,
+    state: ShardState | None,
+    *,
+    full_refresh: bool = False,
+    redefined: bool = False,
 ) -> Plan:
-    """The plan of a run at ``time``, but for its columns; ``state`` is None where there is no shard yet.
+    """The plan of a run at ``time``, but for its columns; ``state`` is None where there is no shard
+    yet.
 
-    ``redefined``: a changed definition is to take effect at once. Raises `NeverRefreshed` if a shard would never have contents.
+    ``redefined``: a changed definition is to take effect at once. Raises `NeverRefreshed` if a
+    shard would never have contents.
     """
     if state is None:
         return _created(refresh, time)
@@ -81,14 +93,17 @@ def _going_on(refresh: RefreshSpec, creation: int, upper: Antichain, time: int, 
 
 
 def planned(request: SinkRequest, state: ShardState) -> Plan:
-    """The plan of ``request``. Raises `NeverRefreshed`, or `SchemaChanged` where other columns are to fail the run."""
+    """The plan of ``request``. Raises `NeverRefreshed`, or `SchemaChanged` where other columns are
+    to fail the run.
+    """
     plan = run_timing(
         request.refresh, request.time, state, full_refresh=request.full_refresh, redefined=request.redefined
     )  # fmt: skip
     if plan.generation not in ("", DEFINITION_CHANGED):
         return plan
     changes = column_changes(request, state)
-    if plan.generation or plan.time is None or not changes:  # a repair, as any other: it waits for the next refresh
+    # a repair, as any other: it waits for the next refresh
+    if plan.generation or plan.time is None or not changes:
         return plan
     added = added_columns(request, state)
     if added and state.readable and not request.gate.there:
@@ -97,17 +112,22 @@ def planned(request: SinkRequest, state: ShardState) -> Plan:
 
 
 def added_columns(request: SinkRequest, state: ShardState) -> tuple[Column, ...]:
-    """The columns that the query has and the shard has not, in the query's order; none if anything else differs too."""
+    """The columns that the query has and the shard has not, in the query's order; none if anything
+    else differs too.
+    """
     held = shard_columns(state.schema)
     names = {column.name for column in held}
     added = tuple(column for column in wanted_columns(request, state) if column.name not in names)
     alone = len(schema_changes(held, wanted_columns(request, state))) == len(added)
-    anew = {name.lower() for name in names}.isdisjoint(column.name.lower() for column in added)  # names differ by more than case
+    # names differ by more than case
+    anew = {name.lower() for name in names}.isdisjoint(column.name.lower() for column in added)
     return added if alone and anew else ()
 
 
 def column_changes(request: SinkRequest, state: ShardState) -> list[str]:
-    """How the query's columns differ from the shard's, in words. Raises `SchemaChanged` if that is to fail the run."""
+    """How the query's columns differ from the shard's, in words. Raises `SchemaChanged` if that is
+    to fail the run.
+    """
     changes = schema_changes(shard_columns(state.schema), wanted_columns(request, state))
     if changes and request.on_schema_change is OnSchemaChange.FAIL:
         raise SchemaChanged(changes)
@@ -115,7 +135,9 @@ def column_changes(request: SinkRequest, state: ShardState) -> list[str]:
 
 
 def wanted_columns(request: SinkRequest, state: ShardState) -> tuple[Column, ...]:
-    """The columns that the shard should have: the query's, and with `append_new_columns` those it has lost too."""
+    """The columns that the shard should have: the query's, and with `append_new_columns` those it
+    has lost too.
+    """
     if request.on_schema_change is not OnSchemaChange.APPEND_NEW_COLUMNS:
         return request.columns
     names = {column.name for column in request.columns}
@@ -124,35 +146,51 @@ def wanted_columns(request: SinkRequest, state: ShardState) -> tuple[Column, ...
 
 
 def schema_changes(held: tuple[Column, ...], wanted: tuple[Column, ...]) -> list[str]:
-    """The differences between a shard's columns and a query's, in words; the order of columns is none."""
+    """The differences between a shard's columns and a query's, in words; the order of columns is
+    none.
+    """
     before = {column.name: column.type.text for column in held}
     after = {column.name: column.type.text for column in wanted}
     changes = [f"`{name}` {kind} is new" for name, kind in after.items() if name not in before]
     changes += [f"`{name}` is gone" for name in before if name not in after]
-    changes += [f"`{name}` was {before[name]}, is {kind}" for name, kind in after.items() if before.get(name, kind) != kind]
+    changes += [
+        f"`{name}` was {before[name]}, is {kind}"
+        for name, kind in after.items()
+        if before.get(name, kind) != kind
+    ]
     return changes
 
 
 def next_since(request: SinkRequest, state: ShardState, plan: Plan) -> Antichain:
-    """Where since goes: it trails the run's time by ``retain_history``, never passes the newest write time, never goes back.
+    """Where since goes: it trails the run's time by ``retain_history``, never passes the newest
+    write time, never goes back.
 
-    Where nothing is written, the newest update that a file tells of stands for the newest write time: it is not later.
+    Where nothing is written, the newest update that a file tells of stands for the newest write
+    time: it is not later.
     """
     newest = plan.time
     if newest is None:
-        times = [file.max_time for file in state.files if file.batch_id is not None and file.max_time is not None]
+        times = [
+            file.max_time for file in state.files if file.batch_id is not None and file.max_time is not None
+        ]
         newest = max((time for time in times if not state.upper.less_equal_time(time)), default=0)
     trailing = max(0, request.time + 1 - request.retain_history)
     return state.since.join(Antichain.of(min(trailing, newest)))
 
 
-def compacted_after(request: SinkRequest, state: ShardState, plan: Plan, updates: int) -> tuple[DataFile, ...]:
-    """The live files that would be compacted once so many ``updates`` are appended: with the append that the plan describes."""
+def compacted_after(
+    request: SinkRequest, state: ShardState, plan: Plan, updates: int
+) -> tuple[DataFile, ...]:
+    """The live files that would be compacted once so many ``updates`` are appended: with the append
+    that the plan describes.
+    """
     if plan.generation or not state.readable:
         return ()
     if plan.added:
         return state.files
     staged = DataFile("batches/staged/part.parquet", 0, updates, min_time=plan.time, max_time=plan.time)
     files = (*state.files, staged) if updates else state.files
-    due = compaction_due(replace(state, files=files, upper=plan.upper, since=next_since(request, state, plan)))
+    due = compaction_due(
+        replace(state, files=files, upper=plan.upper, since=next_since(request, state, plan))
+    )
     return () if due is None else tuple(file for file in due.files if file is not staged)

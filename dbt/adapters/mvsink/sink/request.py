@@ -1,4 +1,6 @@
-"""What a run is asked to do, and what came of it: plain values between the dbt layer and the driver."""
+"""What a run is asked to do, and what came of it: plain values between the dbt layer and the
+driver.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ class NoReferences:
 
 @dataclass(frozen=True)
 class Overtaken:
-    """Why a run leaves a model to the next: a later run, at ``by`` (ms), wrote the shards ``names`` before this one came to them."""
+    """Why a run leaves a model to the next: a later run, at ``by`` (ms), wrote the shards ``names``
+    before this one came to them.
+    """
 
     names: tuple[str, ...]
     by: int
@@ -64,9 +68,10 @@ class Overtaken:
 class SinkRequest:
     """One run of one model.
 
-    ``time`` is the run's logical time `T`, ``retain_history`` how far since trails upper; both in ms. ``clock`` is the wall
-    clock in ms, to tell an upper that is ahead of it. ``redefined``: a changed definition is to take effect at once, though a
-    schedule would have it wait. ``overtaken``: what is due is not to be written.
+    ``time`` is the run's logical time `T`, ``retain_history`` how far since trails upper; both in
+    ms. ``clock`` is the wall clock in ms, to tell an upper that is ahead of it. ``redefined``: a
+    changed definition is to take effect at once, though a schedule would have it wait.
+    ``overtaken``: what is due is not to be written.
     """
 
     model: str
@@ -89,7 +94,9 @@ class SinkRequest:
     overtaken: Overtaken | None = None
 
     def query_at(self, time: int) -> str:
-        """The query as it runs for ``time`` (ms): that is its `mv_now()`, and what its references are read as of."""
+        """The query as it runs for ``time`` (ms): that is its `mv_now()`, and what its references
+        are read as of.
+        """
         return self.references.read_at(query_at(self.query, time), time)
 
 
@@ -97,9 +104,10 @@ class SinkRequest:
 class Preview:
     """What a read-only run tells besides its counts.
 
-    ``sample`` are some of the updates: the model's ``columns``, time, diff, error, hash. ``gate`` is why the publish gate would keep
-    the contents back, empty if they would pass; None without a gate, or if nothing would change. ``compacted`` are the live files
-    that the run would rewrite: afterwards, or to add columns.
+    ``sample`` are some of the updates: the model's ``columns``, time, diff, error, hash. ``gate``
+    is why the publish gate would keep the contents back, empty if they would pass; None without a
+    gate, or if nothing would change. ``compacted`` are the live files that the run would rewrite:
+    afterwards, or to add columns.
     """
 
     columns: tuple[str, ...] = ()
@@ -110,7 +118,8 @@ class Preview:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run did. ``lower`` and ``upper`` are the bounds it wrote, or the shard's upper twice if it wrote nothing.
+    """What a run did. ``lower`` and ``upper`` are the bounds it wrote, or the shard's upper twice
+    if it wrote nothing.
 
     ``time`` is the write time in ms, the run's where nothing was written.
     """
@@ -132,7 +141,8 @@ class Outcome:
     candidate_buckets: int | None = None
     mismatches: int = 0
     evaluated_once: bool = False
-    up_to_date: bool = False  # there was nothing to write: no refresh was due, or the shard had passed the run's time
+    # there was nothing to write: no refresh was due, or the shard had passed the run's time
+    up_to_date: bool = False
     overtaken: Overtaken | None = None  # something was due, and is left to the next run
     scheduled: bool = False  # a schedule explains the upper
     references: Mapping[str, int] | None = (

@@ -2,19 +2,22 @@
 
 A row that did not change is neither shuffled nor written:
 
-1. *Detect.* One pass over desired and one over the shard's narrow columns add hashes up in buckets. Buckets whose
-   totals differ are candidates; none means there is nothing to do.
-2. *Fetch.* Desired again and the shard's rows, both only of the one hash by which a candidate bucket differs, or of the whole bucket
-   (`detection`), grouped by the whole row. Sums that are not zero are the correction. In a large view the buckets are those of
-   a column's values, and desired is asked for these values only (`locator`).
-3. *Agree.* What was staged must give exactly the differences that detection found, and no row that was not looked at may share a hash
-   with it. If not, the query is not deterministic, its inputs moved, or two rows collide: the query is evaluated once into a
-   staging place and corrected against that.
+1. *Detect.* One pass over desired and one over the shard's narrow columns add hashes up in buckets.
+   Buckets whose totals differ are candidates; none means there is nothing to do.
+2. *Fetch.* Desired again and the shard's rows, both only of the one hash by which a candidate
+   bucket differs, or of the whole bucket (`detection`), grouped by the whole row. Sums that are not
+   zero are the correction. In a large view the buckets are those of a column's values, and desired
+   is asked for these values only (`locator`).
+3. *Agree.* What was staged must give exactly the differences that detection found, and no row that
+   was not looked at may share a hash with it. If not, the query is not deterministic, its inputs
+   moved, or two rows collide: the query is evaluated once into a staging place and corrected
+   against that.
 
 That is also what is done from the start where it costs less (`once`).
 
-The first load has nothing to compare with: it is written as it comes, one record a row. Whether some hash stands there more than
-once is not asked until a correction touches it; the fetch sees that for nothing, where the load would pay a shuffle.
+The first load has nothing to compare with: it is written as it comes, one record a row. Whether
+some hash stands there more than once is not asked until a correction touches it; the fetch sees
+that for nothing, where the load would pay a shuffle.
 
 Nothing here commits: what is staged is a batch to append, or to delete.
 """
@@ -91,8 +94,11 @@ class Found:
             return desired
         numbers = self.numbers.to_pylist()
         condition = self.buckets.located(desired.value(column), numbers)
-        if desired.assertions:  # a row that breaks one is in the bucket of NULL, whatever the query says it is
-            condition = f"({condition} or {self.buckets.located(f'cast(null as {column.type.text})', numbers)})"
+        # a row that breaks one is in the bucket of NULL, whatever the query says it is
+        if desired.assertions:
+            condition = (
+                f"({condition} or {self.buckets.located(f'cast(null as {column.type.text})', numbers)})"
+            )
         return desired.where(condition)
 
 
@@ -118,13 +124,17 @@ class Write:
         return written
 
     def first_load(self, desired: Desired, time: int, description: Description) -> Written:
-        """Stage all of ``desired`` against an empty shard, as it comes: equal rows stay records of their own."""
+        """Stage all of ``desired`` against an empty shard, as it comes: equal rows stay records of
+        their own.
+        """
         items = sql.columns(column.name for column in desired.columns)
         meta = f"{sql.bigint(time)} {TIME}, {DIFF}, {ERROR}, {HASH}"
         staged = self.stage_query(f"select {items}, {meta} from (\n{desired.hashed()}\n)", "write")
         return self._written(staged, description, None)
 
-    def stage_error(self, message: str, desired: Desired, shard: Layout, time: int, description: Description) -> Written:
+    def stage_error(
+        self, message: str, desired: Desired, shard: Layout, time: int, description: Description
+    ) -> Written:
         """Stage ``message`` as the shard's only error update; the rows stay as they are."""
         items = ", ".join(f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in desired.columns)
         hashed = shard.hash_of()
@@ -139,7 +149,9 @@ class Write:
         return self._written(staged, description, None)
 
     def failure_of(self, desired: Desired) -> EngineError | None:
-        """The error with which the query fails by itself, all of it evaluated and nothing of ours with it; None if it does not fail."""
+        """The error with which the query fails by itself, all of it evaluated and nothing of ours
+        with it; None if it does not fail.
+        """
         try:
             self.stage_query(desired.rows(), "confirm").delete()
         except EngineError as error:
@@ -147,26 +159,37 @@ class Write:
         return None
 
     def preview(self, desired: Desired, shard: Layout, time: int, sample: int = 0) -> Previewed:
-        """What `stage` would stage, counted, with up to ``sample`` of its updates; nothing is written anywhere."""
+        """What `stage` would stage, counted, with up to ``sample`` of its updates; nothing is
+        written anywhere.
+        """
         correction = self._correction(desired, shard, time)
         if not shard.empty and shard.detectable:
             buckets = Buckets.of(shard)
-            found = differing_buckets([buckets.digest(desired.hashed(), 1), buckets.digest(narrow(shard, buckets), -1)])
+            found = differing_buckets(
+                [buckets.digest(desired.hashed(), 1), buckets.digest(narrow(shard, buckets), -1)]
+            )
             correction = correction.restricted_to(buckets.scope(found))
         updates = correction.consolidate_at_since()
         with self.watch("preview"):
             counts, records = self._summed(updates)
-            rows = self.engine.query(f"select * from (\n{updates}\n) limit {sample}", "sample") if sample else []
+            rows = (
+                self.engine.query(f"select * from (\n{updates}\n) limit {sample}", "sample") if sample else []
+            )
         return Previewed(counts, records, tuple(rows))
 
     def _correct(self, desired: Desired, shard: Layout, time: int, description: Description) -> Written:
         if not shard.detectable:
-            staged = self.stage_query(self._updates(self._correction(desired, shard, time), description), "write")
+            staged = self.stage_query(
+                self._updates(self._correction(desired, shard, time), description), "write"
+            )
             return self._written(staged, description, None)
         written = self._compared(desired, shard, time, description, exact=True)
         if written is not None:
             return written
-        log.info("%s: two evaluations of the query differ, or two rows share a hash; evaluating it once", self.model)
+        log.info(
+            "%s: two evaluations of the query differ, or two rows share a hash; evaluating it once",
+            self.model,
+        )
         return self._correct_once(desired, shard, time, description)
 
     def _correct_once(self, desired: Desired, shard: Layout, time: int, description: Description) -> Written:
@@ -183,7 +206,9 @@ class Write:
     def _compared(
         self, desired: Desired | Copied, shard: Layout, time: int, description: Description, *, exact: bool
     ) -> Written | None:
-        """Detect, fetch, agree; None if what was staged does not add up to what was detected: then it is deleted."""
+        """Detect, fetch, agree; None if what was staged does not add up to what was detected: then
+        it is deleted.
+        """
         found = self._detect(desired, shard)
         try:
             if found.candidates == 0:
@@ -213,14 +238,20 @@ class Write:
         return correction.updates_before(2**63 - 1 if upper is None else upper)
 
     def _detect(self, desired: Desired | Copied, shard: Layout) -> Found:
-        buckets = Buckets.of(shard, None if isinstance(desired, Copied) else locator(self.handle, desired, shard))
-        differing = differing_buckets([buckets.digest(desired.hashed(), 1), buckets.digest(narrow(shard, buckets), -1)])
+        buckets = Buckets.of(
+            shard, None if isinstance(desired, Copied) else locator(self.handle, desired, shard)
+        )
+        differing = differing_buckets(
+            [buckets.digest(desired.hashed(), 1), buckets.digest(narrow(shard, buckets), -1)]
+        )
         staged = self.stage_query(differing, "detect")
         numbers = self.handle.read_staged(staged, pa.schema([("b", pa.int64())])).column("b")
         return Found(staged, buckets, numbers)
 
     def _agrees(self, found: Found, scope: Scope | None, staged: StagedDirectory, shard: Layout) -> bool:
-        """Do the staged updates add up, bucket by bucket, to what detection found, and may their hashes stand for them?"""
+        """Do the staged updates add up, bucket by bucket, to what detection found, and may their
+        hashes stand for them?
+        """
         hashed = f"coalesce({HASH}, {shard.hash_of()}) {HASH}"
         rows = f"select {found.buckets.with_locator(hashed, DIFF)} from {sql.parquet_in(staged.uri)}"
         left = differing_buckets([found.totals, found.buckets.digest(rows, -1)])
@@ -232,7 +263,9 @@ class Write:
             return not self.engine.query(f"select * from (\n{sql.union_all(against)}\n) limit 1", "agree")
 
     def stage_query(self, query: str, what: str) -> StagedDirectory:
-        """``query``'s rows as files in a directory of their own; nothing is left of them if it fails."""
+        """``query``'s rows as files in a directory of their own; nothing is left of them if it
+        fails.
+        """
         with self.watch(what):
             return stage(self.engine, self.handle, query, what)
 
@@ -249,16 +282,21 @@ class Write:
     def counts(self, batch: Batch) -> Counts:
         """What a batch inserts and deletes, told by its files' statistics where they can."""
         errors = [file.errors for file in batch.files]
-        if {bound for file in batch.files for bound in (file.min_diff, file.max_diff)} == {1} and None not in errors:
+        if {bound for file in batch.files for bound in (file.min_diff, file.max_diff)} == {
+            1
+        } and None not in errors:
             known = sum(count or 0 for count in errors)
             return Counts(inserted=batch.rows - known, errors_inserted=known)
         with self.watch("count"):
             if batch.rows > FEW_UPDATES:
                 return self._summed(f"select * from {sql.parquet_in(batch.uri)}")[0]
-            return _added_up(batch.diffs())  # two columns of few updates: a Spark job for them takes a hundred times as long
+            # two columns of few updates: a Spark job for them takes a hundred times as long
+            return _added_up(batch.diffs())
 
     def _summed(self, updates: str) -> tuple[Counts, int]:
-        """What ``updates``, a query, insert and delete, and how many they are: a row that comes several times is one."""
+        """What ``updates``, a query, insert and delete, and how many they are: a row that comes
+        several times is one.
+        """
         sums = [
             f"coalesce(sum(if({DIFF} {sign} 0 and {ERROR} {kind} null, abs({DIFF}), 0L)), 0L)"
             for kind in ("is", "is not")

@@ -1,6 +1,7 @@
 """What can be told from a query's tokens before it runs.
 
-By tokens, not by parsing: Spark accepts more than any other parser does, and text in quotes and comments is not syntax.
+By tokens, not by parsing: Spark accepts more than any other parser does, and text in quotes and
+comments is not syntax.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ NOT_A_CALL_WITH_ARGUMENTS = frozenset({"unix_timestamp"})  # with an argument it
 
 
 def tokens(query: str) -> list[Token]:
-    """The query's tokens; none if even those cannot be made out (the engine will say what is wrong)."""
+    """The query's tokens; none if even those cannot be made out (the engine will say what is
+    wrong).
+    """
     try:
         return list(Spark().tokenize(query))
     except TokenError:
@@ -45,7 +48,9 @@ def tokens(query: str) -> list[Token]:
 
 
 def nondeterministic_functions(query: str) -> list[str]:
-    """Names of functions in ``query`` whose value differs from run to run, in the order they appear."""
+    """Names of functions in ``query`` whose value differs from run to run, in the order they
+    appear.
+    """
     found: list[str] = []
     stream = tokens(query)
     for position, token in enumerate(stream):

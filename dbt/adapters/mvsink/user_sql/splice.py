@@ -1,7 +1,9 @@
-"""Replacing relations in the user's SQL at token positions, so that everything else stays what the user wrote.
+"""Replacing relations in the user's SQL at token positions, so that everything else stays what the
+user wrote.
 
-A relation is found where SQL reads or writes one: after FROM, JOIN, USING, INTO, UPDATE, TABLE, and after a comma in a FROM clause. Text in
-quotes and comments is not syntax. A replaced relation keeps its name as an alias, so what refers to its columns still does:
+A relation is found where SQL reads or writes one: after FROM, JOIN, USING, INTO, UPDATE, TABLE, and
+after a comma in a FROM clause. Text in quotes and comments is not syntax. A replaced relation keeps
+its name as an alias, so what refers to its columns still does:
 
 >>> print(replace_relations("select m.a, db.m.b from db.m where db.m.c = 'db.m'", {"db.m": "select 1 a, 2 b, 3 c"}))
 select m.a, `m`.b from (
@@ -41,7 +43,9 @@ _VERSIONS = frozenset({"VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME"})
 
 
 class _Tokenizer(Spark.Tokenizer):
-    """Spark's, for which SHOW and the like are words: otherwise all that follows them would be one token."""
+    """Spark's, for which SHOW and the like are words: otherwise all that follows them would be one
+    token.
+    """
 
     COMMANDS: ClassVar = set()
 
@@ -86,8 +90,9 @@ class Word:
 class Span:
     """Where SQL names a relation: ``sql[start:end]``, the TABLE of ``TABLE name`` included.
 
-    ``alias`` is the one that follows, if any, else ``alias_at`` is where it would stand. ``as_query``: the name stands for a whole
-    query (``TABLE name``). ``wrapped``: dbt's parentheses around it, as positions (`--empty`, `--sample`).
+    ``alias`` is the one that follows, if any, else ``alias_at`` is where it would stand.
+    ``as_query``: the name stands for a whole query (``TABLE name``). ``wrapped``: dbt's parentheses
+    around it, as positions (`--empty`, `--sample`).
     """
 
     start: int
@@ -98,7 +103,9 @@ class Span:
     wrapped: tuple[int, int] | None = None
 
     def note(self, sql: str) -> str:
-        """The text right behind the name, or behind dbt's parentheses around it; for comments that mark a relation."""
+        """The text right behind the name, or behind dbt's parentheses around it; for comments that
+        mark a relation.
+        """
         return sql[(self.wrapped or (0, self.end))[1] :].lstrip()
 
 
@@ -143,7 +150,9 @@ def last_part(name: str) -> str:
 
 
 def closing(stream: Sequence[Word], opening: int) -> int:
-    """The index of the parenthesis that closes the one at index ``opening``; the stream's length if none does."""
+    """The index of the parenthesis that closes the one at index ``opening``; the stream's length if
+    none does.
+    """
     depth = 0
     for index in range(opening, len(stream)):
         depth += {"(": 1, ")": -1}.get(stream[index].upper, 0)
@@ -194,7 +203,11 @@ class _Walk:
     def _step(self, index: int) -> int:
         word, frame = self.stream[index], self.frames[-1]
         if word.upper == "(":
-            inside = _Frame(frame.expects, frame.expects, not frame.expects and self._upper(index - 1) in _FROM_IN_ARGUMENTS)
+            inside = _Frame(
+                frame.expects,
+                frame.expects,
+                not frame.expects and self._upper(index - 1) in _FROM_IN_ARGUMENTS,
+            )
             inside.table = index if frame.table is not None and frame.table == index - 1 else None
             frame.expects, frame.table = False, None
             self.frames.append(inside)
@@ -209,7 +222,9 @@ class _Walk:
 
     def _name_or_keyword(self, index: int) -> int:
         behind = index + 1
-        while self._upper(behind) == "." and behind + 1 < len(self.stream) and self.stream[behind + 1].is_name:
+        while (
+            self._upper(behind) == "." and behind + 1 < len(self.stream) and self.stream[behind + 1].is_name
+        ):
             behind += 2
         frame, dotted = self.frames[-1], self._upper(behind) == "."
         if behind == index + 1 and not dotted and self._upper(index - 1) != "." and self._keyword(index):
@@ -248,7 +263,8 @@ class _Walk:
 
 
 def relations(sql: str, name: str, *, starts_with_relation: bool = False) -> tuple[Span, ...]:
-    """Where ``sql`` names the relation ``name``, in order. ``starts_with_relation``: as if behind a FROM.
+    """Where ``sql`` names the relation ``name``, in order. ``starts_with_relation``: as if behind a
+    FROM.
 
     Raises `TemporalReference` if it is read with a time travel clause, `Unreadable`.
     """
@@ -260,7 +276,9 @@ def relations(sql: str, name: str, *, starts_with_relation: bool = False) -> tup
 def _span(stream: Sequence[Word], found: _Name, name: str) -> Span:
     first, last = stream[found.first], stream[found.behind - 1]
     following = [word.upper for word in stream[found.behind : found.behind + 3]]
-    if following[:1] == ["@"] or (following[:1] and following[0] in _VERSIONS and following[1:] == ["AS", "OF"]):
+    if following[:1] == ["@"] or (
+        following[:1] and following[0] in _VERSIONS and following[1:] == ["AS", "OF"]
+    ):
         raise TemporalReference(name)
     if following[:1] == ["FOR"] and following[1:2] and following[1] in _VERSIONS:
         raise TemporalReference(name)
@@ -272,7 +290,11 @@ def _span(stream: Sequence[Word], found: _Name, name: str) -> Span:
         if [word.upper for word in stream[behind : behind + 2]] == [suffix, "("]:
             behind = closing(stream, behind + 1) + 1
     return Span(
-        first.start, last.end, alias_after(stream, behind)[0], stream[behind - 1].end, wrapped=_wrapped(stream, found.first)
+        first.start,
+        last.end,
+        alias_after(stream, behind)[0],
+        stream[behind - 1].end,
+        wrapped=_wrapped(stream, found.first),
     )
 
 
@@ -288,7 +310,11 @@ def alias_after(stream: Sequence[Word], index: int) -> tuple[str | None, int]:
     """The alias at ``index``, if there is one, and the index behind it."""
     explicit = index < len(stream) and stream[index].upper == "AS"
     index += explicit
-    if index >= len(stream) or not stream[index].is_name or (stream[index].upper in _NO_ALIAS and not explicit):
+    if (
+        index >= len(stream)
+        or not stream[index].is_name
+        or (stream[index].upper in _NO_ALIAS and not explicit)
+    ):
         return None, index - explicit
     return stream[index].text, index + 1
 
@@ -298,12 +324,18 @@ Edit = tuple[int, int, str]
 
 
 def replace_relations(
-    sql: str, queries: Mapping[str, Query], *, aliases: Mapping[str, str] | None = None, starts_with_relation: bool = False
+    sql: str,
+    queries: Mapping[str, Query],
+    *,
+    aliases: Mapping[str, str] | None = None,
+    starts_with_relation: bool = False,
 ) -> str:
-    """``sql`` with every relation named in ``queries`` replaced by its query, in parentheses and with an alias.
+    """``sql`` with every relation named in ``queries`` replaced by its query, in parentheses and
+    with an alias.
 
-    A query may be a function of the place. ``aliases``: what columns that are qualified by a relation's whole name are to be
-    qualified by, for relations that ``sql`` itself does not name. Raises `TemporalReference`, `Unreadable`.
+    A query may be a function of the place. ``aliases``: what columns that are qualified by a
+    relation's whole name are to be qualified by, for relations that ``sql`` itself does not name.
+    Raises `TemporalReference`, `Unreadable`.
     """
     replaced = [
         (span, name, query if isinstance(query, str) else query(span))
@@ -311,8 +343,16 @@ def replace_relations(
         for span in relations(sql, name, starts_with_relation=starts_with_relation)
     ]
     edits = [edit for span, name, query in replaced for edit in _replacement(span, name, query)]
-    qualified = {name: last_part(name) for span, name, _ in replaced if span.alias is None and not span.as_query}
-    return spliced(sql, [*edits, *_qualifiers(sql, {**qualified, **(aliases or {})}, starts_with_relation=starts_with_relation)])
+    qualified = {
+        name: last_part(name) for span, name, _ in replaced if span.alias is None and not span.as_query
+    }
+    return spliced(
+        sql,
+        [
+            *edits,
+            *_qualifiers(sql, {**qualified, **(aliases or {})}, starts_with_relation=starts_with_relation),
+        ],
+    )
 
 
 def _replacement(span: Span, name: str, query: str) -> list[Edit]:
@@ -326,7 +366,9 @@ def _replacement(span: Span, name: str, query: str) -> list[Edit]:
 
 
 def _qualifiers(sql: str, aliases: Mapping[str, str], *, starts_with_relation: bool = False) -> list[Edit]:
-    """The edits that qualify columns by an alias that are qualified by a relation's whole name: ``db.m.x``, ``db.m.*``."""
+    """The edits that qualify columns by an alias that are qualified by a relation's whole name:
+    ``db.m.x``, ``db.m.*``.
+    """
     stream = words(sql)
     names = [found for found in _Walk(stream).run(starts_with_relation) if not found.relation]
     edits = []
@@ -334,7 +376,11 @@ def _qualifiers(sql: str, aliases: Mapping[str, str], *, starts_with_relation: b
         wanted = parts(name)
         for found in names:
             dotted = found.behind < len(stream) and stream[found.behind].upper == "."
-            if len(wanted) > 1 and found.parts[: len(wanted)] == wanted and (len(found.parts) > len(wanted) or dotted):
+            if (
+                len(wanted) > 1
+                and found.parts[: len(wanted)] == wanted
+                and (len(found.parts) > len(wanted) or dotted)
+            ):
                 last = stream[found.first + 2 * (len(wanted) - 1)]
                 edits.append((stream[found.first].start, last.end, text.identifier(alias)))
     return edits
@@ -348,7 +394,9 @@ def spliced(sql: str, edits: Iterable[Edit]) -> str:
 
 
 def with_ctes(ctes: str | None, query: str) -> str:
-    """``query`` behind ``ctes``, a text ``WITH [RECURSIVE] a AS (...), ...``; joined to those that the query starts with."""
+    """``query`` behind ``ctes``, a text ``WITH [RECURSIVE] a AS (...), ...``; joined to those that
+    the query starts with.
+    """
     if ctes is None:
         return query
     if not _starts(words(query), "WITH"):

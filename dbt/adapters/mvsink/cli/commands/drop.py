@@ -1,7 +1,8 @@
-"""`mvsink drop`: a model's view goes, its shard is marked dropped, and what it held of other shards is let go.
+"""`mvsink drop`: a model's view goes, its shard is marked dropped, and what it held of other shards
+is let go.
 
-The shard's files stay for the grace period; afterwards the same command deletes them. Reading the logs tells what there is to drop;
-dropping the view is left to dbt and Spark.
+The shard's files stay for the grace period; afterwards the same command deletes them. Reading the
+logs tells what there is to drop; dropping the view is left to dbt and Spark.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ FAILED = 1  # exit code
 
 
 def what_would_happen(shard: FoundShard, everything: Sequence[FoundShard]) -> list[str]:
-    """What dropping ``shard`` means, a line each. ``everything``: the shards that it may hold, and that may hold it."""
+    """What dropping ``shard`` means, a line each. ``everything``: the shards that it may hold, and
+    that may hold it.
+    """
     owner = f" ({shard.owner.unique_id})" if shard.owner else ""
     lines = [
         f"{shard.relation}{owner}",
@@ -74,11 +77,15 @@ def what_is_left(shard: FoundShard, dropped: int, now: int) -> str:
 def due(shard: FoundShard, now: int) -> bool:
     """Was it dropped so long ago that nobody reads its files any more?"""
     dropped = dropped_before(shard)
-    return dropped is not None and bool(shard.state and shard.state.files) and dropped < now - REMOVED_GRACE_MS
+    return (
+        dropped is not None and bool(shard.state and shard.state.files) and dropped < now - REMOVED_GRACE_MS
+    )
 
 
 def delete(place: Place, shard: FoundShard, now: int) -> None:
-    """Delete the files of a shard that is due. Raises `click.ClickException` where they cannot be, or may not."""
+    """Delete the files of a shard that is due. Raises `click.ClickException` where they cannot be,
+    or may not.
+    """
     try:
         client = ShardClient(place.storage_options)
         with WriteHandle.from_read(client.open_reader(shard.uri), "drop") as handle:
@@ -87,7 +94,9 @@ def delete(place: Place, shard: FoundShard, now: int) -> None:
     except ShardError as error:
         raise click.ClickException(f"{shard.relation}: {words(error)}") from error
     if left:
-        raise click.ClickException(f"{shard.relation}: its files stay: it lives again, or somebody still reads it")
+        raise click.ClickException(
+            f"{shard.relation}: its files stay: it lives again, or somebody still reads it"
+        )
     click.echo(f"deleted the files of {shard.relation}")
 
 
@@ -97,16 +106,20 @@ def delete(place: Place, shard: FoundShard, now: int) -> None:
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...")
 @click.pass_context
-def drop(context: click.Context, place: Place, dbt: Dbt, models: tuple[str, ...], dry_run: bool, yes: bool) -> None:
+def drop(
+    context: click.Context, place: Place, dbt: Dbt, models: tuple[str, ...], dry_run: bool, yes: bool
+) -> None:
     """Drop the views of the MODELs and mark their shards dropped.
 
-    A MODEL is named as in ref(), by its unique id, or as schema.identifier, which also names the shard of a model that is gone. Its holds
-    on other shards are released. The shard's files stay for 7 days, because readers that are under way need them; after that, the same
-    command deletes them.
+    A MODEL is named as in ref(), by its unique id, or as schema.identifier, which also names the
+    shard of a model that is gone. Its holds on other shards are released. The shard's files stay
+    for 7 days, because readers that are under way need them; after that, the same command deletes
+    them.
 
     A model that is still in the project is made again by the next `dbt run`, as a new generation.
 
-    Exit code: 0; 1 if something could not be dropped, or if the answer is no; 2 for wrong usage, such as an unknown model.
+    Exit code: 0; 1 if something could not be dropped, or if the answer is no; 2 for wrong usage,
+    such as an unknown model.
     """
     now, everything = status.clock(), find_shards(place)
     chosen = choose(everything, place, models)
@@ -153,5 +166,7 @@ def _drop(dbt: Dbt, shards: Sequence[FoundShard], manifest: Any) -> bool:
     for warning in said.warnings:
         click.echo(f"Warning: {masked(warning)}", err=True)
     if not said.warnings:
-        click.echo(f"{len(shards)} shard(s) dropped. Their files stay for 7 days; then the same command deletes them")
+        click.echo(
+            f"{len(shards)} shard(s) dropped. Their files stay for 7 days; then the same command deletes them"
+        )
     return not said.warnings

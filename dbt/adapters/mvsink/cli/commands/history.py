@@ -8,7 +8,15 @@ from dataclasses import asdict, dataclass
 import click
 
 from dbt.adapters.mvsink.cli.discovery import FoundShard, choose, find_shards, progress, words
-from dbt.adapters.mvsink.cli.render import Column, Output, count_text, takes_output, time_text, write_json, write_table
+from dbt.adapters.mvsink.cli.render import (
+    Column,
+    Output,
+    count_text,
+    takes_output,
+    time_text,
+    write_json,
+    write_table,
+)
 from dbt.adapters.mvsink.cli.target import Place, takes_place
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard import Antichain, Commit
@@ -23,9 +31,10 @@ LIMIT = 20
 class CommitLine:
     """One commit; the names are those of the JSON. Times are ms.
 
-    ``lower`` and ``upper`` are None where the commit did not move the upper; ``final`` says that it moved it to the empty frontier.
-    What only this adapter's commits tell (counts, who, why) is None for those of other engines. ``references``: the times that other shards
-    were read at, by name; ``versions``: the versions of tables.
+    ``lower`` and ``upper`` are None where the commit did not move the upper; ``final`` says that it
+    moved it to the empty frontier. What only this adapter's commits tell (counts, who, why) is None
+    for those of other engines. ``references``: the times that other shards were read at, by name;
+    ``versions``: the versions of tables.
     """
 
     version: int
@@ -98,7 +107,12 @@ def _who(commit: CommitLine) -> str:
 def _read(commit: CommitLine) -> str:
     """``base as of 2026-11-20T15:00:00Z, raw version 4``: names without their schemas."""
     times = [f"{last_part(name)} as of {time_text(time)}" for name, time in (commit.references or {}).items()]
-    return ", ".join([*times, *(f"{last_part(name)} version {version}" for name, version in (commit.versions or {}).items())])
+    return ", ".join(
+        [
+            *times,
+            *(f"{last_part(name)} version {version}" for name, version in (commit.versions or {}).items()),
+        ]
+    )
 
 
 COLUMNS: list[Column[CommitLine]] = [
@@ -121,15 +135,27 @@ COLUMNS: list[Column[CommitLine]] = [
 
 @click.command()
 @takes_place
-@click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, help="How many commits, the newest first.")
-@click.option("--all", "everybody_s", is_flag=True, help="Find MODEL also among the shards of other projects and targets.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=LIMIT,
+    show_default=True,
+    help="How many commits, the newest first.",
+)
+@click.option(
+    "--all",
+    "everybody_s",
+    is_flag=True,
+    help="Find MODEL also among the shards of other projects and targets.",
+)
 @takes_output
 @click.argument("model")
 def history(place: Place, model: str, limit: int, everybody_s: bool, output: str) -> None:
     """Who changed MODEL's shard, when, how and why.
 
-    MODEL is a name as in ref(), a unique id, schema.identifier, or schema.identifier/_inputs/ID for what a task keeps of an input.
-    Commits are told as far as the log still has them: Delta cleans up those older than its retention once they are in a checkpoint.
+    MODEL is a name as in ref(), a unique id, schema.identifier, or schema.identifier/_inputs/ID for
+    what a task keeps of an input. Commits are told as far as the log still has them: Delta cleans
+    up those older than its retention once they are in a checkpoint.
 
     Exit code: 0; 1 if the shard could not be read; 2 for wrong usage, such as an unknown model.
     """

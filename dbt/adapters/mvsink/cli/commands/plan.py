@@ -1,7 +1,7 @@
 """`mvsink plan`: what the next `dbt run` would do to each maintained model. Nothing is written.
 
-dbt runs the selected models in read-only mode, one after the other as always; each is compared with its inputs as they stand, so what an
-upstream model would write is not seen further down.
+dbt runs the selected models in read-only mode, one after the other as always; each is compared with
+its inputs as they stand, so what an upstream model would write is not seen further down.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from dbt.cli import params
 
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt, Ran, flat
 from dbt.adapters.mvsink.cli.discovery import progress
-from dbt.adapters.mvsink.cli.render import Column, Output, count_text, takes_output, time_text, write_json, write_table
+from dbt.adapters.mvsink.cli.render import (
+    Column,
+    Output,
+    count_text,
+    takes_output,
+    time_text,
+    write_json,
+    write_table,
+)
 from dbt.adapters.mvsink.cli.target import Place, takes_dbt
 
 SAMPLE = 5  # rows
@@ -26,9 +34,11 @@ FAILED, CHANGES = 1, 2  # exit codes
 class ModelPlan:
     """What a run would do to one model; the names are those of the JSON. Times are ms.
 
-    ``inserted``, ``deleted``: rows. ``errors``: error updates added or retracted. ``gate``: None without a publish gate or without a change;
-    else whether it lets the change through, and ``gate_message`` why not. ``compacted``: live files and updates that would be rewritten.
-    ``columns_added``: columns that it would get in place, their types by name. ``overtaken``: the shards that a later run has written, so that the model would be left as it is.
+    ``inserted``, ``deleted``: rows. ``errors``: error updates added or retracted. ``gate``: None
+    without a publish gate or without a change; else whether it lets the change through, and
+    ``gate_message`` why not. ``compacted``: live files and updates that would be rewritten.
+    ``columns_added``: columns that it would get in place, their types by name. ``overtaken``: the
+    shards that a later run has written, so that the model would be left as it is.
     """
 
     model: str
@@ -103,14 +113,20 @@ def _gate(plan: ModelPlan) -> str:
 
 def _compacted(plan: ModelPlan) -> str:
     files = (plan.compacted or {}).get("files", 0)
-    return f"{count_text(files)} files, {count_text((plan.compacted or {})['updates'])} updates" if files else ""
+    return (
+        f"{count_text(files)} files, {count_text((plan.compacted or {})['updates'])} updates" if files else ""
+    )
 
 
 COLUMNS: list[Column[ModelPlan]] = [
     Column("model", lambda p: p.model),
     Column("change", _change),
     Column("new generation", lambda p: p.generation, optional=True),
-    Column("columns added", lambda p: ", ".join(f"{name} {kind}" for name, kind in p.columns_added.items()), optional=True),
+    Column(
+        "columns added",
+        lambda p: ", ".join(f"{name} {kind}" for name, kind in p.columns_added.items()),
+        optional=True,
+    ),
     Column("next refresh", lambda p: "" if p.error else time_text(p.next_refresh) or "every run"),
     Column("compaction", _compacted, optional=True),
     Column("gate", _gate, optional=True),
@@ -124,7 +140,11 @@ def sample_lines(plan: ModelPlan) -> list[str]:
     lines = []
     for update in plan.sample:
         row = update.get("row")
-        shown = f"error: {update['error']}" if row is None else ", ".join(f"{name}={_text(value)}" for name, value in row.items())
+        shown = (
+            f"error: {update['error']}"
+            if row is None
+            else ", ".join(f"{name}={_text(value)}" for name, value in row.items())
+        )
         lines.append(f"  {update['diff']:+d}  {shown}")
     return lines
 
@@ -139,19 +159,31 @@ def _text(value: Any) -> str:
 @params.exclude
 @takes_output
 @click.option(
-    "--sample", type=click.IntRange(min=0), default=SAMPLE, show_default=True, help="Changed rows to show of each model."
+    "--sample",
+    type=click.IntRange(min=0),
+    default=SAMPLE,
+    show_default=True,
+    help="Changed rows to show of each model.",
 )
 @click.option("--detailed-exitcode", is_flag=True, help="Exit code 2 if something would change.")
 @click.pass_context
 def plan(
-    context: click.Context, place: Place, dbt: Dbt, select: Any, exclude: Any, output: str, sample: int, detailed_exitcode: bool
+    context: click.Context,
+    place: Place,
+    dbt: Dbt,
+    select: Any,
+    exclude: Any,
+    output: str,
+    sample: int,
+    detailed_exitcode: bool,
 ) -> None:
     """What the next `dbt run` would do to each selected model. Nothing is written.
 
-    Each model is compared with its inputs as they stand: +N -M rows, some of them, the next refresh, what would be compacted
-    afterwards, and whether the publish gate would let it through.
+    Each model is compared with its inputs as they stand: +N -M rows, some of them, the next
+    refresh, what would be compacted afterwards, and whether the publish gate would let it through.
 
-    Exit code: 0; 1 if a run would fail; 2 for wrong usage, and with --detailed-exitcode if something would change.
+    Exit code: 0; 1 if a run would fail; 2 for wrong usage, and with --detailed-exitcode if
+    something would change.
     """
     dbt = replace(dbt, vars={**dbt.vars, "mvsink_read_only": True, "mvsink_sample": sample})
     with progress("comparing what is there with what should be"):
@@ -161,7 +193,14 @@ def plan(
     plans.sort(key=lambda each: each.model)
     if output == Output.JSON.value:
         told = [asdict(each) for each in plans]
-        write_json({"project": place.project, "target": place.target, "changes": any(p.changes for p in plans), "models": told})
+        write_json(
+            {
+                "project": place.project,
+                "target": place.target,
+                "changes": any(p.changes for p in plans),
+                "models": told,
+            }
+        )
     elif plans:
         write_table(COLUMNS, plans)
         for each in plans:

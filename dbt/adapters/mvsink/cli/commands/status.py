@@ -1,7 +1,8 @@
 """`mvsink status`: what every shard holds, how far it is behind, and what keeps its history.
 
-Everything is told by a shard's newest log version and its newest commits; no data file is opened. Counts come from the live files'
-statistics, so they count *updates*; rows follow from them only where every file's diffs are known to be alike.
+Everything is told by a shard's newest log version and its newest commits; no data file is opened.
+Counts come from the live files' statistics, so they count *updates*; rows follow from them only
+where every file's diffs are known to be alike.
 """
 
 from __future__ import annotations
@@ -42,9 +43,14 @@ def clock() -> int:
 
 
 def statuses(shards: Sequence[FoundShard], everything: Sequence[FoundShard], now: int) -> list[ShardStatus]:
-    """The status of ``shards`` and of their inputs at ``now`` (ms). ``everything`` is who may be a holder."""
+    """The status of ``shards`` and of their inputs at ``now`` (ms). ``everything`` is who may be a
+    holder.
+    """
     read = [(shard, shard.state) for shard in _with_inputs(everything) if shard.state is not None]
-    known = Known({str(state.shard_id): shard.model for shard, state in read}, {shard.uri: state for shard, state in read})
+    known = Known(
+        {str(state.shard_id): shard.model for shard, state in read},
+        {shard.uri: state for shard, state in read},
+    )
 
     def look(shard: FoundShard) -> ShardStatus:
         return status_of(shard, known, now)
@@ -103,7 +109,9 @@ def _status(
         files=len(state.files),
         bytes=sum(file.size for file in state.files),
         recent_share=recent_share(state.files),
-        holds=tuple(Hold(holder, time, known.models.get(holder)) for holder, time in sorted(state.holds.items())),
+        holds=tuple(
+            Hold(holder, time, known.models.get(holder)) for holder, time in sorted(state.holds.items())
+        ),
         inputs=inputs,
     )
 
@@ -132,7 +140,8 @@ def newest_refresh(reader: ReadHandle) -> Commit | None:
 def lag(state: ShardState, computed_through: int | None, now: int) -> int | None:
     """How long ago (ms) the contents were computed; None if there are none, or if they are final.
 
-    Measured on the newest run's own time, not on the upper, which a schedule moves ahead; on the upper if no commit tells.
+    Measured on the newest run's own time, not on the upper, which a schedule moves ahead; on the
+    upper if no commit tells.
     """
     upper = state.upper.as_option()
     if not state.readable or upper is None:
@@ -141,7 +150,9 @@ def lag(state: ShardState, computed_through: int | None, now: int) -> int | None
 
 
 def next_refresh(state: ShardState, schedule: RefreshSchedule | None, now: int) -> int | None:
-    """The refresh (ms) that comes next; at or before ``now`` it is due: the next run makes it. None on every run, or if none is left."""
+    """The refresh (ms) that comes next; at or before ``now`` it is due: the next run makes it. None
+    on every run, or if none is left.
+    """
     if schedule is None or state.dropped is not None:
         return None
     due, frontier = decide(schedule, creation_of(state), state.upper, now)
@@ -149,9 +160,11 @@ def next_refresh(state: ShardState, schedule: RefreshSchedule | None, now: int) 
 
 
 def pending_inputs(state: ShardState, shards: Mapping[str, ShardState]) -> int | None:
-    """How many times a task's input has that it has not processed. ``shards`` are the newest versions known, by URI.
+    """How many times a task's input has that it has not processed. ``shards`` are the newest
+    versions known, by URI.
 
-    None for what is no task, for an input whose times only a run finds out (a table), and where the files' statistics do not tell.
+    None for what is no task, for an input whose times only a run finds out (a table), and where the
+    files' statistics do not tell.
     """
     watched = watched_shard(state)
     source = shards.get(watched.uri) if watched else None
@@ -172,7 +185,8 @@ def pending_inputs(state: ShardState, shards: Mapping[str, ShardState]) -> int |
 def row_count(files: Sequence[DataFile]) -> int | None:
     """How many rows the collection has at its newest time: all diffs added up, errors left out.
 
-    Exact where in each file all diffs are equal (a load, a batch of insertions only); None where that is not known.
+    Exact where in each file all diffs are equal (a load, a batch of insertions only); None where
+    that is not known.
     """
     rows = 0
     for file in files:
@@ -189,7 +203,9 @@ def row_count(files: Sequence[DataFile]) -> int | None:
 
 
 def recent_share(files: Sequence[DataFile]) -> float | None:
-    """Updates outside the largest batch over those in it: what readers pay beyond a plain scan. None without updates."""
+    """Updates outside the largest batch over those in it: what readers pay beyond a plain scan.
+    None without updates.
+    """
     batches: Counter[str] = Counter()
     for file in files:
         batches[file.batch_id or file.path] += file.rows or 0
@@ -210,22 +226,34 @@ def _with_inputs(shards: Sequence[FoundShard]) -> Iterator[FoundShard]:
 
 @click.command()
 @takes_place
-@click.option("--all", "everybody_s", is_flag=True, help="Every shard there is, whatever project or target it belongs to.")
 @click.option(
-    "--wide", is_flag=True, help="Every column, exact times, and what tasks keep of their inputs, however long the lines."
+    "--all",
+    "everybody_s",
+    is_flag=True,
+    help="Every shard there is, whatever project or target it belongs to.",
+)
+@click.option(
+    "--wide",
+    is_flag=True,
+    help="Every column, exact times, and what tasks keep of their inputs, however long the lines.",
 )
 @takes_output
 @click.argument("models", nargs=-1, metavar="[MODEL]...")
 @click.pass_context
-def status(context: click.Context, place: Place, models: tuple[str, ...], everybody_s: bool, wide: bool, output: str) -> None:
+def status(
+    context: click.Context, place: Place, models: tuple[str, ...], everybody_s: bool, wide: bool, output: str
+) -> None:
     """What each shard holds and how far it is behind.
 
-    All shards of this project and target, or those of the MODELs: names as in ref(), unique ids, or schema.identifier.
+    All shards of this project and target, or those of the MODELs: names as in ref(), unique ids, or
+    schema.identifier.
 
-    computed is how long ago the contents were computed, refreshed when a run last moved them on. Rows are shown only where the
-    files' statistics make them certain. --wide shows all there is, and --output json the same for programs.
+    computed is how long ago the contents were computed, refreshed when a run last moved them on.
+    Rows are shown only where the files' statistics make them certain. --wide shows all there is,
+    and --output json the same for programs.
 
-    Exit code: 0; 1 if a shard could not be read (the others are shown all the same); 2 for wrong usage, such as an unknown model.
+    Exit code: 0; 1 if a shard could not be read (the others are shown all the same); 2 for wrong
+    usage, such as an unknown model.
     """
     now = clock()
     everything = find_shards(place)
@@ -233,12 +261,19 @@ def status(context: click.Context, place: Place, models: tuple[str, ...], everyb
     with progress(f"reading {len(shards)} logs"):
         told = statuses(shards, everything, now)
     if output == Output.JSON.value:
-        head = {"project": place.project, "target": place.target, "shard_root": masked(place.shards), "now": now}
+        head = {
+            "project": place.project,
+            "target": place.target,
+            "shard_root": masked(place.shards),
+            "now": now,
+        }
         write_json({**head, "shards": [asdict(shard) for shard in told]})
     elif told:
         _write(told, everybody_s, wide, now)
     else:
-        click.echo(f"no shards of project {place.project}, target {place.target} below {masked(place.shards)}")
+        click.echo(
+            f"no shards of project {place.project}, target {place.target} below {masked(place.shards)}"
+        )
     if any(line.shard.error for line in lines(told)):
         context.exit(1)
 

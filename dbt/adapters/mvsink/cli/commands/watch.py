@@ -1,7 +1,9 @@
-"""`mvsink watch`: runs models when their schedule or their inputs say so, until it is stopped. `rounds` decides when.
+"""`mvsink watch`: runs models when their schedule or their inputs say so, until it is stopped.
+`rounds` decides when.
 
-One Spark for the whole watch; between rounds it lets go of the embedded metastore, so that a `dbt run` from another terminal gets its turn.
-The project is parsed once: models that are added or changed while it runs are seen by the next watch.
+One Spark for the whole watch; between rounds it lets go of the embedded metastore, so that a `dbt
+run` from another terminal gets its turn. The project is parsed once: models that are added or
+changed while it runs are seen by the next watch.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ def clock() -> int:
 
 @dataclass
 class Watch:
-    """One watch. ``stopping`` is set by a signal; what is running is cancelled by dbt, as for Ctrl-C."""
+    """One watch. ``stopping`` is set by a signal; what is running is cancelled by dbt, as for
+    Ctrl-C.
+    """
 
     dbt: Dbt
     manifest: Any
@@ -82,7 +86,11 @@ class Watch:
             say(f"dbt failed: {words(error)}; trying again{self._when(due)}")
             self._check_spark()
             return
-        self.views = [view for view in self.views if not any(each.ok and each.unique_id == view.unique_id for each in ran)]
+        self.views = [
+            view
+            for view in self.views
+            if not any(each.ok and each.unique_id == view.unique_id for each in ran)
+        ]
         done = Round(tuple(each for each in ran if each.unique_id in due), due, started, clock())
         self.rounds.done(ran, looks, started, done.ended)
         for line in lines(done, [each for each in ran if each.unique_id not in due]):
@@ -114,7 +122,9 @@ class Watch:
             self.learned_at[each.unique_id] = clock() + LEARN_AGAIN
 
     def _inputs(self, session: Any, ran: Ran) -> Inputs:
-        """What the model is to be run for. A task looks at its input alone, unless it waits for references."""
+        """What the model is to be run for. A task looks at its input alone, unless it waits for
+        references.
+        """
         if self.rounds.watched[ran.unique_id].model.materialized != TASK:
             return self.looker.inputs(session, ran.compiled)
         program = parse(ran.compiled, ran.relation, ran.name)
@@ -201,9 +211,13 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
         raise KeyboardInterrupt
 
     def terminate(number: int, frame: FrameType | None) -> None:
-        os.kill(os.getpid(), signal.SIGINT)  # whoever else listens for Ctrl-C, such as a wait for the metastore, hears it too
+        # whoever else listens for Ctrl-C, such as a wait for the metastore, hears it too
+        os.kill(os.getpid(), signal.SIGINT)
 
-    before = {signal.SIGINT: signal.signal(signal.SIGINT, interrupt), signal.SIGTERM: signal.signal(signal.SIGTERM, terminate)}
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, interrupt),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, terminate),
+    }
     try:
         yield
     except KeyboardInterrupt:
@@ -243,18 +257,27 @@ def _until(context: click.Context, option: click.Parameter, given: str | None) -
     help="How often a model runs whose inputs cannot be looked at.",
 )
 @click.option(
-    "--max-rate", type=click.FloatRange(min=0, min_open=True), default=MAX_RATE, show_default=True, help="Most rounds a minute."
+    "--max-rate",
+    type=click.FloatRange(min=0, min_open=True),
+    default=MAX_RATE,
+    show_default=True,
+    help="Most rounds a minute.",
 )
-@click.option("--until", callback=_until, help="When to stop: an interval like '2 minutes', or an ISO 8601 time.")
-def watch(target: Target, dbt: Dbt, select: Any, exclude: Any, interval: int, max_rate: float, until: int | None) -> None:
+@click.option(
+    "--until", callback=_until, help="When to stop: an interval like '2 minutes', or an ISO 8601 time."
+)
+def watch(
+    target: Target, dbt: Dbt, select: Any, exclude: Any, interval: int, max_rate: float, until: int | None
+) -> None:
     """Run models when their schedule or their inputs say so, until stopped.
 
-    The first round runs the selected views and maintained models. After that a maintained model runs when a file, a Delta table or a
-    shard that it reads has changed, when its schedule says so, or every --interval if its inputs cannot be looked at; and whatever is
-    downstream of it with it. An error is told and tried again, later each time.
+    The first round runs the selected views and maintained models. After that a maintained model
+    runs when a file, a Delta table or a shard that it reads has changed, when its schedule says so,
+    or every --interval if its inputs cannot be looked at; and whatever is downstream of it with it.
+    An error is told and tried again, later each time.
 
-    Exit code: 0 when stopped (Ctrl-C, SIGTERM, --until; a running query is cancelled); 1 if dbt cannot parse the project, or if Spark
-    itself has ended; 2 for wrong usage.
+    Exit code: 0 when stopped (Ctrl-C, SIGTERM, --until; a running query is cancelled); 1 if dbt
+    cannot parse the project, or if Spark itself has ended; 2 for wrong usage.
     """
     manifest = dbt.parsed()
     models = dbt.models(flat(select), flat(exclude), manifest)
@@ -262,7 +285,9 @@ def watch(target: Target, dbt: Dbt, select: Any, exclude: Any, interval: int, ma
     if not maintained:
         raise click.UsageError("no maintained models are selected")
     looker = Looker(target.shards, target.storage_options)
-    rounds = Rounds(watched_models(maintained, manifest, target.shards), looker.look, _intruded(looker), interval, clock())
+    rounds = Rounds(
+        watched_models(maintained, manifest, target.shards), looker.look, _intruded(looker), interval, clock()
+    )
     views = [model for model in models if model.materialized == VIEW]
     watching = Watch(dbt, manifest, looker, rounds, views, 60 / max_rate, until)
     say(f"watching {', '.join(sorted(model.name for model in maintained))}")

@@ -1,7 +1,8 @@
 """A model's configs, checked whole before any SQL runs.
 
-`ModelOptions.parse` reads what dbt gives (a mapping of whatever people wrote) once, into values; nothing behind it
-sees raw configs. Every refusal names the model, the option, what was given and what is allowed.
+`ModelOptions.parse` reads what dbt gives (a mapping of whatever people wrote) once, into values;
+nothing behind it sees raw configs. Every refusal names the model, the option, what was given and
+what is allowed.
 """
 
 from __future__ import annotations
@@ -80,13 +81,19 @@ class ModelOptions:
 
 
 def ignored_configs(nodes: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """Of the maintained models among ``nodes``: the configs each one has that a shard has no use for."""
+    """Of the maintained models among ``nodes``: the configs each one has that a shard has no use
+    for.
+    """
     found = {}
     for node in nodes:
         config = node.get("config") or {}
         if config.get("materialized") in MAINTAINED:
             keys = tuple(key for key in IGNORED_WITH_WARNING if config.get(key))
-            if config["materialized"] == "continual_task" and config.get("on_schema_change") not in (None, "ignore", "fail"):
+            if config["materialized"] == "continual_task" and config.get("on_schema_change") not in (
+                None,
+                "ignore",
+                "fail",
+            ):
                 keys += ("on_schema_change",)  # a task's columns cannot change
             if keys:
                 found[str(node.get("name"))] = keys
@@ -115,21 +122,28 @@ def refuse_misspelled(model: str, config: Mapping[str, Any]) -> None:
 
 
 def _misspelled(key: str) -> str:
-    """Our key that ``key`` is in another case, or within two letters of; empty if none. Short keys that only look alike are left alone.
+    """Our key that ``key`` is in another case, or within two letters of; empty if none. Short keys
+    that only look alike are left alone.
 
     >>> _misspelled("RETAIN_HISTORY"), _misspelled("retain-histroy"), _misspelled("Adopt"), _misspelled("tags")
     ('retain_history', 'retain_history', 'adopt', '')
     """
     plain = str(key).lower().replace("-", "_")
     for own in (*OWN_KEYS, *TASK_KEYS):
-        if plain == own or (len(plain) > 4 and abs(len(plain) - len(own)) <= 2 and _distance(plain, own) <= 2):
+        if plain == own or (
+            len(plain) > 4 and abs(len(plain) - len(own)) <= 2 and _distance(plain, own) <= 2
+        ):
             return own
     return ""
 
 
 def _distance(a: str, b: str) -> int:
-    """How many letters must be changed, added or dropped (an upper bound, by longest matching blocks)."""
-    matched = sum(block.size for block in difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks())
+    """How many letters must be changed, added or dropped (an upper bound, by longest matching
+    blocks).
+    """
+    matched = sum(
+        block.size for block in difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
+    )
     return max(len(a), len(b)) - matched
 
 
@@ -139,7 +153,9 @@ def interval(model: str, option: str, given: Any, default: int) -> int:
         return default
     parsed = parse_interval(given)
     if parsed is None or parsed < 1000:
-        raise InvalidOption(model, option, given, f"an interval of at least '1 second' in {INTERVAL_UNITS}, like '1 day'")
+        raise InvalidOption(
+            model, option, given, f"an interval of at least '1 second' in {INTERVAL_UNITS}, like '1 day'"
+        )
     return parsed
 
 
@@ -161,7 +177,11 @@ def choice(model: str, option: str, given: Any, allowed: Sequence[str]) -> str:
 
 def on_error(model: str, given: Any) -> OnError | None:
     """None if nothing is given."""
-    return None if given is None else OnError(choice(model, "on_error", given, [value.value for value in OnError]))
+    return (
+        None
+        if given is None
+        else OnError(choice(model, "on_error", given, [value.value for value in OnError]))
+    )
 
 
 def on_schema_change(model: str, given: Any) -> OnSchemaChange:

@@ -36,12 +36,18 @@ def audit(model: str, given: Any) -> bool | tuple[str, ...]:
 
 
 def accepts(given: Any, unique_id: str, name: str, relation: str) -> bool:
-    """Is the model among those that the var `mvsink_accept` names? As in ``ref()``, by unique id, or as ``schema.identifier``."""
+    """Is the model among those that the var `mvsink_accept` names? As in ``ref()``, by unique id,
+    or as ``schema.identifier``.
+    """
     named = [given] if isinstance(given, str) else given or ()
     if not isinstance(named, list | tuple):
-        raise InvalidOption(relation, "mvsink_accept", given, "a list of models, like --vars '{mvsink_accept: [orders]}'")
+        raise InvalidOption(
+            relation, "mvsink_accept", given, "a list of models, like --vars '{mvsink_accept: [orders]}'"
+        )
     return any(str(each) in (unique_id, unique_id.split(".", 2)[-1], name, relation) for each in named)
 
 
 def _number(value: Any, kinds: Any) -> bool:
-    return value is None or (isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value) and value >= 0)
+    return value is None or (
+        isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    )

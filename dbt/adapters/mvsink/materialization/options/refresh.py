@@ -1,6 +1,7 @@
 """The `refresh` config, read once: a list of entries, one mapping, or text like ``every 1 hour``.
 
-Every refusal is an `InvalidOption` that names the model, what was given and what is allowed; nothing needs SQL.
+Every refusal is an `InvalidOption` that names the model, what was given and what is allowed;
+nothing needs SQL.
 """
 
 from __future__ import annotations
@@ -9,7 +10,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from dbt.adapters.mvsink.durations import INTERVAL_UNITS, LARGEST, SMALLEST_BARE_INTEGER, parse_interval, parse_time
+from dbt.adapters.mvsink.durations import (
+    INTERVAL_UNITS,
+    LARGEST,
+    SMALLEST_BARE_INTEGER,
+    parse_interval,
+    parse_time,
+)
 from dbt.adapters.mvsink.exceptions import InvalidOption
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 
@@ -103,7 +110,9 @@ class _Parser:
         if "at_creation" not in entry:
             return False
         if entry["at_creation"] is not True:
-            self._refuse("`at_creation: true`; leave the entry out where creation is no refresh", entry["at_creation"])
+            self._refuse(
+                "`at_creation: true`; leave the entry out where creation is no refresh", entry["at_creation"]
+            )
         return True
 
     def _refuse(self, allowed: str, part: Any = None) -> NoReturn:

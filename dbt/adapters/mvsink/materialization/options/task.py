@@ -21,7 +21,9 @@ APPEND_ONLY = "append_only"
 
 @dataclass(frozen=True)
 class TaskOptions(ModelOptions):
-    """The configs of a `continual_task`; times in ms. ``declared`` are the output's columns where the model gives them."""
+    """The configs of a `continual_task`; times in ms. ``declared`` are the output's columns where
+    the model gives them.
+    """
 
     initial_snapshot: bool = True
     declared: tuple[Column, ...] = ()
@@ -29,8 +31,11 @@ class TaskOptions(ModelOptions):
     append_only: bool = False
 
     @classmethod
-    def parse(cls, model: str, config: Mapping[str, Any], contract: Mapping[str, Any] | None = None) -> TaskOptions:
-        """Raises `InvalidOption` or `OptionNotOffered` for the first config that cannot be, `UnsupportedType` for a column's type.
+    def parse(
+        cls, model: str, config: Mapping[str, Any], contract: Mapping[str, Any] | None = None
+    ) -> TaskOptions:
+        """Raises `InvalidOption` or `OptionNotOffered` for the first config that cannot be,
+        `UnsupportedType` for a column's type.
 
         ``contract``: the names and types of an enforced contract's columns, in order.
         """
@@ -38,21 +43,32 @@ class TaskOptions(ModelOptions):
         given = contract or _declared(model, config.get("column_types"))
         snapshot = config.get("initial_snapshot", config.get("snapshot"))
         return cls(
-            retain_history=options.interval(model, "retain_history", config.get("retain_history"), options.DAY),
+            retain_history=options.interval(
+                model, "retain_history", config.get("retain_history"), options.DAY
+            ),
             assert_not_null=(),
             on_error=options.on_error(model, config.get("on_error")) or OnError.FAIL,
             on_schema_change=options.on_schema_change(model, config.get("on_schema_change")),
             on_configuration_change=options.choice(
-                model, "on_configuration_change", config.get("on_configuration_change") or "apply", ("apply", "continue", "fail")
+                model,
+                "on_configuration_change",
+                config.get("on_configuration_change") or "apply",
+                ("apply", "continue", "fail"),
             ),
             read_only=options.boolean(model, "read_only", config.get("read_only")),
             adopt=options.boolean(model, "adopt", config.get("adopt")),
             refresh=RefreshSpec(),
-            initial_snapshot=True if snapshot is None else options.boolean(model, "initial_snapshot", snapshot),
+            initial_snapshot=True
+            if snapshot is None
+            else options.boolean(model, "initial_snapshot", snapshot),
             declared=tuple(Column(name, parse_type(str(kind), name)) for name, kind in given.items()),
-            wait=options.choice(model, "on_late_reference", config.get("on_late_reference") or "newest", ("newest", "wait"))
+            wait=options.choice(
+                model, "on_late_reference", config.get("on_late_reference") or "newest", ("newest", "wait")
+            )
             == "wait",
-            append_only=options.choice(model, "input_files", config.get("input_files") or "copied", ("copied", APPEND_ONLY))
+            append_only=options.choice(
+                model, "input_files", config.get("input_files") or "copied", ("copied", APPEND_ONLY)
+            )
             == APPEND_ONLY,
         )
 
@@ -60,13 +76,18 @@ class TaskOptions(ModelOptions):
 def _refuse(model: str, config: Mapping[str, Any]) -> None:
     for key in IN_THE_SQL:
         if config.get(key) is not None:
-            raise InvalidOption(model, key, config[key], f"no such config: what drives a task stands in its SQL: {HEADS}")
+            raise InvalidOption(
+                model, key, config[key], f"no such config: what drives a task stands in its SQL: {HEADS}"
+            )
     for key in NOT_OF_TASKS:
         if config.get(key) is not None:
             raise OptionNotOffered(model, key, config[key], "a continual task has no such config")
     if config.get("full_refresh") is True:
         raise OptionNotOffered(
-            model, "full_refresh", True, "it would erase the task's history on every run; to reset it once: " + reset_words(model)
+            model,
+            "full_refresh",
+            True,
+            "it would erase the task's history on every run; to reset it once: " + reset_words(model),
         )
     options.refuse_misspelled(model, config)
 
@@ -83,14 +104,14 @@ def skip_words(model: str) -> str:
 
 def until_taken_back(model: str) -> str:
     """How long a task's recorded errors stay."""
-    return (
-        f"until they are taken back ({skip_words(model)}; what failed stays undone) or the task is reset ({reset_words(model)})"
-    )
+    return f"until they are taken back ({skip_words(model)}; what failed stays undone) or the task is reset ({reset_words(model)})"
 
 
 def _declared(model: str, given: Any) -> dict[str, str]:
     if given is None:
         return {}
     if not isinstance(given, Mapping) or not all(isinstance(kind, str) for kind in given.values()):
-        raise InvalidOption(model, "column_types", given, "a mapping of columns' names to Spark types, in order")
+        raise InvalidOption(
+            model, "column_types", given, "a mapping of columns' names to Spark types, in order"
+        )
     return {str(name): kind for name, kind in given.items()}
