@@ -80,6 +80,7 @@ def handler(*_):
         raise Interrupted
 
 signal.signal(signal.SIGALRM, handler)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])  # whatever started the tests may have blocked it
 warnings.simplefilter("ignore")
 sys.unraisablehook = lambda _: None
 for n in range(appends):
