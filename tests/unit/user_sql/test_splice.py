@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.mvsink.user_sql.splice import (
-    TemporalReference,
-    Unreadable,
-    parts,
-    relations,
-    replace_relations,
-    with_ctes,
-    words,
-)
+from dbt.adapters.mvsink.user_sql.splice import TemporalReference, relations, replace_relations, with_ctes
+from dbt.adapters.mvsink.user_sql.words import Unreadable, parts, words
 
 # The user's SQL, and the same with `db.m` replaced by the query Q. Line ends are blanks here.
 REPLACED = [

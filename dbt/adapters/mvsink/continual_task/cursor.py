@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink.continual_task.errors import Place, StatementSyntax
-from dbt.adapters.mvsink.user_sql.splice import Word, alias_after, closing
+from dbt.adapters.mvsink.user_sql.words import Word, alias_after, closing
 
 QUERY_STARTS = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "MAP", "REDUCE", "("})
 _MARKS = re.compile(r"(?:\s*/\* mv_\w+ \*/)+")

@@ -28,15 +28,8 @@ from dbt.adapters.mvsink.continual_task.statements import (
     Program,
     Update,
 )
-from dbt.adapters.mvsink.user_sql.splice import (
-    TemporalReference,
-    Unreadable,
-    last_part,
-    parts,
-    relations,
-    with_ctes,
-    words,
-)
+from dbt.adapters.mvsink.user_sql.splice import TemporalReference, relations, with_ctes
+from dbt.adapters.mvsink.user_sql.words import Unreadable, last_part, parts, words
 
 _LOOPS = frozenset({"RECURSIVE", "REPEAT", "LOOP", "ITERATE", "WHILE", "FIXPOINT", "MUTUALLY"})
 _INPUT_ENDS = frozenset({",", "AND"})

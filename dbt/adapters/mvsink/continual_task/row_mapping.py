@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.continual_task.errors import TaskError
 from dbt.adapters.mvsink.continual_task.parse import parse
 from dbt.adapters.mvsink.continual_task.statements import Program
 from dbt.adapters.mvsink.engine import NOW, DataflowError, sql
-from dbt.adapters.mvsink.user_sql.splice import Unreadable, closing, parts, words
+from dbt.adapters.mvsink.user_sql.words import Unreadable, closing, parts, words
 
 NO_OUTPUT = "`_mv_none`"
 

@@ -16,7 +16,7 @@ from dbt.adapters.mvsink.materialization.preview import foretold
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard_sql import Counts, Kind
 from dbt.adapters.mvsink.sink import Outcome, Overtaken
-from dbt.adapters.mvsink.user_sql.splice import last_part
+from dbt.adapters.mvsink.user_sql.words import last_part
 
 
 @dataclass

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import sqlglot
-from sqlglot.errors import SqlglotError
-
 from dbt.adapters.mvsink.continual_task import bind as plan
 from dbt.adapters.mvsink.continual_task.parse import refused_by_engine
 from dbt.adapters.mvsink.continual_task.statements import AnyStatement, Insert, Program
 from dbt.adapters.mvsink.engine import Column, Engine, EngineError, sql
 from dbt.adapters.mvsink.shard_sql.as_of import nulls
 from dbt.adapters.mvsink.shard_sql.layout import DIFF
+from dbt.adapters.mvsink.user_sql.checks import selected_names
 
 
 def output_columns(
@@ -64,10 +62,7 @@ def _guessed(program: Program, first: Insert, given: Sequence[Column]) -> str:
     """
     names = first.columns
     if names is None:
-        try:
-            names = tuple(getattr(sqlglot.parse_one(first.query, read="spark"), "named_selects", ()))
-        except SqlglotError:
-            names = ()
+        names = selected_names(first.query)
     spread = [name for item in names for name in ([c.name for c in given] if item == "*" else [item]) if name]
     return f"select {', '.join(f'null {sql.identifier(name)}' for name in dict.fromkeys(spread)) or '1'} where false"
 

@@ -23,7 +23,8 @@ from dbt.adapters.mvsink.shard_sql.as_of import nulls
 from dbt.adapters.mvsink.shard_sql.layout import TIME
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, read_published
 from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functions
-from dbt.adapters.mvsink.user_sql.splice import parts, relations
+from dbt.adapters.mvsink.user_sql.splice import relations
+from dbt.adapters.mvsink.user_sql.words import parts
 
 if TYPE_CHECKING:
     from dbt.adapters.spark.impl import SparkAdapter

@@ -17,7 +17,8 @@ from dbt.adapters.mvsink.engine import Column, Engine, parse_type, sql
 from dbt.adapters.mvsink.exceptions import UnknownFixtureColumn
 from dbt.adapters.mvsink.materialization.task_columns import output_columns
 from dbt.adapters.mvsink.shard_sql.layout import DIFF
-from dbt.adapters.mvsink.user_sql.splice import parts, with_ctes
+from dbt.adapters.mvsink.user_sql.splice import with_ctes
+from dbt.adapters.mvsink.user_sql.words import parts
 
 NO_OUTPUT = "None"  # what dbt renders `this` as where no rows are given for it
 NOTHING_GIVEN = "_mv_nothing"  # the one column of a fixture without rows

@@ -1,1 +1,6 @@
-"""What can be told, and changed, in the user's SQL by its tokens. Knows no dbt and no Spark."""
+"""Reading and changing the user's SQL by its tokens. Knows no dbt and no Spark.
+
+- `words`: a text as tokens with positions
+- `splice`: finding and replacing relations, merging WITH clauses
+- `checks`: nondeterministic functions, closing semicolons, column names
+"""

@@ -1,16 +1,17 @@
-"""What can be told from a query's tokens before it runs.
+"""Checks of a query before it runs, by its tokens.
 
-By tokens, not by parsing: Spark accepts more than any other parser does, and text in quotes and
-comments is not syntax.
+Not by parsing: Spark accepts more than any other parser does. Text in quotes and comments is not
+syntax. Only the names of a query's columns, a mere guess, come from a parser.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import sqlglot
 from sqlglot import Token
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import TokenError
+from sqlglot.errors import SqlglotError, TokenError
 
 NONDETERMINISTIC = frozenset(
     [
@@ -38,9 +39,7 @@ NOT_A_CALL_WITH_ARGUMENTS = frozenset({"unix_timestamp"})  # with an argument it
 
 
 def tokens(query: str) -> list[Token]:
-    """The query's tokens; none if even those cannot be made out (the engine will say what is
-    wrong).
-    """
+    """The query's tokens; none if it has an open quote (the engine will report it)."""
     try:
         return list(Spark().tokenize(query))
     except TokenError:
@@ -48,14 +47,12 @@ def tokens(query: str) -> list[Token]:
 
 
 def nondeterministic_functions(query: str) -> list[str]:
-    """Names of functions in ``query`` whose value differs from run to run, in the order they
-    appear.
-    """
-    found: list[str] = []
+    """Functions in ``query`` whose value differs from run to run, in the order of appearance."""
+    names: list[str] = []
     stream = tokens(query)
     for position, token in enumerate(stream):
         name = token.text.lower()
-        if name not in NONDETERMINISTIC or _quoted(query, token) or name in found:
+        if name not in NONDETERMINISTIC or _quoted(query, token) or name in names:
             continue
         following = [t.text for t in stream[position + 1 : position + 3]]
         before = stream[position - 1].text if position else ""
@@ -63,19 +60,19 @@ def nondeterministic_functions(query: str) -> list[str]:
         if name in NOT_A_CALL_WITH_ARGUMENTS and following != ["(", ")"]:
             continue
         if before != "." and (called or (name in NEEDS_NO_CALL and before.lower() != "as")):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def reads(query: str, schema: str, identifier: str) -> bool:
-    """Does ``query`` name ``schema.identifier`` as a relation?"""
+    """Whether ``query`` names ``schema.identifier`` as a relation."""
     wanted = [schema.lower(), ".", identifier.lower()]
     words = [token.text.lower() for token in tokens(query)]
     return any(words[i : i + 3] == wanted for i in range(len(words)))
 
 
 def without_end(query: str) -> str:
-    """The query without a closing semicolon, so that it can stand in parentheses."""
+    """The query without a closing semicolon, so that it can be put in parentheses."""
     stream = tokens(query)
     end = len(query)
     for token in reversed(stream):
@@ -83,6 +80,16 @@ def without_end(query: str) -> str:
             break
         end = token.start
     return query[:end] if end < len(query) else query
+
+
+def selected_names(query: str) -> tuple[str, ...]:
+    """The names of the query's columns as its text has them, ``*`` for a star; none if sqlglot cannot
+    parse it.
+    """
+    try:
+        return tuple(getattr(sqlglot.parse_one(query, read="spark"), "named_selects", ()))
+    except SqlglotError:
+        return ()
 
 
 def _quoted(query: str, token: Token) -> bool:

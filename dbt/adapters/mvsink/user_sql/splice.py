@@ -1,9 +1,9 @@
 """Replacing relations in the user's SQL at token positions, so that everything else stays what the
 user wrote.
 
-A relation is found where SQL reads or writes one: after FROM, JOIN, USING, INTO, UPDATE, TABLE, and
-after a comma in a FROM clause. Text in quotes and comments is not syntax. A replaced relation keeps
-its name as an alias, so what refers to its columns still does:
+A name is a relation where SQL reads or writes one: after FROM, JOIN, USING, INTO, UPDATE, TABLE, and
+after a comma in a FROM clause. A replaced relation keeps its name as an alias, so references to its
+columns stay valid:
 
 >>> print(replace_relations("select m.a, db.m.b from db.m where db.m.c = 'db.m'", {"db.m": "select 1 a, 2 b, 3 c"}))
 select m.a, `m`.b from (
@@ -13,52 +13,21 @@ select 1 a, 2 b, 3 c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
-
-from sqlglot.dialects.spark import Spark
-from sqlglot.errors import TokenError
 
 from dbt.adapters.mvsink.engine import DataflowError
 from dbt.adapters.mvsink.engine import sql as text
+from dbt.adapters.mvsink.user_sql.words import ENDS_FROM, Word, alias_after, closing, last_part, parts, words
 
-
-def _keywords(listed: str) -> frozenset[str]:
-    return frozenset(listed.split())
-
-
-# Functions whose arguments may hold a FROM that starts no clause.
+# Functions whose arguments may contain a FROM that starts no clause.
 _FROM_IN_ARGUMENTS = frozenset({"EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY", "POSITION"})
 _STARTS_RELATION = frozenset({"INTO", "UPDATE", "TABLE", "USING"})
-_ENDS_FROM = _keywords(
-    "WHERE GROUP HAVING ORDER SORT CLUSTER DISTRIBUTE LIMIT OFFSET WINDOW UNION EXCEPT INTERSECT MINUS SETMINUS QUALIFY SELECT SET "
-    "VALUES |> ;"
-)
-_NO_ALIAS = _ENDS_FROM | _keywords(
-    "ON USING JOIN INNER CROSS LEFT RIGHT FULL OUTER NATURAL SEMI ANTI LATERAL PIVOT UNPIVOT TABLESAMPLE AS FROM TABLE BY PARTITION "
-    "WHILE WHEN WITH AND MAP REDUCE INSERT REPLACE IF THEN"
-)
 _VERSIONS = frozenset({"VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME"})
 
 
-class _Tokenizer(Spark.Tokenizer):
-    """Spark's, for which SHOW and the like are words: otherwise all that follows them would be one
-    token.
-    """
-
-    COMMANDS: ClassVar = set()
-
-
-class Unreadable(DataflowError):
-    """A text whose tokens cannot be made out."""
-
-    def __init__(self) -> None:
-        super().__init__("a quote or a comment is not closed")
-
-
 class TemporalReference(DataflowError):
-    """A relation that is to be read at a given time has a time of its own."""
+    """A relation that the adapter reads as of a time has a time travel clause of its own."""
 
     def __init__(self, name: str):
         super().__init__(
@@ -67,32 +36,12 @@ class TemporalReference(DataflowError):
 
 
 @dataclass(frozen=True)
-class Word:
-    """A token: a word, a quoted name, a literal or a sign. ``end`` is the position behind it.
-
-    `upper` is what it is as syntax: empty for everything quoted.
-    """
-
-    text: str
-    start: int
-    end: int
-    literal: bool = False
-    quoted_name: bool = False
-    upper: str = ""
-
-    @property
-    def is_name(self) -> bool:
-        """May it be a part of a name?"""
-        return self.quoted_name or (not self.literal and (self.text[:1].isalnum() or self.text[:1] == "_"))
-
-
-@dataclass(frozen=True)
 class Span:
     """Where SQL names a relation: ``sql[start:end]``, the TABLE of ``TABLE name`` included.
 
-    ``alias`` is the one that follows, if any, else ``alias_at`` is where it would stand.
-    ``as_query``: the name stands for a whole query (``TABLE name``). ``wrapped``: dbt's parentheses
-    around it, as positions (`--empty`, `--sample`).
+    ``alias`` is the one that follows, if any; else ``alias_at`` is the place for one.
+    ``as_query``: the name is a whole query (``TABLE name``). ``wrapped``: positions of dbt's
+    parentheses around it (`--empty`, `--sample`).
     """
 
     start: int
@@ -103,77 +52,23 @@ class Span:
     wrapped: tuple[int, int] | None = None
 
     def note(self, sql: str) -> str:
-        """The text right behind the name, or behind dbt's parentheses around it; for comments that
-        mark a relation.
-        """
+        """The text right behind the name or behind dbt's parentheses; comments there mark a relation."""
         return sql[(self.wrapped or (0, self.end))[1] :].lstrip()
-
-
-def words(sql: str) -> list[Word]:
-    """The tokens of ``sql``, words of a many-word keyword apart. Raises `Unreadable`."""
-    try:
-        stream = _Tokenizer(dialect=Spark()).tokenize(sql)
-    except TokenError:
-        raise Unreadable from None
-    found: list[Word] = []
-    for token in stream:
-        start, end = token.start, token.end + 1
-        if found and start < found[-1].end:  # a number and its type suffix
-            continue
-        shown = sql[start:end]
-        if shown[:1] == "`":
-            found.append(Word(token.text, start, end, quoted_name=True))
-        elif shown[:1] in "'\"" or "STRING" in token.token_type.name or shown[:2] == "/*":
-            found.append(Word(token.text, start, end, literal=True))
-        else:
-            found.extend(_apart(shown, start))
-    return found
-
-
-def _apart(shown: str, start: int) -> Iterator[Word]:
-    """`group  by` as two words."""
-    position = 0
-    for part in shown.split():
-        position = shown.index(part, position)
-        yield Word(part, start + position, start + position + len(part), upper=part.upper())
-        position += len(part)
-
-
-def parts(name: str) -> tuple[str, ...]:
-    """The parts of a relation's name, for comparing: ``db.`My Model` `` is ``("db", "my model")``."""
-    return tuple(word.text.lower() for word in words(name) if word.upper != ".")
-
-
-def last_part(name: str) -> str:
-    """The relation's own name, as written."""
-    return words(name)[-1].text
-
-
-def closing(stream: Sequence[Word], opening: int) -> int:
-    """The index of the parenthesis that closes the one at index ``opening``; the stream's length if
-    none does.
-    """
-    depth = 0
-    for index in range(opening, len(stream)):
-        depth += {"(": 1, ")": -1}.get(stream[index].upper, 0)
-        if depth == 0:
-            return index
-    return len(stream)
 
 
 @dataclass
 class _Frame:
-    """What the words inside one pair of parentheses are."""
+    """The state of the walk inside one pair of parentheses."""
 
     expects: bool = False  # a relation comes next
-    from_list: bool = False  # a comma brings another one
+    from_list: bool = False  # a comma is followed by another one
     arguments: bool = False  # of a function that has a FROM in them
     table: int | None = None  # the index of the TABLE just before
 
 
 @dataclass(frozen=True)
 class _Name:
-    """A dotted name in the text, and whether it stands where a relation does."""
+    """A dotted name in the text, and whether it names a relation."""
 
     first: int
     behind: int
@@ -184,7 +79,7 @@ class _Name:
 
 @dataclass
 class _Walk:
-    """One pass over the tokens: which dotted names stand where a relation does."""
+    """One pass over the tokens that decides which dotted names are relations."""
 
     stream: list[Word]
     names: list[_Name] = field(default_factory=list)
@@ -229,12 +124,12 @@ class _Walk:
         frame, dotted = self.frames[-1], self._upper(behind) == "."
         if behind == index + 1 and not dotted and self._upper(index - 1) != "." and self._keyword(index):
             return behind
-        named = tuple(word.text.lower() for word in self.stream[index:behind:2])
+        name_parts = tuple(word.text.lower() for word in self.stream[index:behind:2])
         if self._upper(index - 1) != ".":
             called = self._upper(behind) == "("
             relation = frame.expects and not dotted and not called
-            if relation or len(named) > 1 or dotted:
-                self.names.append(_Name(index, behind, named, relation, frame.table))
+            if relation or len(name_parts) > 1 or dotted:
+                self.names.append(_Name(index, behind, name_parts, relation, frame.table))
         frame.expects, frame.table = False, None
         return behind
 
@@ -249,9 +144,9 @@ class _Walk:
             frame.expects = frame.from_list = True
         elif upper in _STARTS_RELATION:
             frame.expects = True
-            written = self._upper(index - 1) in ("INTO", "OVERWRITE")
-            frame.table = index if upper == "TABLE" and not written else None
-        elif upper in _ENDS_FROM:
+            is_target = self._upper(index - 1) in ("INTO", "OVERWRITE")
+            frame.table = index if upper == "TABLE" and not is_target else None
+        elif upper in ENDS_FROM:
             frame.expects = frame.from_list = False
         elif upper == "ON":
             frame.expects = False
@@ -263,29 +158,29 @@ class _Walk:
 
 
 def relations(sql: str, name: str, *, starts_with_relation: bool = False) -> tuple[Span, ...]:
-    """Where ``sql`` names the relation ``name``, in order. ``starts_with_relation``: as if behind a
-    FROM.
+    """The places where ``sql`` names the relation ``name``, in order. ``starts_with_relation``: as
+    if ``sql`` followed a FROM.
 
     Raises `TemporalReference` if it is read with a time travel clause, `Unreadable`.
     """
     stream, wanted = words(sql), parts(name)
     names = _Walk(stream).run(starts_with_relation)
-    return tuple(_span(stream, found, name) for found in names if found.relation and found.parts == wanted)
+    return tuple(_span(stream, each, name) for each in names if each.relation and each.parts == wanted)
 
 
-def _span(stream: Sequence[Word], found: _Name, name: str) -> Span:
-    first, last = stream[found.first], stream[found.behind - 1]
-    following = [word.upper for word in stream[found.behind : found.behind + 3]]
+def _span(stream: Sequence[Word], occurrence: _Name, name: str) -> Span:
+    first, last = stream[occurrence.first], stream[occurrence.behind - 1]
+    following = [word.upper for word in stream[occurrence.behind : occurrence.behind + 3]]
     if following[:1] == ["@"] or (
         following[:1] and following[0] in _VERSIONS and following[1:] == ["AS", "OF"]
     ):
         raise TemporalReference(name)
     if following[:1] == ["FOR"] and following[1:2] and following[1] in _VERSIONS:
         raise TemporalReference(name)
-    if found.table is not None:
-        start = first.start if stream[found.table].upper == "(" else stream[found.table].start
+    if occurrence.table is not None:
+        start = first.start if stream[occurrence.table].upper == "(" else stream[occurrence.table].start
         return Span(start, last.end, None, last.end, as_query=True)
-    behind = found.behind
+    behind = occurrence.behind
     for suffix in ("TABLESAMPLE", "REPEATABLE"):
         if [word.upper for word in stream[behind : behind + 2]] == [suffix, "("]:
             behind = closing(stream, behind + 1) + 1
@@ -294,7 +189,7 @@ def _span(stream: Sequence[Word], found: _Name, name: str) -> Span:
         last.end,
         alias_after(stream, behind)[0],
         stream[behind - 1].end,
-        wrapped=_wrapped(stream, found.first),
+        wrapped=_wrapped(stream, occurrence.first),
     )
 
 
@@ -304,19 +199,6 @@ def _wrapped(stream: Sequence[Word], first: int) -> tuple[int, int] | None:
         return None
     end = closing(stream, opening)
     return (stream[opening].start, stream[end].end) if end < len(stream) else None
-
-
-def alias_after(stream: Sequence[Word], index: int) -> tuple[str | None, int]:
-    """The alias at ``index``, if there is one, and the index behind it."""
-    explicit = index < len(stream) and stream[index].upper == "AS"
-    index += explicit
-    if (
-        index >= len(stream)
-        or not stream[index].is_name
-        or (stream[index].upper in _NO_ALIAS and not explicit)
-    ):
-        return None, index - explicit
-    return stream[index].text, index + 1
 
 
 Query = str | Callable[[Span], str]
@@ -330,12 +212,11 @@ def replace_relations(
     aliases: Mapping[str, str] | None = None,
     starts_with_relation: bool = False,
 ) -> str:
-    """``sql`` with every relation named in ``queries`` replaced by its query, in parentheses and
-    with an alias.
+    """``sql`` with every relation in ``queries`` replaced by its query, in parentheses and with an
+    alias.
 
-    A query may be a function of the place. ``aliases``: what columns that are qualified by a
-    relation's whole name are to be qualified by, for relations that ``sql`` itself does not name.
-    Raises `TemporalReference`, `Unreadable`.
+    A query may be a function of the place. ``aliases``: new qualifiers for columns that are
+    qualified by a relation's whole name, for relations that ``sql`` itself does not name. Raises `TemporalReference`, `Unreadable`.
     """
     replaced = [
         (span, name, query if isinstance(query, str) else query(span))
@@ -356,7 +237,7 @@ def replace_relations(
 
 
 def _replacement(span: Span, name: str, query: str) -> list[Edit]:
-    """The edits that put ``query`` in the place of the relation."""
+    """The edits that replace the relation by ``query``."""
     alias = f" as {text.identifier(last_part(name))}"
     if span.as_query:
         return [(span.start, span.end, f"select * from (\n{query}\n){alias}")]
@@ -366,23 +247,23 @@ def _replacement(span: Span, name: str, query: str) -> list[Edit]:
 
 
 def _qualifiers(sql: str, aliases: Mapping[str, str], *, starts_with_relation: bool = False) -> list[Edit]:
-    """The edits that qualify columns by an alias that are qualified by a relation's whole name:
-    ``db.m.x``, ``db.m.*``.
+    """The edits that replace a relation's whole name before a column (``db.m.x``, ``db.m.*``) by an
+    alias.
     """
     stream = words(sql)
-    names = [found for found in _Walk(stream).run(starts_with_relation) if not found.relation]
+    names = [each for each in _Walk(stream).run(starts_with_relation) if not each.relation]
     edits = []
     for name, alias in aliases.items():
         wanted = parts(name)
-        for found in names:
-            dotted = found.behind < len(stream) and stream[found.behind].upper == "."
+        for each in names:
+            dotted = each.behind < len(stream) and stream[each.behind].upper == "."
             if (
                 len(wanted) > 1
-                and found.parts[: len(wanted)] == wanted
-                and (len(found.parts) > len(wanted) or dotted)
+                and each.parts[: len(wanted)] == wanted
+                and (len(each.parts) > len(wanted) or dotted)
             ):
-                last = stream[found.first + 2 * (len(wanted) - 1)]
-                edits.append((stream[found.first].start, last.end, text.identifier(alias)))
+                last = stream[each.first + 2 * (len(wanted) - 1)]
+                edits.append((stream[each.first].start, last.end, text.identifier(alias)))
     return edits
 
 
@@ -394,8 +275,8 @@ def spliced(sql: str, edits: Iterable[Edit]) -> str:
 
 
 def with_ctes(ctes: str | None, query: str) -> str:
-    """``query`` behind ``ctes``, a text ``WITH [RECURSIVE] a AS (...), ...``; joined to those that
-    the query starts with.
+    """``query`` behind ``ctes``, a text ``WITH [RECURSIVE] a AS (...), ...``, merged with its own
+    WITH.
     """
     if ctes is None:
         return query

@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.cli.render import (
 from dbt.adapters.mvsink.cli.target import Place, takes_place
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard import Antichain, Commit
-from dbt.adapters.mvsink.user_sql.splice import last_part
+from dbt.adapters.mvsink.user_sql.words import last_part
 
 CREATE = "create"
 SHORT = 8  # characters of a writer's id that people need

@@ -1,0 +1,126 @@
+"""Spark SQL as words with positions, so that a text can be read and changed without rendering it again.
+
+Text in quotes and comments is not syntax: such a word has an empty `Word.upper`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import TokenError
+
+from dbt.adapters.mvsink.engine import DataflowError
+
+
+def keywords(listed: str) -> frozenset[str]:
+    """The blank-separated keywords of ``listed``."""
+    return frozenset(listed.split())
+
+
+ENDS_FROM = keywords(
+    "WHERE GROUP HAVING ORDER SORT CLUSTER DISTRIBUTE LIMIT OFFSET WINDOW UNION EXCEPT INTERSECT MINUS SETMINUS QUALIFY SELECT SET "
+    "VALUES |> ;"
+)
+_NO_ALIAS = ENDS_FROM | keywords(
+    "ON USING JOIN INNER CROSS LEFT RIGHT FULL OUTER NATURAL SEMI ANTI LATERAL PIVOT UNPIVOT TABLESAMPLE AS FROM TABLE BY PARTITION "
+    "WHILE WHEN WITH AND MAP REDUCE INSERT REPLACE IF THEN"
+)
+
+
+class _Tokenizer(Spark.Tokenizer):
+    """Spark's, but SHOW and other commands are words; else all that follows one would be a single token."""
+
+    COMMANDS: ClassVar = set()
+
+
+class Unreadable(DataflowError):
+    """A text that has no tokens."""
+
+    def __init__(self) -> None:
+        super().__init__("a quote or a comment is not closed")
+
+
+@dataclass(frozen=True)
+class Word:
+    """A token: a word, a quoted name, a literal or a sign. ``end`` is the position behind it.
+
+    `upper` is what it is as syntax: empty for everything quoted.
+    """
+
+    text: str
+    start: int
+    end: int
+    literal: bool = False
+    quoted_name: bool = False
+    upper: str = ""
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it may be a part of a name."""
+        return self.quoted_name or (not self.literal and (self.text[:1].isalnum() or self.text[:1] == "_"))
+
+
+def words(sql: str) -> list[Word]:
+    """The tokens of ``sql``; keywords of several words are separate. Raises `Unreadable`."""
+    try:
+        tokens = _Tokenizer(dialect=Spark()).tokenize(sql)
+    except TokenError:
+        raise Unreadable from None
+    stream: list[Word] = []
+    for token in tokens:
+        start, end = token.start, token.end + 1
+        if stream and start < stream[-1].end:  # a number and its type suffix
+            continue
+        shown = sql[start:end]
+        if shown[:1] == "`":
+            stream.append(Word(token.text, start, end, quoted_name=True))
+        elif shown[:1] in "'\"" or "STRING" in token.token_type.name or shown[:2] == "/*":
+            stream.append(Word(token.text, start, end, literal=True))
+        else:
+            stream.extend(_separate(shown, start))
+    return stream
+
+
+def _separate(shown: str, start: int) -> Iterator[Word]:
+    """`group  by` as two words."""
+    position = 0
+    for part in shown.split():
+        position = shown.index(part, position)
+        yield Word(part, start + position, start + position + len(part), upper=part.upper())
+        position += len(part)
+
+
+def parts(name: str) -> tuple[str, ...]:
+    """The parts of a relation's name, for comparing: ``db.`My Model` `` is ``("db", "my model")``."""
+    return tuple(word.text.lower() for word in words(name) if word.upper != ".")
+
+
+def last_part(name: str) -> str:
+    """The relation's own name, as written."""
+    return words(name)[-1].text
+
+
+def closing(stream: Sequence[Word], opening: int) -> int:
+    """The index of the parenthesis that closes the one at index ``opening``, or the stream's length."""
+    depth = 0
+    for index in range(opening, len(stream)):
+        depth += {"(": 1, ")": -1}.get(stream[index].upper, 0)
+        if depth == 0:
+            return index
+    return len(stream)
+
+
+def alias_after(stream: Sequence[Word], index: int) -> tuple[str | None, int]:
+    """The alias at ``index``, if there is one, and the index behind it."""
+    explicit = index < len(stream) and stream[index].upper == "AS"
+    index += explicit
+    if (
+        index >= len(stream)
+        or not stream[index].is_name
+        or (stream[index].upper in _NO_ALIAS and not explicit)
+    ):
+        return None, index - explicit
+    return stream[index].text, index + 1
