@@ -34,8 +34,8 @@ from dbt.adapters.mvsink.materialization.orphans import Orphan, orphans, shard_t
 from dbt.adapters.mvsink.materialization.publish import Docs
 from dbt.adapters.mvsink.materialization.response import MvsinkResponse
 from dbt.adapters.mvsink.materialization.warn import warn, warn_of_all
-from dbt.adapters.mvsink.references.holds import held, release
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
+from dbt.adapters.mvsink.shard_sql.holds import held_shards, release_holds
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, UnreadableView, read_published
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
             client = ShardClient(self._credentials().storage_options)
             with WriteHandle.from_read(client.open_reader(uri), "drop") as handle:
                 handle.mark_dropped(int(time.time() * 1000))
-                release(client, str(handle.shard_id), held(handle.state()))
+                release_holds(client, str(handle.shard_id), held_shards(handle.state()))
         except LOWER_ERRORS as error:
             return [f"{relation}: its shard {uri} could not be marked dropped: {error}"]
         return []

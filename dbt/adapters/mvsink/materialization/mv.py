@@ -43,7 +43,7 @@ from dbt.adapters.mvsink.materialization.publish import Docs, check_fits, is_cur
 from dbt.adapters.mvsink.materialization.response import MvsinkResponse, response
 from dbt.adapters.mvsink.materialization.warn import warn, warn_of_all
 from dbt.adapters.mvsink.references.consistency import Origins, ledgers, origins_after, origins_read
-from dbt.adapters.mvsink.references.holds import Holds, held
+from dbt.adapters.mvsink.references.holds import Holds
 from dbt.adapters.mvsink.references.listings import refresh, tables_of_files
 from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.references.resolve import find_references
@@ -61,6 +61,7 @@ from dbt.adapters.mvsink.shard import (
 from dbt.adapters.mvsink.shard_sql import Layout, OnError
 from dbt.adapters.mvsink.shard_sql.canary import check_same_place
 from dbt.adapters.mvsink.shard_sql.current_view import NOT_REFRESHED
+from dbt.adapters.mvsink.shard_sql.holds import held_shards
 from dbt.adapters.mvsink.shard_sql.live_errors import live_errors
 from dbt.adapters.mvsink.shard_sql.properties import OWNER
 from dbt.adapters.mvsink.shard_sql.published_view import REDACTED, PublishedView
@@ -333,7 +334,7 @@ class MaintainedRun:
         much, and fails nothing.
         """
         scheduled = not self.options.refresh.on_commit
-        if self.read_only or not (scheduled or held(state)):
+        if self.read_only or not (scheduled or held_shards(state)):
             return
         try:
             self._holds().move(state.upper if scheduled else Antichain.empty())

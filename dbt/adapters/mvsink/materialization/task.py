@@ -7,7 +7,6 @@ It turns dbt's node into a `Program` and a `TaskRequest`, and a `TaskOutcome` in
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,11 +27,11 @@ from dbt.adapters.mvsink.materialization.response import MvsinkResponse, task_re
 from dbt.adapters.mvsink.materialization.task_columns import everything_read, output_columns
 from dbt.adapters.mvsink.materialization.task_inputs import Source, Sources, ephemeral_queries, needed_ctes
 from dbt.adapters.mvsink.materialization.warn import warn
-from dbt.adapters.mvsink.references import holds
 from dbt.adapters.mvsink.references.listings import refresh, tables_of_files
 from dbt.adapters.mvsink.shard import ShardClient, ShardState, WriteHandle, following
 from dbt.adapters.mvsink.shard_sql import Kind, OnError
 from dbt.adapters.mvsink.shard_sql.current_view import NOT_REFRESHED
+from dbt.adapters.mvsink.shard_sql.holds import held_shards, record_held_shards, release_holds
 from dbt.adapters.mvsink.shard_sql.properties import Watched, owner_of
 from dbt.adapters.mvsink.sink.plan import schema_changes
 from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functions
@@ -155,12 +154,12 @@ class TaskRun(MaintainedRun):
         source: Input = self.source.bound(
             self.invocation.time, client, self.handle.uri, generation, self.engine
         )
-        before, held = holds.held(state), self._held_shards()
+        before, held = held_shards(state), self._held_shards()
         # before the first hold is taken, so that none is ever forgotten
-        self._remember(before | held)
+        record_held_shards(self.handle, before | held)
         self.done = TaskDriver(self._request(), self.handle, self.engine, source, self.references).run()
-        holds.release(client, str(self.handle.shard_id), before - held)
-        self._remember(held)
+        release_holds(client, str(self.handle.shard_id), before - held)
+        record_held_shards(self.handle, held)
         if self.definition is not None:
             shard = self.source.shard
             watched = Watched(shard.handle.uri if shard else "", self.program.deletes_used)
@@ -184,11 +183,6 @@ class TaskRun(MaintainedRun):
         assert self.source is not None
         references = {self.references[name].handle.uri for name in self.held}
         return references if self.source.shard is None else references | {self.source.shard.handle.uri}
-
-    def _remember(self, uris: set[str]) -> None:
-        assert self.handle is not None
-        if uris != holds.held(self.handle.state()):
-            self.handle.set_properties({holds.HELD: json.dumps(sorted(uris))})
 
     def _request(self) -> TaskRequest:
         assert self.program is not None

@@ -10,24 +10,21 @@ target are held.
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.references.reference import Reference
 from dbt.adapters.mvsink.shard import (
     Antichain,
     InvalidUsage,
-    NotAShard,
     ShardClient,
     ShardState,
-    StorageError,
     WriteHandle,
 )
+from dbt.adapters.mvsink.shard_sql.holds import held_shards, record_held_shards, release_holds
 from dbt.adapters.mvsink.shard_sql.properties import owner_of
 
-HELD = "held"
 log = logging.getLogger("mvsink.shard")
 
 
@@ -48,7 +45,7 @@ class Holds:
             return
         missing = [found for found in self._own() if self._holder not in found.state.holds]
         if missing:
-            self._remember(self._held() | {found.uri for found in missing})
+            record_held_shards(self.handle, self._held() | {found.uri for found in missing})
         for found in missing:
             self._hold(found.uri, time)
 
@@ -63,8 +60,8 @@ class Holds:
             for uri, found in wanted.items():
                 if found.state.holds.get(self._holder) != time:
                     self._hold(uri, time)
-        release(self.client, self._holder, before - set(wanted))
-        self._remember(set(wanted))
+        release_holds(self.client, self._holder, before - set(wanted))
+        record_held_shards(self.handle, set(wanted))
 
     @property
     def _holder(self) -> str:
@@ -75,11 +72,7 @@ class Holds:
         return [found for found in self.references.values() if mine and _place(found.state) == mine]
 
     def _held(self) -> set[str]:
-        return held(self.handle.state())
-
-    def _remember(self, uris: set[str]) -> None:
-        if uris != self._held():
-            self.handle.set_properties({HELD: json.dumps(sorted(uris))})
+        return held_shards(self.handle.state())
 
     def _hold(self, uri: str, time: int) -> None:
         with WriteHandle.from_read(self.client.open_reader(uri), "hold") as writer:
@@ -87,21 +80,6 @@ class Holds:
                 writer.hold(self._holder, time)
             except InvalidUsage:  # it is gone already: whoever reads it will be told
                 log.debug("no hold at %s in %s: since is %s", time, uri, writer.state().since)
-
-
-def held(state: ShardState) -> set[str]:
-    """The shards in which this one has holds."""
-    return set(json.loads(state.properties.get(HELD, "[]")))
-
-
-def release(client: ShardClient, holder: str, uris: Iterable[str]) -> None:
-    """Drop the holds of ``holder`` at ``uris``; a shard that is gone holds nothing."""
-    for uri in uris:
-        try:
-            with WriteHandle.from_read(client.open_reader(uri), "release") as writer:
-                writer.release_hold(holder)
-        except (NotAShard, StorageError):
-            continue
 
 
 def _place(state: ShardState) -> tuple[str, str] | None:

@@ -18,8 +18,8 @@ from dbt.adapters.mvsink.cli.discovery import FoundShard, choose, find_shards, p
 from dbt.adapters.mvsink.cli.render import bytes_text, time_text
 from dbt.adapters.mvsink.cli.target import Place, takes_dbt
 from dbt.adapters.mvsink.masking import masked
-from dbt.adapters.mvsink.references.holds import held
 from dbt.adapters.mvsink.shard import REMOVED_GRACE_MS, ShardClient, ShardError, WriteHandle, delete_dropped
+from dbt.adapters.mvsink.shard_sql.holds import held_shards
 
 FAILED = 1  # exit code
 
@@ -38,7 +38,7 @@ def what_would_happen(shard: FoundShard, everything: Sequence[FoundShard]) -> li
         return [*lines, f"  the shard cannot be read, so it may not be possible to mark it: {shard.error}"]
     by_uri = {other.uri: other.relation for other in everything}
     by_id = {str(other.state.shard_id): other.relation for other in everything if other.state is not None}
-    given_up = sorted(by_uri.get(uri, masked(uri)) for uri in held(shard.state))
+    given_up = sorted(by_uri.get(uri, masked(uri)) for uri in held_shards(shard.state))
     readers = sorted(by_id.get(holder, f"shard {holder}") for holder in shard.state.holds)
     lines += [f"  releases its holds on {', '.join(given_up)}"] if given_up else []
     lines += [f"  is still read by {', '.join(readers)}"] if readers else []
