@@ -13,7 +13,7 @@ from typing import Any
 from dbt.adapters.mvsink.engine import Column, EngineError, arrow_schema, parse_type
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout, view_query
-from dbt.adapters.mvsink.shard_sql.stager import by_conf, pinned
+from dbt.adapters.mvsink.shard_sql.session_settings import by_conf, pinned
 from dbt.adapters.mvsink.sink import Driver, Outcome, SinkRequest
 from tests.support.duck_engine import DuckEngine
 

@@ -9,8 +9,7 @@ import pytest
 from dbt.adapters.mvsink.continual_task import errors
 from dbt.adapters.mvsink.continual_task.columns import check_assigned_types, output_columns, store_assignable
 from dbt.adapters.mvsink.continual_task.parse import parse
-from dbt.adapters.mvsink.engine import Column, UnsupportedType, parse_type
-from dbt.adapters.mvsink.sink import ReservedColumn
+from dbt.adapters.mvsink.engine import Column, ReservedColumn, UnsupportedType, parse_type
 
 
 def columns(**types: str) -> tuple[Column, ...]:

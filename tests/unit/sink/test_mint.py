@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.mvsink.shard import Antichain
-from dbt.adapters.mvsink.shard_sql import Description
+from dbt.adapters.mvsink.shard_sql import BatchDescription
 from dbt.adapters.mvsink.sink import Mint
 
 CASES = {
@@ -27,7 +27,7 @@ def test_table(read_only, as_of, upper, desired, last, minted):
     mint.last_lower = None if last is None else Antichain.of(last)
     mint.observe_persist(Antichain.of(upper))
     mint.observe_desired(Antichain.of(desired))
-    expected = None if minted is None else Description(Antichain.of(minted[0]), Antichain.of(minted[1]))
+    expected = None if minted is None else BatchDescription(Antichain.of(minted[0]), Antichain.of(minted[1]))
     assert mint.mint() == expected
 
 
@@ -53,11 +53,11 @@ def test_switching_read_only_off_mints_the_very_same_description():
     would_be = mint.peek()
     assert mint.mint() is None
     mint.allow_writes()
-    assert mint.mint() == would_be == Description(Antichain.of(3), Antichain.of(7))
+    assert mint.mint() == would_be == BatchDescription(Antichain.of(3), Antichain.of(7))
 
 
 def test_desired_may_reach_the_empty_frontier():
     mint = Mint("m")
     mint.observe_persist(Antichain.of(3))
     mint.observe_desired(Antichain.empty())
-    assert mint.mint() == Description(Antichain.of(3), Antichain.empty())
+    assert mint.mint() == BatchDescription(Antichain.of(3), Antichain.empty())

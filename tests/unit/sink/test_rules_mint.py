@@ -14,7 +14,7 @@ from dbt.adapters.mvsink.configs import MvsinkConfig
 from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
 from dbt.adapters.mvsink.materialization.options.common import OWN_KEYS, ModelOptions
 from dbt.adapters.mvsink.shard import Antichain
-from dbt.adapters.mvsink.shard_sql import Description
+from dbt.adapters.mvsink.shard_sql import BatchDescription
 from dbt.adapters.mvsink.sink import Mint
 
 
@@ -24,7 +24,7 @@ def test_it_mints_when_all_three_conditions_hold(writes, ahead, advanced):
     mint.last_lower = Antichain.of(2 if advanced else 3)
     mint.observe_persist(Antichain.of(3))
     mint.observe_desired(Antichain.of(7 if ahead else 3))
-    expected = Description(Antichain.of(3), Antichain.of(7)) if writes and ahead and advanced else None
+    expected = BatchDescription(Antichain.of(3), Antichain.of(7)) if writes and ahead and advanced else None
     assert mint.mint() == expected
 
 
@@ -37,7 +37,7 @@ def test_the_persist_frontier_starts_at_the_as_of(as_of, upper, minted):
     mint = Mint("m", as_of=as_of)
     mint.observe_persist(Antichain.of(upper))
     mint.observe_desired(Antichain.of(7))
-    expected = None if minted is None else Description(*map(Antichain.of, minted))
+    expected = None if minted is None else BatchDescription(*map(Antichain.of, minted))
     assert mint.mint() == expected
 
 
@@ -47,7 +47,7 @@ def test_frontiers_never_go_back():
     mint.observe_desired(Antichain.of(9))
     mint.observe_persist(Antichain.of(3))
     mint.observe_desired(Antichain.of(4))
-    assert mint.mint() == Description(Antichain.of(5), Antichain.of(9))
+    assert mint.mint() == BatchDescription(Antichain.of(5), Antichain.of(9))
 
 
 @pytest.mark.parametrize("key", OWN_KEYS)

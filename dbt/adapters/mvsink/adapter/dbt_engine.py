@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.engine import EngineError, sql
-from dbt.adapters.mvsink.shard_sql.stager import by_conf, by_statements, pinned
+from dbt.adapters.mvsink.shard_sql.session_settings import by_conf, by_statements, pinned
 
 if TYPE_CHECKING:
     from dbt.adapters.spark.impl import SparkAdapter

@@ -16,9 +16,8 @@ from dbt.adapters.mvsink.continual_task.errors import (
     UnknownTargetColumn,
 )
 from dbt.adapters.mvsink.continual_task.statements import AnyStatement, Delete, Insert, Merge, Program, Update
-from dbt.adapters.mvsink.engine import Column, UnsupportedType, parse_type
+from dbt.adapters.mvsink.engine import Column, ReservedColumn, UnsupportedType, parse_type
 from dbt.adapters.mvsink.engine.types import SparkType
-from dbt.adapters.mvsink.sink import ReservedColumn
 
 _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"})
 _DATETIMES = frozenset({"date", "timestamp", "timestamp_ntz"})

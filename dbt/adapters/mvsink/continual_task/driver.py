@@ -40,11 +40,11 @@ from dbt.adapters.mvsink.engine import Engine, arrow_schema
 from dbt.adapters.mvsink.engine.timing import Stopwatch, span
 from dbt.adapters.mvsink.inputs import HistoryGone, Input, PendingTime, ShardInput
 from dbt.adapters.mvsink.shard import Antichain, Batch, CommitNote, FilesChanged, ShardState, WriteHandle
-from dbt.adapters.mvsink.shard_sql import Counts, Description, Kind, Layout, NotRefreshed, OnError
+from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Kind, Layout, NotRefreshed, OnError
 from dbt.adapters.mvsink.shard_sql.append import Append
 from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, TIME
+from dbt.adapters.mvsink.shard_sql.stager import Stager
 from dbt.adapters.mvsink.shard_sql.upkeep import Upkeep
-from dbt.adapters.mvsink.sink import Write
 
 log = logging.getLogger("mvsink.task")
 LONGEST_MESSAGE = 2_000  # characters of a recorded error
@@ -71,7 +71,7 @@ class TaskDriver:
             self.engine, self.handle, self.request.clock, self.watch, self.request.invocation_id
         )
         self.appender = Append(self.handle, self.model)
-        self.write = Write(self.engine, self.handle, self.model, self.watch)
+        self.stager = Stager(self.engine, self.handle, self.model, self.watch)
         self.counts = Counts()
         self.done: list[int] = []
         self.late: dict[str, Late] = {}
@@ -240,11 +240,11 @@ class TaskDriver:
 
     def _process(self, state: ShardState, output: Layout, pending: PendingTime) -> None:
         """One pending time: its effects, and their append."""
-        description = Description(state.upper, Antichain.of(pending.time).step_forward())
+        description = BatchDescription(state.upper, Antichain.of(pending.time).step_forward())
         log.debug(
             "%s: minted [%s, %s) for %d", self.model, description.lower, description.upper, pending.time
         )
-        effects = Effects(self.program, self.request.columns, self.write, state.salt)
+        effects = Effects(self.program, self.request.columns, self.stager, state.salt)
         change = self._change(state, pending)
         references = (
             {
@@ -290,7 +290,7 @@ class TaskDriver:
         if carried is None:
             return False
         first, last = pending[0].time, pending[-1].time
-        description = Description(state.upper, Antichain.of(last).step_forward())
+        description = BatchDescription(state.upper, Antichain.of(last).step_forward())
         log.debug(
             "%s: minted [%s, %s) for %d times from %d to %d, in one job",
             self.model, description.lower, description.upper, len(pending), first, last,
@@ -303,7 +303,7 @@ class TaskDriver:
             plan.carried_delta(statement, plan.bind(self.program, query, bindings), self.request.columns)
             for statement, query in zip(inserts, carried.queries, strict=True)
         ]
-        effects = Effects(self.program, self.request.columns, self.write, state.salt)
+        effects = Effects(self.program, self.request.columns, self.stager, state.salt)
         try:
             batch, counts = effects.together(queries, description)
         except StatementFailed as failure:
@@ -317,7 +317,7 @@ class TaskDriver:
     def _append(
         self,
         state: ShardState,
-        description: Description,
+        description: BatchDescription,
         batch: Batch | None,
         counts: Counts,
         times: list[int],
@@ -344,7 +344,7 @@ class TaskDriver:
         progress = {self._generation_key: self.source.generation}
         since = self._since(state, upper)
         result = self.appender.append(
-            batch, Description(state.upper, upper), since, self._note(counts), progress
+            batch, BatchDescription(state.upper, upper), since, self._note(counts), progress
         )
         if result is None:
             return False
@@ -371,9 +371,9 @@ class TaskDriver:
         self.skips = False
         if not query:
             return False
-        batch = self.write.adopt(self.write.stage_query(query, "errors"), Description(state.upper, goal))
+        batch = self.stager.adopt(self.stager.stage(query, "errors"), BatchDescription(state.upper, goal))
         self.skips = not self._advance(
-            state, goal, batch, Counts() if batch is None else self.write.counts(batch)
+            state, goal, batch, Counts() if batch is None else self.stager.counts(batch)
         )
         return True
 

@@ -28,11 +28,11 @@ from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.engine.row_hash import row_hash
 from dbt.adapters.mvsink.inputs import Input
 from dbt.adapters.mvsink.shard import Batch
-from dbt.adapters.mvsink.shard_sql import Counts, Description, Layout
+from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.shard_sql.as_of import times_of
 from dbt.adapters.mvsink.shard_sql.current_view import plain_rows, updates_apart
 from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, HASH, TIME, with_batch
-from dbt.adapters.mvsink.sink import Write
+from dbt.adapters.mvsink.shard_sql.stager import Stager
 
 log = logging.getLogger("mvsink.task")
 INSERTED, DELETED = "_mv_inserted", "_mv_deleted"
@@ -109,7 +109,7 @@ class Moment:
     change: Change
     references: Mapping[str, str]
     time: int
-    description: Description
+    description: BatchDescription
     careful: bool = False
 
 
@@ -119,7 +119,7 @@ class Effects:
 
     program: Program
     columns: Sequence[Column]
-    write: Write
+    stager: Stager
     salt: int
     staged: list[Batch] = field(default_factory=list)
 
@@ -129,7 +129,7 @@ class Effects:
         output: Layout,
         references: Mapping[str, str],
         time: int,
-        description: Description,
+        description: BatchDescription,
     ) -> tuple[Batch | None, Counts]:
         """The batch of ``description`` with what the statements do at ``time``, and its counts.
 
@@ -194,7 +194,7 @@ class Effects:
         with self._failing(named + sql.union_all(own) if moment.careful and own else None):
             return self._adopted(last, query, description)
 
-    def together(self, queries: Sequence[str], description: Description) -> tuple[Batch | None, Counts]:
+    def together(self, queries: Sequence[str], description: BatchDescription) -> tuple[Batch | None, Counts]:
         """The batch with the rows of ``queries``: inserts with their own times
         (`plan.carried_delta`).
         """
@@ -203,7 +203,7 @@ class Effects:
         return self._adopted(self.program.statements, query, description)
 
     def failed(
-        self, message: str, change: Change, time: int, description: Description
+        self, message: str, change: Change, time: int, description: BatchDescription
     ) -> tuple[Batch | None, Counts]:
         """The batch that has ``message`` as an error update at ``time``, besides those of the
         input, and no row.
@@ -218,7 +218,7 @@ class Effects:
         )
 
     def _only_errors(
-        self, change: Change, time: int, description: Description
+        self, change: Change, time: int, description: BatchDescription
     ) -> tuple[Batch | None, Counts]:
         if change.errors is None:
             return None, Counts()
@@ -260,14 +260,16 @@ class Effects:
         kept = f"select {ERROR} e, {DIFF} d from (\n{updates}\n) where {ERROR} is not null"
         return f"select {items}, {sql.bigint(time)} {TIME}, d {DIFF}, e {ERROR}, cast(null as bigint) {HASH} from (\n{kept}\n)"
 
-    def _stage(self, group: Sequence[AnyStatement], query: str, description: Description) -> Batch | None:
+    def _stage(
+        self, group: Sequence[AnyStatement], query: str, description: BatchDescription
+    ) -> Batch | None:
         """Raises `StatementFailed` for the ``group``."""
         numbers = ", ".join(str(statement.number) for statement in group)
         try:
-            staged = self.write.stage_query(query, f"statement {numbers}")
+            staged = self.stager.stage(query, f"statement {numbers}")
         except EngineError as error:
             raise StatementFailed(self.program.model, numbers, error) from error
-        batch = self.write.adopt(staged, description)
+        batch = self.stager.adopt(staged, description)
         if batch is not None:
             self.staged.append(batch)
         return batch
@@ -285,20 +287,20 @@ class Effects:
             if alone is None or not failure.error.caused_by_data:
                 raise
             try:
-                self.write.stage_query(alone, "confirm").delete()
+                self.stager.stage(alone, "confirm").delete()
             except EngineError as error:
                 if error.caused_by_data:
                     raise StatementFailed(self.program.model, failure.statement, error) from error
             raise failure.error from None
 
     def _adopted(
-        self, group: Sequence[AnyStatement], query: str, description: Description
+        self, group: Sequence[AnyStatement], query: str, description: BatchDescription
     ) -> tuple[Batch | None, Counts]:
         batch = self._stage(group, query, description)
         if batch is None:
             return None, Counts()
         try:
-            counts = self.write.counts(batch)
+            counts = self.stager.counts(batch)
         except BaseException:
             batch.delete()
             raise

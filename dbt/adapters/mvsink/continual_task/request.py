@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from dbt.adapters.mvsink.continual_task.statements import Program
 from dbt.adapters.mvsink.engine import Column
-from dbt.adapters.mvsink.shard import Antichain, ShardState
-from dbt.adapters.mvsink.shard_sql import Counts, Kind, OnError
+from dbt.adapters.mvsink.shard import ShardState
+from dbt.adapters.mvsink.shard_sql import Counts, Kind, OnError, RunOutcome
 
 
 @dataclass(frozen=True)
@@ -55,25 +55,15 @@ class Late:
 
 
 @dataclass(frozen=True)
-class TaskOutcome:
+class TaskOutcome(RunOutcome):
     """What a run did. ``times`` were processed, ``waiting`` is how many stay pending because of a
     reference.
     """
 
-    kind: Kind
-    counts: Counts
-    lower: Antichain
-    upper: Antichain
-    time: int
-    state: ShardState
     times: tuple[int, ...] = ()
     waiting: int = 0
     pending: int | None = None  # read-only: how many times would be processed, if that can be told
     late: tuple[Late, ...] = ()
-    drift: int = 0
-    mismatches: int = 0
-    warnings: tuple[str, ...] = ()
-    seconds: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def looked_at(cls, state: ShardState, time: int, pending: int | None) -> TaskOutcome:

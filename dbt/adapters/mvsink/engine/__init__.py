@@ -12,6 +12,7 @@ of ours.
 from dbt.adapters.mvsink.engine.errors import (
     DataflowError,
     EngineError,
+    ReservedColumn,
     SettingRefused,
     SubstitutedName,
     UnsupportedType,
@@ -26,6 +27,7 @@ __all__ = [
     "DataflowError",
     "Engine",
     "EngineError",
+    "ReservedColumn",
     "SettingRefused",
     "SubstitutedName",
     "UnsupportedType",

@@ -58,3 +58,10 @@ class SettingRefused(DataflowError):
             f"the session's {name} is {given}, and staged files need {wanted}; it cannot be set: {reason}. Nothing was written. Have the "
             "server allow it, or set it there"
         )
+
+
+class ReservedColumn(DataflowError):
+    """A column's name starts with the reserved prefix."""
+
+    def __init__(self, column: str):
+        super().__init__(f"column `{column}`: names that start with `_mv_` are reserved; rename the column")

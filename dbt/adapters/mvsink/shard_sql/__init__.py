@@ -13,7 +13,7 @@ Invariants:
 - Only `append` moves a shard's upper; only `rewrite` replaces files, and adds columns.
 """
 
-from dbt.adapters.mvsink.shard_sql.append import Description
+from dbt.adapters.mvsink.shard_sql.append import BatchDescription
 from dbt.adapters.mvsink.shard_sql.current_view import view_query
 from dbt.adapters.mvsink.shard_sql.errors import (
     DamagedFiles,
@@ -23,13 +23,13 @@ from dbt.adapters.mvsink.shard_sql.errors import (
     NotRefreshed,
 )
 from dbt.adapters.mvsink.shard_sql.layout import Layout, row_count
-from dbt.adapters.mvsink.shard_sql.outcome import Counts, Kind, OnError
+from dbt.adapters.mvsink.shard_sql.outcome import Counts, Kind, OnError, RunOutcome
 from dbt.adapters.mvsink.shard_sql.properties import creation_of
 
 __all__ = [
+    "BatchDescription",
     "Counts",
     "DamagedFiles",
-    "Description",
     "DifferentPlaces",
     "ForeignDeletionVectors",
     "Kind",
@@ -37,6 +37,7 @@ __all__ = [
     "NotReadable",
     "NotRefreshed",
     "OnError",
+    "RunOutcome",
     "creation_of",
     "row_count",
     "view_query",

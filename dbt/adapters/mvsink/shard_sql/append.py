@@ -39,7 +39,7 @@ class Append:
         try:
             self.handle.compare_and_append_batch([], upper, as_of, since=as_of, note=note, creation=creation)
         except UpperMismatch as mismatch:
-            self._lost(mismatch, Description(upper, as_of))
+            self._lost(mismatch, BatchDescription(upper, as_of))
             return False
         log.debug("%s: advanced lower to %s", self.model, as_of)
         failpoints.reach("upper raised")
@@ -48,7 +48,7 @@ class Append:
     def append(
         self,
         batch: Batch | None,
-        description: Description,
+        description: BatchDescription,
         since: Antichain,
         note: CommitNote,
         inputs: Mapping[str, int] | None = None,
@@ -70,7 +70,7 @@ class Append:
         failpoints.reach("appended")
         return result
 
-    def _lost(self, mismatch: UpperMismatch, description: Description) -> None:
+    def _lost(self, mismatch: UpperMismatch, description: BatchDescription) -> None:
         self.mismatches += 1
         log.debug(
             "%s: skipping outdated [%s, %s): lower mismatch, upper is %s",
@@ -79,7 +79,7 @@ class Append:
 
 
 @dataclass(frozen=True)
-class Description:
+class BatchDescription:
     """A batch description ``[lower, upper)``; times in ms."""
 
     lower: Antichain

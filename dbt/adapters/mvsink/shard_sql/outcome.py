@@ -1,15 +1,15 @@
-"""What a run did to a shard: values that sinks and tasks share."""
+"""What a run did to a shard: the values that sinks and tasks share."""
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from dbt.adapters.mvsink.shard import Antichain, ShardState
 
 
 class OnError(enum.Enum):
-    """`FAIL`: the model fails and the shard stays. `RECORD`: the error joins the shard's err
-    collection.
-    """
+    """`FAIL`: the model fails, the shard stays. `RECORD`: the shard's error collection gets it."""
 
     FAIL = "fail"
     RECORD = "record"
@@ -38,10 +38,31 @@ class Counts:
         return self == Counts()
 
     def plus(self, other: Counts) -> Counts:
-        """Both together."""
+        """The sums of both."""
         return Counts(
             self.inserted + other.inserted,
             self.deleted + other.deleted,
             self.errors_inserted + other.errors_inserted,
             self.errors_deleted + other.errors_deleted,
         )
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """The outcome of any run. ``lower`` and ``upper`` are the bounds that it wrote, or the shard's
+    upper twice if it wrote nothing.
+
+    ``time`` is the write time in ms, or the run's if nothing was written. ``drift`` is how many
+    rows a fold dropped that no append can have written, ``mismatches`` how many appends lost a race.
+    """
+
+    kind: Kind
+    counts: Counts
+    lower: Antichain
+    upper: Antichain
+    time: int
+    state: ShardState
+    drift: int = 0
+    mismatches: int = 0
+    warnings: tuple[str, ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)  # by step

@@ -1,39 +1,33 @@
-"""Staging: the one statement by which an engine writes files for a shard, and the settings that it
-runs under.
+"""Staging: the engine writes files for a shard, which become a batch to append or to delete.
 
-Spark takes some of what a file's types are from its session, and no option of a statement overrides
-that. So these settings hold while we stage, whatever a profile or a hook has set, and are as before
-afterwards: the user's own tables are written as the user says.
+Nothing here commits. Staged files are invisible until their batch is appended.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from dbt.adapters.mvsink.engine import Engine, EngineError, SettingRefused, sql
-from dbt.adapters.mvsink.shard import StagedDirectory, WriteHandle
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dbt.adapters.mvsink.engine import Engine, sql
+from dbt.adapters.mvsink.engine.timing import Stopwatch
+from dbt.adapters.mvsink.shard import Batch, StagedDirectory, WriteHandle
+from dbt.adapters.mvsink.shard_sql.append import BatchDescription
+from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR
+from dbt.adapters.mvsink.shard_sql.outcome import Counts
+from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
 
 log = logging.getLogger("mvsink.sink.write")
-EXACT = {
-    # Milliseconds would lose digits; INT96 is read by few others, and not by them for every year.
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Days before 1582 in the calendar that every reader knows.
-    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
-    # Decimals and lists as the format has them today.
-    "spark.sql.parquet.writeLegacyFormat": "false",
-}
-
-Get = Callable[[str], "str | None"]
-Set = Callable[[str, str], None]
+FEW_UPDATES = 10_000
 
 
 def stage(engine: Engine, handle: WriteHandle, query: str, what: str) -> StagedDirectory:
-    """``query``'s rows as files in a directory of their own; nothing is left of them if it fails."""
+    """Write the rows of ``query`` to a directory of their own, which is deleted if that fails.
+
+    ``what`` names the step in the engine's jobs.
+    """
     staged = handle.stage()
     try:
         with engine.settings(EXACT):
@@ -45,94 +39,62 @@ def stage(engine: Engine, handle: WriteHandle, query: str, what: str) -> StagedD
 
 
 @dataclass
-class _Pin:
-    """What holds in one session: for how many at once, and what was there before."""
+class Stager:
+    """Stages batches of ``model`` for one shard, and counts what they change."""
 
-    users: int = 0
-    before: dict[str, str] = field(default_factory=dict)
+    engine: Engine
+    handle: WriteHandle
+    model: str
+    watch: Stopwatch = field(default_factory=Stopwatch)
 
+    def stage(self, query: str, what: str) -> StagedDirectory:
+        """`stage`, timed as the step ``what``."""
+        with self.watch(what):
+            return stage(self.engine, self.handle, query, what)
 
-_pins: dict[object, _Pin] = {}
-_lock = threading.RLock()
-
-
-@contextmanager
-def pinned(session: object, settings: Mapping[str, str], get: Get, set_: Set) -> Iterator[None]:
-    """These ``settings`` hold in ``session`` (any key that stands for it) while somebody is in
-    here; threads may share one.
-
-    ``get`` gives None for a setting that cannot be read: then it stays as it is. Raises
-    `SettingRefused` if one cannot be set.
-    """
-    with _lock:
-        pin = _pins.setdefault(session, _Pin())
-        if pin.users == 0:
-            _pin(pin, settings, get, set_)
-        pin.users += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            pin.users -= 1
-            if pin.users == 0:
-                _pins.pop(session, None)
-                _restore(pin, set_)
-
-
-def _pin(pin: _Pin, settings: Mapping[str, str], get: Get, set_: Set) -> None:
-    for name, wanted in settings.items():
-        value = get(name)
-        if value is None or value.upper() == wanted.upper():
-            continue
-        try:
-            set_(name, wanted)
-        except Exception as error:
-            _restore(pin, set_)
-            raise SettingRefused(name, value, wanted, str(error)) from error
-        pin.before[name] = value
-
-
-def _restore(pin: _Pin, set_: Set) -> None:
-    """A session that is gone has no settings."""
-    for name, value in pin.before.items():
-        try:
-            set_(name, value)
-        except Exception as error:
-            log.debug("%s stays as it was set for staging: %s", name, error)
-    pin.before.clear()
-
-
-class Conf(Protocol):
-    """PySpark's runtime configuration."""
-
-    def get(self, key: str) -> str | None: ...
-    def set(self, key: str, value: str) -> None: ...
-
-
-def by_conf(conf: Conf) -> tuple[Get, Set]:
-    """Reading and setting for `pinned`, in this process's session. (`get` with a default gives that
-    for what is not set by hand.)
-    """
-
-    def get(name: str) -> str | None:
-        try:
-            return conf.get(name)
-        except Exception:  # unknown to this Spark
+    def adopt(self, staged: StagedDirectory, description: BatchDescription) -> Batch | None:
+        """The staged files as the batch of ``description``; None, and deleted, if they are empty."""
+        batch = self.handle.adopt(staged, description.lower, description.upper)
+        if batch.rows == 0:
+            batch.delete()
             return None
+        log.debug(
+            "%s: wrote %d updates, %d bytes, [%s, %s)",
+            self.model, batch.rows, batch.bytes, description.lower, description.upper,
+        )  # fmt: skip
+        return batch
 
-    return get, conf.set
+    def counts(self, batch: Batch) -> Counts:
+        """What ``batch`` inserts and deletes, from its files' statistics where they suffice."""
+        errors = [file.errors for file in batch.files]
+        diffs = {bound for file in batch.files for bound in (file.min_diff, file.max_diff)}
+        if diffs == {1} and None not in errors:
+            known = sum(count or 0 for count in errors)
+            return Counts(inserted=batch.rows - known, errors_inserted=known)
+        with self.watch("count"):
+            if batch.rows > FEW_UPDATES:
+                return self.sums(f"select * from {sql.parquet_in(batch.uri)}")[0]
+            # for two columns of few updates a Spark job takes a hundred times as long
+            return _added_up(batch.diffs())
+
+    def sums(self, updates: str) -> tuple[Counts, int]:
+        """What the query ``updates`` inserts and deletes, and the number of its records."""
+        sums = [
+            f"coalesce(sum(if({DIFF} {sign} 0 and {ERROR} {kind} null, abs({DIFF}), 0L)), 0L)"
+            for kind in ("is", "is not")
+            for sign in (">", "<")
+        ]
+        [row] = self.engine.query(f"select {', '.join(sums)}, count(*) from (\n{updates}\n)", "count")
+        *summed, records = (int(str(value)) for value in row)
+        return Counts(*summed), records
 
 
-def by_statements(
-    execute: Callable[[str], None], query: Callable[[str], list[tuple[object, ...]]]
-) -> tuple[Get, Set]:
-    """The same for a session that is reached by SQL alone."""
+def _added_up(diffs: pa.Table) -> Counts:
+    """The counts of updates with these columns `_mv_diff` and `_mv_error`."""
+    error, diff = pc.is_valid(diffs.column(ERROR)), diffs.column(DIFF)
 
-    def get(name: str) -> str | None:
-        try:
-            [(_, value, *_)] = query(f"set {name}")
-        except (EngineError, ValueError):
-            return None
-        return None if str(value) == "<undefined>" else str(value)
+    def total(kind: pa.ChunkedArray, sign: pa.ChunkedArray) -> int:
+        return abs(int(pc.sum(pc.if_else(pc.and_(kind, sign), diff, 0)).as_py()))
 
-    return get, lambda name, value: execute(f"set {name} = {value}")
+    more, fewer, row = pc.greater(diff, 0), pc.less(diff, 0), pc.invert(error)
+    return Counts(total(row, more), total(row, fewer), total(error, more), total(error, fewer))

@@ -36,7 +36,6 @@ from dbt.adapters.mvsink.sink.driver import Driver
 from dbt.adapters.mvsink.sink.errors import (
     GateFailed,
     NeverRefreshed,
-    ReservedColumn,
     SchemaChanged,
     UnknownColumn,
 )
@@ -62,7 +61,6 @@ __all__ = [
     "Overtaken",
     "Plan",
     "Preview",
-    "ReservedColumn",
     "SchemaChanged",
     "SinkRequest",
     "UnknownColumn",

@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.shard import (
     following,
     schema_differences,
 )
-from dbt.adapters.mvsink.shard_sql import Counts, Description, Kind, Layout, OnError
+from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Kind, Layout, OnError
 from dbt.adapters.mvsink.shard_sql.append import Append
 from dbt.adapters.mvsink.shard_sql.layout import vacant, widened
 from dbt.adapters.mvsink.shard_sql.upkeep import Upkeep
@@ -59,7 +59,7 @@ class Driver:
     engine: Engine
     watch: Stopwatch = field(default_factory=Stopwatch)
     # a gated first load, staged before the shard is raised
-    ahead: tuple[Description, Written] | None = None
+    ahead: tuple[BatchDescription, Written] | None = None
     added: tuple[Column, ...] = ()  # columns that this run has added to the shard
 
     def __post_init__(self) -> None:
@@ -105,7 +105,7 @@ class Driver:
         as_of = Antichain.of(0 if state.readable else plan.time)
         if not mint.read_only and not state.readable and (plan.begins or state.upper.less_than(as_of)):
             if self.request.gate.there and self.ahead is None:  # before a commit of ours
-                ahead = Description(as_of, plan.upper)
+                ahead = BatchDescription(as_of, plan.upper)
                 self.ahead = (
                     ahead,
                     self._written(state, plan, Layout.of(self.handle, state), plan.time, ahead),
@@ -134,7 +134,7 @@ class Driver:
             return replace(self._idle(state), kind=Kind.READ_ONLY, upper=plan.upper)
         note = self._note(Counts())
         if state.readable:
-            description = Description(state.upper, plan.upper)
+            description = BatchDescription(state.upper, plan.upper)
             result = self.appender.append(None, description, next_since(self.request, state, plan), note)
             if result is None:
                 return None
@@ -145,7 +145,9 @@ class Driver:
         kind = Kind.FINAL if plan.upper.is_empty() else Kind.NONE
         return replace(idle, kind=kind, lower=state.upper, upper=plan.upper, up_to_date=True, scheduled=True)
 
-    def _round(self, state: ShardState, plan: Plan, time: int, description: Description) -> Outcome | None:
+    def _round(
+        self, state: ShardState, plan: Plan, time: int, description: BatchDescription
+    ) -> Outcome | None:
         """One description from mint to append, written at ``time``; None if another writer was
         faster.
         """
@@ -178,7 +180,7 @@ class Driver:
         return self._outcome(Kind.APPEND, written, time, description)
 
     def _written(
-        self, state: ShardState, plan: Plan, shard: Layout, time: int, description: Description
+        self, state: ShardState, plan: Plan, shard: Layout, time: int, description: BatchDescription
     ) -> Written:
         """The correction, staged, and through the gate."""
         written = self._staged(state, shard, time, description)
@@ -211,7 +213,7 @@ class Driver:
         )
         self.warnings.extend(warning for warning in found if warning not in self.warnings)
 
-    def _staged(self, state: ShardState, shard: Layout, time: int, description: Description) -> Written:
+    def _staged(self, state: ShardState, shard: Layout, time: int, description: BatchDescription) -> Written:
         desired = self._desired(state, time)
         try:
             return self.write.stage(desired, shard, time, description)
@@ -234,7 +236,7 @@ class Driver:
         """
         columns = wanted_columns(self.request, state)
         since = plan.upper if plan.time is None else Antichain.of(plan.time)
-        description = Description(since, plan.upper)
+        description = BatchDescription(since, plan.upper)
         written = self._first_load(state, columns, plan.time, description)
         if plan.time is not None:
             self._pass_gate(state, plan, vacant(state, self.handle.uri, columns), written)
@@ -259,7 +261,7 @@ class Driver:
         return replace(outcome, generation=plan.generation)
 
     def _first_load(
-        self, state: ShardState, columns: tuple[Column, ...], time: int | None, description: Description
+        self, state: ShardState, columns: tuple[Column, ...], time: int | None, description: BatchDescription
     ) -> Written:
         if time is None:
             return Written(None, Counts())
@@ -267,7 +269,7 @@ class Driver:
 
     def _preview(self, state: ShardState, plan: Plan) -> Outcome:
         """Read-only: the correction counted, nothing staged and nothing moved."""
-        description = Description(state.upper, plan.upper)
+        description = BatchDescription(state.upper, plan.upper)
         if plan.time is None:
             outcome = self._outcome(Kind.READ_ONLY, Written(None, Counts()), None, description)
             return replace(outcome, generation=plan.generation)
@@ -388,7 +390,9 @@ class Driver:
             mismatches=self.appender.mismatches,
         )
 
-    def _outcome(self, kind: Kind, written: Written, time: int | None, description: Description) -> Outcome:
+    def _outcome(
+        self, kind: Kind, written: Written, time: int | None, description: BatchDescription
+    ) -> Outcome:
         """What came of ``written`` at ``time``; None: it was no refresh, and there are no contents."""
         if kind is Kind.APPEND and written.batch is None:
             kind = Kind.NONE

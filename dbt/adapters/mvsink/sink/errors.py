@@ -10,13 +10,6 @@ from collections.abc import Sequence
 from dbt.adapters.mvsink.engine import DataflowError
 
 
-class ReservedColumn(DataflowError):
-    """A column's name starts with the reserved prefix."""
-
-    def __init__(self, column: str):
-        super().__init__(f"column `{column}`: names that start with `_mv_` are reserved; rename the column")
-
-
 class SchemaChanged(DataflowError):
     """The query's columns differ from the shard's and `on_schema_change` is `fail`."""
 

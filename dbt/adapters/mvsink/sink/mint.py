@@ -14,7 +14,7 @@ time.
 >>> m = Mint("dbt.orders", as_of=4)
 >>> m.observe_persist(Antichain.of(0)); m.observe_desired(Antichain.of(7))
 >>> m.mint()
-Description(lower=Antichain(4), upper=Antichain(7))
+BatchDescription(lower=Antichain(4), upper=Antichain(7))
 >>> m.mint() is None
 True
 """
@@ -24,7 +24,7 @@ from __future__ import annotations
 import logging
 
 from dbt.adapters.mvsink.shard import Antichain
-from dbt.adapters.mvsink.shard_sql import Description
+from dbt.adapters.mvsink.shard_sql import BatchDescription
 
 log = logging.getLogger("mvsink.sink.mint")
 
@@ -53,13 +53,13 @@ class Mint:
         self.read_only = False
         log.debug("%s: read-only switched off", self.model)
 
-    def peek(self) -> Description | None:
+    def peek(self) -> BatchDescription | None:
         """The description that would be minted if it were not for read-only."""
         ahead = self.persist.less_than(self.desired)
         advanced = self.last_lower is None or self.last_lower.less_than(self.persist)
-        return Description(self.persist, self.desired) if ahead and advanced else None
+        return BatchDescription(self.persist, self.desired) if ahead and advanced else None
 
-    def mint(self) -> Description | None:
+    def mint(self) -> BatchDescription | None:
         """The next description, or None; see the module for when."""
         description = None if self.read_only else self.peek()
         if description is None:

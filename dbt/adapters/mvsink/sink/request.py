@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from dbt.adapters.mvsink.engine import Column, query_at
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
-from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
-from dbt.adapters.mvsink.shard_sql import Counts, Kind, OnError
+from dbt.adapters.mvsink.shard import DataFile
+from dbt.adapters.mvsink.shard_sql import OnError, RunOutcome
 from dbt.adapters.mvsink.sink.correction import Assertion
 from dbt.adapters.mvsink.sink.gate import Gate
 
@@ -117,29 +117,15 @@ class Preview:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a run did. ``lower`` and ``upper`` are the bounds it wrote, or the shard's upper twice
-    if it wrote nothing.
+class Outcome(RunOutcome):
+    """What a run of a self-correcting view did."""
 
-    ``time`` is the write time in ms, the run's where nothing was written.
-    """
-
-    kind: Kind
-    counts: Counts
-    lower: Antichain
-    upper: Antichain
-    time: int
-    state: ShardState
-    drift: int = 0
     generation: str = ""  # why a new generation was made, empty if none was
     columns_added: tuple[Column, ...] = ()  # in place, before the contents were corrected
-    warnings: tuple[str, ...] = ()
     preview: Preview | None = None  # read-only: what else is known of what a run would do
-    seconds: dict[str, float] = field(default_factory=dict)
     rows_staged: int = 0
     bytes_staged: int = 0
     candidate_buckets: int | None = None
-    mismatches: int = 0
     evaluated_once: bool = False
     # there was nothing to write: no refresh was due, or the shard had passed the run's time
     up_to_date: bool = False

@@ -28,15 +28,14 @@ import logging
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import Engine, EngineError, sql
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.shard import Batch, StagedDirectory, WriteHandle
-from dbt.adapters.mvsink.shard_sql import Counts, Description, Layout
+from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, HASH, TIME
-from dbt.adapters.mvsink.shard_sql.stager import stage
+from dbt.adapters.mvsink.shard_sql.stager import Stager
 from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
 from dbt.adapters.mvsink.sink.detection import Buckets, Scope, differing_buckets, narrow
 from dbt.adapters.mvsink.sink.errors import NondeterministicQuery
@@ -44,7 +43,6 @@ from dbt.adapters.mvsink.sink.evaluate_once import Copied, copied_rows, evaluate
 from dbt.adapters.mvsink.sink.locator import locator
 
 log = logging.getLogger("mvsink.sink.write")
-FEW_UPDATES = 10_000
 
 
 @dataclass(frozen=True)
@@ -111,7 +109,10 @@ class Write:
     model: str
     watch: Stopwatch = field(default_factory=Stopwatch)
 
-    def stage(self, desired: Desired, shard: Layout, time: int, description: Description) -> Written:
+    def __post_init__(self) -> None:
+        self.stager = Stager(self.engine, self.handle, self.model, self.watch)
+
+    def stage(self, desired: Desired, shard: Layout, time: int, description: BatchDescription) -> Written:
         """Stage what is missing so that the shard holds ``desired`` from ``time`` on."""
         if shard.empty:
             written = self.first_load(desired, time, description)
@@ -123,17 +124,17 @@ class Write:
             failpoints.reach("staged")
         return written
 
-    def first_load(self, desired: Desired, time: int, description: Description) -> Written:
+    def first_load(self, desired: Desired, time: int, description: BatchDescription) -> Written:
         """Stage all of ``desired`` against an empty shard, as it comes: equal rows stay records of
         their own.
         """
         items = sql.columns(column.name for column in desired.columns)
         meta = f"{sql.bigint(time)} {TIME}, {DIFF}, {ERROR}, {HASH}"
-        staged = self.stage_query(f"select {items}, {meta} from (\n{desired.hashed()}\n)", "write")
+        staged = self.stager.stage(f"select {items}, {meta} from (\n{desired.hashed()}\n)", "write")
         return self._written(staged, description, None)
 
     def stage_error(
-        self, message: str, desired: Desired, shard: Layout, time: int, description: Description
+        self, message: str, desired: Desired, shard: Layout, time: int, description: BatchDescription
     ) -> Written:
         """Stage ``message`` as the shard's only error update; the rows stay as they are."""
         items = ", ".join(f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in desired.columns)
@@ -145,7 +146,7 @@ class Write:
         held = persisted(shard, errors_only=True)
         if held is not None:
             correction = correction.insert_negated(held)
-        staged = self.stage_query(self._updates(correction, description), "write")
+        staged = self.stager.stage(self._updates(correction, description), "write")
         return self._written(staged, description, None)
 
     def failure_of(self, desired: Desired) -> EngineError | None:
@@ -153,7 +154,7 @@ class Write:
         with it; None if it does not fail.
         """
         try:
-            self.stage_query(desired.rows(), "confirm").delete()
+            self.stager.stage(desired.rows(), "confirm").delete()
         except EngineError as error:
             return error
         return None
@@ -171,15 +172,15 @@ class Write:
             correction = correction.restricted_to(buckets.scope(found))
         updates = correction.consolidate_at_since()
         with self.watch("preview"):
-            counts, records = self._summed(updates)
+            counts, records = self.stager.sums(updates)
             rows = (
                 self.engine.query(f"select * from (\n{updates}\n) limit {sample}", "sample") if sample else []
             )
         return Previewed(counts, records, tuple(rows))
 
-    def _correct(self, desired: Desired, shard: Layout, time: int, description: Description) -> Written:
+    def _correct(self, desired: Desired, shard: Layout, time: int, description: BatchDescription) -> Written:
         if not shard.detectable:
-            staged = self.stage_query(
+            staged = self.stager.stage(
                 self._updates(self._correction(desired, shard, time), description), "write"
             )
             return self._written(staged, description, None)
@@ -192,9 +193,11 @@ class Write:
         )
         return self._correct_once(desired, shard, time, description)
 
-    def _correct_once(self, desired: Desired, shard: Layout, time: int, description: Description) -> Written:
+    def _correct_once(
+        self, desired: Desired, shard: Layout, time: int, description: BatchDescription
+    ) -> Written:
         """Evaluate the query into a staging place, then correct against what stands there."""
-        copy = self.stage_query(copied_rows(desired), "evaluate")
+        copy = self.stager.stage(copied_rows(desired), "evaluate")
         try:
             written = self._compared(Copied(copy.uri, desired.columns), shard, time, description, exact=False)
         finally:
@@ -204,7 +207,13 @@ class Write:
         return replace(written, evaluated_once=True)
 
     def _compared(
-        self, desired: Desired | Copied, shard: Layout, time: int, description: Description, *, exact: bool
+        self,
+        desired: Desired | Copied,
+        shard: Layout,
+        time: int,
+        description: BatchDescription,
+        *,
+        exact: bool,
     ) -> Written | None:
         """Detect, fetch, agree; None if what was staged does not add up to what was detected: then
         it is deleted.
@@ -219,7 +228,7 @@ class Write:
                 correction = self._correction(desired, shard, time)
             else:
                 correction = self._correction(found.near(desired), shard, time).restricted_to(scope)
-            staged = self.stage_query(self._updates(correction, description), "write")
+            staged = self.stager.stage(self._updates(correction, description), "write")
             if self._agrees(found, scope, staged, shard):
                 return self._written(staged, description, found.candidates)
             staged.delete()
@@ -233,7 +242,7 @@ class Write:
         return correction if held is None else correction.insert_negated(held)
 
     @staticmethod
-    def _updates(correction: Correction, description: Description) -> str:
+    def _updates(correction: Correction, description: BatchDescription) -> str:
         upper = description.upper.as_option()
         return correction.updates_before(2**63 - 1 if upper is None else upper)
 
@@ -244,7 +253,7 @@ class Write:
         differing = differing_buckets(
             [buckets.digest(desired.hashed(), 1), buckets.digest(narrow(shard, buckets), -1)]
         )
-        staged = self.stage_query(differing, "detect")
+        staged = self.stager.stage(differing, "detect")
         numbers = self.handle.read_staged(staged, pa.schema([("b", pa.int64())])).column("b")
         return Found(staged, buckets, numbers)
 
@@ -262,69 +271,14 @@ class Write:
         with self.watch("agree"):
             return not self.engine.query(f"select * from (\n{sql.union_all(against)}\n) limit 1", "agree")
 
-    def stage_query(self, query: str, what: str) -> StagedDirectory:
-        """``query``'s rows as files in a directory of their own; nothing is left of them if it
-        fails.
-        """
-        with self.watch(what):
-            return stage(self.engine, self.handle, query, what)
-
-    def _written(self, staged: StagedDirectory, description: Description, candidates: int | None) -> Written:
-        batch = self.adopt(staged, description)
+    def _written(
+        self, staged: StagedDirectory, description: BatchDescription, candidates: int | None
+    ) -> Written:
+        batch = self.stager.adopt(staged, description)
         if batch is None:
             return Written(None, Counts(), candidates)
         try:
-            return Written(batch, self.counts(batch), candidates)
+            return Written(batch, self.stager.counts(batch), candidates)
         except BaseException:
             batch.delete()
             raise
-
-    def counts(self, batch: Batch) -> Counts:
-        """What a batch inserts and deletes, told by its files' statistics where they can."""
-        errors = [file.errors for file in batch.files]
-        if {bound for file in batch.files for bound in (file.min_diff, file.max_diff)} == {
-            1
-        } and None not in errors:
-            known = sum(count or 0 for count in errors)
-            return Counts(inserted=batch.rows - known, errors_inserted=known)
-        with self.watch("count"):
-            if batch.rows > FEW_UPDATES:
-                return self._summed(f"select * from {sql.parquet_in(batch.uri)}")[0]
-            # two columns of few updates: a Spark job for them takes a hundred times as long
-            return _added_up(batch.diffs())
-
-    def _summed(self, updates: str) -> tuple[Counts, int]:
-        """What ``updates``, a query, insert and delete, and how many they are: a row that comes
-        several times is one.
-        """
-        sums = [
-            f"coalesce(sum(if({DIFF} {sign} 0 and {ERROR} {kind} null, abs({DIFF}), 0L)), 0L)"
-            for kind in ("is", "is not")
-            for sign in (">", "<")
-        ]
-        [row] = self.engine.query(f"select {', '.join(sums)}, count(*) from (\n{updates}\n)", "count")
-        *summed, records = (int(str(value)) for value in row)
-        return Counts(*summed), records
-
-    def adopt(self, staged: StagedDirectory, description: Description) -> Batch | None:
-        """What was staged, as the batch of ``description``; None if it is no row."""
-        batch = self.handle.adopt(staged, description.lower, description.upper)
-        if batch.rows == 0:
-            batch.delete()
-            return None
-        log.debug(
-            "%s: wrote %d updates, %d bytes, [%s, %s)",
-            self.model, batch.rows, batch.bytes, description.lower, description.upper,
-        )  # fmt: skip
-        return batch
-
-
-def _added_up(diffs: pa.Table) -> Counts:
-    """The counts of updates whose `_mv_diff` and `_mv_error` these are."""
-    error, diff = pc.is_valid(diffs.column(ERROR)), diffs.column(DIFF)
-
-    def total(of: pa.ChunkedArray, which: pa.ChunkedArray) -> int:
-        return abs(int(pc.sum(pc.if_else(pc.and_(of, which), diff, 0)).as_py()))
-
-    more, fewer, row = pc.greater(diff, 0), pc.less(diff, 0), pc.invert(error)
-    return Counts(total(row, more), total(row, fewer), total(error, more), total(error, fewer))
