@@ -1,6 +1,4 @@
-"""Which views and ephemeral models may be a task's input, and how a change goes through them. No
-Spark.
-"""
+"""Which views and ephemeral models may be a task's input, and how they map changes. No Spark."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import pytest
 
 from dbt.adapters.mvsink.continual_task.row_mapping import NotRowByRow, row_by_row
 
-FOLLOWED = {  # a query, the table behind it, what becomes of it
+MAPPED = {  # a query, the table behind it, the carried text
     "select a, b + 1 as c from s.t where a > 0": (
         "`s`.`t`",
         "select a, b + 1 as c, `t`.`_mv_time` from ( ROWS ) as `t` where a > 0",
@@ -16,7 +14,7 @@ FOLLOWED = {  # a query, the table behind it, what becomes of it
     "select x.* from s.t x": ("`s`.`t`", "select x.* except (`_mv_time`), `x`.`_mv_time` from ( ROWS ) x"),
     "select a from parquet.`/data/in` -- the files": (
         "`parquet`.`/data/in`",
-        "select a, `/data/in`.`_mv_time` from ( ROWS ) as `/data/in`",
+        "select a, `/data/in`.`_mv_time` from ( ROWS ) as `/data/in` -- the files",
     ),
     "select a, x from s.t lateral view explode(xs) e as x": (
         "`s`.`t`",
@@ -27,7 +25,7 @@ FOLLOWED = {  # a query, the table behind it, what becomes of it
         "select * except (`_mv_time`), `b`.`_mv_time` from ( select p, `a`.`_mv_time` from ( select p, q, `t`.`_mv_time` from ( ROWS ) as `t` ) "
         "as `a` where q ) as `b`",
     ),
-    # a WITH that is called like the table that it reads
+    # a WITH query with the name of the table that it reads
     "with t as (select * from t where a) select * from t": (
         "`t`",
         "select * except (`_mv_time`), `t`.`_mv_time` from ( select * except (`_mv_time`), `t`.`_mv_time` from ( ROWS ) as `t` where a ) as `t`",
@@ -35,11 +33,11 @@ FOLLOWED = {  # a query, the table behind it, what becomes of it
 }
 
 
-@pytest.mark.parametrize("query", FOLLOWED)
-def test_filters_and_projections_are_followed(query):
-    found = row_by_row(query)
-    table, carried = FOLLOWED[query]
-    assert (found.table, " ".join(found.carry("ROWS").split())) == (table, carried)
+@pytest.mark.parametrize("query", MAPPED)
+def test_filters_and_projections_map_rows(query):
+    mapping = row_by_row(query)
+    table, carried = MAPPED[query]
+    assert (mapping.table, " ".join(mapping.carry("ROWS").split())) == (table, carried)
 
 
 def test_an_ephemeral_model_may_read_another():
@@ -47,8 +45,8 @@ def test_an_ephemeral_model_may_read_another():
         "__dbt__cte__a": "select p from s.t where p",
         "__dbt__cte__b": "select p + 1 as p from __dbt__cte__a",
     }
-    found = row_by_row("select p * 2 as p from __dbt__cte__b", named)
-    assert found.table == "`s`.`t`" and len(found.steps) == 3
+    mapping = row_by_row("select p * 2 as p from __dbt__cte__b", named)
+    assert mapping.table == "`s`.`t`" and len(mapping.steps) == 3
 
 
 REFUSED = {
@@ -64,6 +62,8 @@ REFUSED = {
     "select 1 as a": "no table",
     "select a, timestamp_millis(5L) /* mv_now */ as at from s.t": "mv_now()",
     "select a from s.t order by a": "more than filter and projection",
+    "select a from s.t version as of 3": "a text that cannot be followed",
+    "select a from s.t /* mv_deletes */": "more than filter and projection",
     "with recursive a as (select 1) select * from a": "a recursive WITH, or one with a list of columns",
     "with a as (select * from s.t), b as (select count(*) from a) select * from b": "an aggregation",
     "with a as (select * from s.t), b as (select * from s.u) select * from a where x in (select x from b)": "several tables",
@@ -72,7 +72,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("query", REFUSED)
-def test_what_is_more_is_refused_in_words(query):
+def test_a_query_that_does_more_is_refused_with_the_reason(query):
     with pytest.raises(NotRowByRow) as refused:
         row_by_row(query)
     assert refused.value.reason == REFUSED[query]

@@ -1,10 +1,10 @@
-"""May all pending times be computed in one job?
+"""Computing all pending times in one job, by carrying each row's time through the query.
 
-Yes, where every output row comes from one row of the input: then the input can carry its time
-through as a column. What decides is the parsed query, of which nothing but well-known shapes is
-accepted; when in doubt the times run one by one, which is always right. The text is the user's,
-with `_mv_time` added to the select lists on the way at token positions. Should the engine refuse
-the carried query (an aggregate that is not known here, say), it is one by one too.
+That works where every output row comes from one row of the input. The parsed query decides, and
+only well-known shapes are accepted; in doubt the times run one by one, which is always right. The
+text is the user's, with `_mv_time` added to the select lists at token positions. If the engine
+refuses the carried query (because of an aggregate that is not known here, say), the times run one
+by one too.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _SET_OPERATORS = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS", "SETMINUS"}
 class Carried:
     """For each statement, an INSERT, its query with a last column `_mv_time`.
 
-    In them the input's name, still to be bound, must mean the rows inserted at any pending time,
-    with that time (ms) in `_mv_time`.
+    The input's name in them, not bound yet, must mean the rows inserted at any pending time, with
+    that time (ms) in `_mv_time`.
     """
 
     queries: tuple[str, ...]
 
 
 class _InDoubt(Exception):
-    """This query is no shape that is known to carry the time through."""
+    """The query is not of a shape that is known to carry the time through."""
 
 
 def stateless(program: Program, shard_references: Iterable[str]) -> Carried | None:
@@ -53,27 +53,39 @@ def stateless(program: Program, shard_references: Iterable[str]) -> Carried | No
     if program.deletes_used or program.self_referencing or program.ctes is not None:
         return None
     references = tuple(shard_references)
+    queries = []
+    for statement in program.statements:
+        if not isinstance(statement, Insert) or statement.ctes is not None:
+            return None
+        if any(relations(statement.query, name) for name in references):
+            return None
+        queries.append(carry_time(statement.query, program.input.name))
+    carried = tuple(query for query in queries if query is not None)
+    return Carried(carried) if len(carried) == len(queries) else None
+
+
+def carry_time(query: str, table: str) -> str | None:
+    """``query`` with the `_mv_time` of ``table``'s rows as its last column; None unless each of its
+    rows comes from one row of ``table``.
+
+    Raises `TemporalReference`, `Unreadable`.
+    """
     try:
-        return Carried(tuple(_carried(program, statement, references) for statement in program.statements))
+        return _carried(query, table)
     except (_InDoubt, SqlglotError):
         return None
 
 
-def _carried(program: Program, statement: object, references: Sequence[str]) -> str:
-    if not isinstance(statement, Insert) or statement.ctes is not None:
-        raise _InDoubt
-    query = statement.query
-    if any(relations(query, name) for name in references):
-        raise _InDoubt
-    stream, wanted = words(query), parts(program.input.name)
+def _carried(query: str, input_name: str) -> str:
+    stream, wanted = words(query), parts(input_name)
     if any(word.upper == "|>" for word in stream):
         raise _InDoubt
     tree = sqlglot.parse_one(query, read="spark")
-    spans = relations(query, program.input.name)
-    named = sum(_names(table, wanted) for table in tree.find_all(exp.Table))
-    if not spans or named != len(spans) or _Shape(wanted).inputs(tree) != len(spans):
+    spans = relations(query, input_name)
+    occurrences = sum(_names(table, wanted) for table in tree.find_all(exp.Table))
+    if not spans or occurrences != len(spans) or _Shape(wanted).inputs(tree) != len(spans):
         raise _InDoubt
-    return _Text(query, stream, program.input.name).carried(spans)
+    return _Text(query, stream, input_name).carried(spans)
 
 
 def _names(table: exp.Table, wanted: tuple[str, ...]) -> bool:
@@ -86,13 +98,13 @@ def _only(node: exp.Expression, allowed: frozenset[str]) -> None:
 
 
 class _Shape:
-    """Whether the parsed query carries every row of the input through, or drops it, on its own."""
+    """Whether the parsed query keeps or drops every row of the input independently of the others."""
 
     def __init__(self, wanted: tuple[str, ...]):
         self.wanted = wanted
 
     def inputs(self, node: object) -> int:
-        """How many times the query reads the input; raises `_InDoubt` for any other shape."""
+        """How many times the query reads the input. Raises `_InDoubt` for any other shape."""
         if isinstance(node, exp.Union):
             _only(node, _UNION)
             if node.args.get("distinct"):
@@ -121,8 +133,8 @@ class _Shape:
         return any(_names(table, self.wanted) for table in node.find_all(exp.Table))
 
     def _join(self, join: exp.Join, index: int, carrier: int) -> None:
-        """No outer join may put NULLs in the place of the input's rows, and no semi-join may drop
-        its columns.
+        """Raises `_InDoubt` for an outer join that replaces the input's rows by NULLs, or a semi-join
+        that drops its columns.
         """
         side, kind = join.side.upper(), join.kind.upper()
         if join.method or side == "FULL" or kind not in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"):
@@ -146,13 +158,13 @@ class _Shape:
 @dataclass(frozen=True)
 class _Segment:
     """A SELECT on the way from the input: its words ``[select, end)``, the index of its FROM, and
-    what the time is called in it.
+    the qualifier of the time in it.
     """
 
     select: int
     clause: int
     end: int
-    qualifier: tuple[str, ...]  # parts of a star's qualifier that mean the carrier
+    qualifier: tuple[str, ...]  # parts of the qualifier of a star that means the carrier
     alias: str | None
 
     @property
@@ -174,24 +186,22 @@ class _Text:
         return spliced(self.query, [*edits, *self._times(segments)])
 
     def _way_out(self, span: Span) -> list[_Segment]:
-        """The SELECT that reads the input here, the one that reads that, and so on to the
-        outermost.
-        """
+        """The SELECT that reads the input here, the one that reads that one, up to the outermost."""
         if span.as_query:
             raise _InDoubt
         index = next(i for i, word in enumerate(self.stream) if word.start == span.start)
         alias, qualifier = span.alias or last_part(self.input), (() if span.alias else parts(self.input))
-        found = [self._segment(index, alias, qualifier)]
+        segments = [self._segment(index, alias, qualifier)]
         while (opening := self._opening(index)) is not None:
             if opening == 0 or self.stream[opening - 1].upper not in ("FROM", "JOIN", ","):
                 raise _InDoubt
             outer, _ = alias_after(self.stream, closing(self.stream, opening) + 1)
-            found.append(self._segment(opening, outer, ()))
+            segments.append(self._segment(opening, outer, ()))
             index = opening
-        return found
+        return segments
 
     def _opening(self, index: int) -> int | None:
-        """The index of the innermost parenthesis that the word stands in."""
+        """The index of the innermost parenthesis around the word."""
         depth = 0
         for before in range(index - 1, -1, -1):
             depth += {")": 1, "(": -1}.get(self.stream[before].upper, 0)
@@ -217,29 +227,25 @@ class _Text:
         return _Segment(select, clause, end, qualifier, alias)
 
     def _compares(self, index: int) -> bool:
-        """The FROM of IS [NOT] DISTINCT FROM."""
+        """Whether the word is the FROM of IS [NOT] DISTINCT FROM."""
         before = [self.stream[i].upper for i in (index - 2, index - 1) if i >= 0]
         return before[-1:] == ["DISTINCT"] and before[:1] in (["IS"], ["NOT"])
 
     def _level(self, index: int) -> list[int]:
-        """The indexes of the words in the same parentheses as this one, none deeper; parentheses
-        inside are left out.
-        """
+        """The indexes of the words in the same parentheses as this one, none in deeper ones."""
         opening = self._opening(index)
         start = 0 if opening is None else opening + 1
         end = len(self.stream) if opening is None else closing(self.stream, opening)
-        found, depth = [], 0
+        indexes, depth = [], 0
         for i in range(start, end):
             step = {"(": 1, ")": -1}.get(self.stream[i].upper, 0)
             if depth == 0 and step == 0:
-                found.append(i)
+                indexes.append(i)
             depth += step
-        return found
+        return indexes
 
     def _select_list(self, segment: _Segment) -> Iterable[Edit]:
-        """The time as one more column, and nowhere else: a star that includes the carrier excludes
-        it.
-        """
+        """The time as one more column, and only once: a star that includes the carrier excludes it."""
         level = [i for i in self._level(segment.select) if segment.select < i < segment.clause]
         for i in level:
             if self.stream[i].upper != "*":
@@ -263,18 +269,18 @@ class _Text:
 
     def _qualifier_parts(self, dot: int) -> tuple[str, ...]:
         """The parts of the name in front of the dot."""
-        found = [self.stream[dot - 1].text.lower()]
+        names = [self.stream[dot - 1].text.lower()]
         while dot >= 3 and self.stream[dot - 2].upper == ".":
             dot -= 2
-            found.insert(0, self.stream[dot - 1].text.lower())
-        return tuple(found)
+            names.insert(0, self.stream[dot - 1].text.lower())
+        return tuple(names)
 
     def _qualifier(self, dot: int) -> str:
-        found = self._qualifier_parts(dot)
-        return found[0] if len(found) == 1 else ""
+        names = self._qualifier_parts(dot)
+        return names[0] if len(names) == 1 else ""
 
     def _times(self, segments: Iterable[_Segment]) -> Iterable[Edit]:
-        """`mv_now()` as the time of the row that is looked at."""
+        """`mv_now()` as the time of the current row."""
         for match in NOW.finditer(self.query):
             index = next((i for i, word in enumerate(self.stream) if word.start == match.start()), None)
             if index is None:

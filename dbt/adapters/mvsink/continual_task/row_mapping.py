@@ -1,9 +1,9 @@
-"""Which queries let a change of one table through row by row, and their texts made to do it.
+"""Which queries map rows of one table to rows of their own, one by one, and the text that maps
+updates.
 
 A view or an ephemeral model may be a task's input if it is only filter and projection over one
-table: what `stateless` decides for a task's own query decides it here too, for the same reason, so
-this stands beside it. A WITH clause is read as a chain of such queries. The user's text stays what
-it is; see `inputs.through` for what becomes of it.
+table: the rule that `carry_time` has for a task's own query. A WITH clause is read as a chain of
+such queries. The user's text stays as it is; `inputs.mapped` is the input that results.
 """
 
 from __future__ import annotations
@@ -15,19 +15,17 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from dbt.adapters.mvsink.continual_task import bind as plan
-from dbt.adapters.mvsink.continual_task.errors import TaskError
-from dbt.adapters.mvsink.continual_task.parse import parse
-from dbt.adapters.mvsink.continual_task.statements import Program
+from dbt.adapters.mvsink.continual_task.carry_time import carry_time
+from dbt.adapters.mvsink.continual_task.statements import DELETES_MARK
 from dbt.adapters.mvsink.engine import NOW, DataflowError, sql
+from dbt.adapters.mvsink.user_sql.checks import without_end
+from dbt.adapters.mvsink.user_sql.splice import TemporalReference, replace_relations
 from dbt.adapters.mvsink.user_sql.words import Unreadable, closing, parts, words
-
-NO_OUTPUT = "`_mv_none`"
 
 
 class NotRowByRow(DataflowError):
-    """A query that is more than filter and projection over one table. ``reason`` is what it has,
-    ``tables`` what it reads.
+    """A query that is more than filter and projection over one table. ``reason`` says what it has,
+    ``tables`` are those that it reads.
     """
 
     def __init__(self, reason: str, tables: tuple[str, ...] = ()):
@@ -38,71 +36,70 @@ class NotRowByRow(DataflowError):
 
 @dataclass(frozen=True)
 class _Step:
-    """One query over one relation, and its text with `_mv_time` carried through."""
+    """One query over ``table``, its text with `_mv_time` carried through."""
 
-    program: Program
+    table: str
     text: str
 
     def carry(self, rows: str) -> str:
-        return plan.bind(self.program, self.text, plan.Bindings(rows, ""))
+        return replace_relations(self.text, {self.table: rows})
 
 
 @dataclass(frozen=True)
 class RowByRow:
-    """A query that lets changes of ``table`` (as its text names it) through."""
+    """A query that maps the changes of ``table`` (as its text names it)."""
 
     table: str
     steps: tuple[_Step, ...]  # the outermost first
 
     def carry(self, rows: str) -> str:
-        """See `inputs.through.Through.carry`."""
+        """See `inputs.mapped.RowMapping.carry`."""
         for step in reversed(self.steps):
             rows = step.carry(rows)
         return rows
 
 
 def row_by_row(query: str, named: Mapping[str, str] | None = None) -> RowByRow:
-    """The query as a way from one table to its rows. ``named`` are queries that it may name, by
-    name in lower case.
+    """The mapping that ``query`` is. ``named``: queries that it may name, by name in lower case.
 
-    >>> found = row_by_row("with a as (select * from db.t where x > 0) select x + 1 as y from a")
-    >>> found.table
+    >>> mapping = row_by_row("with a as (select * from db.t where x > 0) select x + 1 as y from a")
+    >>> mapping.table
     '`db`.`t`'
-    >>> print(" ".join(found.carry("CHANGES").split()))
+    >>> print(" ".join(mapping.carry("CHANGES").split()))
     select x + 1 as y, `a`.`_mv_time` from ( select * except (`_mv_time`), `t`.`_mv_time` from ( CHANGES ) as `t` where x > 0 ) as `a`
 
     Raises `NotRowByRow`.
     """
     try:
-        own, body = _apart(query)
-        known = {**(named or {}), **own}
+        own, body = _split_with(query)
+        visible = {**(named or {}), **own}
         step = _step(body)
-    except (Unreadable, SqlglotError, TaskError) as error:
+    except (Unreadable, TemporalReference, SqlglotError) as error:
         raise NotRowByRow("a text that cannot be followed") from error
-    name = parts(step.program.input.name)
-    if len(name) > 1 or name[0] not in known:
-        return RowByRow(step.program.input.name, (step,))
-    inner = row_by_row(known[name[0]], _before(name[0], known, own))
+    name = parts(step.table)
+    if len(name) > 1 or name[0] not in visible:
+        return RowByRow(step.table, (step,))
+    inner = row_by_row(visible[name[0]], _visible_to(name[0], visible, own))
     return RowByRow(inner.table, (step, *inner.steps))
 
 
-def _before(name: str, known: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """The queries that the one called ``name`` can read: those of its WITH clause in front of it,
-    and those from outside.
+def _visible_to(name: str, visible: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """The queries that the one called ``name`` can read: those before it in its WITH clause, and
+    those from outside.
     """
     order = list(own)
     later = set(order[order.index(name) :]) if name in own else {name}
-    return {key: query for key, query in known.items() if key not in later}
+    return {key: query for key, query in visible.items() if key not in later}
 
 
-def _apart(query: str) -> tuple[dict[str, str], str]:
-    """The queries of the WITH clause that ``query`` starts with, by name, and what follows."""
+def _split_with(query: str) -> tuple[dict[str, str], str]:
+    """The queries of the WITH clause that ``query`` starts with, by name, and the rest."""
     stream = words(query)
     if not stream:
         raise NotRowByRow("no text")
     if stream[0].upper != "WITH":
         return {}, query
-    found: dict[str, str] = {}
+    queries: dict[str, str] = {}
     at = 1
     while True:
         head = [word.upper for word in stream[at + 1 : at + 3]]
@@ -111,10 +108,10 @@ def _apart(query: str) -> tuple[dict[str, str], str]:
         end = closing(stream, at + 2)
         if end + 1 >= len(stream):
             raise NotRowByRow("a text that cannot be followed")
-        found[stream[at].text.lower()] = query[stream[at + 2].end : stream[end].start]
+        queries[stream[at].text.lower()] = query[stream[at + 2].end : stream[end].start]
         at = end + 1
         if stream[at].upper != ",":
-            return found, query[stream[at].start :]
+            return queries, query[stream[at].start :]
         at += 1
 
 
@@ -125,11 +122,10 @@ def _step(query: str) -> _Step:
     if reason or NOW.search(query):
         raise NotRowByRow(reason or "mv_now()", tuple(tables.values()))
     [table] = tables.values()
-    program = parse(f"from transform {table} using (\n{query}\n)", NO_OUTPUT, "input")
-    carried = plan.stateless(program, ())
+    carried = None if DELETES_MARK in query else carry_time(without_end(query), table)
     if carried is None:
         raise NotRowByRow("more than filter and projection", (table,))
-    return _Step(program, carried.queries[0])
+    return _Step(table, carried)
 
 
 def _name(table: exp.Table) -> str:
@@ -137,8 +133,8 @@ def _name(table: exp.Table) -> str:
 
 
 def _more_than_rows(tree: exp.Expr, tables: int) -> str:
-    """What in the query keeps its rows from coming each from one row of one table, in words; empty
-    if nothing is known to.
+    """The known part of the query, in words, that keeps its rows from coming each from one row of
+    one table; empty if there is none.
     """
     known = {
         "a join": exp.Join,
