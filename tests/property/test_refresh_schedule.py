@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbt.adapters.mvsink.physical import LARGEST_TIME
 from dbt.adapters.mvsink.refresh_schedule import RefreshEvery, RefreshSchedule, decide
 from dbt.adapters.mvsink.shard import Antichain
 
-LARGEST = 2**63 - 2
 # times looked at; intervals and alignments are such that there is always a refresh of an `every`
 # within
 RANGE = 200
@@ -19,10 +19,10 @@ schedules = st.builds(
     st.lists(st.integers(0, RANGE), max_size=3).map(tuple),
 )
 times = st.integers(0, RANGE)
-anywhere = st.integers(0, LARGEST)
+anywhere = st.integers(0, LARGEST_TIME)
 anything = st.builds(
     RefreshSchedule,
-    st.lists(st.builds(RefreshEvery, st.integers(1, LARGEST), anywhere), max_size=3).map(tuple),
+    st.lists(st.builds(RefreshEvery, st.integers(1, LARGEST_TIME), anywhere), max_size=3).map(tuple),
     st.lists(anywhere, max_size=3).map(tuple),
 )
 
@@ -86,13 +86,13 @@ def test_runs_in_a_row_write_at_increasing_refreshes_and_never_take_the_upper_ba
 @given(anything, anywhere, anywhere)
 def test_at_any_size_rounding_is_monotone_bounded_and_a_fixed_point(schedule, one, other):
     low, high = sorted((one, other))
-    after_all = LARGEST + 1
+    after_all = LARGEST_TIME + 1
     ups = [after_all if r is None else r for r in map(schedule.round_up_timestamp, (low, high))]
     downs = [-1 if r is None else r for r in map(schedule.round_down_timestamp_m1, (low, high))]
     assert ups == sorted(ups) and downs == sorted(downs)
     for time, up, down in zip((low, high), ups, downs, strict=True):
         assert time <= up <= after_all and (down < time or down == 0)
-        if up <= LARGEST:
+        if up <= LARGEST_TIME:
             assert schedule.round_up_timestamp(up) == up
     last = schedule.last_refresh()
     if last is not None:

@@ -33,7 +33,8 @@ def modules(layer: str) -> list[Path]:
     return found
 
 
-NEUTRAL = {"durations", "failpoints", "masking", "refresh_schedule"}  # values, and hooks for tests
+# values, and hooks for tests
+NEUTRAL = {"durations", "failpoints", "masking", "physical", "refresh_schedule"}
 DATAFLOW = {"engine", "shard", "shard_sql", "user_sql"}
 RULES = {  # which packages each may import, besides the neutral modules
     "shard": set(),

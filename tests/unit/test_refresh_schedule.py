@@ -8,10 +8,10 @@ import pytest
 
 from dbt.adapters.mvsink import refresh_schedule
 from dbt.adapters.mvsink.durations import parse_time
+from dbt.adapters.mvsink.physical import LARGEST_TIME
 from dbt.adapters.mvsink.refresh_schedule import Decision, RefreshEvery, RefreshSchedule, RefreshSpec, decide
 from dbt.adapters.mvsink.shard import Antichain
 
-LARGEST = 2**63 - 2
 HOUR = 3_600_000
 
 
@@ -41,8 +41,13 @@ ROUNDING = {  # schedule, time: rounded up, rounded down (- 1)
     "a mix: the every comes first": (every(1000, 0, 1700), 1800, 2000, 1700),
     "two everies": (RefreshSchedule((RefreshEvery(100, 0), RefreshEvery(70, 0))), 201, 210, 200),
     "no entry": (RefreshSchedule(), 5, None, None),
-    "saturates at the largest time": (every(2**62, 1), 2**62 + 2, LARGEST, 2**62 + 1),
-    "the largest time": (every(10**6, 3), LARGEST, LARGEST, LARGEST - 1 - (LARGEST - 4) % 10**6),
+    "saturates at the largest time": (every(2**62, 1), 2**62 + 2, LARGEST_TIME, 2**62 + 1),
+    "the largest time": (
+        every(10**6, 3),
+        LARGEST_TIME,
+        LARGEST_TIME,
+        LARGEST_TIME - 1 - (LARGEST_TIME - 4) % 10**6,
+    ),
 }
 
 
@@ -156,8 +161,10 @@ def test_0_is_no_refresh_only_because_rounding_down_saturates_there():
 
 
 def test_after_the_largest_time_nothing_comes():
-    assert decide(every(1000, 0), 0, Antichain.of(5), LARGEST).upper == Antichain.empty()
-    assert decide(RefreshSchedule(), 0, Antichain.of(5), LARGEST) == Decision(LARGEST, Antichain.empty())
+    assert decide(every(1000, 0), 0, Antichain.of(5), LARGEST_TIME).upper == Antichain.empty()
+    assert decide(RefreshSchedule(), 0, Antichain.of(5), LARGEST_TIME) == Decision(
+        LARGEST_TIME, Antichain.empty()
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, timezone
 
-LARGEST = 2**63 - 2
+from dbt.adapters.mvsink.physical import LARGEST_TIME
+
 SMALLEST_BARE_INTEGER = 10**11  # an integer below it is no time but, say, YAML's reading of 23:59
 
 _UNITS = {
@@ -35,7 +36,7 @@ def parse_interval(value: object) -> int | None:
     if unit not in _UNITS:
         return None
     total = int(match[1]) * _UNITS[unit]
-    return total if total <= LARGEST else None
+    return total if total <= LARGEST_TIME else None
 
 
 def parse_time(value: object) -> int | None:
@@ -45,7 +46,7 @@ def parse_time(value: object) -> int | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
-        return value if SMALLEST_BARE_INTEGER <= value <= LARGEST else None
+        return value if SMALLEST_BARE_INTEGER <= value <= LARGEST_TIME else None
     if isinstance(value, datetime):
         return _milliseconds(value)
     if isinstance(value, date):
@@ -76,4 +77,4 @@ def _milliseconds(moment: datetime) -> int | None:
         moment = moment.replace(tzinfo=timezone.utc)
     elapsed = moment - datetime(1970, 1, 1, tzinfo=timezone.utc)
     total = (elapsed.days * 86_400 + elapsed.seconds) * 1000 + elapsed.microseconds // 1000
-    return total if 0 <= total <= LARGEST else None
+    return total if 0 <= total <= LARGEST_TIME else None

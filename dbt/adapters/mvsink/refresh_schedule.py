@@ -20,9 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from dbt.adapters.mvsink.physical import LARGEST_TIME
 from dbt.adapters.mvsink.shard import Antichain
-
-LARGEST_TIME = 2**63 - 2
 
 
 @dataclass(frozen=True)

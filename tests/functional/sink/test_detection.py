@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.mvsink.engine import Column, parse_type
+from dbt.adapters.mvsink.physical import HASH
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.shard_sql.layout import HASH
 from dbt.adapters.mvsink.sink.detection import FEWEST_BITS, MOST_BITS, Buckets, differing_buckets
 from tests.support.session_engine import Model
 

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from dbt.adapters.mvsink.engine import EngineError
+from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard.updates import META_SCHEMA
 from dbt.adapters.mvsink.shard_sql import Layout, as_of, view_query
-from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, HASH, TIME
 from tests.functional.continual_task.driver import Shard
 from tests.support.session_engine import Model
 

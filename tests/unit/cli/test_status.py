@@ -12,6 +12,7 @@ from deltalake import write_deltalake
 
 from dbt.adapters.mvsink.cli.commands.status import lag, recent_share, row_count
 from dbt.adapters.mvsink.durations import iso
+from dbt.adapters.mvsink.physical import EMPTY_FRONTIER
 from dbt.adapters.mvsink.shard import Antichain, DataFile
 from dbt.adapters.mvsink.shard_sql.properties import Watched
 from tests.unit.cli.shop import HOUR, NOW, write
@@ -99,7 +100,7 @@ def test_columns_with_nothing_to_tell_are_left_out(shop, orders):
 
 CONDITIONS = {
     "readable": (lambda shard: None, "readable", HOUR, ""),
-    "finished": (lambda shard: write(shard, NOW - HOUR, upper=2**63 - 1), "final", None, "final"),
+    "finished": (lambda shard: write(shard, NOW - HOUR, upper=EMPTY_FRONTIER), "final", None, "final"),
     "dropped": (lambda shard: shard.mark_dropped(NOW), "dropped", HOUR, "dropped 2025-11-20T15:00:00Z"),
 }
 
@@ -390,7 +391,7 @@ LAGS = {
     "an upper that a schedule moved ahead does not count": (100, 9_000, 340, 260),
     "never negative": (100, 9_000, None, 0),
     "nothing written": (0, 0, 340, None),
-    "finished": (100, 2**63 - 1, 340, None),
+    "finished": (100, EMPTY_FRONTIER, 340, None),
 }
 
 

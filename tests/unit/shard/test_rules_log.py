@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from dbt.adapters.mvsink.physical import EMPTY_FRONTIER
 from dbt.adapters.mvsink.shard import (
     CommitNote,
     CompactionPlan,
@@ -30,7 +31,6 @@ from tests.support.shards import SCHEMA, at, live, read, staged, updates
 
 U = "s"
 DAY = 86_400_000
-EMPTY = 2**63 - 1
 
 
 def now():
@@ -71,7 +71,7 @@ def test_updates_outside_since_and_upper_are_invalid(opened, writer, lower, uppe
         reader.updates(lower, upper)
 
 
-LEASES = {"living": (60_000, 3), "dead": (-1, EMPTY)}
+LEASES = {"living": (60_000, 3), "dead": (-1, EMPTY_FRONTIER)}
 
 
 @pytest.mark.parametrize(("left", "held"), LEASES.values(), ids=LEASES)
@@ -225,7 +225,7 @@ def rich(handle):
     return handle.state()
 
 
-STORED = {"upper": 7, "since": 3, "hold:task": 4, "hold:gone": EMPTY, "input:orders": 41}
+STORED = {"upper": 7, "since": 3, "hold:task": 4, "hold:gone": EMPTY_FRONTIER, "input:orders": 41}
 
 
 @pytest.mark.parametrize(("transaction", "value"), STORED.items())
@@ -254,7 +254,7 @@ def test_progress_is_in_the_commit_of_its_effects(handle):
 
 def test_the_empty_antichain_is_stored_as_the_largest_number(handle):
     handle.compare_and_append(updates(), at(0), at(None))
-    assert DeltaTable(handle.uri).transaction_version("mvsink.upper") == EMPTY
+    assert DeltaTable(handle.uri).transaction_version("mvsink.upper") == EMPTY_FRONTIER
     assert ShardClient().open_reader(handle.uri).upper.is_empty()
 
 

@@ -18,6 +18,7 @@ from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from dbt.adapters.mvsink.engine import DataflowError
 from dbt.adapters.mvsink.exceptions import MvsinkError
 from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.physical import DIFF, TIME
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardError
 from dbt.adapters.mvsink.shard_sql.canary import check_same_place
 
@@ -40,7 +41,7 @@ def check_shard_root(credentials: MvsinkCredentials) -> None:
     root = credentials.shards.rstrip("/")
     uri = f"{root}/{PLACE}/{uuid.uuid4().hex}"
     now = int(time.time() * 1000)
-    updates = pa.table({"ok": [True], "_mv_time": [now], "_mv_diff": [1]})
+    updates = pa.table({"ok": [True], TIME: [now], DIFF: [1]})
     client = ShardClient(credentials.storage_options)
     try:
         with (

@@ -19,10 +19,11 @@ from sqlglot.errors import SqlglotError
 from dbt.adapters.mvsink.continual_task.cursor import QUERY_STARTS
 from dbt.adapters.mvsink.continual_task.statements import Insert, Program
 from dbt.adapters.mvsink.engine import NOW, sql
+from dbt.adapters.mvsink.physical import TIME
 from dbt.adapters.mvsink.user_sql.splice import Edit, Span, relations, spliced
 from dbt.adapters.mvsink.user_sql.words import Word, alias_after, closing, last_part, parts, words
 
-_TIME = sql.identifier("_mv_time")
+_TIME = sql.identifier(TIME)
 _SELECT = frozenset({"expressions", "from_", "from", "joins", "laterals", "where", "hint"})
 _UNION = frozenset({"this", "expression", "distinct"})
 _TABLE = frozenset({"this", "db", "catalog", "alias"})

@@ -39,10 +39,10 @@ from dbt.adapters.mvsink.continual_task.statements import Insert
 from dbt.adapters.mvsink.engine import Engine, arrow_schema
 from dbt.adapters.mvsink.engine.timing import Stopwatch, span
 from dbt.adapters.mvsink.inputs import HistoryGone, Input, PendingTime, ShardInput
+from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import Antichain, Batch, CommitNote, FilesChanged, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Kind, Layout, NotRefreshed, OnError
 from dbt.adapters.mvsink.shard_sql.append import Append
-from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard_sql.stager import Stager
 from dbt.adapters.mvsink.shard_sql.upkeep import Upkeep
 

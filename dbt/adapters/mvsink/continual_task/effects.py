@@ -27,11 +27,12 @@ from dbt.adapters.mvsink.engine import Column, Engine, EngineError, sql
 from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.engine.row_hash import row_hash
 from dbt.adapters.mvsink.inputs import Input
+from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard import Batch
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.shard_sql.as_of import times_of
 from dbt.adapters.mvsink.shard_sql.current_view import plain_rows, updates_apart
-from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, HASH, TIME, with_batch
+from dbt.adapters.mvsink.shard_sql.layout import with_batch
 from dbt.adapters.mvsink.shard_sql.stager import Stager
 
 log = logging.getLogger("mvsink.task")

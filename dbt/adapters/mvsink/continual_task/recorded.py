@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dbt.adapters.mvsink.engine import Column, sql
+from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard_sql.live_errors import live_errors
 
 

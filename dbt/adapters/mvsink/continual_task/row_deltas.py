@@ -22,8 +22,8 @@ from dbt.adapters.mvsink.continual_task.statements import (
 )
 from dbt.adapters.mvsink.engine import Column, sql
 from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard_sql.current_view import Apart
-from dbt.adapters.mvsink.shard_sql.layout import DIFF
 
 Columns = Sequence[Column]
 # As Spark's own MERGE says it: an SQLSTATE of class 23 is what tells a failure that the data cause

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.engine.types import Column, SparkType
-
-DIFF = "_mv_diff"
+from dbt.adapters.mvsink.physical import DIFF
 
 
 def net(

@@ -35,9 +35,9 @@ from dbt.adapters.mvsink.inputs.errors import (
     VersionsGone,
 )
 from dbt.adapters.mvsink.inputs.parquet_sql import Piece, literal, select_pieces
+from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard_sql.as_of import nulls
-from dbt.adapters.mvsink.shard_sql.layout import DIFF
 
 LONGEST_QUERY = 250_000  # characters; Spark's parser fails at 300,000
 # runs of deleted rows in one version; beyond it they are not written into a query

@@ -29,6 +29,7 @@ from dbt.adapters.mvsink.inputs import companion
 from dbt.adapters.mvsink.inputs.errors import ColumnsChanged, FilesChanging, FileVanished, ModeChanged
 from dbt.adapters.mvsink.inputs.files import FILE_NUMBER, FilesInput, TableFile, which
 from dbt.adapters.mvsink.inputs.shard import ShardInput
+from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard import (
     Antichain,
     Batch,
@@ -40,7 +41,6 @@ from dbt.adapters.mvsink.shard import (
 )
 from dbt.adapters.mvsink.shard_sql import as_of
 from dbt.adapters.mvsink.shard_sql.as_of import Projection
-from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard_sql.rewrite import compact
 from dbt.adapters.mvsink.shard_sql.stager import stage
 

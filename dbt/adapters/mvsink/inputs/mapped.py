@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from dbt.adapters.mvsink.engine import Column, Engine, sql
 from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.inputs.protocol import Input, PendingTime, difference
+from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard_sql.as_of import UPDATE, nulls
-from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, TIME
 
 Carry = Callable[[str], str]
 

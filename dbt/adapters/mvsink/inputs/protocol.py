@@ -12,8 +12,8 @@ from typing import Protocol
 
 from dbt.adapters.mvsink.engine import Column, sql
 from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import Antichain
-from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, TIME
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from dbt.adapters.mvsink.inputs.delta import DeltaInput, TableVersion
 from dbt.adapters.mvsink.inputs.errors import DeletionVectors, TableReplaced, VersionsGone
 from dbt.adapters.mvsink.inputs.protocol import PendingTime
 from dbt.adapters.mvsink.inputs.shard import ShardInput
+from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import (
     Antichain,
     Batch,
@@ -30,7 +31,6 @@ from dbt.adapters.mvsink.shard import (
 )
 from dbt.adapters.mvsink.shard.updates import consolidate, physical_schema
 from dbt.adapters.mvsink.shard_sql import as_of
-from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, TIME
 
 VERSIONS = pa.schema([("version", pa.int64()), ("table_id", pa.string())])
 

@@ -9,8 +9,8 @@ from dbt.adapters.mvsink.continual_task import bind as plan
 from dbt.adapters.mvsink.continual_task.parse import refused_by_engine
 from dbt.adapters.mvsink.continual_task.statements import AnyStatement, Insert, Program
 from dbt.adapters.mvsink.engine import Column, Engine, EngineError, sql
+from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard_sql.as_of import nulls
-from dbt.adapters.mvsink.shard_sql.layout import DIFF
 from dbt.adapters.mvsink.user_sql.checks import selected_names
 
 

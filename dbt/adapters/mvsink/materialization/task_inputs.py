@@ -17,10 +17,10 @@ from dbt.adapters.mvsink.engine import Column, EngineError, parse_type, sql
 from dbt.adapters.mvsink.exceptions import InputRefused
 from dbt.adapters.mvsink.inputs import DeltaInput, FilesInput, Input, ShardInput, bind, companion_uri
 from dbt.adapters.mvsink.inputs.mapped import Carry, Through, ThroughInput
+from dbt.adapters.mvsink.physical import TIME
 from dbt.adapters.mvsink.references.listings import refresh, tables_of_files
 from dbt.adapters.mvsink.shard import NotAShard, ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard_sql.as_of import nulls
-from dbt.adapters.mvsink.shard_sql.layout import TIME
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, read_published
 from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functions
 from dbt.adapters.mvsink.user_sql.splice import relations

@@ -16,7 +16,7 @@ from dbt.adapters.mvsink.continual_task.unit_query import output_after
 from dbt.adapters.mvsink.engine import Column, Engine, parse_type, sql
 from dbt.adapters.mvsink.exceptions import UnknownFixtureColumn
 from dbt.adapters.mvsink.materialization.task_columns import output_columns
-from dbt.adapters.mvsink.shard_sql.layout import DIFF
+from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.user_sql.splice import with_ctes
 from dbt.adapters.mvsink.user_sql.words import parts
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import DataflowError, sql
+from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import Antichain, Commit, ShardState
 from dbt.adapters.mvsink.shard_sql import Layout, NotReadable, NotRefreshed, as_of, view_query
-from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.user_sql.splice import replace_relations
 
 

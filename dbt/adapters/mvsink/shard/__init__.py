@@ -27,6 +27,7 @@ The layer knows no SQL engine and no dbt. Decisions are pure (`state`), retries 
 Delta is `delta`'s.
 """
 
+from dbt.adapters.mvsink.physical import LARGEST_TIME
 from dbt.adapters.mvsink.shard.batch import Batch, BatchBuilder
 from dbt.adapters.mvsink.shard.client import ShardClient
 from dbt.adapters.mvsink.shard.commit_log import Commit
@@ -42,7 +43,7 @@ from dbt.adapters.mvsink.shard.errors import (
     UpperMismatch,
 )
 from dbt.adapters.mvsink.shard.following import following
-from dbt.adapters.mvsink.shard.frontier import LARGEST_TIME, Antichain
+from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.maintenance import (
     REMOVED_GRACE_MS,
     checkpoint,

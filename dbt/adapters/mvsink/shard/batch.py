@@ -22,6 +22,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
+from dbt.adapters.mvsink.physical import DIFF, ERROR
 from dbt.adapters.mvsink.shard import commit_loop as machine
 from dbt.adapters.mvsink.shard.commit_log import checked_path
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
@@ -29,8 +30,6 @@ from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.state import BATCHES, FORMAT_VERSION, DataFile, check_bounds
 from dbt.adapters.mvsink.shard.storage import PartWriter, Storage, fresh_batch_id, part_path
 from dbt.adapters.mvsink.shard.updates import (
-    DIFF,
-    ERROR,
     META_SCHEMA,
     Updates,
     batches_of,

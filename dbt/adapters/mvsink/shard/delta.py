@@ -28,6 +28,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
+from dbt.adapters.mvsink.physical import DIFF, EMPTY_FRONTIER, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard import removals as ledger
 from dbt.adapters.mvsink.shard.app_transactions import Transactions
 from dbt.adapters.mvsink.shard.commit_log import (
@@ -57,7 +58,7 @@ from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.removals import Removals
 from dbt.adapters.mvsink.shard.state import FORMAT_VERSION, Change, DataFile, ShardState
 from dbt.adapters.mvsink.shard.storage import StoredFile
-from dbt.adapters.mvsink.shard.updates import DIFF, ERROR, HASH, META_SCHEMA, TIME, physical_schema
+from dbt.adapters.mvsink.shard.updates import META_SCHEMA, physical_schema
 
 PREFIX = "mvsink."
 FIXED = ("shard_id", "format_version", "salt", "created", "holders")
@@ -437,7 +438,7 @@ def _holds(told: Callable[[str], int | None], own: Mapping[str, str]) -> dict[st
     """Holds by holder; a hold that was dropped stands at 2^63-1 and holds nothing."""
     holders = [holder for holder in own.get("holders", "").split(",") if holder]
     found = {holder: told(f"{PREFIX}hold:{holder}") for holder in holders}
-    return {holder: time for holder, time in found.items() if time is not None and time < 2**63 - 1}
+    return {holder: time for holder, time in found.items() if time is not None and time < EMPTY_FRONTIER}
 
 
 def _no_state(uri: str) -> ShardState:

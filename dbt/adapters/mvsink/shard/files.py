@@ -15,13 +15,12 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, META, TIME
 from dbt.adapters.mvsink.shard.errors import OutsideShard, StorageError
 from dbt.adapters.mvsink.shard.state import DataFile
 from dbt.adapters.mvsink.shard.storage import DEFAULT_TIMEOUT, Footer, PartWriter, StoredFile, with_schema
-from dbt.adapters.mvsink.shard.updates import DIFF, ERROR, HASH, TIME
 
 BUFFER = 2**16  # bytes that are read at once where not all of a file is wanted
-COUNTED = (TIME, DIFF, ERROR, HASH)
 
 
 class FileStore:
@@ -234,7 +233,7 @@ def _from_footer(path: str, size: int, metadata: pq.FileMetaData) -> DataFile:
     nulls: dict[str, int | None] = {}
     bounds: dict[str, tuple[int | None, int | None]] = {}
     groups = range(metadata.num_row_groups)
-    for name in COUNTED:
+    for name in META:
         found = (
             [metadata.row_group(g).column(names.index(name)).statistics for g in groups]
             if name in names

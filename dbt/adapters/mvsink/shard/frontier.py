@@ -16,10 +16,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dbt.adapters.mvsink.physical import EMPTY_FRONTIER, LARGEST_TIME
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
-
-LARGEST_TIME = 2**63 - 2
-STORED_EMPTY = 2**63 - 1  # how the empty antichain is written down; it is no time
 
 
 def check_time(time: int) -> int:
@@ -40,12 +38,12 @@ class Antichain:
     @classmethod
     def of(cls, time: int) -> Antichain:
         """The frontier at ``time``; 2^63-1, which is no time, gives the empty one."""
-        return cls(time if time == STORED_EMPTY and not isinstance(time, bool) else check_time(time))
+        return cls(time if time == EMPTY_FRONTIER and not isinstance(time, bool) else check_time(time))
 
     @classmethod
     def empty(cls) -> Antichain:
         """The greatest frontier: nothing more will ever come."""
-        return cls(STORED_EMPTY)
+        return cls(EMPTY_FRONTIER)
 
     def less_equal(self, other: Antichain) -> bool:
         """Is this frontier before ``other``, or the same?"""
@@ -69,11 +67,11 @@ class Antichain:
 
     def step_forward(self) -> Antichain:
         """The next frontier; past the largest time comes the empty one, past that nothing."""
-        return Antichain(min(self._stored + 1, STORED_EMPTY))
+        return Antichain(min(self._stored + 1, EMPTY_FRONTIER))
 
     def is_empty(self) -> bool:
         """Is this the empty frontier?"""
-        return self._stored == STORED_EMPTY
+        return self._stored == EMPTY_FRONTIER
 
     def as_option(self) -> int | None:
         """The time, or None for the empty frontier."""

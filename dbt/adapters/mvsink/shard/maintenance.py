@@ -13,13 +13,14 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard.batch import Batch
 from dbt.adapters.mvsink.shard.errors import InvalidUsage, OutsideShard
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.read import leased_since
 from dbt.adapters.mvsink.shard.state import BATCHES, CompactionPlan, Maintenance
 from dbt.adapters.mvsink.shard.storage import StoredFile, is_part, part_path
-from dbt.adapters.mvsink.shard.updates import DIFF, ERROR, TIME, advance, consolidate, physical_schema
+from dbt.adapters.mvsink.shard.updates import advance, consolidate, physical_schema
 from dbt.adapters.mvsink.shard.write import WriteHandle
 
 log = logging.getLogger("mvsink.shard")

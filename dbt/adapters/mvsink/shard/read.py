@@ -16,13 +16,14 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbt.adapters.mvsink.physical import DIFF, HASH, TIME
 from dbt.adapters.mvsink.shard import commit_loop as machine
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
 from dbt.adapters.mvsink.shard.handle import Looking
 from dbt.adapters.mvsink.shard.state import DataFile, ShardState, check_generation
 from dbt.adapters.mvsink.shard.storage import Storage, StoredFile
-from dbt.adapters.mvsink.shard.updates import DIFF, HASH, TIME, advance, between, consolidate, physical_schema
+from dbt.adapters.mvsink.shard.updates import advance, between, consolidate, physical_schema
 
 LEASES = "leases"
 LEASE_MS = 15 * 60_000

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from dbt.adapters.mvsink.physical import EMPTY_FRONTIER
 from dbt.adapters.mvsink.shard.errors import (
     FilesChanged,
     InvalidUsage,
@@ -20,7 +21,7 @@ from dbt.adapters.mvsink.shard.errors import (
     ShardReplaced,
     UpperMismatch,
 )
-from dbt.adapters.mvsink.shard.frontier import STORED_EMPTY, Antichain
+from dbt.adapters.mvsink.shard.frontier import Antichain
 
 FORMAT_VERSION = 1
 BATCHES = "batches"
@@ -176,7 +177,7 @@ def apply(state: ShardState, change: Change) -> ShardState:
         creation=state.creation if change.creation is None else change.creation,
         files=(*kept, *change.adds),
         schema=state.schema if change.schema is None else change.schema,
-        holds={h: time for h, time in {**state.holds, **change.holds}.items() if time != STORED_EMPTY},
+        holds={h: time for h, time in {**state.holds, **change.holds}.items() if time != EMPTY_FRONTIER},
         properties={**state.properties, **(change.properties or {})},
         statistics=state.statistics or change.statistics,
     )
@@ -233,7 +234,7 @@ def hold(state: ShardState, holder: str, time: int) -> Change:
 
 def release(holder: str) -> Change:
     """A hold at 2^63-1 holds nothing."""
-    return Change(kind="advance", holds={holder: STORED_EMPTY})
+    return Change(kind="advance", holds={holder: EMPTY_FRONTIER})
 
 
 def replace_generation(
@@ -268,7 +269,7 @@ def discard(state: ShardState, dropped_by: int) -> Change | None:
     read as an empty collection. None too while somebody holds history, or if the shard has a new
     generation meanwhile.
     """
-    held = any(time != STORED_EMPTY for time in state.holds.values())
+    held = any(time != EMPTY_FRONTIER for time in state.holds.values())
     if state.dropped is None or state.dropped > dropped_by or not state.files or held:
         return None
     return Change(kind="schema", since=state.upper, remove_all=True)

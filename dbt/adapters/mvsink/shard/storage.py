@@ -15,11 +15,11 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard.commit_log import Commit
 from dbt.adapters.mvsink.shard.errors import NotAShard, StorageError, VersionTaken
 from dbt.adapters.mvsink.shard.removals import Removals
 from dbt.adapters.mvsink.shard.state import BATCHES, Change, CommitNote, DataFile, ShardState, apply
-from dbt.adapters.mvsink.shard.updates import DIFF, ERROR, HASH, TIME
 
 DEFAULT_TIMEOUT = 60.0  # seconds
 

@@ -17,13 +17,12 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, META, PREFIX, TIME
 from dbt.adapters.mvsink.shard.errors import InvalidUsage, SchemaMismatch
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.state import schema_differences
 
-TIME, DIFF, ERROR, HASH = "_mv_time", "_mv_diff", "_mv_error", "_mv_hash"
 META_SCHEMA = pa.schema([(TIME, pa.int64()), (DIFF, pa.int64()), (ERROR, pa.string()), (HASH, pa.int64())])
-PREFIX = "_mv_"
 Updates: TypeAlias = "pa.Table | pa.RecordBatch | pa.RecordBatchReader"
 # below it a float sum cannot hide an overflow; beyond it sums are checked exactly
 SAFE_SUM = float(2**62)
@@ -102,7 +101,7 @@ def normalize(updates: pa.Table | pa.RecordBatch, schema: pa.Schema, uri: str = 
             raise InvalidUsage(
                 f"updates need a column {name!r} without NULLs; got columns {table.column_names}"
             )
-    data = table.drop_columns([name for name in (TIME, DIFF, ERROR, HASH) if name in table.column_names])
+    data = table.drop_columns([name for name in META if name in table.column_names])
     data = _cast(data, canonical(data.schema))
     differences = schema_differences(schema, data.schema)
     if differences:

@@ -20,10 +20,11 @@ from typing import NamedTuple
 
 from dbt.adapters.mvsink.engine import Column, sql
 from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import DataFile, ShardState
 from dbt.adapters.mvsink.shard_sql.current_view import plain_rows, view_query
 from dbt.adapters.mvsink.shard_sql.errors import NotReadable, NotRefreshed
-from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, TIME, Directory, Layout
+from dbt.adapters.mvsink.shard_sql.layout import Directory, Layout
 
 UPDATE = (TIME, DIFF, ERROR)  # what an update has besides its columns
 # characters of file names; beyond it a directory is named whole and its rows are filtered

@@ -14,7 +14,8 @@ from dataclasses import dataclass, fields
 
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.engine.net import net
-from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, HASH, Directory, Layout, broadcast, files_of
+from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
+from dbt.adapters.mvsink.shard_sql.layout import Directory, Layout, broadcast, files_of
 
 NOT_REFRESHED = "not refreshed yet"
 LIVE = "_mv_live"

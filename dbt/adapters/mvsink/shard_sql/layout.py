@@ -24,14 +24,12 @@ from typing import Protocol
 
 from dbt.adapters.mvsink.engine import Column, shard_columns, sql
 from dbt.adapters.mvsink.engine.row_hash import row_hash
+from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, META, TIME
 from dbt.adapters.mvsink.shard import Batch, DataFile, ShardState, StorageError
 from dbt.adapters.mvsink.shard_sql.errors import DamagedFiles
 
-TIME, DIFF, ERROR, HASH = "_mv_time", "_mv_diff", "_mv_error", "_mv_hash"
-META = (TIME, DIFF, ERROR, HASH)
 # copies of rows: their hashes' parts (`detection.PART_BITS`) add up to fewer than 62 bits
 MOST_DETECTABLE = 2**39
-LARGEST_TIME = 2**63 - 2
 # Rows of a hash and a count that may be broadcast: hashed, each takes some 64 bytes, so this is a
 # quarter of a GB in the driver and in every executor. Spark itself fails at 2^29 rows or 8 GB.
 MOST_BROADCAST = 2**22
@@ -307,12 +305,11 @@ def layout_of(state: ShardState, root: str, files_in: FilesIn, columns_of: FileC
         default=None,
     )
     rest = [directory for directory in directories if directory is not base]
-    upper = state.upper.as_option()
     return Layout(
         root=root,
         columns=shard_columns(state.schema),
         salt=state.salt,
-        upper=LARGEST_TIME + 1 if upper is None else upper,
+        upper=state.upper.stored(),
         base=base,
         recent=tuple(directory for directory in rest if directory.trusted),
         unhashed=tuple(directory for directory in rest if not directory.trusted),
@@ -342,10 +339,7 @@ def vacant(state: ShardState, root: str, columns: tuple[Column, ...]) -> Layout:
     """The layout that a new generation with these ``columns`` begins from: nothing in it. No file
     is looked at.
     """
-    upper = state.upper.as_option()
-    return Layout(
-        root, columns, state.salt, LARGEST_TIME + 1 if upper is None else upper, None, (), (), (), ()
-    )
+    return Layout(root, columns, state.salt, state.upper.stored(), None, (), (), (), ())
 
 
 def _loose_columns(root: str, file: DataFile, columns_of: FileColumns) -> tuple[str, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dbt.adapters.mvsink.engine import sql
-from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, Layout
+from dbt.adapters.mvsink.physical import DIFF, ERROR
+from dbt.adapters.mvsink.shard_sql.layout import Layout
 
 
 def live_errors(layout: Layout) -> str:

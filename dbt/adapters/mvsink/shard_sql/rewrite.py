@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from dbt.adapters.mvsink.engine import Column, Engine, arrow_schema, sql
 from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard import (
     Antichain,
     Batch,
@@ -26,17 +27,7 @@ from dbt.adapters.mvsink.shard import (
     WriteHandle,
 )
 from dbt.adapters.mvsink.shard_sql.errors import ForeignDeletionVectors
-from dbt.adapters.mvsink.shard_sql.layout import (
-    DIFF,
-    ERROR,
-    HASH,
-    TIME,
-    Directory,
-    Layout,
-    broadcast,
-    files_of,
-    widened,
-)
+from dbt.adapters.mvsink.shard_sql.layout import Directory, Layout, broadcast, files_of, widened
 from dbt.adapters.mvsink.shard_sql.stager import stage
 
 log = logging.getLogger("mvsink.shard")

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Engine, sql
 from dbt.adapters.mvsink.engine.timing import Stopwatch
+from dbt.adapters.mvsink.physical import DIFF, ERROR
 from dbt.adapters.mvsink.shard import Batch, StagedDirectory, WriteHandle
 from dbt.adapters.mvsink.shard_sql.append import BatchDescription
-from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR
 from dbt.adapters.mvsink.shard_sql.outcome import Counts
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
 

@@ -27,8 +27,8 @@ from dataclasses import dataclass, replace
 from dbt.adapters.mvsink.engine import Column, sql
 from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.engine.row_hash import row_hash
+from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.sink.detection import Scope, believed_hash
 
 BASE = "_mv_base"

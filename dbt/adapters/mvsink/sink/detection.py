@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.engine import Column, sql
+from dbt.adapters.mvsink.physical import DIFF, HASH
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.shard_sql.layout import DIFF, HASH
 
 ROWS_A_BUCKET = 64
 NEIGHBOUR_BITS = 5  # so many low bits of a whole number do not count for its bucket

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.engine import Column, Engine, sql
+from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, HASH
 from dbt.adapters.mvsink.sink.correction import BASE, Desired
 
 FEW_ROWS = 1_000_000

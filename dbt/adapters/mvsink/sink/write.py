@@ -32,9 +32,9 @@ import pyarrow as pa
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import Engine, EngineError, sql
 from dbt.adapters.mvsink.engine.timing import Stopwatch
+from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard import Batch, StagedDirectory, WriteHandle
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
-from dbt.adapters.mvsink.shard_sql.layout import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard_sql.stager import Stager
 from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
 from dbt.adapters.mvsink.sink.detection import Buckets, Scope, differing_buckets, narrow
@@ -243,8 +243,7 @@ class Write:
 
     @staticmethod
     def _updates(correction: Correction, description: BatchDescription) -> str:
-        upper = description.upper.as_option()
-        return correction.updates_before(2**63 - 1 if upper is None else upper)
+        return correction.updates_before(description.upper.stored())
 
     def _detect(self, desired: Desired | Copied, shard: Layout) -> Found:
         buckets = Buckets.of(

@@ -12,12 +12,12 @@ from typing import Any, NoReturn
 
 from dbt.adapters.mvsink.durations import (
     INTERVAL_UNITS,
-    LARGEST,
     SMALLEST_BARE_INTEGER,
     parse_interval,
     parse_time,
 )
 from dbt.adapters.mvsink.exceptions import InvalidOption
+from dbt.adapters.mvsink.physical import LARGEST_TIME
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 
 ON_COMMIT = "on_commit"
@@ -90,7 +90,7 @@ class _Parser:
             self._refuse(form, given)
         interval = parse_interval(f"{int(match[1])} {match[2]}")
         if interval is None:
-            self._refuse(f"{form}, and at most {LARGEST} ms: it must fit in 64 bits", given)
+            self._refuse(f"{form}, and at most {LARGEST_TIME} ms: it must fit in 64 bits", given)
         return interval
 
     def _aligned_to(self, entry: Mapping[str, Any]) -> int | None:
