@@ -151,7 +151,7 @@ def run(world: World, name: str, time: int, references: Read, ledger: Ledger) ->
             time,
             retain_history=1000,
             references=references,
-            overtaken=read.overtaken(time),
+            superseded=read.superseded(time),
         )
         driver = Driver(request, handle, NoEngine())
         driver.write = Evaluated(world, name, handle)
@@ -175,7 +175,7 @@ class Writer:
             references = self.world.references(name)
             yield
             outcome = run(self.world, name, self.time, references, self.ledger)
-            if outcome.overtaken:
+            if outcome.superseded:
                 self.left.add(name)
             elif not outcome.up_to_date:
                 self.wrote.add(name)
@@ -261,7 +261,7 @@ def test_all_that_a_run_wrote_fits_together_whatever_ran_meanwhile(at_once, inte
 
 def test_without_leaving_what_was_overtaken_it_would_not_fit(monkeypatch):
     """The property can fail: it does where a run writes whatever is due."""
-    monkeypatch.setattr(Origins, "overtaken", lambda self, time: None)
+    monkeypatch.setattr(Origins, "superseded", lambda self, time: None)
     with pytest.raises(AssertionError):
         check_interleavings(INTERLEAVINGS, 2)
 

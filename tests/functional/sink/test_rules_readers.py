@@ -170,7 +170,7 @@ def schema(spark):
     spark.sql("drop schema published cascade")
 
 
-class Overtaken(SessionEngine):
+class CommitsBeforePublish(SessionEngine):
     """Just before it publishes for the first time, another run commits."""
 
     def __init__(self, session, act):
@@ -187,7 +187,7 @@ class Overtaken(SessionEngine):
 def test_whoever_publishes_looks_again_and_publishes_the_newer_version(model, schema, spark):
     model.run(collection("ab"))
     relation = f"{schema}.overtaken"
-    engine = Overtaken(spark, lambda: model.run(collection("bc")))
+    engine = CommitsBeforePublish(spark, lambda: model.run(collection("bc")))
     with model.open(collection({})) as handle:
         state = publish(engine, relation, handle, None, Docs())
         assert state == handle.state()

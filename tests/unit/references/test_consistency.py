@@ -27,7 +27,7 @@ from dbt.adapters.mvsink.references.reference import Reference
 from dbt.adapters.mvsink.shard import Antichain, Commit, CommitNote, MemoryStorage, ShardClient, ShardState
 from dbt.adapters.mvsink.shard_sql import Counts, Kind
 from dbt.adapters.mvsink.shard_sql.properties import WATCHED
-from dbt.adapters.mvsink.sink import Driver, Outcome, Overtaken, SinkRequest
+from dbt.adapters.mvsink.sink import Driver, Outcome, SinkRequest, Superseded
 from tests.support.engines import NoEngine
 
 T = 20
@@ -101,7 +101,7 @@ def test_a_model_is_left_if_what_it_reads_was_overtaken_and_is_stale(read, names
     joined = origins()
     for one in read:
         joined |= one
-    found = joined.overtaken(T)
+    found = joined.superseded(T)
     assert (found and found.names) == names
     assert found is None or found.by == max(by for _, by in joined.passed)
 
@@ -163,7 +163,7 @@ AFTER = {
     "written, reading nothing of ours": (outcome(), origins(), HERE),
     "written from what this run wrote": (outcome(), HERE, HERE),
     "written from what was overtaken: it is of then": (outcome(), BEFORE, BEFORE),
-    "left": (outcome(Kind.NONE, 11, up_to_date=True, overtaken=Overtaken(("m",), 30)), STALE, STALE),
+    "left": (outcome(Kind.NONE, 11, up_to_date=True, superseded=Superseded(("m",), 30)), STALE, STALE),
     "overtaken itself": (
         outcome(Kind.NONE, 31, up_to_date=True),
         HERE,
@@ -217,25 +217,29 @@ def test_what_is_left_is_left_as_it_is(more, new, read_only):
                 [], Antichain.of(0), Antichain.of(11), since=Antichain.of(10), creation=10
             )
         before = handle.state()
-        overtaken = Overtaken(("total",), 30)
+        superseded = Superseded(("total",), 30)
         request = SinkRequest(
-            "m", "", shard_columns(SCHEMA), T, T, 1000, overtaken=overtaken, read_only=read_only, **more
+            "m", "", shard_columns(SCHEMA), T, T, 1000, superseded=superseded, read_only=read_only, **more
         )
         done = Driver(request, handle, NoEngine()).run()
         assert handle.state() == before
-    assert (done.kind, done.overtaken) == (Kind.READ_ONLY if read_only else Kind.NONE, overtaken)
+    assert (done.kind, done.superseded) == (Kind.READ_ONLY if read_only else Kind.NONE, superseded)
 
 
 def test_a_shard_that_is_past_the_run_already_says_that():
     with opened() as handle:
         handle.compare_and_append([], Antichain.of(0), Antichain.of(31), since=Antichain.of(10), creation=10)
-        request = SinkRequest("m", "", shard_columns(SCHEMA), T, T, 1000, overtaken=Overtaken(("total",), 30))
+        request = SinkRequest(
+            "m", "", shard_columns(SCHEMA), T, T, 1000, superseded=Superseded(("total",), 30)
+        )
         done = Driver(request, handle, NoEngine()).run()
-    assert done.up_to_date and done.overtaken is None
+    assert done.up_to_date and done.superseded is None
 
 
 def test_the_line_says_by_whom_and_what_becomes_of_it():
-    done = outcome(Kind.NONE, 11, up_to_date=True, overtaken=Overtaken(("`dev`.`total`",), 1_795_168_800_000))
+    done = outcome(
+        Kind.NONE, 11, up_to_date=True, superseded=Superseded(("`dev`.`total`",), 1_795_168_800_000)
+    )
     words = (
         "overtaken: total was written by a later run (as of 2026-11-20T10:00:00Z), which passed over this run's time; "
         "left to the next run"
@@ -243,7 +247,7 @@ def test_the_line_says_by_whom_and_what_becomes_of_it():
     assert log_line(done) == words
     assert log_line(replace(done, kind=Kind.READ_ONLY)) == f"read-only: {words}"
     assert log_line(replace(done, state=state(5))) == f"not refreshed yet; {words}"
-    told = response(replace(done, overtaken=Overtaken(("dev.total", "dev.by_key"), 40)))
+    told = response(replace(done, superseded=Superseded(("dev.total", "dev.by_key"), 40)))
     assert told.overtaken == "total, by_key" and "total, by_key were written" in str(told)
     assert (told.code, told.rows_affected, told.references) == ("none", 0, {})
     assert response(outcome()).overtaken == ""

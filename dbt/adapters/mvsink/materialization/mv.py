@@ -73,8 +73,8 @@ from dbt.adapters.mvsink.sink import (
     Gate,
     NeverRefreshed,
     Outcome,
-    Overtaken,
     SinkRequest,
+    Superseded,
     UnknownColumn,
     not_null,
     run_timing,
@@ -265,7 +265,7 @@ class MaintainedRun:
         """Bring the shard up to the run's time, or in read-only mode tell what that would write."""
         assert self.handle is not None
         read = self._origins_read()
-        driver = self._driver(read.overtaken(self.invocation.time))
+        driver = self._driver(read.superseded(self.invocation.time))
         following([self.handle], self._take_holds)
         self.outcome = outcome = driver.run()
         self._remember_origins(outcome, read)
@@ -353,7 +353,7 @@ class MaintainedRun:
         """`--empty`: the query's columns against the shard's."""
         self._driver().check_columns()
 
-    def _driver(self, overtaken: Overtaken | None = None) -> Driver:
+    def _driver(self, superseded: Superseded | None = None) -> Driver:
         assert self.handle is not None
         request = SinkRequest(
             model=self.model,
@@ -373,7 +373,7 @@ class MaintainedRun:
             sample=self.invocation.sample,
             gate=Gate(self.options.max_change, self.audits, self._accepted()),
             references=self.found,
-            overtaken=overtaken,
+            superseded=superseded,
         )
         return Driver(request, self.handle, self.engine)
 

@@ -15,7 +15,7 @@ from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.materialization.preview import foretold
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard_sql import Counts, Kind
-from dbt.adapters.mvsink.sink import Outcome, Overtaken
+from dbt.adapters.mvsink.sink import Outcome, Superseded
 from dbt.adapters.mvsink.user_sql.words import last_part
 
 
@@ -57,7 +57,7 @@ def response(outcome: Outcome, notes: tuple[str, ...] = (), warnings: Sequence[s
         generation=outcome.generation,
         columns_added={column.name: column.type.text for column in outcome.columns_added},
         references=dict(outcome.references or {}),
-        overtaken=", ".join(_names(outcome.overtaken)),
+        overtaken=", ".join(_names(outcome.superseded)),
         preview=foretold(outcome),
         next_refresh=outcome.upper.as_option() if outcome.scheduled else None,
     )
@@ -92,9 +92,9 @@ def log_line(outcome: Outcome) -> str:
     """``+412 -400 at 2026-11-20T15:00:00Z``, or why nothing was written. dbt appends the duration
     itself.
     """
-    if outcome.overtaken is not None:
+    if outcome.superseded is not None:
         before = "read-only: " if outcome.kind is Kind.READ_ONLY else ""
-        return f"{before}{'' if outcome.state.readable else 'not refreshed yet; '}{_overtaken(outcome.overtaken)}"
+        return f"{before}{'' if outcome.state.readable else 'not refreshed yet; '}{_superseded(outcome.superseded)}"
     if outcome.kind is Kind.READ_ONLY:
         return f"read-only: would write {_changed(outcome.counts)}{_foretold(outcome)}{_late_references(outcome)}"
     if outcome.kind is Kind.FINAL:
@@ -117,16 +117,16 @@ def log_line(outcome: Outcome) -> str:
     return line + _added(outcome) + _late_references(outcome)
 
 
-def _names(overtaken: Overtaken | None) -> tuple[str, ...]:
-    return () if overtaken is None else tuple(last_part(name) for name in overtaken.names)
+def _names(superseded: Superseded | None) -> tuple[str, ...]:
+    return () if superseded is None else tuple(last_part(name) for name in superseded.names)
 
 
-def _overtaken(overtaken: Overtaken) -> str:
+def _superseded(superseded: Superseded) -> str:
     """``overtaken: total was written by a later run (as of 2026-11-20T15:00:00Z), which passed over
     this run's time; ...``
     """
-    names = _names(overtaken)
-    was = f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} written by a later run (as of {iso(overtaken.by)})"
+    names = _names(superseded)
+    was = f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} written by a later run (as of {iso(superseded.by)})"
     return f"overtaken: {was}, which passed over this run's time; left to the next run"
 
 

@@ -1,5 +1,5 @@
 """Runs that overlap in time never mix: when a run leaves a model as it is, because a later run has
-overtaken it.
+superseded it.
 
 A later run (`T` = 30) may overtake an earlier one (`T` = 20) between two models. What it writes at
 30 before the earlier run came there holds as of 20 what it held before, and always will. If it
@@ -10,11 +10,11 @@ The *origins* of a shard as of `T` are the times of the runs that its contents t
 own and those of what it reads:
 
     written at T                             T; or what its references come from, if all of them
-    were overtaken overtaken: a later run passed over T     the run that wrote it last before, and
+    were superseded superseded: a later run passed over T     the run that wrote it last before, and
     the origins of what it reads not past T, or of a schedule, or a task  none: it is what it is as
     of T, whoever runs meanwhile
 
-What was overtaken is stale if it was not written since something that it reads was. A model that
+What was superseded is stale if it was not written since something that it reads was. A model that
 reads it, directly or through what was left, is left to the next run. All else is as even as a run
 at `T` alone would have found it: a shard that others refresh all the time from sources of their own
 is never stale, a run that reads only the past, such as a backfill, leaves nothing, and neither does
@@ -33,7 +33,7 @@ from dbt.adapters.mvsink.references.per_invocation import PerInvocation
 from dbt.adapters.mvsink.references.reference import Reference
 from dbt.adapters.mvsink.shard import Antichain, Commit, ShardState
 from dbt.adapters.mvsink.shard_sql.properties import WATCHED
-from dbt.adapters.mvsink.sink import Outcome, Overtaken
+from dbt.adapters.mvsink.sink import Outcome, Superseded
 
 UNKNOWN = -1  # the time of a run that the log no longer tells
 FIRST_LOOK = 8  # commits
@@ -57,13 +57,13 @@ class Origins:
         passed = tuple(dict.fromkeys((*self.passed, *other.passed)))
         return Origins(self.times | other.times, passed, self.broken or other.broken)
 
-    def overtaken(self, time: int) -> Overtaken | None:
+    def superseded(self, time: int) -> Superseded | None:
         """Why a model that reads this is left as it is by the run at ``time`` (ms); None if it is
         not.
         """
         if not self.broken:
             return None
-        return Overtaken(
+        return Superseded(
             tuple(dict.fromkeys(name for name, _ in self.passed)),
             max((by for _, by in self.passed), default=time),
         )
@@ -94,7 +94,7 @@ def origins_read(references: Iterable[Reference], time: int, ledger: Ledger) -> 
 
 def origins_after(model: str, outcome: Outcome, history: Log, read: Origins, time: int) -> Origins:
     """The origins of ``model`` after its run at ``time`` (ms), which would ``read`` what has those."""
-    if outcome.overtaken is not None:
+    if outcome.superseded is not None:
         return read
     if outcome.up_to_date:
         return passed_over(origins_of(model, outcome.state, history, time), read)

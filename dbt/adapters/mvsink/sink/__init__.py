@@ -42,7 +42,7 @@ from dbt.adapters.mvsink.sink.errors import (
 from dbt.adapters.mvsink.sink.gate import Audit, Gate, MaxChange
 from dbt.adapters.mvsink.sink.mint import Mint
 from dbt.adapters.mvsink.sink.plan import Plan, run_timing
-from dbt.adapters.mvsink.sink.request import OnSchemaChange, Outcome, Overtaken, Preview, SinkRequest
+from dbt.adapters.mvsink.sink.request import OnSchemaChange, Outcome, Preview, SinkRequest, Superseded
 from dbt.adapters.mvsink.sink.write import Write
 
 __all__ = [
@@ -58,11 +58,11 @@ __all__ = [
     "NeverRefreshed",
     "OnSchemaChange",
     "Outcome",
-    "Overtaken",
     "Plan",
     "Preview",
     "SchemaChanged",
     "SinkRequest",
+    "Superseded",
     "UnknownColumn",
     "Write",
     "not_null",

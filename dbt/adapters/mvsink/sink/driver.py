@@ -91,9 +91,9 @@ class Driver:
 
     def _once(self, mint: Mint, state: ShardState, plan: Plan) -> Outcome | None:
         """One attempt on one version; None if there is more to do, or a commit came between."""
-        if plan.time is not None and self.request.overtaken is not None:
+        if plan.time is not None and self.request.superseded is not None:
             kind = Kind.READ_ONLY if mint.read_only else Kind.NONE
-            return replace(self._idle(state), kind=kind, up_to_date=True, overtaken=self.request.overtaken)
+            return replace(self._idle(state), kind=kind, up_to_date=True, superseded=self.request.superseded)
         if plan.generation:
             return self._preview(state, plan) if mint.read_only else self._replace(state, plan)
         if plan.time is None:
@@ -104,7 +104,7 @@ class Driver:
             return None
         as_of = Antichain.of(0 if state.readable else plan.time)
         if not mint.read_only and not state.readable and (plan.begins or state.upper.less_than(as_of)):
-            if self.request.gate.there and self.ahead is None:  # before a commit of ours
+            if self.request.gate.is_active and self.ahead is None:  # before a commit of ours
                 ahead = BatchDescription(as_of, plan.upper)
                 self.ahead = (
                     ahead,
@@ -153,7 +153,7 @@ class Driver:
         """
         shard = Layout.of(self.handle, state)
         # a fold is a commit: a gate that fails comes before it
-        if shard.loose and self.request.gate.there:
+        if shard.loose and self.request.gate.is_active:
             rehearsed = self._written(state, plan, shard, time, description).batch
             if rehearsed is not None:
                 rehearsed.delete()
@@ -192,7 +192,7 @@ class Driver:
         """Raises `GateFailed` if ``shard`` with what was ``written`` may not be published; then
         that is deleted.
         """
-        if not self.request.gate.there:
+        if not self.request.gate.is_active:
             return
         try:
             with self.watch("gate"):
@@ -278,7 +278,7 @@ class Driver:
             desired = self._query(state, shard.columns, plan.time)
         found = self.write.preview(desired, shard, plan.time, self.request.sample)
         counts, gate = found.counts, None
-        if self.request.gate.there and (plan.generation or not counts.nothing):
+        if self.request.gate.is_active and (plan.generation or not counts.nothing):
             gate = self._previewed_gate(state, plan, counts, desired)
         compacted = compacted_after(self.request, state, plan, found.updates)
         outcome = self._outcome(Kind.READ_ONLY, Written(None, counts), plan.time, description)

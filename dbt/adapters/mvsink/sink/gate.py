@@ -81,8 +81,8 @@ class Gate:
     accepted: bool = False
 
     @property
-    def there(self) -> bool:
-        """Is there anything to pass?"""
+    def is_active(self) -> bool:
+        """Whether there is anything to pass."""
         return self.counts_changes or bool(self.audits)
 
     @property

@@ -106,7 +106,7 @@ def planned(request: SinkRequest, state: ShardState) -> Plan:
     if plan.generation or plan.time is None or not changes:
         return plan
     added = added_columns(request, state)
-    if added and state.readable and not request.gate.there:
+    if added and state.readable and not request.gate.is_active:
         return replace(plan, added=added)
     return replace(plan, generation=f"columns changed ({'; '.join(changes)})")
 

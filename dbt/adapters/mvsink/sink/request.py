@@ -55,7 +55,7 @@ class NoReferences:
 
 
 @dataclass(frozen=True)
-class Overtaken:
+class Superseded:
     """Why a run leaves a model to the next: a later run, at ``by`` (ms), wrote the shards ``names``
     before this one came to them.
     """
@@ -71,7 +71,7 @@ class SinkRequest:
     ``time`` is the run's logical time `T`, ``retain_history`` how far since trails upper; both in
     ms. ``clock`` is the wall clock in ms, to tell an upper that is ahead of it. ``redefined``: a
     changed definition is to take effect at once, though a schedule would have it wait.
-    ``overtaken``: what is due is not to be written.
+    ``superseded``: what is due is not to be written.
     """
 
     model: str
@@ -91,7 +91,7 @@ class SinkRequest:
     redefined: bool = False
     references: References = NoReferences()
     gate: Gate = Gate()
-    overtaken: Overtaken | None = None
+    superseded: Superseded | None = None
 
     def query_at(self, time: int) -> str:
         """The query as it runs for ``time`` (ms): that is its `mv_now()`, and what its references
@@ -129,7 +129,7 @@ class Outcome(RunOutcome):
     evaluated_once: bool = False
     # there was nothing to write: no refresh was due, or the shard had passed the run's time
     up_to_date: bool = False
-    overtaken: Overtaken | None = None  # something was due, and is left to the next run
+    superseded: Superseded | None = None  # something was due, and is left to the next run
     scheduled: bool = False  # a schedule explains the upper
     references: Mapping[str, int] | None = (
         None  # the times (ms) that the query read other shards at, by name; None: it was not run

@@ -85,7 +85,7 @@ class Found:
     def totals(self) -> str:
         return f"select * from {sql.parquet_in(self.staged.uri)}"
 
-    def near(self, desired: Desired | Copied) -> Desired | Copied:
+    def narrowed(self, desired: Desired | Copied) -> Desired | Copied:
         """``desired``, evaluated no further than it may differ."""
         column = self.buckets.locator
         if column is None or isinstance(desired, Copied):
@@ -227,7 +227,7 @@ class Write:
             if scope is None:
                 correction = self._correction(desired, shard, time)
             else:
-                correction = self._correction(found.near(desired), shard, time).restricted_to(scope)
+                correction = self._correction(found.narrowed(desired), shard, time).restricted_to(scope)
             staged = self.stager.stage(self._updates(correction, description), "write")
             if self._agrees(found, scope, staged, shard):
                 return self._written(staged, description, found.candidates)
