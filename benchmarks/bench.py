@@ -179,11 +179,11 @@ def start() -> Any:
     """A session as the embedded default makes it."""
     import os
 
-    from dbt.adapters.mvsink.connection.embedded import session
+    from dbt.adapters.mvsink.connection.factory import EMBEDDED
     from dbt.adapters.mvsink.credentials import MvsinkCredentials
 
     os.chdir(tempfile.mkdtemp(prefix="mvsink-bench-home-"))
-    return session(MvsinkCredentials(schema="default"))
+    return EMBEDDED.session(MvsinkCredentials(schema="default"))
 
 
 if __name__ == "__main__":

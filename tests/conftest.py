@@ -52,7 +52,7 @@ def shard_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, shard_root: Path) -> Iterator[Any]:
     """The process's session, started as a profile with nothing but these settings would start it."""
-    from dbt.adapters.mvsink.connection.embedded import session
+    from dbt.adapters.mvsink.connection.factory import EMBEDDED
     from dbt.adapters.mvsink.credentials import MvsinkCredentials
 
     before = os.getcwd()
@@ -63,7 +63,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, shard_root: Path) -> Iterato
             patch.setenv(
                 "JDK_JAVA_OPTIONS", f"{os.environ['JDK_JAVA_OPTIONS']} -Dderby.system.durability=test"
             )
-            started = session(
+            started = EMBEDDED.session(
                 MvsinkCredentials(
                     schema="default", shard_root=str(shard_root), server_side_parameters=dict(SETTINGS)
                 )

@@ -21,7 +21,7 @@ KILLED = """
 import json, os, sys
 from pathlib import Path
 from dbt.cli.main import dbtRunner
-from dbt.adapters.mvsink.connection.embedded import running
+from dbt.adapters.mvsink.connection.factory import EMBEDDED
 from dbt.adapters.mvsink import failpoints
 from tests.support.projects import replace_source
 
@@ -34,7 +34,7 @@ def run():
 source, recover, point, rows = sys.argv[1:]
 if recover:
     run()
-    print("RECOVERED", json.dumps(sorted(list(row) for row in running().sql("select * from s.mv").collect())), flush=True)
+    print("RECOVERED", json.dumps(sorted(list(row) for row in EMBEDDED.running().sql("select * from s.mv").collect())), flush=True)
 if point:
     replace_source(Path(source), json.loads(rows))
     failpoints.install(lambda reached: os._exit(9) if reached == point else None)

@@ -18,7 +18,7 @@ STORY = """
 import json, sys
 from pathlib import Path
 from dbt.cli.main import dbtRunner
-from dbt.adapters.mvsink.connection.embedded import running
+from dbt.adapters.mvsink.connection.factory import EMBEDDED
 from tests.support.projects import replace_source
 
 def run():
@@ -26,7 +26,7 @@ def run():
     if not result.success:
         sys.exit(f"{result.exception} {[r.message for r in result.result or []]}")
     told = result.result.results[0].adapter_response
-    rows = sorted(list(row) for row in running().sql("select * from s.mv").collect())
+    rows = sorted(list(row) for row in EMBEDDED.running().sql("select * from s.mv").collect())
     return [told["rows_inserted"], told["rows_deleted"], rows]
 
 source = Path(sys.argv[1])

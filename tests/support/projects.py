@@ -31,8 +31,8 @@ result = dbtRunner().invoke(["run", "--quiet", "--profiles-dir", ".", "--no-use-
 if not result.success:
     print(result.exception, [r.message for r in result.result or []])
     sys.exit(1)
-from dbt.adapters.mvsink.connection.embedded import running
-print(sorted(tuple(row) for row in running().sql("select * from s.mv").collect()))
+from dbt.adapters.mvsink.connection.factory import EMBEDDED
+print(sorted(tuple(row) for row in EMBEDDED.running().sql("select * from s.mv").collect()))
 """
 
 

@@ -1,18 +1,20 @@
-"""dbt-mvsink: a dbt adapter for Spark with tables that are kept right.
+"""dbt-mvsink: a dbt adapter for Spark with tables that are always right.
 
 Layers, top to bottom: the dbt layer (this directory), the dataflow layer (`sink`), the shard layer
-(`shard`). Each knows only what is below it; tests/unit/test_layers.py holds them to it.
+(`shard`). Each knows only the layers below it; tests/unit/test_layers.py checks that.
 """
 
 from dbt.adapters.base.plugin import AdapterPlugin
 
+from dbt.adapters.mvsink.connection.factory import CONNECTIONS
 from dbt.adapters.mvsink.connection.log_forwarding import install
-from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.credentials import MvsinkCredentials, register_methods
 from dbt.adapters.mvsink.impl import MvsinkAdapter
 from dbt.adapters.mvsink.materialization.contracts import constraints_are_enforced
 from dbt.include import mvsink
 
 install()
+register_methods(CONNECTIONS)
 constraints_are_enforced()
 
 Plugin = AdapterPlugin(

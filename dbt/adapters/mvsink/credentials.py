@@ -1,15 +1,15 @@
 """The profile: everything dbt-spark's methods accept, and where shards live.
 
-Nothing here touches Spark or the disk. Relative places are taken from the project's directory,
-which dbt's configuration knows and the connection manager passes on: with ``--project-dir`` it is
-not the working directory.
+Nothing here touches Spark or the disk. Relative paths start at the project's directory, which dbt's
+configuration knows and the connection manager passes on: with ``--project-dir`` it is not the
+working directory.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,11 +19,13 @@ from dbt.adapters.spark.connections import SparkConnectionMethod, SparkCredentia
 from dbt_common.dataclass_schema import ValidationError
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.connection.formats import FORMATS, valid
-from dbt.adapters.mvsink.connection.java import check_pyspark
 from dbt.adapters.mvsink.masking import keep_secret, masked, secrets_of
 
 HOME = ".mvsink"
+SESSION = SparkConnectionMethod.SESSION.value  # the embedded Spark; its server is this process
+FORMATS = ("delta", "iceberg")  # what `formats` may list; `connection.formats` has what each needs
+MIN_PYSPARK = (4, 0)
+INSTALL_PYSPARK = "pip install 'dbt-mvsink[session]'"
 ANSI = "spark.sql.ansi.enabled"
 SHARED_METASTORE = (
     "spark.hadoop.javax.jdo.option.ConnectionURL",
@@ -36,17 +38,25 @@ _FILE_URI = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))", re.IGNORECASE)
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/+[^/]*")
 # what Spark and the `deltalake` package read differently, or not at all
 _UNSAFE = re.compile(r"%[0-9A-Fa-f]{2}|[\\:\x00-\x1f]")
+_methods = [method.value for method in SparkConnectionMethod]  # and those of `register_methods`
+
+
+def register_methods(names: Iterable[str]) -> None:
+    """Let profiles name these methods too: those of the connection factory, which knows credentials
+    and not the other way round.
+    """
+    _methods.extend(name for name in names if name not in _methods)
 
 
 @dataclass
 class MvsinkCredentials(SparkCredentials):
-    """``shard_root`` is a path or URI, ``storage_options`` the `deltalake` package's,
-    ``metastore_timeout`` seconds.
+    """A profile. ``shard_root`` is a path or a URI, ``storage_options`` are the `deltalake` package's,
+    ``metastore_timeout`` is in seconds.
 
     Values of ``storage_options`` and credentials in ``shard_root`` are never shown: see `masking`.
     """
 
-    method: SparkConnectionMethod = SparkConnectionMethod.SESSION
+    method: str = SESSION  # type: ignore[assignment]  # dbt-spark's enum cannot have more members
     shard_root: str | None = None
     storage_options: dict[str, str] | None = None
     read_only: bool = False
@@ -56,8 +66,8 @@ class MvsinkCredentials(SparkCredentials):
 
     @classmethod
     def translate_aliases(cls, kwargs: dict[str, Any], recurse: bool = False) -> dict[str, Any]:
-        """The first to see the profile: YAML's true, false and numbers are text to Spark and to
-        stores; dbt takes nothing else.
+        """dbt's first step with a profile. YAML's true, false and numbers become texts, as dbt's check
+        wants them for Spark and for stores.
         """
         data: dict[str, Any] = super().translate_aliases(kwargs, recurse)
         for option in ("server_side_parameters", "storage_options"):
@@ -67,8 +77,8 @@ class MvsinkCredentials(SparkCredentials):
 
     @classmethod
     def validate(cls, data: Any) -> None:
-        """dbt's check of the profile as it was written, after ours. dbt's messages and tracebacks
-        quote values: ours do not.
+        """Check the profile as it was written: our checks, then dbt's. dbt's messages quote values,
+        which may be secret; ours do not.
         """
         _check(data)
         try:
@@ -79,36 +89,35 @@ class MvsinkCredentials(SparkCredentials):
     @classmethod
     def __pre_deserialize__(cls, data: Any) -> Any:
         data = super().__pre_deserialize__(data)
-        data.setdefault("method", SparkConnectionMethod.SESSION.value)
+        data.setdefault("method", SESSION)
         return data
 
     def __post_init__(self) -> None:
         self._project: str | None = None
         _check(vars(self))
         keep_secret(secrets_of(self.shard_root, self.storage_options))
-        if self.method == SparkConnectionMethod.SESSION:
-            check_pyspark()  # before dbt-spark does, which names its own package
+        if self.method == SESSION:
+            check_pyspark()  # before dbt-spark's check, whose message names dbt-spark's package
         ansi = self.server_side_parameters.get(ANSI)
         with self._stand_in_host():
             super().__post_init__()
-        # dbt-spark forces ANSI mode off; Spark's own default holds unless the profile says
-        # otherwise.
+        # dbt-spark turns ANSI mode off; here Spark's default applies unless the profile sets it
         self.server_side_parameters.pop(ANSI, None)
         if ansi is not None:
             self.server_side_parameters[ANSI] = str(ansi).lower()
-        if self.formats and self.method != SparkConnectionMethod.SESSION:
+        if self.formats and self.method != SESSION:
             raise DbtRuntimeError(
-                f"profile: formats is for method session; with {self.method} the server says which it has"
+                f"profile: formats is for method session; with {self.method} the server determines its formats"
             )
-        if self.shard_root is None and self.method != SparkConnectionMethod.SESSION:
+        if self.shard_root is None and self.method != SESSION:
             raise DbtRuntimeError(
-                f"profile: method {self.method} needs `shard_root`: a place that this machine and Spark's can both reach"
+                f"profile: method {self.method} needs `shard_root`: a place that both this machine and Spark's can reach"
             )
 
     @contextmanager
     def _stand_in_host(self) -> Iterator[None]:
         """A session has no host, but dbt-spark insists on one."""
-        missing = self.host is None and self.method == SparkConnectionMethod.SESSION
+        missing = self.host is None and self.method == SESSION
         if missing:
             self.host = "session"
         try:
@@ -118,14 +127,12 @@ class MvsinkCredentials(SparkCredentials):
                 self.host = None
 
     def __repr__(self) -> str:
-        """What `dbt debug` shows too, and the names of all that may be secret."""
+        """What `dbt debug` shows, and the names of the storage options, whose values may be secret."""
         shown = ", ".join(f"{key}={value!r}" for key, value in self.connection_info())
         return f"MvsinkCredentials({shown}, storage_options={sorted(self.storage_options or {})})"
 
     def connection_info(self, *, with_aliases: bool = False) -> Iterator[tuple[str, Any]]:
-        """dbt's, without the credentials that a URI may hold, and without keys that the profile
-        does not set.
-        """
+        """dbt's, without the credentials in a URI and without keys that the profile does not set."""
         for key, value in super().connection_info(with_aliases=with_aliases):
             if value is not None:
                 yield key, masked(value) if isinstance(value, str) else value
@@ -139,14 +146,15 @@ class MvsinkCredentials(SparkCredentials):
         return self.host or self.home
 
     def belong_to(self, project: str) -> None:
-        """Relative places are below this project's directory."""
+        """Resolve relative paths from this project's directory. `DbtRuntimeError` if the default
+        ``shard_root`` would be unusable there.
+        """
         self._project = os.path.abspath(project)
-        # the project's own directory may have a name that is no good
         _check({"shard_root": self.shards})
 
     @property
     def project(self) -> str:
-        """The project's directory, absolute; the working directory if nobody said."""
+        """The project's directory, absolute; by default the working directory."""
         return self._project or os.getcwd()
 
     @property
@@ -161,15 +169,9 @@ class MvsinkCredentials(SparkCredentials):
 
     @property
     def longest_view(self) -> int | None:
-        """How many characters of a view's text the metastore keeps; None if that is not known to be
-        few.
-        """
-        embedded = self.method == SparkConnectionMethod.SESSION
-        return (
-            DERBY_TEXT
-            if embedded and not any(key in self.server_side_parameters for key in SHARED_METASTORE)
-            else None
-        )
+        """The longest text of a view, in characters, that the metastore keeps; None: no known limit."""
+        shared = any(key in self.server_side_parameters for key in SHARED_METASTORE)
+        return DERBY_TEXT if self.method == SESSION and not shared else None
 
     def _connection_keys(self) -> tuple[str, ...]:
         """What `dbt debug` and `target` show: never what may be secret."""
@@ -182,9 +184,7 @@ def home_of(project: str) -> str:
 
 
 def shards_of(project: str, shard_root: str | None) -> str:
-    """See `MvsinkCredentials.shards`; for commands that have a profile but need no PySpark, which
-    making credentials checks.
-    """
+    """See `MvsinkCredentials.shards`; for commands that need no PySpark, which credentials require."""
     if shard_root is None:
         return os.path.join(home_of(project), "shards")
     file_uri = _FILE_URI.match(shard_root)
@@ -195,8 +195,25 @@ def shards_of(project: str, shard_root: str | None) -> str:
     return os.path.normpath(os.path.join(project, os.path.expanduser(shard_root)))
 
 
+def check_pyspark() -> str:
+    """PySpark's version; one clear sentence as `DbtRuntimeError` if it is missing or too old."""
+    try:
+        import pyspark
+    except ImportError as error:
+        raise DbtRuntimeError(
+            f"method `session` needs PySpark, and it cannot be imported ({error}): {INSTALL_PYSPARK}"
+        ) from error
+    version = tuple(int(part) for part in re.findall(r"\d+", pyspark.__version__)[:2])
+    if version < MIN_PYSPARK:
+        needed = ".".join(map(str, MIN_PYSPARK))
+        raise DbtRuntimeError(
+            f"dbt-mvsink needs PySpark {needed} or newer, found {pyspark.__version__}: {INSTALL_PYSPARK}"
+        )
+    return str(pyspark.__version__)
+
+
 def _place_problem(shard_root: str) -> str:
-    """What is wrong with a place; empty if nothing is."""
+    """What a usable ``shard_root`` would be; empty if this one is usable."""
     if shard_root.startswith("~") and os.path.expanduser(shard_root) == shard_root:
         return f"a path; there is no user {shard_root.split('/', 1)[0][1:]!r} on this machine"
     if shard_root.lower().startswith("file:") and not _FILE_URI.match(shard_root):
@@ -210,51 +227,48 @@ def _place_problem(shard_root: str) -> str:
 
 
 def _text(value: Any) -> Any:
-    """A YAML scalar as Spark spells it; what is none is left for dbt's own check to refuse."""
+    """A YAML scalar as Spark spells it; any other value is left for dbt's own check to refuse."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, (int, float)) else value
 
 
-def _check(given: Mapping[str, Any]) -> None:
-    """What this adapter's own keys may hold. `DbtRuntimeError` with what was given and what is
-    expected.
-    """
-    methods = [method.value for method in SparkConnectionMethod]
-    timeout = given.get("metastore_timeout", 0)
-    root = given.get("shard_root")
+def _check(values: Mapping[str, Any]) -> None:
+    """Check this adapter's own keys. `DbtRuntimeError` with the value and what was expected."""
+    timeout = values.get("metastore_timeout", 0)
+    root = values.get("shard_root")
+    formats = values.get("formats")
     problem = _place_problem(root) if isinstance(root, str) else ""
     number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
-    for key, right, expected in (
-        ("method", given.get("method", methods[0]) in methods, f"one of {', '.join(methods)}"),
-        (
-            "read_only",
-            isinstance(given.get("read_only", False), bool),
-            "true or false (an env_var needs `| as_bool`)",
-        ),
-        (
-            "progress",
-            isinstance(given.get("progress", True), bool),
-            "true or false (an env_var needs `| as_bool`)",
-        ),
+    boolean = "true or false (an env_var needs `| as_bool`)"
+    for key, valid, expected in (
+        ("method", values.get("method", SESSION) in _methods, f"one of {', '.join(_methods)}"),
+        ("read_only", isinstance(values.get("read_only", False), bool), boolean),
+        ("progress", isinstance(values.get("progress", True), bool), boolean),
         ("metastore_timeout", number and timeout >= 0, "seconds, 0 or more (an env_var needs `| as_number`)"),
-        ("formats", valid(given.get("formats")), f"a list of any of {', '.join(FORMATS)}"),
+        ("formats", formats is None or _are_formats(formats), f"a list of any of {', '.join(FORMATS)}"),
         ("shard_root", isinstance(root, (str, type(None))), "a path or a URI"),
         ("shard_root", not problem, problem),
     ):
-        if not right:
+        if not valid:
             raise DbtRuntimeError(
-                f"profile: {key}\n  Got: {masked(repr(given[key]))}\n  Expected: {expected}"
+                f"profile: {key}\n  Got: {masked(repr(values[key]))}\n  Expected: {expected}"
             )
-    _check_storage_options(given.get("storage_options"))
+    _check_storage_options(values.get("storage_options"))
 
 
-def _check_storage_options(given: Any) -> None:
-    """Names, never values."""
+def _are_formats(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(
+        isinstance(each, str) and each in FORMATS for each in value
+    )
+
+
+def _check_storage_options(options: Any) -> None:
+    """`DbtRuntimeError` that names a wrong option and never shows a value."""
     expected = "a mapping of the `deltalake` package's option names to texts, numbers, true or false"
-    if given is not None and not isinstance(given, Mapping):
-        raise DbtRuntimeError(f"profile: storage_options\n  Got: {_kind(given)}\n  Expected: {expected}")
-    for key, value in (given or {}).items():
+    if options is not None and not isinstance(options, Mapping):
+        raise DbtRuntimeError(f"profile: storage_options\n  Got: {_kind(options)}\n  Expected: {expected}")
+    for key, value in (options or {}).items():
         if not isinstance(value, str):
             raise DbtRuntimeError(
                 f"profile: storage_options: {key}\n  Got: {_kind(value)}\n  Expected: {expected}"
@@ -262,8 +276,8 @@ def _check_storage_options(given: Any) -> None:
 
 
 def _without_values(error: ValidationError) -> str:
-    """dbt's message of a wrong profile. Those about keys quote only keys; the others begin with the
-    value.
+    """dbt's message about a wrong profile. Messages about keys quote only keys; the others begin with
+    the value, and are rewritten.
     """
     if error.validator in ("required", "additionalProperties"):
         return str(error.message)
@@ -276,7 +290,7 @@ def _without_values(error: ValidationError) -> str:
 
 
 def _kind(value: Any) -> str:
-    """What ``value`` is, without what it says."""
+    """The kind of ``value``, without its contents."""
     names = {dict: "a mapping", list: "a list", str: "a text", type(None): "nothing", bool: "true or false"}
     return names.get(
         type(value), "a number" if isinstance(value, (int, float)) else f"a {type(value).__name__}"

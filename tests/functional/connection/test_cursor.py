@@ -12,6 +12,7 @@ import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.connection.cursor import SessionConnection
+from dbt.adapters.mvsink.connection.factory import EMBEDDED
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from tests.functional.connection.processes import wait_for
 
@@ -21,7 +22,7 @@ ROWS = "select id, cast(id as string) as name from range(0, 5, 1, 2)"
 
 @pytest.fixture
 def connection(spark, shard_root):
-    made = SessionConnection(MvsinkCredentials(schema="default", shard_root=str(shard_root)))
+    made = SessionConnection(EMBEDDED, MvsinkCredentials(schema="default", shard_root=str(shard_root)))
     yield made
     made.close()
     spark.sparkContext.cancelJobsWithTag(made.tag)
@@ -155,7 +156,7 @@ class TestErrors:
 class TestJobs:
     def test_a_statement_s_jobs_carry_the_connection_s_tag_and_no_other_s(self, spark, connection):
         # the thread's last connection
-        other = SessionConnection(MvsinkCredentials(schema="default", shard_root="/"))
+        other = SessionConnection(EMBEDDED, MvsinkCredentials(schema="default", shard_root="/"))
         other.execute(ROWS)
         other.fetchall()
         connection.execute(f"create table default.t{uuid.uuid4().hex} as {ROWS}")
@@ -207,7 +208,7 @@ class Running:
 
 class TestCancelling:
     def test_one_connection_s_jobs_and_nobody_else_s(self, spark, connection, shard_root):
-        other = SessionConnection(MvsinkCredentials(schema="default", shard_root=str(shard_root)))
+        other = SessionConnection(EMBEDDED, MvsinkCredentials(schema="default", shard_root=str(shard_root)))
         one, two = Running(connection), Running(other)
         try:
             wait_for(lambda: active(spark, connection.tag) and active(spark, other.tag), 60, "both run")

@@ -81,11 +81,11 @@ def test_the_session_is_local_without_a_ui_and_with_spark_s_ansi_default(runs, p
 IN_MEMORY = """
 import os, signal, sys
 from dbt.cli.main import dbtRunner
-from dbt.adapters.mvsink.connection.embedded import running
+from dbt.adapters.mvsink.connection.factory import EMBEDDED
 def dbt(*arguments):
     return dbtRunner().invoke([*arguments, "--quiet", "--profiles-dir", "."])
 assert dbt("run").success
-print("catalog", running().conf.get("spark.sql.catalogImplementation"), flush=True)
+print("catalog", EMBEDDED.running().conf.get("spark.sql.catalogImplementation"), flush=True)
 from pyspark import SparkContext
 jvm = SparkContext._gateway.proc
 os.kill(jvm.pid, signal.SIGKILL)
@@ -115,7 +115,7 @@ def test_an_in_memory_catalog_needs_no_hive_and_takes_no_lock(in_memory):
 def test_a_spark_that_was_killed_is_named_with_the_place_of_its_last_words(in_memory):
     root, process = in_memory
     assert (
-        f"the embedded Spark has ended (exit code -9; out of memory?); what it said is in {root}/.mvsink/spark.log"
+        f"the embedded Spark has ended (exit code -9; out of memory?); its last messages are in {root}/.mvsink/spark.log"
         in process.out
     )
 
@@ -124,14 +124,14 @@ RESTARTED = """
 import signal, time
 from pyspark import SparkContext
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
-from dbt.adapters.mvsink.connection.embedded import session
+from dbt.adapters.mvsink.connection.factory import EMBEDDED
 credentials = MvsinkCredentials(schema="s", metastore_timeout=0)
-first = session(credentials)
+first = EMBEDDED.session(credentials)
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # PySpark's breaks the call that it interrupts
 first.sql("show databases").collect()
 first.stop()
-assert session(credentials) is not first
-session(credentials).sql("show databases").collect()
+assert EMBEDDED.session(credentials) is not first
+EMBEDDED.session(credentials).sql("show databases").collect()
 print("running on", SparkContext._gateway.proc.pid, flush=True)
 time.sleep(600)
 """

@@ -16,10 +16,10 @@ MODEL = "{{ config(materialized='self_correcting_mv') }} select count(*) as n fr
 PROCESS = """
 import threading, time
 from dbt.cli.main import cli, dbtRunner
-from dbt.adapters.mvsink.connection.embedded import running
+from dbt.adapters.mvsink.connection.factory import EMBEDDED
 
 def watch():
-    tracker, seen = running().sparkContext.statusTracker(), False
+    tracker, seen = EMBEDDED.running().sparkContext.statusTracker(), False
     while True:
         try:
             found = bool(tracker.getActiveJobsIds())

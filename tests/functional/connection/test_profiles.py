@@ -76,8 +76,8 @@ class TestThreads:
         made = []
         init = SessionConnection.__init__
 
-        def noted(self, credentials):
-            init(self, credentials)
+        def noted(self, *arguments):
+            init(self, *arguments)
             made.append(self)
 
         monkeypatch.setattr(SessionConnection, "__init__", noted)

@@ -18,7 +18,7 @@ COMMANDS = """
 import os, sys
 import pyspark
 from dbt.cli.main import dbtRunner
-from dbt.adapters.mvsink.connection.embedded import running
+from dbt.adapters.mvsink.connection.factory import EMBEDDED
 
 def told(name, *arguments):
     print("=====", name, flush=True)
@@ -37,7 +37,7 @@ told("run without pyspark", "run")
 sys.modules["pyspark"] = kept
 pyspark.__version__ = "3.5.1"
 told("run with pyspark 3.5.1", "run")
-assert running() is None
+assert EMBEDDED.running() is None
 """
 
 
@@ -66,7 +66,7 @@ def test_what_needs_no_spark_starts_none(told, command):
     [
         (
             "run without java",
-            "Spark needs Java, and there is none (JAVA_HOME=none has no bin/java): install Java 17 or newer",
+            "Spark needs Java, and none was found (JAVA_HOME=none has no bin/java): install Java 17 or newer",
         ),
         (
             "debug with java 8",

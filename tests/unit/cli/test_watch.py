@@ -15,6 +15,7 @@ from dbt.adapters.mvsink.cli.commands.watch import lines
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, Model, Ran
 from dbt.adapters.mvsink.cli.probes import Inputs
 from dbt.adapters.mvsink.cli.scheduler import Round, Why
+from dbt.adapters.mvsink.connection.embedded import EmbeddedSpark
 from tests.unit.cli.shop import NOW
 
 
@@ -77,7 +78,7 @@ def dbt(monkeypatch):
     monkeypatch.setattr(Dbt, "run", run)
     monkeypatch.setattr(command.Looker, "intruded", lambda *_: False)
     monkeypatch.setattr(command.time, "sleep", lambda _: None)
-    monkeypatch.setattr(command, "_session", lambda: None)
+    monkeypatch.setattr(command, "EMBEDDED", EmbeddedSpark())
     return story
 
 

@@ -17,7 +17,7 @@ from dbt_common.events.logger import LoggerConfig
 from dbt_common.events.types import Note
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.connection.embedded import defaults, needs_metastore_lock, settings
+from dbt.adapters.mvsink.connection.settings import defaults, needs_metastore_lock, session_settings
 from dbt.adapters.mvsink.connections import MvsinkConnectionManager
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 
@@ -103,7 +103,7 @@ def test_ansi_mode_is_spark_s_or_the_profile_s_whichever_dbt_spark_it_is(
         ({"shard_root": "/data/${env:HOME}"}, "shard_root", "`:`"),
         ({"shard_root": "/data/a\\b"}, "shard_root", "backslashes"),
         ({"shard_root": "file://host/data"}, "shard_root", "no host"),
-        ({"method": "http", "host": "h"}, "method http needs `shard_root`", "both reach"),
+        ({"method": "http", "host": "h"}, "method http needs `shard_root`", "can reach"),
     ],
 )
 def test_a_wrong_value_is_named_with_what_was_given_and_what_is_expected(monkeypatch, given, got, expected):
@@ -296,7 +296,7 @@ def test_what_is_shown_holds_no_secret(given, shown):
 def test_only_a_derby_metastore_is_locked_and_only_ours_is_placed(parameters, locked):
     made = profile(server_side_parameters=parameters)
     made.belong_to("/my project")
-    chosen = settings(made)
+    chosen = session_settings(made)
     assert needs_metastore_lock(chosen) == locked
     assert (chosen.get(JDBC) == "jdbc:derby:;databaseName=/my project/.mvsink/metastore;create=true") == (
         not {URIS, JDBC, "spark.hive.metastore.uris"} & set(parameters)
@@ -305,5 +305,5 @@ def test_only_a_derby_metastore_is_locked_and_only_ours_is_placed(parameters, lo
 
 def test_the_profile_s_parameters_are_over_our_defaults():
     made = profile(server_side_parameters={"spark.master": "local[3]", "spark.x": 1})
-    assert settings(made) == {**defaults(made), "spark.master": "local[3]", "spark.x": "1"}
+    assert session_settings(made) == {**defaults(made), "spark.master": "local[3]", "spark.x": "1"}
     assert defaults(made)["spark.master"] == "local[*]" and defaults(made)["spark.ui.enabled"] == "false"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.connection import embedded
+from dbt.adapters.mvsink import credentials
+from dbt.adapters.mvsink.connection.embedded import require_formats
 from dbt.adapters.mvsink.connection.formats import EXTENSIONS, FORMATS, PACKAGES, missing, with_formats
+from dbt.adapters.mvsink.connection.settings import session_settings
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 
 DELTA, ICEBERG = FORMATS["delta"].packages["4.1"], FORMATS["iceberg"].packages["4.1"]
@@ -70,7 +72,7 @@ def test_other_settings_are_defaults(formats, given, expected):
             "iceberg",
             "4.0.0",
             {},
-            "Got: iceberg, with PySpark 4.0.0\n  Expected: PySpark 4.1, for which iceberg has been tried",
+            "Got: iceberg, with PySpark 4.0.0\n  Expected: PySpark 4.1, for which iceberg has been tested",
         ),
         ("delta", "4.9.0", {PACKAGES: "a:b:1"}, PACKAGES),
     ],
@@ -86,10 +88,14 @@ def test_the_profiles_own_package_is_for_any_pyspark():
     assert with_formats({}, {PACKAGES: own}, ["delta"], "4.9.0", "/home")[PACKAGES] == own
 
 
+def test_a_profile_may_list_exactly_the_known_formats():
+    assert set(credentials.FORMATS) == FORMATS.keys()
+
+
 def test_a_session_is_started_with_them_and_one_that_was_started_without_is_refused(monkeypatch):
     made = MvsinkCredentials(schema="s", formats=["delta"])
     monkeypatch.setattr("pyspark.__version__", "4.1.4")
-    assert embedded.settings(made)[PACKAGES] == DELTA
+    assert session_settings(made)[PACKAGES] == DELTA
     assert missing("", ["delta"]) == missing(ICEBERG_SQL, ["iceberg", "delta"]) == ["delta"]
     assert missing(f"{ICEBERG_SQL},{DELTA_SQL}", ["iceberg", "delta"]) == []
 
@@ -103,6 +109,6 @@ class Running:
 
 def test_a_running_session_without_a_format_is_an_error_that_names_it():
     profile = MvsinkCredentials(schema="s", formats=["delta", "iceberg"])
-    embedded._require_formats(Running(f"{DELTA_SQL},{ICEBERG_SQL}"), profile)
-    with pytest.raises(DbtRuntimeError, match="formats iceberg: this process has a Spark session already"):
-        embedded._require_formats(Running(DELTA_SQL), profile)
+    require_formats(Running(f"{DELTA_SQL},{ICEBERG_SQL}"), profile)
+    with pytest.raises(DbtRuntimeError, match="formats iceberg: this process already has a Spark session"):
+        require_formats(Running(DELTA_SQL), profile)

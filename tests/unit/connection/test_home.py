@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from dbt.adapters.mvsink.connection.embedded import prepare
+from dbt.adapters.mvsink.connection.home import prepare
 
 
 def test_git_sees_nothing_of_it(tmp_path):

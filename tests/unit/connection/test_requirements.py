@@ -7,8 +7,8 @@ import sys
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.connection.java import check_java, check_pyspark
-from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.connection.java import check_java
+from dbt.adapters.mvsink.credentials import MvsinkCredentials, check_pyspark
 
 INSTALL = "install Java 17 or newer"
 
@@ -39,7 +39,7 @@ def test_a_java_that_is_new_enough(monkeypatch, tmp_path, tells, version):
     [
         ('java version "1.8.0_292"', "Spark needs Java 17 or newer, {java} is Java 8"),
         ('openjdk version "11.0.2" 2019-01-15', "Spark needs Java 17 or newer, {java} is Java 11"),
-        ("no such jvm", "{java} does not tell its version (no such jvm)"),
+        ("no such jvm", "{java} does not report its version (no such jvm)"),
     ],
 )
 def test_a_java_that_is_not(monkeypatch, tmp_path, tells, said):

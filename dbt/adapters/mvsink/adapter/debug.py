@@ -13,8 +13,8 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark.connections import SparkConnectionMethod
 
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
-from dbt.adapters.mvsink.connection.java import check_java, check_pyspark
-from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.connection.java import check_java
+from dbt.adapters.mvsink.credentials import MvsinkCredentials, check_pyspark
 from dbt.adapters.mvsink.engine import DataflowError
 from dbt.adapters.mvsink.exceptions import MvsinkError
 from dbt.adapters.mvsink.masking import masked

@@ -1,9 +1,10 @@
-"""dbt's connection on the embedded session. Exceptions pass through; closing never hides one."""
+"""dbt's connection to the embedded Spark. Exceptions pass through; closing never hides one."""
 
 from __future__ import annotations
 
 import datetime as dt
 import decimal
+import os
 import threading
 import time
 import uuid
@@ -12,10 +13,13 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from dbt.adapters.exceptions.connection import FailedToConnectError
 from dbt.adapters.spark.connections import SparkConnectionWrapper
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.connection.embedded import ended, profile_session, running
+from dbt.adapters.mvsink.connection.embedded import EmbeddedSpark
+from dbt.adapters.mvsink.connection.error_text import error_text
+from dbt.adapters.mvsink.connection.home import LOG_FILE
 from dbt.adapters.mvsink.connection.progress import StatementProgress
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 
@@ -26,13 +30,30 @@ DESCRIPTION = "spark.job.description"
 CANCEL_EVERY, CANCEL_FOR = 0.2, 60.0  # seconds
 
 
+def open_session(spark: EmbeddedSpark, credentials: MvsinkCredentials) -> SessionConnection:
+    """A connection to the embedded Spark, which is started if need be. `FailedToConnectError` with
+    the place of Spark's log if it does not start.
+    """
+    try:
+        return SessionConnection(spark, credentials)
+    except DbtRuntimeError:
+        raise
+    except Exception as error:
+        log = os.path.join(credentials.home, LOG_FILE)
+        raise FailedToConnectError(
+            f"Spark did not start: {error_text(error)}\n  Spark's log: {log}"
+        ) from error
+
+
 class SessionConnection(SparkConnectionWrapper):
-    """One dbt connection: a tag for its Spark jobs, and the last statement's rows. Belongs to one
-    thread; `cancel` to any.
+    """One dbt connection: a tag for its Spark jobs, and the rows of its last statement.
+
+    Only one thread uses it; `cancel` may be called from any thread.
     """
 
-    def __init__(self, credentials: MvsinkCredentials):
-        self.session: SparkSession = profile_session(credentials)
+    def __init__(self, spark: EmbeddedSpark, credentials: MvsinkCredentials):
+        self._spark = spark
+        self.session: SparkSession = spark.profile_session(credentials)
         self.tag = f"dbt-mvsink-{uuid.uuid4().hex}"
         self._progress = StatementProgress(self.session, self.tag, credentials.progress)
         self._frame: DataFrame | None = None
@@ -96,21 +117,19 @@ class SessionConnection(SparkConnectionWrapper):
         self._next_job = text
 
     def cancel(self) -> None:
-        """Stop this connection's statement, from whichever thread; it takes no other one after
-        that.
-        """
+        """Stop this connection's statement, from any thread; no other statement is accepted after it."""
         self._cancelled.set()
         threading.Thread(target=self._cancel_jobs, name=f"cancel {self.tag}", daemon=True).start()
 
     def _cancel_jobs(self) -> None:
-        """One statement runs several jobs, and Spark cancels only those that have begun: until the
-        statement has ended.
+        """Cancel again and again until the statement has ended: a statement runs several jobs, and
+        Spark cancels only those that have begun.
         """
-        found, until = running(), time.monotonic() + CANCEL_FOR
-        while found is not None and self._busy.is_set() and time.monotonic() < until:
+        session, deadline = self._spark.running(), time.monotonic() + CANCEL_FOR
+        while session is not None and self._busy.is_set() and time.monotonic() < deadline:
             try:
-                found.sparkContext.cancelJobsWithTag(self.tag)
-            except Exception:  # the session has been stopped: its jobs have ended with it
+                session.sparkContext.cancelJobsWithTag(self.tag)
+            except Exception:  # the session has been stopped, and its jobs with it
                 return
             time.sleep(CANCEL_EVERY)
 
@@ -122,8 +141,8 @@ class SessionConnection(SparkConnectionWrapper):
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
-        """The jobs started in here carry this connection's tag and description; the thread's next
-        ones do not.
+        """Jobs started inside carry this connection's tag and description; the thread's later jobs
+        do not.
         """
         context = self.session.sparkContext
         context.addJobTag(self.tag)
@@ -131,21 +150,21 @@ class SessionConnection(SparkConnectionWrapper):
             context.setLocalProperty(DESCRIPTION, self._job)
         self._busy.set()
         try:
-            if self._cancelled.is_set():  # after _busy: whoever cancels either sees it or is seen
+            if self._cancelled.is_set():  # checked after _busy is set, so that no cancel is lost
                 raise DbtRuntimeError("cancelled")
             with self._progress.statement():
                 yield
         except KeyboardInterrupt:
-            # This thread's channel to the JVM waits for an answer: cancelling is another thread's
-            # work, clearing nobody's.
+            # This thread's channel to the JVM still waits for an answer, so that another thread
+            # has to cancel, and the tag stays.
             self.cancel()
             raise
         except Exception as error:
             with suppress(Exception):
                 self._leave()
-            gone = ended()
-            if gone is not None:
-                raise DbtRuntimeError(gone) from error
+            ended = self._spark.ended()
+            if ended is not None:
+                raise DbtRuntimeError(ended) from error
             raise
         self._leave()
 
@@ -158,9 +177,7 @@ class SessionConnection(SparkConnectionWrapper):
 
 
 def _literal(value: Any) -> str:
-    """A SQL literal of the value's own type. Numbers keep every digit, timestamps their
-    microseconds.
-    """
+    """A SQL literal of the value's own type, with every digit of numbers and every microsecond."""
     if value is None:
         return "null"
     if isinstance(value, bool):

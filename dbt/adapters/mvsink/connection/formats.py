@@ -1,9 +1,9 @@
-"""The profile's ``formats``: what the embedded Spark needs for tables of a format that it does not
-come with.
+"""The profile's ``formats``: what the embedded Spark needs for table formats that it does not
+include.
 
-A format is a package of jars, which Spark fetches when it starts (once; then they are in Ivy's
-cache), extensions of its SQL, and settings. A package is built for one minor version of Spark.
-`FORMATS` lists the pairs that were run.
+A format is a package of jars, which Spark downloads when it starts (once, into Ivy's cache),
+extensions of its SQL, and settings. A package is built for one minor version of Spark. `FORMATS`
+lists the tested pairs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
@@ -40,8 +39,7 @@ FORMATS = {
         extension="io.delta.sql.DeltaSparkSessionExtension",
         settings={
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-            # Delta reads a table's log in this many tasks, by default 50, each time it looks at the
-            # table.
+            # Delta reads a table's log in this many tasks, by default 50, for every snapshot.
             "spark.databricks.delta.snapshotPartitions": "2",
         },
     ),
@@ -59,39 +57,31 @@ FORMATS = {
 }
 
 
-def valid(formats: Any) -> bool:
-    """Is this what a profile may say?"""
-    return formats is None or (
-        isinstance(formats, (list, tuple))
-        and all(isinstance(each, str) and each in FORMATS for each in formats)
-    )
-
-
 def with_formats(
-    settings: Mapping[str, str], given: Mapping[str, str], formats: Sequence[str], pyspark: str, home: str
+    settings: Mapping[str, str], own: Mapping[str, str], formats: Sequence[str], pyspark: str, home: str
 ) -> dict[str, str]:
-    """Spark's ``settings`` with the formats', and those ``given`` in the profile over them.
+    """Spark's ``settings``, overridden by the formats', overridden by the profile's ``own``.
 
-    Packages and extensions of the profile are added to the formats'; a package that the profile has
-    in another version is the profile's. `DbtRuntimeError` if a format has no package for this
-    PySpark and the profile gives none.
+    Packages and extensions of the profile and of the formats are joined; where both have a package,
+    the profile's version wins. `DbtRuntimeError` if a format has no package for this version of
+    PySpark and the profile has none either.
     """
     chosen = dict(settings)
-    packages, extensions = _listed(given.get(PACKAGES)), _listed(given.get(EXTENSIONS))
+    packages, extensions = _listed(own.get(PACKAGES)), _listed(own.get(EXTENSIONS))
     for name in dict.fromkeys(formats):
         wanted = FORMATS[name]
         if not any(_same_library(wanted, package) for package in packages):
             packages.append(_package(name, pyspark))
         extensions += [] if wanted.extension in extensions else [wanted.extension]
         chosen |= {key: value.replace("{home}", home) for key, value in wanted.settings.items()}
-    chosen |= given
+    chosen |= own
     if formats:
         chosen |= {PACKAGES: ",".join(packages), EXTENSIONS: ",".join(extensions)}
     return chosen
 
 
 def missing(extensions: str, formats: Sequence[str]) -> list[str]:
-    """The formats that a session with these extensions was not started for."""
+    """Those of ``formats`` that a session with these SQL extensions was started without."""
     return [name for name in formats if FORMATS[name].extension not in _listed(extensions)]
 
 
@@ -101,13 +91,13 @@ def _package(name: str, pyspark: str) -> str:
     if package is None:
         raise DbtRuntimeError(
             f"profile: formats\n  Got: {name}, with PySpark {pyspark}\n  Expected: PySpark {' or '.join(packages)}, for which "
-            f"{name} has been tried; or a package for yours in `server_side_parameters: {{{PACKAGES}: ...}}`"
+            f"{name} has been tested; or a package for yours in `server_side_parameters: {{{PACKAGES}: ...}}`"
         )
     return package
 
 
 def _same_library(wanted: Format, package: str) -> bool:
-    """Is ``package`` the format's, for whatever Spark and in whatever version?"""
+    """Whether ``package`` is the format's, for any Spark and in any version."""
     return any(_library(package) == _library(ours) for ours in wanted.packages.values())
 
 

@@ -27,6 +27,7 @@ from dbt.adapters.mvsink.cli.render import duration_text, time_text
 from dbt.adapters.mvsink.cli.scheduler import Round, Rounds, Watched, Why
 from dbt.adapters.mvsink.cli.target import Place as Target
 from dbt.adapters.mvsink.cli.target import takes_dbt
+from dbt.adapters.mvsink.connection.factory import EMBEDDED
 from dbt.adapters.mvsink.continual_task.parse import parse
 from dbt.adapters.mvsink.durations import parse_interval, parse_time
 
@@ -107,7 +108,7 @@ class Watch:
 
     def _learn(self, ran: Sequence[Ran]) -> None:
         """Ask Spark what the models read, while the metastore is ours."""
-        session = _session()
+        session = EMBEDDED.running()
         for each in ran:
             if not each.ok or session is None or clock() < self.learned_at.get(each.unique_id, 0):
                 continue
@@ -133,19 +134,13 @@ class Watch:
         return replace(found, blind=found.blind or waits)
 
     def _let_go(self) -> None:
-        if _session() is not None:
-            from dbt.adapters.mvsink.connection.embedded import let_go_of_metastore
-
-            let_go_of_metastore()
+        if EMBEDDED.running() is not None:
+            EMBEDDED.release_metastore()
 
     def _check_spark(self) -> None:
-        if _session() is None:
-            return
-        from dbt.adapters.mvsink.connection.embedded import ended
-
-        gone = ended()
-        if gone:
-            raise SparkEnded(gone)
+        ended = EMBEDDED.ended() if EMBEDDED.running() is not None else None
+        if ended:
+            raise SparkEnded(ended)
 
 
 def lines(done: Round, others: Sequence[Ran]) -> Iterator[str]:
@@ -170,14 +165,6 @@ def _changed(ran: Ran) -> str:
 def say(line: str) -> None:
     """Print at once, with the time: somebody is watching."""
     click.echo(f"{time_text(clock() // 1000 * 1000)[11:]}  {line}")
-
-
-def _session() -> Any:
-    """The embedded session, if this process has one; nothing is imported that was not."""
-    import sys
-
-    module = sys.modules.get("dbt.adapters.mvsink.connection.embedded")
-    return None if module is None else module.running()
 
 
 def watched_models(models: Sequence[Model], manifest: Any, shards: str) -> list[Watched]:
