@@ -1,4 +1,4 @@
-"""Who may import what, and how long a file may be: see docs/architecture.md."""
+"""Who may import what, and how long a file may be: see docs/design/overview.md."""
 
 from __future__ import annotations
 
