@@ -1,4 +1,4 @@
-"""refresh.md, *Rounding* and its table of runs, row by row: the decision alone, without a shard."""
+"""docs/design/refresh.md, *Rounding* and its table of runs, row by row, without a shard."""
 
 from __future__ import annotations
 

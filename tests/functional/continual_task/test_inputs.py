@@ -1,5 +1,5 @@
-"""continual-task.md: references that are late, inputs that are made anew or whose history is gone,
-and what others do to the output.
+"""docs/design/tasks.md: references that are late, inputs that are made anew or whose history is
+gone, and what others do to the output.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""continual-task.md, the table of pending input times: for each row the commits that the run makes,
-and nothing else. On DuckDB.
+"""docs/design/tasks.md, the table of pending input times: for each row the commits that the run
+makes, and nothing else. On DuckDB.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""continual-task.md: what names mean, and what each statement does. On Spark, whose SQL it is; one
-run each, of many cases.
+"""docs/design/tasks.md: what names mean, and what each statement does. On Spark, whose SQL it
+is; one run each, of many cases.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""continual-task.md: which times run, what is committed, where the upper goes. On DuckDB: no engine
-decides any of it.
+"""docs/design/tasks.md: which times run, what is committed, where the upper goes. On DuckDB: no
+engine decides any of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What dbt.md says of flags, configs and publishing, line by line, where test_runs.py does not."""
+"""What docs/design/dbt.md says of flags, configs and publishing, line by line."""
 
 from __future__ import annotations
 

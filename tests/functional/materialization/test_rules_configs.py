@@ -1,5 +1,5 @@
-"""sink.md, the rows of the table of configurations; dbt.md, *Contracts*, *Hooks*, inherited
-configs. Through dbt, where no test was.
+"""docs/configuration.md, the rows of the table of a `self_correcting_mv`; docs/design/dbt.md,
+*Contracts*, *Hooks*, inherited configs. Through dbt, where no test was.
 """
 
 from __future__ import annotations

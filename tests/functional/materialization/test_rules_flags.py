@@ -1,4 +1,4 @@
-"""dbt.md, *Flags and configs*: `--empty`, `read_only`, time. The lines that had no test."""
+"""docs/design/dbt.md, *Flags and configs*: `--empty`, `read_only`, time."""
 
 from __future__ import annotations
 

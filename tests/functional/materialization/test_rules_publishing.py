@@ -1,5 +1,5 @@
-"""dbt.md, *Publishing the view*, and what sink.md says of the view and of `run_results.json`: the
-lines that had no test.
+"""docs/design/dbt.md, *Publishing the view*, and what docs/design/sink.md says of the view and
+of `run_results.json`: the lines that had no test.
 """
 
 from __future__ import annotations

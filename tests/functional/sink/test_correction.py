@@ -1,4 +1,4 @@
-"""The tables of sink.md's *write*, and what a correction must be right for, on Spark."""
+"""The tables of docs/design/sink.md's *write*, and what a correction must be right for."""
 
 from __future__ import annotations
 

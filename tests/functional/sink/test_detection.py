@@ -1,4 +1,4 @@
-"""sink.md, *Detect*: what the totals of a bucket tell, on Spark itself."""
+"""docs/design/sink.md, *Detect*: what the totals of a bucket tell, on Spark itself."""
 
 from __future__ import annotations
 

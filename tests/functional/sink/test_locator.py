@@ -1,5 +1,5 @@
-"""sink.md, *How Spark computes the correction*, on a large shard: the query's second evaluation is
-asked for the values that may differ.
+"""docs/design/sink.md, *How Spark computes the correction*, on a large shard: the query's second
+evaluation is asked for the values that may differ.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""refresh.md's table of runs, row by row, on a virtual clock; and what a schedule means for
-everything else that a run does.
+"""docs/design/refresh.md's table of runs, row by row, on a virtual clock; and what a schedule
+means for everything else that a run does.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""sink.md, *append*: its three cases and its fault points, and what can be seen of them
-(overview.md). On Spark.
+"""docs/design/sink.md, *append*: its three cases and its fault points, and what can be seen of
+them (docs/design/overview.md). On Spark.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""overview.md, *What readers see*: the published view over every kind of file set, its guard, and
-the order of publications.
+"""docs/design/shard.md, *The published view*: the published view over every kind of file set,
+its guard, and the order of publications.
 """
 
 from __future__ import annotations

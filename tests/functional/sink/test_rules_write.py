@@ -1,5 +1,5 @@
-"""sink.md, *write*, *How Spark computes the correction* and *Read-only*: the rows and lines, each
-by its name, on Spark.
+"""docs/design/sink.md, *write*, *How Spark computes the correction* and *Read-only*: the rows
+and lines, each by its name, on Spark.
 """
 
 from __future__ import annotations

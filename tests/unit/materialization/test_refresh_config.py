@@ -1,4 +1,4 @@
-"""The `refresh` config: what it may be, and every refusal of refresh.md's *Bad input*."""
+"""The `refresh` config: what it may be; every refusal of docs/design/refresh.md, *Bad input*."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a shard keeps of a schedule, what a changed definition does under one (dbt.md), and what its
-view says before the first refresh.
+"""What a shard keeps of a schedule, what a changed definition does under one
+(docs/design/dbt.md), and what its view says before the first refresh.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The contract of shard.md, rule by rule, on every storage: the real one, the in-memory one, and
-both with faults injected.
+"""The contract of docs/design/shard.md, rule by rule, on every storage: the real one, the
+in-memory one, and both with faults injected.
 """
 
 from __future__ import annotations

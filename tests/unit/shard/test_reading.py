@@ -1,5 +1,5 @@
-"""The contract of shard.md, second half: reading, since, leases, holds, generations, compaction,
-garbage. On every storage.
+"""The contract of docs/design/shard.md, second half: reading, since, leases, holds, generations,
+compaction, garbage. On every storage.
 """
 
 from __future__ import annotations

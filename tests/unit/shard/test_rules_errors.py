@@ -1,5 +1,5 @@
-"""shard.md, *Errors*: four kinds, never mixed. And the compare-and-append of overview.md against
-every reply a commit can get.
+"""docs/design/shard.md, *Errors*: four kinds, never mixed. And the compare-and-append of *How a
+commit happens* against every reply a commit can get.
 """
 
 from __future__ import annotations

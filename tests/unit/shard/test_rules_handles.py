@@ -1,5 +1,5 @@
-"""shard.md, *Opening* and the table of *WriteHandle*: the lines that test_contract.py leaves out,
-each under the member's name.
+"""docs/design/shard.md, *Opening* and the table of *WriteHandle*: the lines that
+test_contract.py leaves out, each under the member's name.
 """
 
 from __future__ import annotations

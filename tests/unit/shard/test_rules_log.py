@@ -1,5 +1,5 @@
-"""shard.md, *ReadHandle*, *Maintenance* and *generation*; overview.md, where a shard's state lives
-in Delta.
+"""docs/design/shard.md, *ReadHandle*, *Maintenance*, *Generations and dropping*; *On disk*,
+where a shard's state lives in Delta.
 """
 
 from __future__ import annotations

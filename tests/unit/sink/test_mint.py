@@ -1,4 +1,4 @@
-"""The table of sink.md's *mint*, row by row."""
+"""The table of docs/design/sink.md's *mint*, row by row."""
 
 from __future__ import annotations
 

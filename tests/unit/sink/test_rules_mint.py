@@ -1,5 +1,5 @@
-"""sink.md, *mint*: its three conditions, each needed. *Configuration*: every key is a field. And
-what `since` trails (overview.md).
+"""docs/design/sink.md, *mint*: its three conditions, each needed. Every key of a model's
+configuration is a field. And what `since` trails (docs/design/overview.md).
 """
 
 from __future__ import annotations

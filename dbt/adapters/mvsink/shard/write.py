@@ -71,7 +71,7 @@ class CompactionResult:
 
 
 class WriteHandle(Staging):
-    """A writer of one shard. See shard.md for each member's contract."""
+    """A writer of one shard. See docs/design/shard.md for each member's contract."""
 
     def __init__(self, storage: Storage, opened: ShardState, purpose: str = ""):
         super().__init__(storage, opened)
