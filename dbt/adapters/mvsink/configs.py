@@ -1,26 +1,22 @@
-"""Every config of a maintained model, as dbt knows it. `options` checks and reads them."""
+"""Every config of a maintained model, as dbt knows it: a field per key of the table of options."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import field, make_dataclass
 from typing import Any
 
 from dbt.adapters.spark.impl import SparkConfig
 
+from dbt.adapters.mvsink.materialization.options.table import OPTIONS
 
-@dataclass
-class MvsinkConfig(SparkConfig):
-    """See the module and docs/configuration.md."""
-
-    refresh: Any | None = None
-    retain_history: Any | None = None
-    assert_not_null: Any | None = None
-    on_error: Any | None = None
-    read_only: Any | None = None
-    adopt: Any | None = None
-    audit: Any | None = None
-    max_change: Any | None = None
-    initial_snapshot: Any | None = None
-    snapshot: Any | None = None
-    on_late_reference: Any | None = None
-    input_files: Any | None = None
+MvsinkConfig: type[SparkConfig] = make_dataclass(
+    "MvsinkConfig",
+    [
+        (key, Any, field(default=None))
+        for option in OPTIONS.values()
+        if not option.is_dbts
+        for key in option.keys
+    ],
+    bases=(SparkConfig,),
+    namespace={"__module__": __name__},
+)

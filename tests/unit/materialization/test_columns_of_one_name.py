@@ -8,7 +8,7 @@ import pytest
 
 from dbt.adapters.mvsink.exceptions import SameColumnTwice, check_distinct
 from dbt.adapters.mvsink.materialization.mv import Invocation, MaintainedRun
-from dbt.adapters.mvsink.materialization.options.common import ModelOptions
+from dbt.adapters.mvsink.materialization.options.table import ModelOptions
 
 
 @pytest.mark.parametrize("columns", [["a", "A"], ["a", "b", "a"], ["Ä", "b", "ä"]])

@@ -1,28 +1,43 @@
-"""Configs of a `self_correcting_mv`: values, defaults, and every refusal with its message."""
+"""The table of options: values, defaults, every refusal with its message, and what it drives."""
 
 from __future__ import annotations
 
-import pytest
+import dataclasses
+import doctest
 
+import pytest
+from dbt.adapters.spark.impl import SparkConfig
+from dbt.artifacts.resources.v1.config import NodeConfig
+
+from dbt.adapters.mvsink.configs import MvsinkConfig
 from dbt.adapters.mvsink.durations import iso, parse_interval, parse_time
+from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
-from dbt.adapters.mvsink.materialization.options.common import ModelOptions, ignored_configs
-from dbt.adapters.mvsink.materialization.options.task import TaskOptions
+from dbt.adapters.mvsink.materialization.options import spelling
+from dbt.adapters.mvsink.materialization.options.table import OPTIONS, ModelOptions, ignored_configs
+from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.sink import OnSchemaChange
 
 
 def test_defaults():
-    options = ModelOptions.parse("dev.m", {"on_schema_change": "ignore"})
-    assert options == ModelOptions(
-        retain_history=86_400_000,
-        assert_not_null=(),
-        on_error=None,
-        on_schema_change=OnSchemaChange.SYNC_ALL_COLUMNS,
-        on_configuration_change="apply",
-        read_only=False,
-        adopt=False,
-    )
+    options = ModelOptions.parse("dev.m", {"on_schema_change": "ignore", "column_types": {}})
+    assert {name: getattr(options, name) for name in OPTIONS} == {
+        "refresh": RefreshSpec(),
+        "retain_history": 86_400_000,
+        "assert_not_null": (),
+        "on_error": None,
+        "read_only": False,
+        "on_schema_change": OnSchemaChange.SYNC_ALL_COLUMNS,
+        "on_configuration_change": "apply",
+        "adopt": False,
+        "audit": False,
+        "max_change": None,
+        "initial_snapshot": True,
+        "column_types": (),
+        "on_late_reference": "newest",
+        "input_files": "copied",
+    }
 
 
 def test_values():
@@ -45,7 +60,7 @@ def test_values():
     assert options.read_only
 
 
-def test_ignored_configs_are_told_of_maintained_models_only():
+def test_only_maintained_models_have_ignored_configs():
     nodes = [
         {
             "name": "a",
@@ -123,24 +138,62 @@ OF_VIEWS = [{"assert_not_null": ["a"]}, {"audit": True}, {"max_change": {"rows":
 
 
 @pytest.mark.parametrize(
-    ("options", "config"),
+    ("parse", "config"),
     [
-        (ModelOptions, {"up_to": 3}),
-        *((ModelOptions, c) for c in OF_TASKS),
-        *((TaskOptions, c) for c in OF_VIEWS),
+        (ModelOptions.parse, {"up_to": 3}),
+        *((ModelOptions.parse, config) for config in OF_TASKS),
+        *((ModelOptions.parse_task, config) for config in OF_VIEWS),
     ],
 )
-def test_what_is_not_offered_is_refused_by_name(options, config):
+def test_what_is_not_offered_is_refused_by_name(parse, config):
     [(option, given)] = config.items()
     with pytest.raises(OptionNotOffered) as error:
-        options.parse("dev.orders", config)
+        parse("dev.orders", config)
     assert f"dev.orders: config `{option}` (got {given!r})" in str(error.value)
 
 
 @pytest.mark.parametrize("option", ["refresh", "REFRESH", "On_Late_Reference", "AUDIT"])
-def test_a_task_refuses_keys_of_views_and_wrong_cases(option):
+def test_a_task_refuses_refresh_and_keys_in_the_wrong_case(option):
     with pytest.raises(InvalidOption, match=rf"dev.orders: invalid config `{option}`"):
-        TaskOptions.parse("dev.orders", {option: "x"})
+        ModelOptions.parse_task("dev.orders", {option: "x"})
+
+
+def test_an_enforced_contract_comes_before_column_types():
+    config = {"column_types": {"a": "int"}}
+    contract = {"b": "string", "c": "decimal(10,2)"}
+    assert ModelOptions.parse_task("dev.m", config).column_types == (Column("a", parse_type("int", "a")),)
+    columns = ModelOptions.parse_task("dev.m", config, contract).column_types
+    assert [column.name for column in columns] == ["b", "c"]
+
+
+@pytest.mark.parametrize("key", ["initial_snapshot", "snapshot"])
+def test_an_alias_is_the_same_option_and_messages_name_it_as_it_was_written(key):
+    assert ModelOptions.parse_task("dev.m", {key: False}).initial_snapshot is False
+    with pytest.raises(InvalidOption, match=f"invalid config `{key}`"):
+        ModelOptions.parse_task("dev.m", {key: "no"})
+
+
+def test_dbt_s_config_class_has_a_field_per_key_of_the_table():
+    """`on_schema_change`, `on_configuration_change` and `column_types` are dbt's own."""
+    dbts = {field.name for field in dataclasses.fields(NodeConfig)}
+    spark = {field.name for field in dataclasses.fields(SparkConfig)}
+    keys = {key for option in OPTIONS.values() for key in option.keys}
+    assert {field.name for field in dataclasses.fields(MvsinkConfig)} - spark == keys - dbts
+    assert keys & dbts == {option.name for option in OPTIONS.values() if option.is_dbts}
+
+
+def test_no_config_of_dbt_is_taken_for_a_misspelled_one_of_ours():
+    configs = {
+        **NodeConfig().to_dict(),
+        **dict.fromkeys(field.name for field in dataclasses.fields(SparkConfig)),
+    }
+    ModelOptions.parse("dev.m", configs)
+    ModelOptions.parse_task("dev.m", configs)
+
+
+def test_the_examples_in_the_docstrings():
+    done = doctest.testmod(spelling)
+    assert done.failed == 0 and done.attempted > 0
 
 
 @pytest.mark.parametrize(

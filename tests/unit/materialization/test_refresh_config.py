@@ -1,4 +1,4 @@
-"""The `refresh` config: what it may be; every refusal of docs/design/refresh.md, *Bad input*."""
+"""The `refresh` config: what it may hold; every refusal of docs/design/refresh.md, *Bad input*."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import date, datetime
 import pytest
 
 from dbt.adapters.mvsink.exceptions import InvalidOption
-from dbt.adapters.mvsink.materialization.options.refresh import parse_refresh
+from dbt.adapters.mvsink.materialization.options.refresh import REFRESH
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 
 T = 1_795_186_800_000  # 2026-11-20T15:00:00Z
@@ -17,7 +17,6 @@ ALIGNED = RefreshSpec(((HOUR, T),))
 AT_T = RefreshSpec(ats=(T,))
 
 ACCEPTED = {
-    "nothing": (None, RefreshSpec()),
     "no entry": ([], RefreshSpec()),
     "on_commit": ("on_commit", RefreshSpec()),
     "on_commit in a list": (["on_commit"], RefreshSpec()),
@@ -49,7 +48,7 @@ ACCEPTED = {
 
 @pytest.mark.parametrize(("given", "spec"), ACCEPTED.values(), ids=ACCEPTED)
 def test_accepted(given, spec):
-    assert parse_refresh("dev.m", given) == spec
+    assert REFRESH.read(given) == spec
 
 
 GREATER, CONSTANT = (
@@ -97,7 +96,7 @@ REFUSED = {
 @pytest.mark.parametrize(("given", "allowed"), REFUSED.values(), ids=REFUSED)
 def test_refused_naming_the_model_what_was_given_and_what_is_allowed(given, allowed):
     with pytest.raises(InvalidOption) as error:
-        parse_refresh("dev.orders", given)
+        REFRESH.parse("dev.orders", "refresh", given)
     message = str(error.value)
     assert (
         "dev.orders" in message and "`refresh`" in message and repr(given) in message and allowed in message

@@ -12,7 +12,7 @@ import pytest
 from dbt.adapters.mvsink.exceptions import InvalidOption, UnknownAudit
 from dbt.adapters.mvsink.materialization import preview as foretold
 from dbt.adapters.mvsink.materialization.audits import chosen
-from dbt.adapters.mvsink.materialization.options.gate import accepts, audit, max_change
+from dbt.adapters.mvsink.materialization.options.gate import AUDIT, MAX_CHANGE, accepts
 from dbt.adapters.mvsink.sink import MaxChange, gate
 
 LIMIT = {
@@ -43,17 +43,10 @@ def test_the_examples_in_the_docstrings():
 
 
 def test_values():
-    assert max_change("m", None) is None
-    assert max_change("m", {"rows": 5}) == MaxChange(5) and max_change("m", {"percent": 5}) == MaxChange(
-        None, 5.0
-    )
-    assert [audit("m", given) for given in (None, False, True, "a", ["a", "b"])] == [
-        False,
-        False,
-        True,
-        ("a",),
-        ("a", "b"),
-    ]
+    limits = [{"rows": 5}, {"percent": 5}]
+    assert [MAX_CHANGE.read(given) for given in limits] == [MaxChange(5), MaxChange(None, 5.0)]
+    tests = {False: False, True: True, "a": ("a",), ("a", "b"): ("a", "b")}
+    assert {given: AUDIT.read(given) for given in tests} == tests
 
 
 ACCEPTED = [

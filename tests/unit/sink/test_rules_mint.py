@@ -4,15 +4,12 @@ configuration is a field. And what `since` trails (docs/design/overview.md).
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 
 import pytest
-from dbt.artifacts.resources.v1.config import NodeConfig
 
-from dbt.adapters.mvsink.configs import MvsinkConfig
 from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
-from dbt.adapters.mvsink.materialization.options.common import OWN_KEYS, ModelOptions
+from dbt.adapters.mvsink.materialization.options.table import ModelOptions
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard_sql import BatchDescription
 from dbt.adapters.mvsink.sink import Mint
@@ -48,13 +45,6 @@ def test_frontiers_never_go_back():
     mint.observe_persist(Antichain.of(3))
     mint.observe_desired(Antichain.of(4))
     assert mint.mint() == BatchDescription(Antichain.of(5), Antichain.of(9))
-
-
-@pytest.mark.parametrize("key", OWN_KEYS)
-def test_every_key_is_a_field_of_the_config(key):
-    """`on_schema_change` and `on_configuration_change` are dbt's own."""
-    known = {field.name for kind in (MvsinkConfig, NodeConfig) for field in dataclasses.fields(kind)}
-    assert key in known
 
 
 ROWS = {

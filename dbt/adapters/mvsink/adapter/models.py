@@ -29,7 +29,7 @@ from dbt.adapters.mvsink.materialization.mv import (
     translate,
 )
 from dbt.adapters.mvsink.materialization.names import check_names
-from dbt.adapters.mvsink.materialization.options.common import ModelOptions, ignored_configs
+from dbt.adapters.mvsink.materialization.options.table import ModelOptions, ignored_configs
 from dbt.adapters.mvsink.materialization.orphans import Orphan, orphans, shard_told, tells_a_shard, unclaimed
 from dbt.adapters.mvsink.materialization.publish import Docs
 from dbt.adapters.mvsink.materialization.response import MvsinkResponse

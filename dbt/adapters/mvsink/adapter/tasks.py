@@ -15,7 +15,8 @@ from dbt.adapters.mvsink.adapter.models import MaintainedAdapter
 from dbt.adapters.mvsink.adapter.variables import variable
 from dbt.adapters.mvsink.materialization.mv import LOWER_ERRORS, Invocation, prepared_query, translate
 from dbt.adapters.mvsink.materialization.names import check_names
-from dbt.adapters.mvsink.materialization.options.task import TaskOptions, reset_words
+from dbt.adapters.mvsink.materialization.options.table import ModelOptions
+from dbt.adapters.mvsink.materialization.options.task import reset_words
 from dbt.adapters.mvsink.materialization.task import TaskRun, contract_columns
 from dbt.adapters.mvsink.materialization.task_unit_test import UnitQuery, unit_query
 from dbt.adapters.mvsink.materialization.warn import warn
@@ -45,7 +46,7 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
         model = f"{relation.schema}.{relation.identifier}"
         check_names(model, str(relation.schema), str(relation.identifier))
         try:
-            options = TaskOptions.parse(model, node["config"], contract_columns(node))
+            options = ModelOptions.parse_task(model, node["config"], contract_columns(node))
         except LOWER_ERRORS as error:
             raise translate(model, error) from error
         given = Invocation(**invocation, sampled=self._sampled())
@@ -100,7 +101,7 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
         engine = AdapterEngine(self, model)
         text = prepared_query(_own_text(config.model))
         try:
-            declared = TaskOptions.parse(model, node["config"], contract_columns(node)).declared
+            declared = ModelOptions.parse_task(model, node["config"], contract_columns(node)).column_types
             return unit_query(engine, model, text, _ctes(config.model), declared, so_far)
         except LOWER_ERRORS as error:
             raise translate(model, error) from error

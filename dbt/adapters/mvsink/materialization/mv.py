@@ -38,8 +38,8 @@ from dbt.adapters.mvsink.exceptions import (
 from dbt.adapters.mvsink.materialization.audits import CompiledTest
 from dbt.adapters.mvsink.materialization.contracts import contract_assertions, unenforced_constraints
 from dbt.adapters.mvsink.materialization.definition import Definition, without_time
-from dbt.adapters.mvsink.materialization.options.common import ModelOptions
 from dbt.adapters.mvsink.materialization.options.gate import accepts
+from dbt.adapters.mvsink.materialization.options.table import ModelOptions
 from dbt.adapters.mvsink.materialization.publish import Docs, check_fits, is_current, publish
 from dbt.adapters.mvsink.materialization.response import MvsinkResponse, response
 from dbt.adapters.mvsink.materialization.warn import warn, warn_of_all

@@ -22,7 +22,7 @@ from dbt.adapters.mvsink.exceptions import check_distinct
 from dbt.adapters.mvsink.inputs import Input, ShardInput
 from dbt.adapters.mvsink.materialization.definition import without_time
 from dbt.adapters.mvsink.materialization.mv import MaintainedRun
-from dbt.adapters.mvsink.materialization.options.task import TaskOptions, until_taken_back
+from dbt.adapters.mvsink.materialization.options.task import until_taken_back
 from dbt.adapters.mvsink.materialization.response import MvsinkResponse, task_response
 from dbt.adapters.mvsink.materialization.task_columns import everything_read, output_columns
 from dbt.adapters.mvsink.materialization.task_inputs import Source, Sources, ephemeral_queries, needed_ctes
@@ -65,7 +65,6 @@ class TaskRun(MaintainedRun):
         """Everything that needs no shard of ours: syntax, the input, every statement and the
         output's columns.
         """
-        options = self._options
         self.program = self._parsed()
         ephemeral = ephemeral_queries(self.ctes)
         sources = Sources(
@@ -73,12 +72,14 @@ class TaskRun(MaintainedRun):
             self.engine,
             self.storage_options,
             ephemeral,
-            append_only=options.append_only,
+            append_only=self.options.input_files == "append_only",
             invocation_id=self.invocation.id,
         )
         self.source = sources.find(self.model, self.program.input.name)
         self._find_references(sources)
-        self.columns = output_columns(self.engine, self.program, self.source.columns, options.declared)
+        self.columns = output_columns(
+            self.engine, self.program, self.source.columns, self.options.column_types
+        )
         check_distinct(self.model, [column.name for column in self.columns])
         if not self.invocation.empty:
             read = everything_read(self.program, self.source.columns, self.columns)
@@ -193,9 +194,9 @@ class TaskRun(MaintainedRun):
             time=self.invocation.time,
             clock=int(time.time() * 1000),
             retain_history=self.options.retain_history,
-            initial_snapshot=self._options.initial_snapshot,
+            initial_snapshot=self.options.initial_snapshot,
             on_error=self.options.on_error or OnError.FAIL,
-            wait=self._options.wait,
+            wait=self.options.on_late_reference == "wait",
             held_references=self.held,
             reset=self.reset,
             skip_errors=self.skip_errors,
@@ -234,11 +235,6 @@ class TaskRun(MaintainedRun):
         if self.done.kind is Kind.READ_ONLY:
             self.warnings.append(str(result))
         return result
-
-    @property
-    def _options(self) -> TaskOptions:
-        assert isinstance(self.options, TaskOptions)
-        return self.options
 
 
 def contract_columns(node: Mapping[str, Any]) -> dict[str, str]:

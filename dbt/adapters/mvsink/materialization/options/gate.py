@@ -7,47 +7,61 @@ from collections.abc import Mapping
 from typing import Any
 
 from dbt.adapters.mvsink.exceptions import InvalidOption
+from dbt.adapters.mvsink.materialization.options.kinds import TEXTS, Kind, NotAllowed, texts
 from dbt.adapters.mvsink.sink import MaxChange
 
-LIMITS = "a mapping of `rows` (a whole number) or `percent` (a number) or both, 0 or more, like {rows: 10000, percent: 5}"
-NAMES = "true, or a test's name as in `dbt ls`, or a list of them"
 
-
-def max_change(model: str, given: Any) -> MaxChange | None:
-    """Raises `InvalidOption`."""
-    if given is None:
-        return None
+def _max_change(given: Any) -> MaxChange:
     if not isinstance(given, Mapping) or not given or not set(given) <= {"rows", "percent"}:
-        raise InvalidOption(model, "max_change", given, LIMITS)
+        raise NotAllowed
     rows, percent = given.get("rows"), given.get("percent")
-    if not _number(rows, int) or not _number(percent, (int, float)) or (rows is None and percent is None):
-        raise InvalidOption(model, "max_change", given, LIMITS)
+    if not _is_limit(rows, int) or not _is_limit(percent, (int, float)) or (rows is None and percent is None):
+        raise NotAllowed
     return MaxChange(rows, None if percent is None else float(percent))
 
 
-def audit(model: str, given: Any) -> bool | tuple[str, ...]:
-    """True: all of the model's own tests. False or empty: none. Raises `InvalidOption`."""
-    if given is None or isinstance(given, bool):
-        return bool(given)
-    names = [given] if isinstance(given, str) else given
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
-        raise InvalidOption(model, "audit", given, NAMES)
-    return tuple(names)
-
-
-def accepts(given: Any, unique_id: str, name: str, relation: str) -> bool:
-    """Is the model among those that the var `mvsink_accept` names? As in ``ref()``, by unique id,
-    or as ``schema.identifier``.
-    """
-    named = [given] if isinstance(given, str) else given or ()
-    if not isinstance(named, list | tuple):
-        raise InvalidOption(
-            relation, "mvsink_accept", given, "a list of models, like --vars '{mvsink_accept: [orders]}'"
-        )
-    return any(str(each) in (unique_id, unique_id.split(".", 2)[-1], name, relation) for each in named)
-
-
-def _number(value: Any, kinds: Any) -> bool:
+def _is_limit(value: Any, kinds: Any) -> bool:
     return value is None or (
         isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
     )
+
+
+def _audit(given: Any) -> bool | tuple[str, ...]:
+    if isinstance(given, bool):
+        return given
+    names = texts(given)
+    if not all(names):
+        raise NotAllowed
+    return names
+
+
+MAX_CHANGE = Kind(
+    _max_change,
+    "a mapping of `rows` (a whole number) or `percent` (a number) or both, 0 or more, like {rows: 10000, percent: 5}",
+    {
+        "type": "object",
+        "properties": {
+            "rows": {"type": "integer", "minimum": 0},
+            "percent": {"type": "number", "minimum": 0},
+        },
+        "additionalProperties": False,
+        "minProperties": 1,
+    },
+)
+AUDIT: Kind[bool | tuple[str, ...]] = Kind(
+    _audit,
+    "true, or a test's name as in `dbt ls`, or a list of them",
+    {"anyOf": [{"type": "boolean"}, {"type": "string", "minLength": 1}, TEXTS]},
+)
+
+
+def accepts(given: Any, unique_id: str, name: str, relation: str) -> bool:
+    """Whether the var `mvsink_accept` names the model: as in ``ref()``, by unique id, or as
+    ``schema.identifier``.
+    """
+    names = [given] if isinstance(given, str) else given or ()
+    if not isinstance(names, list | tuple):
+        raise InvalidOption(
+            relation, "mvsink_accept", given, "a list of models, like --vars '{mvsink_accept: [orders]}'"
+        )
+    return any(str(each) in (unique_id, unique_id.split(".", 2)[-1], name, relation) for each in names)

@@ -1,0 +1,93 @@
+"""What a config may hold: how a value is read, the words for what is allowed, and a JSON schema."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from dbt.adapters.mvsink.durations import INTERVAL_UNITS, parse_interval
+from dbt.adapters.mvsink.exceptions import InvalidOption
+
+T_co = TypeVar("T_co", covariant=True)
+E = TypeVar("E", bound=enum.Enum)
+
+INTERVAL_PATTERN = r"^\s*\d+\s*([mM][sS]|[a-zA-Z]{3,})\s*$"
+TEXTS = {"type": "array", "items": {"type": "string"}}
+
+
+class NotAllowed(ValueError):
+    """A value is refused. The message, if any, says more exactly than the kind what is allowed."""
+
+
+@dataclass(frozen=True)
+class Kind(Generic[T_co]):
+    """One kind of value. ``read`` returns the parsed value or raises `NotAllowed`; ``allowed`` is
+    what messages and the documentation say; ``schema`` is a JSON schema of the same.
+    """
+
+    read: Callable[[Any], T_co]
+    allowed: str
+    schema: Mapping[str, Any]
+
+    def parse(self, model: str, option: str, given: Any) -> T_co:
+        """``given`` as a value. Raises `InvalidOption`, which names all four."""
+        try:
+            return self.read(given)
+        except NotAllowed as error:
+            raise InvalidOption(model, option, given, str(error) or self.allowed) from None
+
+
+def text_choice(*allowed: str) -> Kind[str]:
+    """One of some texts."""
+
+    def read(given: Any) -> str:
+        if given not in allowed:
+            raise NotAllowed
+        return str(given)
+
+    return Kind(read, ", ".join(map(repr, allowed)), {"enum": list(allowed)})
+
+
+def choice(values: type[E], synonyms: Mapping[str, E] | None = None) -> Kind[E]:
+    """The value of one member of an enum, or a synonym that messages do not mention."""
+    texts = {str(member.value): member for member in values}
+    spelled = {**texts, **(synonyms or {})}
+
+    def read(given: Any) -> E:
+        if not isinstance(given, str) or given not in spelled:
+            raise NotAllowed
+        return spelled[given]
+
+    return Kind(read, ", ".join(map(repr, texts)), {"enum": list(spelled)})
+
+
+def _interval(given: Any) -> int:
+    parsed = parse_interval(given)
+    if parsed is None or parsed < 1000:
+        raise NotAllowed
+    return parsed
+
+
+def _boolean(given: Any) -> bool:
+    if not isinstance(given, bool):
+        raise NotAllowed
+    return given
+
+
+def texts(given: Any) -> tuple[str, ...]:
+    """One text, or a list of texts. Raises `NotAllowed`."""
+    listed = [given] if isinstance(given, str) else given
+    if not isinstance(listed, Sequence) or not all(isinstance(each, str) for each in listed):
+        raise NotAllowed
+    return tuple(listed)
+
+
+INTERVAL = Kind(
+    _interval,
+    f"an interval of at least '1 second' in {INTERVAL_UNITS}, like '1 day'",
+    {"type": "string", "pattern": INTERVAL_PATTERN},
+)
+BOOLEAN = Kind(_boolean, "true or false", {"type": "boolean"})
+COLUMNS = Kind(texts, "a column's name or a list of columns' names", {"anyOf": [{"type": "string"}, TEXTS]})
