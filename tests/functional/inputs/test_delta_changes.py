@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from dbt.adapters.mvsink.inputs import DeltaInput, FilesGone, PendingTime, UnsupportedTable, bind
+from dbt.adapters.mvsink.inputs import DeltaInput, FilesGone, PendingTime, UnsupportedTable, bind_versions
 from dbt.adapters.mvsink.inputs import parquet_sql as reading
 from dbt.adapters.mvsink.shard import ShardClient
 from tests.support.session_engine import SessionEngine
@@ -144,12 +144,12 @@ def test_bound_to_times(spark, tmp_path):
     spark.sql(f"create table {name} (id int) using delta")
     spark.sql(f"insert into {name} values (1), (2)")
     source = DeltaInput(str(location), "raw.t")
-    first = bind(source, 1000, client, uri, engine)
+    first = bind_versions(source, 1000, client, uri, engine)
     assert spark.sql(first.snapshot(1000)).count() == 2
     spark.sql(f"insert into {name} values (3)")
     spark.sql(f"update {name} set id = 20 where id = 2")
     spark.sql(f"optimize {name}")
-    bound = bind(source, 2000, client, uri, engine)
+    bound = bind_versions(source, 2000, client, uri, engine)
     times = bound.pending(1001, 2001)
     assert [(p.inserts, p.deletes) for p in times] == [(True, False), (True, True)]
     rows = spark.sql(bound.changes(1001, 2001)).collect()
@@ -159,5 +159,5 @@ def test_bound_to_times(spark, tmp_path):
         (times[1].time, 20, 1),
     ]
     assert sorted(row["id"] for row in spark.sql(bound.contents(times[0].time)).collect()) == [1, 2, 3]
-    assert bind(source, 3000, client, uri, engine).pending(2001, 3001) == []
+    assert bind_versions(source, 3000, client, uri, engine).pending(2001, 3001) == []
     assert PendingTime(times[0].time, True, False) in times

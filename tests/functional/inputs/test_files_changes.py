@@ -16,7 +16,7 @@ from dbt.adapters.mvsink.inputs import (
     FileVanished,
     ModeChanged,
     PendingTime,
-    bind,
+    bind_files,
     file_binding,
 )
 from dbt.adapters.mvsink.shard import Antichain, ShardClient
@@ -46,7 +46,7 @@ class Table:
         return FilesInput("raw.t", self.name, str(self.location), **given)
 
     def bind(self, time, **changes):
-        return bind(
+        return bind_files(
             self.source(**changes), time, self.client, str(self.root / "companion"), SessionEngine(self.spark)
         )
 
@@ -130,7 +130,7 @@ def test_files_that_are_not_new_are_not_opened(spark, root):
     assert counted(spark.sql(bound.changes(101, 201))) == {(2, "b", "y"): 1}
 
 
-def test_append_only_keeps_no_copy_and_refuses_a_vanished_file_by_name(spark, root):
+def test_append_only_keeps_no_copy_and_refuses_a_removed_file_by_name(spark, root):
     table = Table(spark, root, "parquet", append_only=True)
     table.sql("insert into {t} values (1, 'a', 'x'), (1, 'a', 'x')")
     table.bind(100)
@@ -148,7 +148,7 @@ def test_append_only_keeps_no_copy_and_refuses_a_vanished_file_by_name(spark, ro
     gone = files[0]
     gone.unlink()
     with pytest.raises(
-        FileVanished, match=f"input raw.t is append-only.*1 of its data files vanished.*{gone.name}"
+        FileVanished, match=f"input raw.t is append-only.*1 of its data files were removed.*{gone.name}"
     ):
         table.bind(300)
     with pytest.raises(FileVanished, match=gone.name):

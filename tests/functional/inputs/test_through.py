@@ -11,7 +11,7 @@ import pytest
 from dbt.adapters.mvsink.continual_task.row_mapping import row_by_row
 from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.inputs import PendingTime, ShardInput
-from dbt.adapters.mvsink.inputs.mapped import Through, ThroughInput
+from dbt.adapters.mvsink.inputs.mapped import MappedInput, RowMapping
 from dbt.adapters.mvsink.shard import ShardClient
 from tests.functional.continual_task.driver import Shard
 from tests.support.session_engine import SessionEngine
@@ -40,7 +40,7 @@ def view(spark, tmp_path):
     with ShardClient().open_reader(shard.uri) as reader:
         engine = SessionEngine(spark)
         columns = (Column("k", parse_type("bigint", "k")), Column("name", parse_type("string", "name")))
-        yield ThroughInput(ShardInput(reader, engine), Through(columns, row_by_row(QUERY).carry), engine)
+        yield MappedInput(ShardInput(reader, engine), RowMapping(columns, row_by_row(QUERY).carry), engine)
 
 
 def test_contents_and_changes_are_those_of_the_query(view):

@@ -40,8 +40,11 @@ def test_an_append_brings_its_files_and_takes_none(root):
     table = DeltaInput(str(root))
     assert table.newest().version == 2
     change = table.change(0, 2)
-    assert names(root, change.came) == sorted(data_paths(root, 1) + data_paths(root, 2)) and change.went == ()
-    assert names(root, table.change(None, 0).came) == data_paths(root, 0)
+    assert (
+        names(root, change.added) == sorted(data_paths(root, 1) + data_paths(root, 2))
+        and change.removed == ()
+    )
+    assert names(root, table.change(None, 0).added) == data_paths(root, 0)
     assert table.change(1, 1).nothing
 
 
@@ -50,7 +53,10 @@ def test_a_delete_takes_the_old_file_and_brings_what_is_left_of_it(root):
     append(root, 3)
     DeltaTable(root).delete("id = 1")
     change = DeltaInput(str(root)).change(1, 2)
-    assert (names(root, change.came), names(root, change.went)) == (data_paths(root, 2), data_paths(root, 0))
+    assert (names(root, change.added), names(root, change.removed)) == (
+        data_paths(root, 2),
+        data_paths(root, 0),
+    )
 
 
 def test_a_file_that_came_and_went_in_between_is_not_read(root):
@@ -59,7 +65,7 @@ def test_a_file_that_came_and_went_in_between_is_not_read(root):
     DeltaTable(root).delete("id = 2")
     append(root, 3)
     change = DeltaInput(str(root)).change(0, 3)
-    assert (names(root, change.came), change.went) == (data_paths(root, 3), ())
+    assert (names(root, change.added), change.removed) == (data_paths(root, 3), ())
 
 
 def test_a_commit_that_only_rearranges_is_no_change(root):
@@ -73,8 +79,8 @@ def test_a_commit_that_only_rearranges_is_no_change(root):
     append(root, 3)
     change = DeltaInput(str(root)).change(1, 3)
     assert (
-        names(root, change.came) == sorted(data_paths(root, 2) + data_paths(root, 3))
-        and len(change.went) == 2
+        names(root, change.added) == sorted(data_paths(root, 2) + data_paths(root, 3))
+        and len(change.removed) == 2
     )
 
 
@@ -86,7 +92,7 @@ def test_partition_values_are_given_as_typed_literals_and_odd_paths_are_named_as
     }
     write_deltalake(str(root), pa.table(columns), partition_by=["p", "d"])
     table = DeltaInput(str(root))
-    pieces = table.change(None, 0).came
+    pieces = table.change(None, 0).added
     assert {dict(piece.partition)["p"] for piece in pieces} == {"'a b{'", "'c%d\\'e'", "null"}
     assert {dict(piece.partition)["d"] for piece in pieces} == {"'2020-01-02'", "null"}
     for piece in pieces:
@@ -120,18 +126,18 @@ def test_a_deletion_vector_is_a_condition_on_row_positions(root):
     delete_by_vector(root, 1, path, [2, 3, 4, 7])
     delete_by_vector(root, 2, path, [0, 2, 3, 4, 7], held=[2, 3, 4, 7])
     table = DeltaInput(str(root))
-    [whole] = table.change(None, 1).came
+    [whole] = table.change(None, 1).added
     assert whole.rows == "not (_metadata.row_index in (7) or _metadata.row_index between 2 and 4)"
-    [gone] = table.change(0, 1).went
+    [gone] = table.change(0, 1).removed
     assert gone.rows == "_metadata.row_index in (7) or _metadata.row_index between 2 and 4"
-    assert [piece.rows for piece in table.change(1, 2).went] == ["_metadata.row_index in (0)"]
+    assert [piece.rows for piece in table.change(1, 2).removed] == ["_metadata.row_index in (0)"]
     # RESTORE takes rows back in
-    assert [piece.rows for piece in table.change(2, 1).came] == ["_metadata.row_index in (0)"]
-    assert not table.change(1, 2).came and not table.change(2, 1).went
+    assert [piece.rows for piece in table.change(2, 1).added] == ["_metadata.row_index in (0)"]
+    assert not table.change(1, 2).added and not table.change(2, 1).removed
 
 
 def test_vectors_of_very_many_rows_are_refused_naming_table_and_file(root, monkeypatch):
-    monkeypatch.setattr(module, "MOST_POSITIONS", 2)
+    monkeypatch.setattr(module, "MAX_DELETED_RUNS", 2)
     append(root, *range(10), configuration={"delta.enableDeletionVectors": "true"})
     [path] = data_paths(root, 0)
     delete_by_vector(root, 1, path, [1, 2, 3, 5])
@@ -180,7 +186,7 @@ def test_a_cleaned_up_log_is_refused_with_both_bounds(root):
     for version in range(3):
         log_file(root, version).unlink()
     table = DeltaInput(str(root))
-    assert len(table.change(3, 4).came) == 1
+    assert len(table.change(3, 4).added) == 1
     with pytest.raises(VersionsGone, match=rf"table {root}: version 1 cannot be read any more.*\[3, 4\]"):
         table.change(1, 4)
 
@@ -220,7 +226,7 @@ def test_the_text_of_a_query_is_bounded(root, monkeypatch):
     table = DeltaInput(str(root))
     text = table.contents(1, table.columns(1))
     assert text.count("parquet.`") == 1 and "{" in text
-    monkeypatch.setattr(module, "LONGEST_QUERY", len(text) - 1)
+    monkeypatch.setattr(module, "MAX_QUERY", len(text) - 1)
     with pytest.raises(TooManyFiles, match="2 files are too many"):
         table.contents(1, table.columns(1))
 

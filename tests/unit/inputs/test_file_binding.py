@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.inputs import FilesChanging, FilesInput, FileVanished, PendingTime, bind
+from dbt.adapters.mvsink.inputs import FilesChanging, FilesInput, FileVanished, PendingTime, bind_files
 from dbt.adapters.mvsink.shard.updates import consolidate, physical_schema
 from tests.support.engines import NoEngine
 from tests.support.shards import at, client
@@ -53,7 +53,7 @@ def root(tmp_path):
 
 
 def run(opened, root, time, engine):
-    return bind(FilesInput("raw.t", "db.t", str(root), append_only=True), time, opened, "c", engine)
+    return bind_files(FilesInput("raw.t", "db.t", str(root), append_only=True), time, opened, "c", engine)
 
 
 def manifest(engine):
@@ -97,12 +97,12 @@ def test_files_that_keep_changing_are_refused_and_nothing_is_bound(opened, root)
     assert opened.open_reader("c").state().upper == at(0)
 
 
-def test_a_vanished_file_is_refused_by_name_and_nothing_is_bound(opened, root):
+def test_a_removed_file_is_refused_by_name_and_nothing_is_bound(opened, root):
     engine = Engine(opened)
     run(opened, root, 100, engine)
     (root / "a.parquet").rename(root / "b.parquet")
     with pytest.raises(
-        FileVanished, match="input raw.t is append-only .*1 of its data files vanished.*: a.parquet"
+        FileVanished, match="input raw.t is append-only .*1 of its data files were removed.*: a.parquet"
     ):
         run(opened, root, 200, engine)
     assert opened.open_reader("c").state().upper == at(101)

@@ -85,7 +85,7 @@ def test_how_files_are_chosen(chosen, others, wanted):
 
 
 def test_too_many_to_name_are_refused(monkeypatch):
-    monkeypatch.setattr(module, "MOST_FILES", 2)
+    monkeypatch.setattr(module, "MAX_FILES", 2)
     assert which("n", {1, 2, 3}, {4}, "i") == "n not in (4L)"
     with pytest.raises(TooManyFiles, match="table i: 3 files"):
         which("n", {1, 2, 3}, None, "i")

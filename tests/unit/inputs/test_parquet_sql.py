@@ -34,7 +34,7 @@ def test_globs(names, wanted):
 
 
 def test_a_long_list_of_names_becomes_several_globs(monkeypatch):
-    monkeypatch.setattr(reading, "LONGEST_GLOB", 100)
+    monkeypatch.setattr(reading, "MAX_GLOB", 100)
     names = [f"part-{n:05}-abc.parquet" for n in range(20)]
     found = globs("/t", names)
     assert len(found) == 5
@@ -86,7 +86,7 @@ def test_pieces_with_conditions_on_their_rows_are_relations_of_their_own():
 
 
 def test_very_many_directories_are_one_relation_joined_with_their_partition_values(monkeypatch):
-    monkeypatch.setattr(reading, "FEW_DIRECTORIES", 1)
+    monkeypatch.setattr(reading, "MAX_DIRECTORIES_APART", 1)
     columns = [Column("a", parse_type("int", "a")), Column("p", parse_type("date", "p"))]
     pieces = [
         Piece("/t/p=1/x", (("p", "'1'"),)),

@@ -15,11 +15,10 @@ from dbt.adapters.mvsink.inputs import (
     HistoryGone,
     PendingTime,
     TableReplaced,
-    bind,
     companion_uri,
 )
-from dbt.adapters.mvsink.inputs.delta import TableVersion
-from dbt.adapters.mvsink.inputs.version_binding import assign_times, bind_delta, read_bindings
+from dbt.adapters.mvsink.inputs.version_binding import assign_times, bind_versions, read_bindings
+from dbt.adapters.mvsink.inputs.versioned import TableVersion
 from tests.support.delta_tables import append
 from tests.support.engines import NoEngine, ScriptedEngine
 from tests.support.shards import at, client
@@ -41,7 +40,7 @@ def test_times_of_unseen_versions(unseen, upper, time, wanted):
 
 @dataclass
 class Table:
-    """What binding asks of a `DeltaInput`."""
+    """What binding asks of a `VersionedTable`."""
 
     version: int = 0
     table_id: str = "one"
@@ -53,11 +52,11 @@ class Table:
 
     def newest(self):
         self.asked += 1
-        found = TableVersion(self.version, self.table_id)
+        newest = TableVersion(self.version, self.table_id)
         if self.meanwhile:
             meanwhile, self.meanwhile = self.meanwhile, None
             meanwhile()
-        return found
+        return newest
 
     def check(self, version):
         if version in self.refused:
@@ -74,7 +73,7 @@ def bindings(bound):
 
 
 def run(opened, table, time):
-    return bind_delta(table, time, opened, "c", NoEngine())
+    return bind_versions(table, time, opened, "c", NoEngine())
 
 
 def test_the_first_binding_is_the_newest_version_at_the_runs_time(opened):
@@ -98,7 +97,7 @@ def test_a_run_of_an_earlier_time_binds_nothing(opened):
     assert table.asked == 0
 
 
-def test_who_loses_the_race_takes_the_winners_binding(opened):
+def test_the_loser_of_a_race_takes_the_winners_binding(opened):
     run(opened, Table(7), 100)
     winner, loser = Table(8), Table(7)
     loser.meanwhile = lambda: run(opened, winner, 200)
@@ -107,7 +106,7 @@ def test_who_loses_the_race_takes_the_winners_binding(opened):
     assert loser.asked == 1
 
 
-def test_who_loses_the_race_at_an_earlier_time_binds_what_is_left(opened):
+def test_the_loser_of_a_race_at_an_earlier_time_binds_the_versions_after_the_winners(opened):
     run(opened, Table(7), 100)
     winner, loser = Table(8), Table(9)
     loser.meanwhile = lambda: run(opened, winner, 150)
@@ -139,35 +138,35 @@ def test_history_is_released_only_behind_a_hold_and_bindings_survive_compaction(
         bound.hold("other", 140)
 
 
-def test_a_version_that_cannot_be_read_is_passed_over_for_a_later_one(opened):
+def test_an_unreadable_version_is_skipped_for_a_later_one(opened):
     run(opened, Table(0), 100)
     assert bindings(run(opened, Table(3, refused={1, 2}), 200)) == [(100, 0), (200, 3)]
 
 
-def test_a_newest_version_that_cannot_be_read_is_refused_and_nothing_is_bound(opened):
+def test_an_unreadable_newest_version_is_refused_and_nothing_is_bound(opened):
     bound = run(opened, Table(0), 100)
     with pytest.raises(DeletionVectors, match="part-0 of version 2"):
         run(opened, Table(2, refused={2}), 200)
     assert bound.frontier() == at(101)
 
 
-@pytest.mark.parametrize("made_anew", [Table(9, "two"), Table(3)], ids=["another id", "an older version"])
-def test_a_table_made_anew_is_refused(opened, made_anew):
+@pytest.mark.parametrize("replacement", [Table(9, "two"), Table(3)], ids=["another id", "an older version"])
+def test_a_table_that_was_created_again_is_refused(opened, replacement):
     run(opened, Table(7), 100)
-    with pytest.raises(TableReplaced, match="/t was dropped and made anew.*at version 7"):
-        run(opened, made_anew, 200)
+    with pytest.raises(TableReplaced, match="/t was dropped and created again.*at version 7"):
+        run(opened, replacement, 200)
 
 
-def test_what_the_log_tells_needs_no_engine(tmp_path):
+def test_pending_times_of_appends_need_no_engine(tmp_path):
     root = tmp_path / "t"
     append(root, 1)
     table = DeltaInput(str(root), "raw.t")
     opened, uri = client("delta", tmp_path), companion_uri("task", "raw.t/x")
     assert uri == "task/_inputs/raw.t~2Fx"
-    bound = bind(table, 100, opened, uri, NoEngine())
+    bound = bind_versions(table, 100, opened, uri, NoEngine())
     append(root, 2)
     append(root, 3)
-    bound = bind(table, 200, opened, uri, NoEngine())
+    bound = bind_versions(table, 200, opened, uri, NoEngine())
     assert bound.pending(101, 201) == [
         PendingTime(199, inserts=True, deletes=False),
         PendingTime(200, inserts=True, deletes=False),
@@ -177,15 +176,15 @@ def test_what_the_log_tells_needs_no_engine(tmp_path):
     assert bound.changes(101, 150).endswith("where false")
 
 
-def test_whether_rewritten_files_gained_or_lost_rows_is_asked_of_the_engine_once(tmp_path):
+def test_the_engine_is_asked_once_whether_rewritten_files_gained_or_lost_rows(tmp_path):
     root = tmp_path / "t"
     append(root, 1, 2)
     table, opened = DeltaInput(str(root)), client("delta", tmp_path)
-    bind(table, 100, opened, "c", NoEngine())
+    bind_versions(table, 100, opened, "c", NoEngine())
     DeltaTable(root).delete("id = 1")
     append(root, 5)
     engine = ScriptedEngine(pending=lambda query: [(199, False, True, False)])
-    bound = bind(table, 200, opened, "c", engine)
+    bound = bind_versions(table, 200, opened, "c", engine)
     assert bound.pending(101, 201) == [PendingTime(199, False, True), PendingTime(200, True, False)]
     [(_, query)] = engine.asked
     assert "199L _mv_time" in query and "200L _mv_time" not in query

@@ -1,4 +1,4 @@
-"""Inputs: what did a relation hold at a position, and what changed between two positions.
+"""Inputs: the contents of a relation at a time, and its changes between two times.
 
 ```
    a shard ------------------------------------------> ShardInput ---+
@@ -7,22 +7,28 @@
    a table of files - FilesInput: manifest -+            shard
 ```
 
-A shard's times are its own. Any other input is *bound* first: what is new of it gets a time in a
-companion shard, by one compare-and-append, so that every replica and every later run finds the same
+A shard has times of its own. Any other input is *bound* first: its new changes get a time in a
+companion shard, by one compare-and-append, so that every replica and every later run sees the same
 times. From then on all inputs are alike.
+
+- `protocol`: `Input`, and `Table`, which becomes one by being bound
+- `registry`: the table formats by provider; `versioned`: what a format with versions implements
+- `shard`, `mapped`: a shard as an input; a query over an input as an input
+- `version_binding`, `file_binding`, `companion`: binding to times
+- `delta`, `files`, `parquet_sql`: reading logs, listings and files
 
 Invariants:
 
-- What an input says about a time before its frontier is final.
-- Changes are exact: what was there at one time plus the changes up to another is what was there
-  then. What cannot be told any more (history released, a log cleaned up, files vacuumed) is an
-  error that names both bounds; nothing is skipped.
-- A task's cost is that of what changed: files that cannot hold a change are not opened.
+- An input's answer about a time before its frontier is final.
+- Changes are exact: the contents at one time plus the changes up to another are the contents at the
+  other. If history is missing (released, a log cleaned up, files vacuumed), an error names both
+  bounds; nothing is skipped.
+- A task's cost is that of the changes: files that cannot contain a change are not opened.
 
-The layer gives SQL text and reads logs, file lists and footers; data pass through the engine alone.
+The layer produces SQL text and reads logs, file lists and footers; data pass through the engine
+only.
 """
 
-from dbt.adapters.mvsink.inputs.binding import bind
 from dbt.adapters.mvsink.inputs.companion import companion_uri
 from dbt.adapters.mvsink.inputs.delta import DeltaInput
 from dbt.adapters.mvsink.inputs.errors import (
@@ -37,14 +43,20 @@ from dbt.adapters.mvsink.inputs.errors import (
     NoSuchTable,
     TableReplaced,
     TooManyFiles,
+    UnreadableVersion,
     UnsupportedTable,
     VersionsGone,
 )
+from dbt.adapters.mvsink.inputs.file_binding import bind_files
 from dbt.adapters.mvsink.inputs.files import FilesInput
-from dbt.adapters.mvsink.inputs.protocol import Input, PendingTime
+from dbt.adapters.mvsink.inputs.protocol import CatalogTable, Input, PendingTime, Table, TableOptions
+from dbt.adapters.mvsink.inputs.registry import PROVIDERS
 from dbt.adapters.mvsink.inputs.shard import ShardInput
+from dbt.adapters.mvsink.inputs.version_binding import bind_versions
 
 __all__ = [
+    "PROVIDERS",
+    "CatalogTable",
     "ColumnsChanged",
     "DeletionVectors",
     "DeltaInput",
@@ -59,10 +71,14 @@ __all__ = [
     "NoSuchTable",
     "PendingTime",
     "ShardInput",
+    "Table",
+    "TableOptions",
     "TableReplaced",
     "TooManyFiles",
+    "UnreadableVersion",
     "UnsupportedTable",
     "VersionsGone",
-    "bind",
+    "bind_files",
+    "bind_versions",
     "companion_uri",
 ]

@@ -1,8 +1,8 @@
-"""A companion shard: it holds, for an input that is no shard, what was bound to which time.
+"""A companion shard: for an input that is not a shard, it records what was bound to which time.
 
-One `advance` is one binding: the companion's upper moves past the run's time, with what is new
-bound at times before it. Whoever's compare-and-append wins decides, so every replica gives the same
-version, the same files, the same time; who lost looks again.
+One `advance` is one binding: the companion's upper moves past the run's time, with new changes
+bound at times before it. The replica whose compare-and-append wins decides, so all replicas see the
+same version or files at the same time; the losers reload and retry.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ Compact = Callable[[CompactionPlan], object]
 
 
 def companion_uri(task_uri: str, input_id: str) -> str:
-    """Where the companion of a task's input is: below the task's own shard. (A ``%`` in a path is
-    not read alike by all.)
+    """The place of the companion of a task's input: below the task's own shard. (Readers disagree
+    about a ``%`` in a path.)
     """
     return f"{task_uri.rstrip('/')}/{INPUTS}/{quote(input_id, safe='').replace('~', '%7E').replace('%', '~')}"
 
 
 def advance(handle: WriteHandle, time: int, stage: Stage, compact: Compact) -> None:
-    """Bind up to ``time`` (ms), unless somebody has: then nothing is done.
+    """Bind up to ``time`` (ms), unless another run already has.
 
-    ``stage`` stages, on the state that it is given, what is new, as batches of updates from the
-    state's upper on up to ``time``. History follows the holds: nothing of it is released before
-    there is one. A failure leaves nothing staged, and the handle expired.
+    ``stage`` stages what is new since a state, as batches of updates from that state's upper up to
+    ``time``. The since follows the holds: no history is released before the first one. A failure
+    leaves nothing staged, and the handle expired.
     """
     try:
         _advance(handle, time, stage, compact)
@@ -65,7 +65,7 @@ def _advance(handle: WriteHandle, time: int, stage: Stage, compact: Compact) -> 
         try:
             done = handle.compare_and_append_batch(batches, state.upper, upper, since=since, note=note)
         except UpperMismatch as mismatch:
-            log.debug("%s: lower mismatch, bound up to %r by somebody else", handle.uri, mismatch.current)
+            log.debug("%s: lower mismatch, bound up to %r by another run", handle.uri, mismatch.current)
             for batch in batches:
                 batch.delete()
             continue
@@ -74,7 +74,9 @@ def _advance(handle: WriteHandle, time: int, stage: Stage, compact: Compact) -> 
 
 
 def _maintain(handle: WriteHandle, maintenance: Maintenance, compact: Compact) -> None:
-    """What the append left to do. A failure costs nothing: the next binding finds the same work."""
+    """The maintenance that the append requires. A failure costs nothing: the next binding has the
+    same work.
+    """
     try:
         perform_maintenance(handle, maintenance, int(clock.time() * 1000), compact)
     except Exception as error:

@@ -1,13 +1,13 @@
-"""A Delta table as a source of changes, by version. Its log is read here, its data by Spark as
-plain Parquet files.
+"""A Delta table as a `VersionedTable`. Its log is read here, its data by Spark as plain Parquet
+files.
 
-Rows of the files that version w has and version v has not, less those of the files that v has and w
-has not, consolidated, are what changed from v to w: exactly, whatever made the change (INSERT,
-UPDATE, DELETE, MERGE, OPTIMIZE, RESTORE), without a change feed and without a Delta jar in Spark. A
-file with a deletion vector is the rows whose positions the vector does not hold.
+The changes from version v to w are the rows of the files that only w has, minus those of the files
+that only v has, consolidated. That is exact for every operation (INSERT, UPDATE, DELETE, MERGE,
+OPTIMIZE, RESTORE), without a change feed and without a Delta jar in Spark. A file with a deletion
+vector is the rows whose positions are not in the vector.
 
-Refused, naming what and why: column mapping (the files have other column names), deletion vectors
-of very many rows, versions whose log was cleaned up, files that were vacuumed.
+Refused, with the reason: column mapping (the files have other column names), deletion vectors of
+very many rows, versions whose log was cleaned up, files that were vacuumed.
 """
 
 from __future__ import annotations
@@ -35,43 +35,36 @@ from dbt.adapters.mvsink.inputs.errors import (
     VersionsGone,
 )
 from dbt.adapters.mvsink.inputs.parquet_sql import Piece, literal, select_pieces
+from dbt.adapters.mvsink.inputs.protocol import CatalogTable, TableOptions
+from dbt.adapters.mvsink.inputs.versioned import Signs, TableVersion
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard_sql.as_of import nulls
 
-LONGEST_QUERY = 250_000  # characters; Spark's parser fails at 300,000
-# runs of deleted rows in one version; beyond it they are not written into a query
-MOST_POSITIONS = 5_000
-AT_ONCE = 16  # requests to storage
+MAX_QUERY = 250_000  # characters; Spark's parser fails at 300,000
+MAX_DELETED_RUNS = 5_000  # runs of deleted rows in one version that are written into a query
+PARALLEL_REQUESTS = 16  # to storage
 MAPPING = "delta.columnMapping.mode"
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
 _LOG_FILE = re.compile(r"(\d{20})\.(json|checkpoint.*)")
 
 
 @dataclass(frozen=True)
-class TableVersion:
-    """A version of one table; a table made anew in the same place has another ``table_id``."""
-
-    version: int
-    table_id: str
-
-
-@dataclass(frozen=True)
 class Change:
-    """How one version differs from another: pieces of files that came and that went."""
+    """The difference between two versions: pieces of files that were added and removed."""
 
-    came: tuple[Piece, ...]
-    went: tuple[Piece, ...]
+    added: tuple[Piece, ...]
+    removed: tuple[Piece, ...]
 
     @property
     def nothing(self) -> bool:
-        return not self.came and not self.went
+        return not self.added and not self.removed
 
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """The live files of a version. ``deleted``: the runs of row positions, both ends included, that
-    a file's deletion vector holds.
+    """The live files of a version. ``deleted``: the row positions in a file's deletion vector, as
+    runs with both ends included.
     """
 
     version: int
@@ -93,6 +86,11 @@ class DeltaInput:
         self._schemas: dict[str, pa.Schema] = {}
         self._rearranged: dict[int, bool] = {}
 
+    @classmethod
+    def open(cls, table: CatalogTable, options: TableOptions) -> DeltaInput:
+        """The table that the catalog describes."""
+        return cls(table.location, table.name, options.storage_options)
+
     def newest(self) -> TableVersion:
         """The newest version. Raises `NoSuchTable`, or `UnsupportedTable` for a feature that plain
         Parquet readers cannot follow.
@@ -111,52 +109,58 @@ class DeltaInput:
         return self._snapshot(version).columns
 
     def check(self, version: int) -> None:
-        """Raises `DeletionVectors` if the rows of ``version`` cannot be told, naming a file."""
+        """Raises `DeletionVectors`, which names a file, if ``version`` has too many deleted rows."""
         snapshot = self._snapshot(version)
-        if sum(map(len, snapshot.deleted.values())) > MOST_POSITIONS:
+        if sum(map(len, snapshot.deleted.values())) > MAX_DELETED_RUNS:
             raise DeletionVectors(
                 self.location, max(snapshot.deleted, key=lambda path: len(snapshot.deleted[path])), version
             )
 
     def contents(self, version: int, columns: Sequence[Column], more: str = "") -> str:
-        """The rows of ``version`` as SQL, with the items ``more`` of each."""
+        """See `VersionedTable`."""
         change = self._whole(version)
         self._require_present(change, (version, version))
-        queries = self._select(change.came, columns, more)
+        queries = self._select(change.added, columns, more)
         nothing = ", ".join([nulls(columns), *([more] if more else [])])
-        return self._bounded(sql.union_all(queries) or f"select {nothing} where false", len(change.came))
+        return self._bounded(sql.union_all(queries) or f"select {nothing} where false", len(change.added))
 
     def changes(self, before: int | None, after: int, columns: Sequence[Column]) -> str | None:
-        """Columns and `_mv_diff` of what changed from ``before`` (None: nothing was there) to
-        ``after``, consolidated; None: nothing.
-        """
+        """See `VersionedTable`."""
         change = self.change(before, after)
         if change.nothing:
             return None
         self._require_present(change, (after if before is None else before, after))
         queries = [
-            *self._select(change.came, columns, f"1L {DIFF}"),
-            *self._select(change.went, columns, f"-1L {DIFF}"),
+            *self._select(change.added, columns, f"1L {DIFF}"),
+            *self._select(change.removed, columns, f"-1L {DIFF}"),
         ]
         query = net(columns, [], sql.union_all(queries), "<> 0")
-        return self._bounded(query, len(change.came) + len(change.went))
+        return self._bounded(query, len(change.added) + len(change.removed))
+
+    def signs(self, before: int | None, after: int) -> Signs:
+        """See `VersionedTable`."""
+        change = self.change(before, after)
+        return Signs(bool(change.added), bool(change.removed))
 
     def change(self, before: int | None, after: int) -> Change:
-        """Which pieces of files came and went. Commits that only rearrange rows (OPTIMIZE) are no
-        change.
+        """The pieces of files that were added and removed. Commits that only rearrange rows
+        (OPTIMIZE) change nothing.
         """
         if before is None:
             return self._whole(after)
         if before == after or self._only_rearranged(before, after):
             return Change((), ())
         old, new = self._snapshot(before), self._snapshot(after)
-        came = [self._piece(new, path) for path in sorted(new.files.keys() - old.files.keys())]
-        went = [self._piece(old, path) for path in sorted(old.files.keys() - new.files.keys())]
+        added = [self._piece(new, path) for path in sorted(new.files.keys() - old.files.keys())]
+        removed = [self._piece(old, path) for path in sorted(old.files.keys() - new.files.keys())]
         for path in sorted((old.deleted.keys() | new.deleted.keys()) & old.files.keys() & new.files.keys()):
-            held, now = set(_positions(old.deleted.get(path, ()))), set(_positions(new.deleted.get(path, ())))
-            came += self._part(new, path, held - now)
-            went += self._part(new, path, now - held)
-        return Change(tuple(came), tuple(went))
+            earlier, now = (
+                set(_positions(old.deleted.get(path, ()))),
+                set(_positions(new.deleted.get(path, ()))),
+            )
+            added += self._part(new, path, earlier - now)
+            removed += self._part(new, path, now - earlier)
+        return Change(tuple(added), tuple(removed))
 
     def _whole(self, version: int) -> Change:
         snapshot = self._snapshot(version)
@@ -173,29 +177,24 @@ class DeltaInput:
 
     def _select(self, pieces: Sequence[Piece], columns: Sequence[Column], more: str) -> list[str]:
         missing = [piece.path for piece in pieces if piece.path not in self._schemas]
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        with ThreadPoolExecutor(PARALLEL_REQUESTS) as pool:
             self._schemas.update(
                 zip(missing, pool.map(lambda path: self.storage.schema_of(self._relative(path)), missing))
             )
         return select_pieces(pieces, columns, more, self._schemas.__getitem__)
 
     def _bounded(self, query: str, files: int) -> str:
-        if len(query) > LONGEST_QUERY:
+        if len(query) > MAX_QUERY:
             raise TooManyFiles(self.location, files)
         return query
 
     def _require_present(self, change: Change, versions: tuple[int, int]) -> None:
-        """Files that the newest version has are there; the others may have been vacuumed."""
+        """Raises `FilesGone`. The files of the newest version exist; others may have been vacuumed."""
         live = self._snapshot(self.newest().version).files.keys()
-        doubtful = [
-            path
-            for path in (self._relative(p.path) for p in (*change.came, *change.went))
-            if path not in live
-        ]
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            gone = [
-                path for path, found in zip(doubtful, pool.map(self.storage.stat, doubtful)) if found is None
-            ]
+        pieces = (*change.added, *change.removed)
+        old = [path for path in (self._relative(piece.path) for piece in pieces) if path not in live]
+        with ThreadPoolExecutor(PARALLEL_REQUESTS) as pool:
+            gone = [path for path, stat in zip(old, pool.map(self.storage.stat, old)) if stat is None]
         if gone:
             raise FilesGone(self.location, gone[0], len(gone), versions)
 
@@ -215,7 +214,7 @@ class DeltaInput:
         return self._snapshots[version]
 
     def _readable(self) -> tuple[int, int]:
-        """The oldest and the newest version that the log still gives."""
+        """The oldest and the newest version that the log still has."""
         versions: dict[str, list[int]] = {"json": [], "checkpoint": []}
         for file in self.storage.list_files("_delta_log"):
             match = _LOG_FILE.fullmatch(file.path.rsplit("/", 1)[-1])
@@ -225,8 +224,8 @@ class DeltaInput:
         return oldest, max([*versions["json"], *versions["checkpoint"]], default=0)
 
     def _only_rearranged(self, before: int, after: int) -> bool:
-        """Do all commits in between say that they changed no data? Not known (the commit was
-        cleaned up) means no.
+        """Whether all commits in between are marked as changing no data. A commit that was cleaned
+        up is not.
         """
         return before < after and all(self._rearranges(version) for version in range(before + 1, after + 1))
 
@@ -246,7 +245,7 @@ class DeltaInput:
             raise UnsupportedTable(self.location, f"column mapping ({MAPPING} = {mode!r})")
 
     def _absolute(self, path: str) -> str:
-        """A path of the log as the engine reads it."""
+        """A path of the log as the engine names it."""
         return f"{self.location}/{path}"
 
     def _relative(self, path: str) -> str:
@@ -278,9 +277,9 @@ def _deleted(table: DeltaTable, files: Iterable[str]) -> Iterable[tuple[str, tup
         return
     by_name = {path.rsplit("/", 1)[-1]: path for path in files}
     listed = pa.table(table.deletion_vectors())
-    for given, kept in zip(listed.column("filepath").to_pylist(), listed.column("selection_vector")):
+    for path, kept in zip(listed.column("filepath").to_pylist(), listed.column("selection_vector")):
         positions = pc.indices_nonzero(pc.invert(kept.values))
-        yield by_name[unquote(given).rsplit("/", 1)[-1]], _runs(positions.to_pylist())
+        yield by_name[unquote(path).rsplit("/", 1)[-1]], _runs(positions.to_pylist())
 
 
 def _runs(positions: Sequence[int]) -> tuple[tuple[int, int], ...]:
@@ -299,7 +298,7 @@ def _positions(runs: Iterable[tuple[int, int]]) -> Iterable[int]:
 
 
 def _condition(runs: Sequence[tuple[int, int]]) -> str:
-    """Is a row's position in one of the runs? Empty if there are none."""
+    """The condition that a row's position is in one of the runs; empty if there are none."""
     single = [str(first) for first, last in runs if first == last]
     spans = [f"_metadata.row_index between {first} and {last}" for first, last in runs if first != last]
     listed = [f"_metadata.row_index in ({', '.join(single)})"] if single else []

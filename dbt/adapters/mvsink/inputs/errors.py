@@ -1,6 +1,6 @@
-"""What can go wrong with an input, one class a kind. Nothing is ever skipped instead.
+"""Errors of inputs, one class per kind. Nothing is ever skipped instead.
 
-Messages name the input or the table, what was asked, and what there is.
+Messages name the input or the table, the request, and what can be read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class InputError(DataflowError):
 
 
 class HistoryGone(InputError):
-    """History of a shard that is needed was released, or is not there yet. ``problem`` names both
+    """A shard's history that is needed was released or does not exist yet. ``problem`` names both
     bounds.
     """
 
@@ -23,8 +23,12 @@ class HistoryGone(InputError):
         super().__init__(f"input {input_id}: {problem}")
 
 
-class VersionsGone(InputError):
-    """A version of a table cannot be read any more: its log was cleaned up."""
+class UnreadableVersion(InputError):
+    """A version of a table cannot be read; a later one may be readable."""
+
+
+class VersionsGone(UnreadableVersion):
+    """The log of a version was cleaned up."""
 
     def __init__(self, table: str, asked: int, oldest: int, newest: int):
         super().__init__(
@@ -39,13 +43,13 @@ class FilesGone(InputError):
     def __init__(self, table: str, path: str, number: int, versions: tuple[int, int]):
         super().__init__(
             f"table {table}: {number} data file(s) that versions [{versions[0]}, {versions[1]}] need are gone ({path}, ...), "
-            "by a VACUUM probably. Keep removed files longer (delta.deletedFileRetentionDuration) or run the task more often; "
+            "probably by a VACUUM. Keep removed files longer (delta.deletedFileRetentionDuration) or run the task more often; "
             "to start again, reset the task"
         )
 
 
-class DeletionVectors(InputError):
-    """A version's file carries a deletion vector, which a reader of plain Parquet cannot see."""
+class DeletionVectors(UnreadableVersion):
+    """Files of a version have deletion vectors of more rows than fit a query."""
 
     def __init__(self, table: str, path: str, version: int):
         super().__init__(
@@ -71,27 +75,27 @@ class NoSuchTable(InputError):
 
 
 class TableReplaced(InputError):
-    """Another table has taken the place of the one that was bound."""
+    """The table that was bound was replaced by another one in its place."""
 
     def __init__(self, table: str, bound: int, newest: int):
         super().__init__(
-            f"table {table} was dropped and made anew since it was read last (at version {bound}; it is at version {newest} of "
-            "another table now): what changed cannot be told. To start again, reset the task"
+            f"table {table} was dropped and created again since it was last read (at version {bound}; now it is version {newest} of "
+            "another table): its changes cannot be computed. To start again, reset the task"
         )
 
 
 class FileVanished(InputError):
-    """A data file of an append-only input is gone, or was written again."""
+    """A data file of an append-only input was removed or rewritten."""
 
     def __init__(self, input_id: str, paths: Sequence[str]):
         super().__init__(
-            f"input {input_id} is append-only (input_files: append_only), but {len(paths)} of its data files vanished or were "
-            f"written again: {', '.join(sorted(paths)[:3])}. Without input_files a copy is kept, and vanished rows are deletes"
+            f"input {input_id} is append-only (input_files: append_only), but {len(paths)} of its data files were removed or "
+            f"rewritten: {', '.join(sorted(paths)[:3])}. Without input_files a copy is kept, and removed rows are deletes"
         )
 
 
 class ColumnsChanged(InputError):
-    """An input has lost columns that were bound, or has them with other types."""
+    """Columns that were bound were removed from the input, or have other types."""
 
     def __init__(self, input_id: str, differences: Sequence[str]):
         super().__init__(
@@ -104,21 +108,21 @@ class FilesChanging(InputError):
 
     def __init__(self, input_id: str, tries: int):
         super().__init__(
-            f"input {input_id}: its files changed each of {tries} times that they were read; somebody is writing it"
+            f"input {input_id}: its files changed each of {tries} times that they were read; another process is writing to it"
         )
 
 
 class TooManyFiles(InputError):
-    """The names of the files to read do not fit a query."""
+    """The names of the files to read do not fit into a query."""
 
     def __init__(self, table: str, number: int):
         super().__init__(
-            f"table {table}: {number} files are too many to name in one query; make them fewer (OPTIMIZE)"
+            f"table {table}: {number} files are too many to name in one query; combine them (OPTIMIZE)"
         )
 
 
 class ModeChanged(InputError):
-    """`input_files` is not what it was when the input was bound first."""
+    """`input_files` differs from its value when the input was first bound."""
 
     def __init__(self, input_id: str, given: str, bound: str):
         super().__init__(

@@ -1,19 +1,19 @@
-"""Binding a table of files to times: which files came and vanished at which time, and the rows they
-had.
+"""Binding a table of files to times: the files that were added and removed at each time, and their
+rows.
 
-A file's rows must be known when it vanishes, and then it is too late to read them, so the companion
-holds the rows themselves as updates: those of files that came at +1, the negation of what it holds
-for files that vanished. Two columns before the table's own keep the books:
+When a file is removed it is too late to read its rows, so the companion stores the rows themselves
+as updates: +1 for those of added files, and the negation of the stored ones for removed files. Two
+columns come before the table's own:
 
-    mv_file BIGINT   the number of the file that the row came from (`files.TableFile.number`)
-    mv_path STRING   NULL for a row; in one further row for each file, the manifest, its path (then
-    the table's columns are NULL)
+    mv_file BIGINT   the number of the row's file (`files.TableFile.number`)
+    mv_path STRING   NULL for a row; one further row per file, the manifest, has the file's path,
+                     and NULL in the table's columns
 
-An append-only table's files do not vanish, so its companion holds the manifest alone, and rows are
-read where they are.
+An append-only table's files are not removed, so its companion stores the manifest only, and rows
+are read from the table.
 
-Only a file that gave rows enters the manifest. So one that Spark did not see (a partition not added
-to the catalog yet, say) is read by a later run, and no row is ever taken as read that was not.
+Only a file with rows enters the manifest. So a file that Spark did not see (of a partition not yet
+in the catalog, say) is read by a later run, and no row is ever skipped.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.inputs import companion
 from dbt.adapters.mvsink.inputs.errors import ColumnsChanged, FilesChanging, FileVanished, ModeChanged
 from dbt.adapters.mvsink.inputs.files import FILE_NUMBER, FilesInput, TableFile, which
+from dbt.adapters.mvsink.inputs.protocol import CatalogTable, Table, TableOptions
 from dbt.adapters.mvsink.inputs.shard import ShardInput
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard import (
@@ -44,14 +45,14 @@ from dbt.adapters.mvsink.shard_sql.as_of import Projection
 from dbt.adapters.mvsink.shard_sql.rewrite import compact
 from dbt.adapters.mvsink.shard_sql.stager import stage
 
-TRIES = 3
+MAX_TRIES = 3
 BOOKS = ("mv_file", "mv_path")
 BOOK_TYPES = ("bigint", "string")
 APPEND_ONLY, COPIED = "append_only", "unset"
 
 
 def bind_files(table: FilesInput, time: int, client: ShardClient, uri: str, engine: Engine) -> ShardInput:
-    """The table's changes at exact times, its files as they are now bound at ``time`` (ms) in the
+    """The table's changes at exact times, with its present files bound at ``time`` (ms) in the
     companion at ``uri``.
 
     Raises `FileVanished`, `ColumnsChanged`, `ModeChanged`, `FilesChanging`; then nothing is bound.
@@ -64,8 +65,42 @@ def bind_files(table: FilesInput, time: int, client: ShardClient, uri: str, engi
     return binder.input
 
 
+@dataclass(frozen=True)
+class _Files:
+    """See `Table`."""
+
+    table: FilesInput
+    engine: Engine
+
+    @property
+    def id(self) -> str:
+        return self.table.id
+
+    def columns(self) -> tuple[Column, ...]:
+        return self.table.columns(self.engine)
+
+    def bind(self, time: int, client: ShardClient, uri: str) -> ShardInput:
+        return bind_files(self.table, time, client, uri, self.engine)
+
+
+def open_files(table: CatalogTable, options: TableOptions) -> Table:
+    """See `OpenTable`. This run's other models see the same files."""
+    files = FilesInput(
+        table.name,
+        table.name,
+        table.location,
+        append_only=options.append_only,
+        refresh="" if table.by_path else f"refresh table {table.name}",
+        fresh=options.relist is not None,
+        storage_options=options.storage_options,
+    )
+    if options.relist is not None and not table.by_path:
+        options.relist(table.name)
+    return _Files(files, options.engine)
+
+
 class BoundAppends(ShardInput):
-    """See `Input`: an append-only table, read where it is. The shard is the manifest alone."""
+    """See `Input`: an append-only table, read in its own place. The shard is the manifest only."""
 
     def __init__(self, table: FilesInput, handle: WriteHandle, engine: Engine, columns: tuple[Column, ...]):
         super().__init__(handle, engine, table.id)
@@ -102,9 +137,9 @@ class BoundAppends(ShardInput):
         return self._rows({int(str(number)): str(path) for number, path in rows}, items)
 
     def _rows(self, files: dict[int, str], items: str) -> str:
-        vanished = files.keys() - self.table.manifest().keys()
-        if vanished:
-            raise FileVanished(self.table.id, [files[number] for number in vanished])
+        removed = files.keys() - self.table.manifest().keys()
+        if removed:
+            raise FileVanished(self.table.id, [files[number] for number in removed])
         return self.table.rows(items, files)
 
 
@@ -124,22 +159,22 @@ class _FileBinder:
         self.input = ShardInput(self.handle, self.engine, self.table.id, rows)
 
     def stage(self, state: ShardState) -> Sequence[Batch]:
-        """What came and what vanished since ``state``, staged."""
-        held = self._held(state)
-        for attempt in range(TRIES):
+        """The changes since ``state``, staged."""
+        bound = self._bound(state)
+        for attempt in range(MAX_TRIES):
             if self.table.refresh and (attempt or not self.table.fresh):
                 self.engine.execute(self.table.refresh, "refresh")
-            batches = self._staged(state, held)
+            batches = self._staged(state, bound)
             if batches is not None:
                 return batches
-        raise FilesChanging(self.table.id, TRIES)
+        raise FilesChanging(self.table.id, MAX_TRIES)
 
     def compact(self, plan: CompactionPlan) -> object:
-        """Perform the maintenance that an append left."""
+        """Perform the maintenance that an append requires."""
         return compact(self.engine, self.handle, plan, self.input.layout(self.handle.state()))
 
-    def _held(self, state: ShardState) -> dict[int, str]:
-        """The manifest: the paths of the files that are bound, by number."""
+    def _bound(self, state: ShardState) -> dict[int, str]:
+        """The manifest: the paths of the bound files, by number."""
         shard = self.input.layout(state)
         if shard.empty:
             return {}
@@ -148,56 +183,52 @@ class _FileBinder:
         query = f"select {items} from (\n{rows}\n) group by {items} having sum({DIFF}) > 0"
         return {int(str(number)): str(path) for number, path in self.engine.query(query, "bound files")}
 
-    def _staged(self, state: ShardState, held: dict[int, str]) -> list[Batch] | None:
+    def _staged(self, state: ShardState, bound: dict[int, str]) -> list[Batch] | None:
         """Batches of rows and manifest; None if the table's files changed meanwhile."""
         listed = self.table.manifest()
-        came, vanished, kept = (
-            listed.keys() - held.keys(),
-            held.keys() - listed.keys(),
-            held.keys() & listed.keys(),
-        )
-        if self.table.append_only and vanished:
-            raise FileVanished(self.table.id, [held[number] for number in vanished])
-        if not came and not vanished:
+        added, removed = listed.keys() - bound.keys(), bound.keys() - listed.keys()
+        if self.table.append_only and removed:
+            raise FileVanished(self.table.id, [bound[number] for number in removed])
+        if not added and not removed:
             return []
         if self.table.append_only:
-            rows, found = None, self._numbers(self.table.rows(f"{FILE_NUMBER} n", came))
+            rows, read = None, self._numbers(self.table.rows(f"{FILE_NUMBER} n", added))
         else:
-            rows = self._stage_rows(state, came, vanished, kept)
+            rows = self._stage_rows(state, added, removed, bound.keys() & listed.keys())
             number = sql.identifier(self.file.name)
-            found = self._numbers(f"select {number} n from {sql.parquet_in(rows.uri)} where {DIFF} > 0")
+            read = self._numbers(f"select {number} n from {sql.parquet_in(rows.uri)} where {DIFF} > 0")
         after = self.table.manifest()
-        if not came <= after.keys() or not found <= after.keys():
+        if not added <= after.keys() or not read <= after.keys():
             if rows is not None:
                 rows.delete()
             return None
         return [
             *self._adopted(rows, state),
-            *self._manifest([after[number] for number in sorted(found)], state),
+            *self._manifest([after[number] for number in sorted(read)], state),
         ]
 
     def _stage_rows(
-        self, state: ShardState, came: set[int], vanished: set[int], kept: set[int]
+        self, state: ShardState, added: set[int], removed: set[int], kept: set[int]
     ) -> StagedDirectory:
         own = sql.columns(column.name for column in self.own)
         file, path = sql.identifier(self.file.name), sql.identifier(self.path.name)
         more = f"{sql.bigint(self.time)} {TIME}, {{}} {DIFF}, cast(null as string) {ERROR}, cast(null as bigint) {HASH}"
         queries = []
-        if came:
+        if added:
             typed = ", ".join(
                 f"cast({sql.identifier(c.name)} as {c.type.text}) {sql.identifier(c.name)}" for c in self.own
             )
             queries.append(
                 self.table.rows(
                     f"{FILE_NUMBER} {file}, cast(null as string) {path}, {typed}, {more.format('1L')}",
-                    came,
+                    added,
                     kept,
                 )
             )
-        if vanished:
-            where = which(file, vanished, kept, self.table.id)
-            held = self.input.layout(state).updates(f"{file}, {path}, {own}, {DIFF}", where)
-            rows = net((self.file, self.path, *self.own), [], held, "<> 0")
+        if removed:
+            where = which(file, removed, kept, self.table.id)
+            stored = self.input.layout(state).updates(f"{file}, {path}, {own}, {DIFF}", where)
+            rows = net((self.file, self.path, *self.own), [], stored, "<> 0")
             queries.append(f"select {file}, {path}, {own}, {more.format(f'-{DIFF}')} from (\n{rows}\n)")
         return stage(self.engine, self.handle, sql.union_all(queries), "bind")
 
@@ -227,8 +258,8 @@ class _FileBinder:
 
 
 def _open(table: FilesInput, columns: tuple[Column, ...], client: ShardClient, uri: str) -> WriteHandle:
-    """The companion. Its columns are those that the table had when it was bound first; later ones
-    are not looked at.
+    """The companion. Its columns are those of the table at the first binding; later ones are
+    ignored.
     """
     books = [Column(name, parse_type(text, name)) for name, text in zip(_free(BOOKS, columns), BOOK_TYPES)]
     own = () if table.append_only else columns
@@ -248,7 +279,7 @@ def _open(table: FilesInput, columns: tuple[Column, ...], client: ShardClient, u
 
 
 def _free(names: Iterable[str], columns: tuple[Column, ...]) -> list[str]:
-    """``names``, with as many underscores behind them as the table's own names ask for."""
+    """``names``, with underscores appended until they differ from the table's own names."""
     taken = {column.name.lower() for column in columns}
     return [
         next(name for n in range(len(taken) + 1) if (name := wanted + "_" * n) not in taken)

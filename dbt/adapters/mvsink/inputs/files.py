@@ -1,10 +1,10 @@
-"""A table of files (Parquet, ORC, CSV, JSON) as a source of changes: which data files it has.
+"""A table of files (Parquet, ORC, CSV, JSON) as a source of changes, by its list of data files.
 
-Rows of files that came, less the stored rows of files that vanished, are what changed. A file is
-known by its path, its size and its modification time, so one that was written again is another
-file. Spark computes the same number for each row's file from `_metadata`, so the files to read are
-chosen by number, through the table itself: schema, options and partition columns are the table's
-own, and files that are not chosen are not opened.
+The changes are the rows of files that were added, minus the stored rows of files that were removed.
+A file's identity is its path, its size and its modification time, so a rewritten file is another
+one. Spark computes the same number for each row's file from `_metadata`, so files are selected by
+number, through the table itself: schema, options and partition columns are the table's own, and
+other files are not opened.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dbt.adapters.mvsink.inputs.errors import TooManyFiles
 from dbt.adapters.mvsink.inputs.parquet_sql import spelled
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 
-MOST_FILES = 10_000  # numbers in one query: its text stays under 250,000 characters
+MAX_FILES = 10_000  # numbers in one query: its text stays under 250,000 characters
 DIGITS = 15  # hexadecimal digits of a file's number: 60 bits
 
 FILE_NUMBER = (
@@ -29,7 +29,7 @@ FILE_NUMBER = (
 
 @dataclass(frozen=True)
 class TableFile:
-    """A data file. ``path`` is relative to the table, ``modified`` is ms; ``uri`` is its place as
+    """A data file. ``path`` is relative to the table, ``modified`` is ms; ``uri`` is the path as
     Spark spells it.
     """
 
@@ -40,18 +40,18 @@ class TableFile:
 
     @property
     def number(self) -> int:
-        """What `FILE_NUMBER` is for the rows of this file."""
+        """The value of `FILE_NUMBER` in the rows of this file."""
         text = f"{self.uri}|{self.size}|{self.modified}"
         return int(hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()[:DIGITS], 16)
 
 
 class FilesInput:
-    """The table that ``relation`` (a FROM item of Spark SQL with `_metadata`) names, its files
-    below ``location``.
+    """The table ``relation`` (a FROM item of Spark SQL with `_metadata`), its files below
+    ``location``.
 
-    ``append_only``: its files never vanish, so no copy of its rows is kept. ``refresh``: a
-    statement that makes Spark forget the files it knew (`refresh table ...`), run before each read;
-    before the first only unless it is ``fresh``, refreshed already.
+    ``append_only``: its files are never removed, so no copy of its rows is kept. ``refresh``: a
+    statement that makes Spark list the files again (`refresh table ...`), run before each read, but
+    not before the first one if the list is ``fresh``.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class FilesInput:
         )
 
     def manifest(self) -> dict[int, TableFile]:
-        """The table's data files by number; what Spark's readers ignore is no data file."""
+        """The table's data files by number, without those that Spark's readers ignore."""
         root = spelled(self.storage.uri)
         files = (
             TableFile(file.path, file.size, file.modified, f"{root}/{spelled(file.path)}")
@@ -89,32 +89,33 @@ class FilesInput:
         )
         return {file.number: file for file in files}
 
-    def rows(self, items: str, chosen: Collection[int], others: Collection[int] | None = None) -> str:
-        """``items`` of the rows of the ``chosen`` files, as SQL.
+    def rows(self, items: str, selected: Collection[int], others: Collection[int] | None = None) -> str:
+        """``items`` of the rows of the ``selected`` files, as SQL.
 
-        ``others``: all other files that are known; then a file that has come meanwhile may be read
-        too, which the caller has to notice.
+        ``others``: all other known files. Then a file that was added meanwhile may be read too, and
+        the caller has to detect that.
         """
-        where = which(FILE_NUMBER, chosen, others, self.id)
+        where = which(FILE_NUMBER, selected, others, self.id)
         return f"select {items} from {self.relation}" + (f" where {where}" if where else "")
 
 
-def which(number: str, chosen: Collection[int], others: Collection[int] | None, table: str) -> str:
-    """The condition that ``number`` is one of ``chosen``, or none of ``others`` where that is
-    shorter; empty if there is nothing else.
+def which(number: str, selected: Collection[int], others: Collection[int] | None, table: str) -> str:
+    """The condition that ``number`` is one of ``selected``, or none of ``others`` if that is
+    shorter; empty if there are no others.
 
     Raises `TooManyFiles`.
     """
     if others is not None and not others:
         return ""
-    shorter, word = (others, "not in") if others is not None and len(others) < len(chosen) else (chosen, "in")
-    if len(shorter) > MOST_FILES:
+    excludes = others is not None and len(others) < len(selected)
+    shorter, word = (others or (), "not in") if excludes else (selected, "in")
+    if len(shorter) > MAX_FILES:
         raise TooManyFiles(table, len(shorter))
     return f"{number} {word} ({', '.join(map(sql.bigint, sorted(shorter)))})" if shorter else "false"
 
 
 def _is_data(path: str) -> bool:
-    """Directories and files that begin with ``_`` (but ``_column=value``) or ``.`` hold no data."""
+    """Whether no part of the path begins with ``.`` or ``_`` (other than ``_column=value``)."""
     return not any(
         part.startswith(".") or (part.startswith("_") and "=" not in part) for part in path.split("/")
     )

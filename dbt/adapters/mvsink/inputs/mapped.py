@@ -1,9 +1,8 @@
-"""A query over an input as an input of its own: the changes of the one go through the query and are
-the changes of the other.
+"""A query over an input as an input of its own: the query maps the changes of the one to the changes
+of the other.
 
-That is right for a query whose every output row comes from one row of the input, on its own. Which
-queries are, and how a text is made to carry a column through, is not known here: `Through.carry` is
-given.
+That is right for a query whose every output row comes from one row of the input, independently of
+the others. The caller decides which queries qualify, and supplies the mapping as `RowMapping.carry`.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ Carry = Callable[[str], str]
 
 
 @dataclass(frozen=True)
-class Through:
+class RowMapping:
     """A query, and its ``columns``.
 
-    ``carry`` makes of a query with the input's columns and, last, `_mv_time` of any type, one with
-    the query's own columns and, last, the same `_mv_time` for each row.
+    ``carry`` turns a query with the input's columns and, last, `_mv_time` of any type into one with
+    the mapped columns and, last, the same `_mv_time` for each row.
     """
 
     columns: tuple[Column, ...]
     carry: Carry
 
 
-class ThroughInput:
-    """See `Input`. Error updates of ``base`` pass as they are."""
+class MappedInput:
+    """See `Input`. Error updates of ``base`` are passed on unchanged."""
 
-    def __init__(self, base: Input, through: Through, engine: Engine):
-        self.base, self.through, self.engine = base, through, engine
+    def __init__(self, base: Input, mapping: RowMapping, engine: Engine):
+        self.base, self.mapping, self.engine = base, mapping, engine
 
     @property
     def id(self) -> str:
@@ -45,7 +44,7 @@ class ThroughInput:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return self.through.columns
+        return self.mapping.columns
 
     @property
     def generation(self) -> int:
@@ -55,17 +54,11 @@ class ThroughInput:
         return self.base.frontier()
 
     def pending(self, lower: int, upper: int) -> list[PendingTime]:
-        found = self.base.pending(lower, upper)
-        if not found:
+        pending = self.base.pending(lower, upper)
+        if not pending:
             return []
-        rows = self.engine.query(_times(self.changes(found[0].time, found[-1].time + 1)), "pending")
-        return sorted(
-            (
-                PendingTime(int(str(time)), bool(inserts), bool(deletes), bool(errors))
-                for time, inserts, deletes, errors in rows
-            ),
-            key=lambda pending: pending.time,
-        )
+        query = _times(self.changes(pending[0].time, pending[-1].time + 1))
+        return PendingTime.of_rows(self.engine.query(query, "pending"))
 
     def changes(self, lower: int, upper: int) -> str:
         rows = net(self.columns, [TIME, ERROR], self._updates(self.base.changes(lower, upper)), "<> 0")
@@ -94,32 +87,32 @@ class ThroughInput:
         return sql.columns([*(column.name for column in self.columns), *UPDATE])
 
     def _carried(self, rows: str) -> str:
-        """The carried query as a relation with the columns' names, whatever the query calls them."""
+        """The mapped query as a relation with the columns' names, whatever names the query has."""
         names = sql.columns([*(column.name for column in self.columns), TIME])
-        return f"{sql.subquery(self.through.carry(rows), '_mv_through')}({names})"
+        return f"{sql.subquery(self.mapping.carry(rows), '_mv_through')}({names})"
 
     def _rows(self, contents: str) -> str:
-        given = f"select {self._given}, 0L {TIME} from (\n{contents}\n)"
-        return f"select {sql.columns(column.name for column in self.columns)} from {self._carried(given)}"
+        base = f"select {self._base_items}, 0L {TIME} from (\n{contents}\n)"
+        return f"select {sql.columns(column.name for column in self.columns)} from {self._carried(base)}"
 
     def _updates(self, updates: str) -> str:
-        """Time and multiplicity of each row travel in the one column that is carried; errors do not
-        travel through the query.
+        """Time and multiplicity of each row are packed into the one carried column; errors bypass
+        the query.
         """
         packed = f"named_struct('time', {TIME}, 'diff', {DIFF}) {TIME}"
-        given = f"select {self._given}, {packed} from (\n{updates}\n) where {ERROR} is null"
+        base = f"select {self._base_items}, {packed} from (\n{updates}\n) where {ERROR} is null"
         unpacked = f"{TIME}.time {TIME}, {TIME}.diff {DIFF}, cast(null as string) {ERROR}"
         items = sql.columns(column.name for column in self.columns)
         errors = f"select {nulls(self.columns)}, {TIME}, {DIFF}, {ERROR} from (\n{updates}\n) where {ERROR} is not null"
-        return sql.union_all([f"select {items}, {unpacked} from {self._carried(given)}", errors])
+        return sql.union_all([f"select {items}, {unpacked} from {self._carried(base)}", errors])
 
     @property
-    def _given(self) -> str:
+    def _base_items(self) -> str:
         return sql.columns(column.name for column in self.base.columns)
 
 
 def _times(updates: str) -> str:
-    """For each time: did it gain rows, lose rows, change errors."""
+    """For each time: whether rows were inserted, rows were deleted, errors changed."""
     kinds = [f"{ERROR} is null and {DIFF} > 0", f"{ERROR} is null and {DIFF} < 0", f"{ERROR} is not null"]
     items = ", ".join(f"bool_or({kind})" for kind in kinds)
     return f"select {TIME}, {items} from (\n{updates}\n) group by {TIME}"

@@ -1,9 +1,8 @@
-"""Reading named Parquet files as SQL: whatever columns they physically have, in the columns that
-are wanted.
+"""Reading named Parquet files as SQL: their physical columns converted to the wanted ones.
 
-Files are grouped by physical schema, and by directory where those are few, each group one relation
+Files are grouped by physical schema, and by directory if there are few; each group is one relation
 over one glob. Columns that a file lacks are NULL; partition columns are not in the files, so their
-values are given as literals.
+values are literals.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from dbt.adapters.mvsink.engine import Column, UnsupportedType, sql
 from dbt.adapters.mvsink.engine.types import SparkType, spark_type
 from dbt.adapters.mvsink.shard.updates import canonical
 
-FEW_DIRECTORIES = 8  # so many are a relation each
-# what stands for itself in the path of a Java URI, besides letters and digits
+MAX_DIRECTORIES_APART = 8  # up to so many are a relation each
+# characters that are not escaped in the path of a Java URI, besides letters and digits
 PLAIN = "_-!.~'()*,;:$&+=/@"
-LONGEST_GLOB = 60_000  # characters; the files of a longer one are read as several relations
+MAX_GLOB = 60_000  # characters; the files of a longer one are read as several relations
 
 Footer = Callable[[str], pa.Schema]
 
@@ -32,8 +31,8 @@ Footer = Callable[[str], pa.Schema]
 class Piece:
     """Rows of the data file at ``path`` (absolute).
 
-    ``partition``: the partition columns' values as SQL expressions. ``rows``: a condition on which
-    of its rows are meant.
+    ``partition``: the partition columns' values as SQL expressions. ``rows``: a condition that
+    selects rows.
     """
 
     path: str
@@ -42,7 +41,7 @@ class Piece:
 
 
 def select_pieces(pieces: Sequence[Piece], columns: Sequence[Column], more: str, footer: Footer) -> list[str]:
-    """``columns`` and the items ``more`` (may be empty) of the pieces. ``footer`` tells a file's
+    """``columns`` and the items ``more`` (may be empty) of the pieces. ``footer`` reads a file's
     physical schema.
     """
     groups: dict[tuple[tuple[Column, ...], str], dict[_Directory, list[str]]] = defaultdict(
@@ -50,17 +49,17 @@ def select_pieces(pieces: Sequence[Piece], columns: Sequence[Column], more: str,
     )
     for piece in pieces:
         path, name = os.path.split(piece.path)
-        groups[_held(footer(piece.path)), piece.rows][_Directory(path, piece.partition)].append(name)
+        groups[_physical(footer(piece.path)), piece.rows][_Directory(path, piece.partition)].append(name)
     queries = []
-    for (held, rows), directories in groups.items():
+    for (physical, rows), directories in groups.items():
         if (
-            len(directories) > FEW_DIRECTORIES
+            len(directories) > MAX_DIRECTORIES_APART
             and not rows
             and all(directory.partition for directory in directories)
         ):
-            queries += _read_together(directories, columns, held, more)
+            queries += _read_together(directories, columns, physical, more)
         else:
-            queries += _read_each(directories, columns, held, more, f" where {rows}" if rows else "")
+            queries += _read_each(directories, columns, physical, more, f" where {rows}" if rows else "")
     return queries
 
 
@@ -75,14 +74,14 @@ class _Directory:
 def _read_each(
     directories: Mapping[_Directory, Sequence[str]],
     columns: Sequence[Column],
-    held: Sequence[Column],
+    physical: Sequence[Column],
     more: str,
     where: str,
 ) -> list[str]:
-    """One relation for each directory, the partition values literals in it."""
+    """One relation per directory, with the partition values as literals."""
     queries = []
     for directory, names in directories.items():
-        items = ", ".join([*_items(columns, held, dict(directory.partition)), *([more] if more else [])])
+        items = ", ".join([*_items(columns, physical, dict(directory.partition)), *([more] if more else [])])
         queries += [
             f"select {items} from {sql.parquet(glob)}{where}" for glob in globs(directory.path, names)
         ]
@@ -92,25 +91,25 @@ def _read_each(
 def _read_together(
     directories: Mapping[_Directory, Sequence[str]],
     columns: Sequence[Column],
-    held: Sequence[Column],
+    physical: Sequence[Column],
     more: str,
 ) -> list[str]:
-    """One relation for all of them, joined with their partition values by each row's directory.
-    None may be missing there.
+    """One relation for all of them, joined with their partition values by each row's directory; a
+    row without such values is an error.
     """
     shared = _common([directory.path for directory in directories])
     root = shared[: shared.rfind("/")]
     names = [f"_mv_{number}" for number, _ in enumerate(next(iter(directories)).partition)]
     values = {column: f"d.{name}" for (column, _), name in zip(next(iter(directories)).partition, names)}
-    items = ", ".join([*_items(columns, held, values), *([more] if more else [])])
+    items = ", ".join([*_items(columns, physical, values), *([more] if more else [])])
     place = (
         "regexp_extract(regexp_replace(_metadata.file_path, '^file:/+', '/'), '^(.*)/[^/]*$', 1) _mv_place"
     )
     known = "d._mv_place is not null or cast(raise_error(concat('no partition values for ', f._mv_place)) as boolean)"
     queries = []
-    for chunk in _chunks([(d, globs(d.path[len(root) + 1 :], found)) for d, found in directories.items()]):
+    for chunk in _chunks([(d, globs(d.path[len(root) + 1 :], files)) for d, files in directories.items()]):
         files = sql.parquet(
-            f"{sql.escape_glob(root)}/{{{','.join(glob for _, found in chunk for glob in found)}}}"
+            f"{sql.escape_glob(root)}/{{{','.join(glob for _, named in chunk for glob in named)}}}"
         )
         rows = [
             ", ".join([sql.text(spelled(d.path)), *(f"string({value})" for _, value in d.partition)])
@@ -125,14 +124,14 @@ def _read_together(
 
 
 def _chunks(
-    found: Sequence[tuple[_Directory, Sequence[str]]],
+    directories: Sequence[tuple[_Directory, Sequence[str]]],
 ) -> Iterator[list[tuple[_Directory, Sequence[str]]]]:
-    """The same in pieces whose globs are not too long."""
+    """The same in chunks whose globs are not too long."""
     chunk: list[tuple[_Directory, Sequence[str]]] = []
     size = 0
-    for directory, names in found:
+    for directory, names in directories:
         length = sum(map(len, names))
-        if chunk and size + length > LONGEST_GLOB:
+        if chunk and size + length > MAX_GLOB:
             yield chunk
             chunk, size = [], 0
         chunk.append((directory, names))
@@ -142,16 +141,16 @@ def _chunks(
 
 
 def globs(directory: str, names: Sequence[str]) -> list[str]:
-    """Globs that name exactly these files of ``directory``, none longer than can be."""
-    found, taken = [], list(names)
-    while taken:
+    """Globs that name exactly these files of ``directory``, each of at most `MAX_GLOB` characters."""
+    patterns, left = [], list(names)
+    while left:
         size, count = 0, 0
-        while count < len(taken) and (count == 0 or size + len(taken[count]) < LONGEST_GLOB):
-            size += len(taken[count]) + 1
+        while count < len(left) and (count == 0 or size + len(left[count]) < MAX_GLOB):
+            size += len(left[count]) + 1
             count += 1
-        found.append(f"{sql.escape_glob(directory)}/{_braces(taken[:count])}")
-        taken = taken[count:]
-    return found
+        patterns.append(f"{sql.escape_glob(directory)}/{_braces(left[:count])}")
+        left = left[count:]
+    return patterns
 
 
 def _braces(names: Sequence[str]) -> str:
@@ -173,7 +172,7 @@ def _braces(names: Sequence[str]) -> str:
 
 
 def _common(names: Sequence[str]) -> str:
-    """The longest text that all begin with."""
+    """The longest common prefix."""
     least, greatest = min(names), max(names)
     end = next((i for i, character in enumerate(least) if greatest[i] != character), len(least))
     return least[:end]
@@ -183,30 +182,30 @@ def _escaped(text: str) -> str:
     return sql.escape_glob(text).replace(",", "\\,")
 
 
-def _items(columns: Sequence[Column], held: Sequence[Column], partition: Mapping[str, str]) -> list[str]:
-    physical = {column.name.lower(): column for column in held}
+def _items(columns: Sequence[Column], physical: Sequence[Column], partition: Mapping[str, str]) -> list[str]:
+    stored = {column.name.lower(): column for column in physical}
     return [
-        f"{_item(column, physical.get(column.name.lower()), partition)} {sql.identifier(column.name)}"
+        f"{_item(column, stored.get(column.name.lower()), partition)} {sql.identifier(column.name)}"
         for column in columns
     ]
 
 
-def _item(column: Column, held: Column | None, partition: Mapping[str, str]) -> str:
+def _item(column: Column, stored: Column | None, partition: Mapping[str, str]) -> str:
     if column.name in partition:
         return f"cast({partition[column.name]} as {column.type.text})"
-    if held is None:
+    if stored is None:
         return f"cast(null as {column.type.text})"
-    return converted(sql.identifier(held.name), held.type, column.type)
+    return converted(sql.identifier(stored.name), stored.type, column.type)
 
 
-def converted(expression: str, held: SparkType, wanted: SparkType, depth: int = 0) -> str:
-    """``expression`` as ``wanted``: struct fields by name, those that are not held NULL. (A cast
-    takes them by position.)
+def converted(expression: str, stored: SparkType, wanted: SparkType, depth: int = 0) -> str:
+    """``expression`` as ``wanted``: struct fields by name, missing ones NULL. (A cast takes them by
+    position.)
     """
-    if held == wanted:
+    if stored == wanted:
         return expression
-    if held.name == wanted.name == "struct":
-        fields = {field.name.lower(): field for field in held.fields}
+    if stored.name == wanted.name == "struct":
+        fields = {field.name.lower(): field for field in stored.fields}
         values = []
         for field in wanted.fields:
             own = fields.get(field.name.lower())
@@ -218,16 +217,16 @@ def converted(expression: str, held: SparkType, wanted: SparkType, depth: int = 
             values.append(f"{sql.text(field.name)}, {inner}")
         return f"if({expression} is null, null, named_struct({', '.join(values)}))"
     variable = f"v{depth}"
-    if held.name == wanted.name == "array":
-        return f"transform({expression}, {variable} -> {converted(variable, held.inner[0], wanted.inner[0], depth + 1)})"
-    if held.name == wanted.name == "map" and held.inner[0] == wanted.inner[0]:
-        value = converted(variable, held.inner[1], wanted.inner[1], depth + 1)
+    if stored.name == wanted.name == "array":
+        return f"transform({expression}, {variable} -> {converted(variable, stored.inner[0], wanted.inner[0], depth + 1)})"
+    if stored.name == wanted.name == "map" and stored.inner[0] == wanted.inner[0]:
+        value = converted(variable, stored.inner[1], wanted.inner[1], depth + 1)
         return f"transform_values({expression}, (k{depth}, {variable}) -> {value})"
     return f"cast({expression} as {wanted.text})"
 
 
-def _held(schema: pa.Schema) -> tuple[Column, ...]:
-    """A file's columns; a type that no shard keeps is known by its text alone, and cast."""
+def _physical(schema: pa.Schema) -> tuple[Column, ...]:
+    """A file's columns; a type that shards do not support has only its text, and is cast."""
     return tuple(Column(field.name, _type(field.type)) for field in canonical(schema))
 
 
@@ -239,7 +238,7 @@ def _type(arrow: pa.DataType) -> SparkType:
 
 
 def literal(value: object) -> str:
-    """A partition value as an SQL expression of its text (to be cast), or NULL."""
+    """A partition value as an SQL expression for its text (to be cast), or NULL."""
     if value is None:
         return "null"
     if isinstance(value, bytes):
@@ -248,9 +247,7 @@ def literal(value: object) -> str:
 
 
 def spelled(path: str) -> str:
-    """A path as Java's URIs spell it, which is how Spark names a file; a local one without its
-    scheme.
-    """
+    """A path as Java's URIs spell it, which is how Spark names a file; a local path has no scheme."""
     if path.startswith("file:"):
         path = "/" + unquote(path[len("file:") :]).lstrip("/")
     scheme, mark, rest = path.partition("://")

@@ -1,5 +1,5 @@
-"""What every input can answer, whatever it is made of: what did it hold at a time, and what changed
-between two times.
+"""The interfaces of this layer: an `Input` has changes at exact times; a `Table` becomes one by
+being bound.
 
 Updates are SQL text whose rows have the input's columns, `_mv_time`, `_mv_diff` and `_mv_error`, as
 in a shard.
@@ -7,13 +7,14 @@ in a shard.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dbt.adapters.mvsink.engine import Column, sql
+from dbt.adapters.mvsink.engine import Column, Engine, sql
 from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
-from dbt.adapters.mvsink.shard import Antichain
+from dbt.adapters.mvsink.shard import Antichain, ShardClient
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,19 @@ class PendingTime:
     deletes: bool
     errors: bool = False
 
+    @classmethod
+    def of_rows(cls, rows: Iterable[Sequence[object]]) -> list[PendingTime]:
+        """The rows (time, inserts, deletes, errors) of a query, in the order of their times."""
+        pending = (cls(int(str(time)), *map(bool, flags)) for time, *flags in rows)
+        return sorted(pending, key=lambda each: each.time)
+
+    def concerns(self, *, deletes: bool) -> bool:
+        """Whether it is a change for a reader, who looks at deleted rows only if ``deletes``."""
+        return self.inserts or self.errors or (deletes and self.deletes)
+
 
 class Input(Protocol):
-    """A relation whose changes have definite times: asked twice, it answers the same, whoever asks."""
+    """A relation whose changes have exact times: every reader gets the same answer, at any time."""
 
     @property
     def id(self) -> str:
@@ -43,13 +54,11 @@ class Input(Protocol):
 
     @property
     def generation(self) -> int:
-        """Another number means that the input was made anew: then `difference` is the change."""
+        """Another number means that the input was created again: then `difference` is the change."""
         ...
 
     def frontier(self) -> Antichain:
-        """All times before it are known and final; the empty one means that nothing more will ever
-        come.
-        """
+        """All times before it are final; the empty one means that no change will follow."""
         ...
 
     def pending(self, lower: int, upper: int) -> list[PendingTime]:
@@ -57,26 +66,26 @@ class Input(Protocol):
         ...
 
     def changes(self, lower: int, upper: int) -> str:
-        """Its net updates with ``lower <= time < upper``, as SQL; equal rows may come as several
+        """Its net updates with ``lower <= time < upper``, as SQL; equal rows may be several
         updates, all of one sign.
         """
         ...
 
     def contents(self, time: int) -> str:
-        """Its rows as of ``time``, duplicates repeated, as SQL; it fails its readers if an error is
-        live then.
+        """Its rows as of ``time``, duplicates repeated, as SQL; the query fails if an error is live
+        then.
         """
         ...
 
     def snapshot(self, time: int) -> str:
-        """The same as updates at ``time``, live errors included, as SQL; equal rows may come as
-        several updates.
+        """The same as updates at ``time``, live errors included, as SQL; equal rows may be several
+        updates.
         """
         ...
 
     def difference(self, before: str, time: int) -> str:
-        """Its contents as of ``time`` less what `before` gave, errors included, as consolidated
-        updates at ``time``.
+        """Its contents as of ``time`` minus the result of `before`, errors included, as
+        consolidated updates at ``time``.
         """
         ...
 
@@ -85,10 +94,11 @@ class Input(Protocol):
         ...
 
     def hold(self, holder: str, time: int, *, forward: bool = True) -> None:
-        """Keep what reads as of ``time`` and changes after it need, until it is moved or released.
+        """Keep the history that reads as of ``time`` and changes after it need, until the hold is
+        moved or released.
 
-        So who has processed all times before ``t`` holds ``t - 1``. Not ``forward``: what is held
-        already is not given up.
+        A reader that has processed all times before ``t`` holds ``t - 1``. Unless ``forward``, an
+        earlier hold stays where it is.
         """
         ...
 
@@ -97,8 +107,58 @@ class Input(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class CatalogTable:
+    """A table as the catalog describes it. ``by_path``: its name is its place, as in
+    ``delta.`/a/b` ``.
+    """
+
+    name: str
+    location: str
+    by_path: bool = False
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """How tables are opened. ``storage_options`` are the `deltalake` package's; ``append_only``:
+    data files never vanish.
+
+    ``relist`` has the engine list the files of the table with that name again, unless this run has;
+    None outside a run.
+    """
+
+    engine: Engine
+    storage_options: Mapping[str, str] | None = None
+    append_only: bool = False
+    relist: Callable[[str], None] | None = None
+
+
+class Table(Protocol):
+    """A table without times of its own."""
+
+    @property
+    def id(self) -> str:
+        """Names the table; the same in every run."""
+        ...
+
+    def columns(self) -> tuple[Column, ...]:
+        """Its present columns, in order."""
+        ...
+
+    def bind(self, time: int, client: ShardClient, uri: str) -> Input:
+        """The table as an input whose frontier is past ``time`` (ms): new changes are bound at times
+        up to it, unless another run was first.
+
+        ``uri`` is the companion's place (`companion.companion_uri`).
+        """
+        ...
+
+
+OpenTable = Callable[[CatalogTable, TableOptions], Table]
+
+
 def difference(columns: tuple[Column, ...], snapshot: str, before: str, time: int) -> str:
-    """The updates of ``snapshot`` less those of ``before``, consolidated at ``time``."""
+    """The updates of ``snapshot`` minus those of ``before``, consolidated at ``time``."""
     items = sql.columns(column.name for column in columns)
     now = f"select {items}, {DIFF}, {ERROR} from (\n{snapshot}\n)"
     then = f"select {items}, -{DIFF} {DIFF}, {ERROR} from {sql.subquery(before, '_mv_before')}"

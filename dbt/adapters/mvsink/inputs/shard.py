@@ -1,7 +1,7 @@
 """A shard as an input: its times and its changes are exact.
 
-Each answer is about the newest version of the log; what it says about times before the upper is
-final, so versions never disagree. History that is gone is refused with both bounds, never skipped.
+Each answer is about the newest version of the log; answers about times before the upper are final,
+so versions never disagree. Missing history is refused with both bounds, never skipped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ShardInput:
     """See `Input`. With a ``projection`` it is that part of the shard.
 
     Raises `HistoryGone` outside the readable history, `NotRefreshed` for a shard without contents,
-    `ShardReplaced` if the shard got another generation since the handle was opened.
+    `ShardReplaced` if the shard has another generation than when the handle was opened.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ShardInput:
         self.engine = engine
         self._id = id or str(handle.shard_id)
         self._projection = projection
-        self._kept: tuple[int, Layout] | None = None
+        self._cached: tuple[int, Layout] | None = None
 
     @property
     def id(self) -> str:
@@ -65,14 +65,8 @@ class ShardInput:
         known = as_of.known_times(parts, lower, upper) if lower < upper else {}
         if known == {} or (known is not None and self._projection is None):
             return [PendingTime(time, signs.inserts, signs.deletes) for time, signs in known.items()]
-        rows = self.engine.query(as_of.times_between(parts, lower, upper, self._projection), "pending")
-        return sorted(
-            (
-                PendingTime(int(str(time)), bool(inserts), bool(deletes), bool(errors))
-                for time, inserts, deletes, errors in rows
-            ),
-            key=lambda pending: pending.time,
-        )
+        query = as_of.times_between(parts, lower, upper, self._projection)
+        return PendingTime.of_rows(self.engine.query(query, "pending"))
 
     def changes(self, lower: int, upper: int) -> str:
         return as_of.changes_between(
@@ -91,8 +85,8 @@ class ShardInput:
         return difference(self.columns, self.snapshot(time), before, time)
 
     def before(self, generation: int, time: int) -> str:
-        """The `snapshot` at ``time`` of an older ``generation``, for `difference`; its files are
-        there until garbage collection.
+        """The `snapshot` at ``time`` of an older ``generation``, for `difference`; its files exist
+        until garbage collection.
 
         Raises `HistoryGone` if its log or its files are gone.
         """
@@ -101,7 +95,7 @@ class ShardInput:
             raise HistoryGone(
                 self.id, f"generation {generation} is no longer in the log; the shard is of {self.generation}"
             )
-        with self._refusing():
+        with self._translated():
             as_of.check_readable(state, time)
         if damages(state, self.handle.files_in):
             raise HistoryGone(
@@ -110,23 +104,21 @@ class ShardInput:
         return self._snapshot(state, time)
 
     def _last_of(self, generation: int) -> ShardState | None:
-        """The newest version of a generation. Generations only grow, so it is searched for by
-        halves.
-        """
+        """The newest version of a generation, by binary search: generations only grow."""
         versions = [commit.version for commit in self.handle.history()]
-        found: ShardState | None = None
+        newest: ShardState | None = None
         low, high = 0, len(versions)
         while low < high:
             middle = (low + high) // 2
             state = self.handle.state_at(versions[middle])
             if state is None or state.generation <= generation:
-                found, low = state or found, middle + 1
+                newest, low = state or newest, middle + 1
             else:
                 high = middle
-        return found if found is not None and found.generation == generation else None
+        return newest if newest is not None and newest.generation == generation else None
 
     def hold(self, holder: str, time: int, *, forward: bool = True) -> None:
-        with self._refusing():
+        with self._translated():
             try:
                 self._writer().hold(holder, time, forward=forward)
             except ShardReplaced:
@@ -140,26 +132,25 @@ class ShardInput:
     def require_readable(self, time: int) -> ShardState:
         """The newest version, if it can be read as of ``time``."""
         state = self.handle.state()
-        with self._refusing():
+        with self._translated():
             as_of.check_readable(state, time)
         return state
 
     def require_changes(self, lower: int, upper: int) -> ShardState:
-        """The newest version, if it can tell the changes with ``lower <= time < upper``."""
+        """The newest version, if it has the changes with ``lower <= time < upper``."""
         state = self.handle.state()
-        with self._refusing():
+        with self._translated():
             as_of.check_changes(state, lower, upper)
         return state
 
     def layout(self, state: ShardState) -> Layout:
-        """The parts of ``state``'s live files; the newest asked for is kept."""
-        if self._kept is None or self._kept[0] != state.version:
-            parts = Layout.of(self.handle, state)
-            self._kept = state.version, parts
-        return self._kept[1]
+        """The parts of ``state``'s live files; the last result is cached."""
+        if self._cached is None or self._cached[0] != state.version:
+            self._cached = state.version, Layout.of(self.handle, state)
+        return self._cached[1]
 
     @contextmanager
-    def _refusing(self) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
         try:
             yield
         except NotReadable as error:

@@ -1,25 +1,25 @@
-"""Binding a Delta table to times: which version it was at which time.
+"""Binding a table with versions to times: which version it had at which time.
 
-The companion's collection at a time is one row: the version bound then. ``k`` versions not seen
-before take the times ``T-k+1 .. T`` of a run at ``T`` where those are free, that is, not before the
-companion's upper; the oldest of them share one. The first binding is one version, the newest, at
-the run's time: the whole table is the change then.
+The companion's collection at a time is one row: the version bound then. ``k`` new versions take the
+times ``T-k+1 .. T`` of a run at ``T`` where those are free, that is, not before the companion's
+upper; the oldest of them share one. The first binding is one version, the newest, at the run's
+time: the whole table is the change then.
 """
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from dbt.adapters.mvsink.engine import Column, Engine, sql
 from dbt.adapters.mvsink.inputs import companion
-from dbt.adapters.mvsink.inputs.delta import DeltaInput, TableVersion
-from dbt.adapters.mvsink.inputs.errors import DeletionVectors, TableReplaced, VersionsGone
-from dbt.adapters.mvsink.inputs.protocol import PendingTime
+from dbt.adapters.mvsink.inputs.errors import TableReplaced, UnreadableVersion
+from dbt.adapters.mvsink.inputs.protocol import CatalogTable, OpenTable, PendingTime, Table, TableOptions
 from dbt.adapters.mvsink.inputs.shard import ShardInput
+from dbt.adapters.mvsink.inputs.versioned import TableVersion, VersionedTable
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import (
     Antichain,
@@ -45,7 +45,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class Bindings:
-    """All that a companion tells, in the order of their times."""
+    """All bindings of a companion, in the order of their times."""
 
     bound: tuple[Binding, ...]
 
@@ -68,8 +68,8 @@ class Bindings:
 
 
 def assign_times(unseen: Sequence[int], upper: int, time: int) -> dict[int, int]:
-    """The time of each version that is bound, for ``unseen`` versions in order, the run's ``time``,
-    free times from ``upper`` on.
+    """The version to bind at each time: ``unseen`` versions in order, times from ``upper``, the
+    first free one, up to the run's ``time``.
 
     >>> assign_times([7, 8, 9], 100, 200)
     {198: 7, 199: 8, 200: 9}
@@ -78,42 +78,70 @@ def assign_times(unseen: Sequence[int], upper: int, time: int) -> dict[int, int]
     """
     times: dict[int, int] = {}
     for position, version in enumerate(unseen):
-        # of those that share one the newest stands
+        # where several share a time, the newest one remains
         times[max(upper, time - (len(unseen) - 1 - position))] = version
     return times
 
 
-def bind_delta(table: DeltaInput, time: int, client: ShardClient, uri: str, engine: Engine) -> BoundDelta:
+@dataclass(frozen=True)
+class _Versioned:
+    """See `Table`."""
+
+    table: VersionedTable
+    engine: Engine
+
+    @property
+    def id(self) -> str:
+        return self.table.id
+
+    def columns(self) -> tuple[Column, ...]:
+        return self.table.columns(self.table.newest().version)
+
+    def bind(self, time: int, client: ShardClient, uri: str) -> BoundVersions:
+        return bind_versions(self.table, time, client, uri, self.engine)
+
+
+def versioned(open_table: Callable[[CatalogTable, TableOptions], VersionedTable]) -> OpenTable:
+    """How a format whose tables are `VersionedTable`s is opened as an input."""
+
+    def opened(table: CatalogTable, options: TableOptions) -> Table:
+        return _Versioned(open_table(table, options), options.engine)
+
+    return opened
+
+
+def bind_versions(
+    table: VersionedTable, time: int, client: ShardClient, uri: str, engine: Engine
+) -> BoundVersions:
     """The table's changes at exact times, all versions up to now bound before or at ``time`` (ms)
     in the companion at ``uri``.
 
-    Raises `TableReplaced`, `DeletionVectors` and what `DeltaInput.newest` raises; then nothing is
-    bound.
+    Raises `TableReplaced`, `UnreadableVersion` and what `VersionedTable.newest` raises; then
+    nothing is bound.
     """
     handle = client.open_writer(uri, VERSIONS, f"input({table.id})")
 
     def stage(state: ShardState) -> list[Batch]:
         newest = table.newest()  # after the state was read, so it is no older than what is bound
-        bound = read_bindings(handle, state)
-        times = assign_times(_unseen(table, bound.newest, newest), state.upper.stored(), time)
+        current = read_bindings(handle, state).newest
+        times = assign_times(_unseen(table, current, newest), state.upper.stored(), time)
         if not times:
             return []
         rows: list[tuple[int, str, int, int]] = []
-        before = bound.newest
         for at, version in times.items():
-            rows += [(before.version, before.table_id, at, -1)] if before else []
-            before = TableVersion(version, newest.table_id)
+            rows += [(current.version, current.table_id, at, -1)] if current else []
+            current = TableVersion(version, newest.table_id)
             rows.append((version, newest.table_id, at, 1))
         names = [*VERSIONS.names, TIME, DIFF]
         updates = pa.table([pa.array(column) for column in zip(*rows)], names=names)
         return [handle.batch(updates, state.upper, Antichain.of(time).step_forward())]
 
     companion.advance(handle, time, stage, lambda plan: compact_with_pyarrow(handle, plan))
-    return BoundDelta(table, handle, engine)
+    return BoundVersions(table, handle, engine)
 
 
-def _unseen(table: DeltaInput, bound: TableVersion | None, newest: TableVersion) -> list[int]:
-    """The versions to bind. One that cannot be read is passed over if a later one can: its changes
+def _unseen(table: VersionedTable, bound: TableVersion | None, newest: TableVersion) -> list[int]:
+    """The versions to bind. An unreadable one is skipped if a later one can be read: its changes
     are then part of that one's.
     """
     if bound is None:
@@ -124,20 +152,20 @@ def _unseen(table: DeltaInput, bound: TableVersion | None, newest: TableVersion)
     if newest.version > bound.version:
         table.check(newest.version)
     return [
-        version for version in range(bound.version + 1, newest.version + 1) if _can_be_read(table, version)
+        version for version in range(bound.version + 1, newest.version + 1) if _is_readable(table, version)
     ]
 
 
-def _can_be_read(table: DeltaInput, version: int) -> bool:
+def _is_readable(table: VersionedTable, version: int) -> bool:
     try:
         table.check(version)
-    except (DeletionVectors, VersionsGone):
+    except UnreadableVersion:
         return False
     return True
 
 
 def read_bindings(handle: WriteHandle, state: ShardState) -> Bindings:
-    """What the companion tells at ``state``: a few rows, read here."""
+    """The bindings that the companion holds at ``state``: a few rows, read without the engine."""
     schema = physical_schema(state.schema)
     tables = [schema.empty_table(), *(handle.storage.read(file, schema) for file in state.files)]
     rows = consolidate(pa.concat_tables(tables)).to_pylist()
@@ -147,15 +175,15 @@ def read_bindings(handle: WriteHandle, state: ShardState) -> Bindings:
     return Bindings(tuple(sorted(bound, key=lambda binding: binding.time)))
 
 
-class BoundDelta(ShardInput):
-    """See `Input`: a Delta table at the times that its companion binds. Frontier, generation and
-    holds are the companion's.
+class BoundVersions(ShardInput):
+    """See `Input`: a table with versions at the times that its companion binds. Frontier,
+    generation and holds are the companion's.
     """
 
-    def __init__(self, table: DeltaInput, handle: WriteHandle, engine: Engine):
+    def __init__(self, table: VersionedTable, handle: WriteHandle, engine: Engine):
         super().__init__(handle, engine, table.id)
         self.table = table
-        self._writing = handle
+        self._writer_of_bindings = handle
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -163,20 +191,17 @@ class BoundDelta(ShardInput):
 
     def pending(self, lower: int, upper: int) -> list[PendingTime]:
         state = self.require_changes(lower, upper)
-        found, doubtful = [], []
+        pending, uncertain = [], []
         for time, before, after in self._bindings(state).between(lower, upper):
-            change = self.table.change(before, after)
-            if change.came and change.went:
-                doubtful.append((time, before, after))
-            elif not change.nothing:
-                found.append(PendingTime(time, inserts=bool(change.came), deletes=bool(change.went)))
-        if doubtful:
-            rows = self.engine.query(as_of.times_of(self._updates(doubtful, self._columns(state))), "pending")
-            found += [
-                PendingTime(int(str(time)), bool(inserts), bool(deletes))
-                for time, inserts, deletes, _ in rows
-            ]
-        return sorted(found, key=lambda pending: pending.time)
+            signs = self.table.signs(before, after)
+            if all(signs):
+                uncertain.append((time, before, after))
+            elif any(signs):
+                pending.append(PendingTime(time, inserts=signs.added, deletes=signs.removed))
+        if uncertain:
+            query = as_of.times_of(self._updates(uncertain, self._columns(state)))
+            pending += PendingTime.of_rows(self.engine.query(query, "pending"))
+        return sorted(pending, key=lambda each: each.time)
 
     def changes(self, lower: int, upper: int) -> str:
         state = self.require_changes(lower, upper)
@@ -205,7 +230,7 @@ class BoundDelta(ShardInput):
         return sql.union_all(queries) or as_of.no_updates(columns)
 
     def _bindings(self, state: ShardState) -> Bindings:
-        return read_bindings(self._writing, state)
+        return read_bindings(self._writer_of_bindings, state)
 
     def _columns(self, state: ShardState) -> tuple[Column, ...]:
         """Those of the newest version that is bound."""
