@@ -22,8 +22,9 @@ CASES = {
 @pytest.mark.parametrize(
     ("read_only", "as_of", "upper", "desired", "last", "minted"), CASES.values(), ids=CASES
 )
-def test_table(read_only, as_of, upper, desired, last, minted):
-    mint = Mint("m", as_of=as_of, read_only=read_only)
+def test_the_table_of_mint(read_only, as_of, upper, desired, last, minted):
+    mint = Mint("m", read_only=read_only)
+    mint.observe_as_of(Antichain.of(as_of))
     mint.last_lower = None if last is None else Antichain.of(last)
     mint.observe_persist(Antichain.of(upper))
     mint.observe_desired(Antichain.of(desired))
@@ -46,14 +47,26 @@ def test_lowers_are_unique_and_strictly_increasing_and_uppers_never_decrease():
     assert lowers == sorted(set(lowers)) and uppers == sorted(uppers)
 
 
-def test_switching_read_only_off_mints_the_very_same_description():
-    mint = Mint("m", read_only=True)
-    mint.observe_persist(Antichain.of(3))
-    mint.observe_desired(Antichain.of(7))
-    would_be = mint.peek()
-    assert mint.mint() is None
-    mint.allow_writes()
-    assert mint.mint() == would_be == BatchDescription(Antichain.of(3), Antichain.of(7))
+def test_read_only_previews_the_description_that_a_writing_mint_mints():
+    minted = []
+    for read_only in (True, False):
+        mint = Mint("m", read_only=read_only)
+        mint.observe_persist(Antichain.of(3))
+        mint.observe_desired(Antichain.of(7))
+        minted.append((mint.peek(), mint.mint()))
+    description = BatchDescription(Antichain.of(3), Antichain.of(7))
+    assert minted == [(description, None), (description, description)]
+
+
+def test_an_as_of_no_longer_counts_once_the_shard_has_contents():
+    mint = Mint("m")
+    mint.observe_as_of(Antichain.of(9))
+    mint.observe_persist(Antichain.of(0))
+    mint.observe_desired(Antichain.of(10))
+    assert mint.peek() == BatchDescription(Antichain.of(9), Antichain.of(10))
+    mint.observe_as_of(Antichain.of(0))  # another run has written the first contents, at 4
+    mint.observe_persist(Antichain.of(5))
+    assert mint.mint() == BatchDescription(Antichain.of(5), Antichain.of(10))
 
 
 def test_desired_may_reach_the_empty_frontier():

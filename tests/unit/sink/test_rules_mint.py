@@ -31,7 +31,8 @@ AS_OF = {"nothing is written for times before it": (4, 0, (4, 7)), "a shard past
 
 @pytest.mark.parametrize(("as_of", "upper", "minted"), AS_OF.values(), ids=AS_OF)
 def test_the_persist_frontier_starts_at_the_as_of(as_of, upper, minted):
-    mint = Mint("m", as_of=as_of)
+    mint = Mint("m")
+    mint.observe_as_of(Antichain.of(as_of))
     mint.observe_persist(Antichain.of(upper))
     mint.observe_desired(Antichain.of(7))
     expected = None if minted is None else BatchDescription(*map(Antichain.of, minted))

@@ -25,7 +25,6 @@ class Append:
 
     handle: WriteHandle
     model: str
-    retries: int = 0
     mismatches: int = 0
 
     def raise_upper(

@@ -1,8 +1,8 @@
 """The driver: runs mint, write and append in a loop until the shard's upper has reached the desired
-frontier.
+frontier, by this run's commits or by another's.
 
-By whose hand it got there does not matter. Every round reads the newest log version and starts from
-it, so a round that lost a race, or that died, leaves nothing to undo.
+Every attempt starts from the newest version of the log. An attempt that lost a race, or whose
+process died, therefore leaves nothing to undo.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dbt.adapters.mvsink.engine import Column, Engine, EngineError, arrow_schema
 from dbt.adapters.mvsink.engine.timing import Stopwatch, span
 from dbt.adapters.mvsink.shard import (
     Antichain,
-    Commit,
     CommitNote,
     FilesChanged,
     SchemaMismatch,
@@ -28,6 +27,7 @@ from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Kind, Layout
 from dbt.adapters.mvsink.shard_sql.append import Append
 from dbt.adapters.mvsink.shard_sql.layout import vacant, widened
 from dbt.adapters.mvsink.shard_sql.upkeep import Upkeep
+from dbt.adapters.mvsink.sink import clock
 from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.errors import GateFailed
 from dbt.adapters.mvsink.sink.gate import check, would_be
@@ -46,7 +46,6 @@ from dbt.adapters.mvsink.sink.request import Outcome, Preview, SinkRequest
 from dbt.adapters.mvsink.sink.write import Write, Written
 
 log = logging.getLogger("mvsink.sink.append")
-AHEAD_OF_CLOCK = 60_000  # ms
 LONGEST_MESSAGE = 2_000  # characters of a recorded error
 
 
@@ -58,7 +57,7 @@ class Driver:
     handle: WriteHandle
     engine: Engine
     watch: Stopwatch = field(default_factory=Stopwatch)
-    # a gated first load, staged before the shard is raised
+    # a gated first load, staged before the shard's upper is raised
     ahead: tuple[BatchDescription, Written] | None = None
     added: tuple[Column, ...] = ()  # columns that this run has added to the shard
 
@@ -71,61 +70,78 @@ class Driver:
         self.warnings = self.upkeep.warnings
 
     def run(self) -> Outcome:
-        """Bring the shard to the next refresh after the run's time, or in read-only mode tell what
+        """Bring the shard to the next refresh after the run's time; in read-only mode, report what
         that would write.
         """
         with span("run", model=self.request.model):
             return following([self.handle], self._run)
 
+    def check_columns(self) -> None:
+        """Raise `SchemaChanged` if the query's columns differ from the shard's and the request does
+        not allow that. Writes nothing.
+        """
+        column_changes(self.request, self.handle.state())
+
+    # attempts
+
     def _run(self) -> Outcome:
         self.ahead, self.added = None, ()
-        mint = Mint(self.request.model, read_only=self.request.read_only)
-        if not mint.read_only:
+        if not self.request.read_only:
             self.handle.keep_statistics()
+        mint, generation = self._mint(), None
         while True:
             state = self.handle.state()
-            plan = planned(self.request, state)
-            outcome = self._once(mint, state, plan)
+            if state.creation != generation:
+                mint, generation = self._mint(), state.creation
+            outcome = self._attempt(mint, state, planned(self.request, state))
             if outcome is not None:
                 return outcome
 
-    def _once(self, mint: Mint, state: ShardState, plan: Plan) -> Outcome | None:
-        """One attempt on one version; None if there is more to do, or a commit came between."""
+    def _mint(self) -> Mint:
+        return Mint(self.request.model, read_only=self.request.read_only)
+
+    def _attempt(self, mint: Mint, state: ShardState, plan: Plan) -> Outcome | None:
+        """One attempt on one version; None if more is to be done, or another commit came first."""
+        read_only = self.request.read_only
         if plan.time is not None and self.request.superseded is not None:
-            kind = Kind.READ_ONLY if mint.read_only else Kind.NONE
+            kind = Kind.READ_ONLY if read_only else Kind.NONE
             return replace(self._idle(state), kind=kind, up_to_date=True, superseded=self.request.superseded)
         if plan.generation:
-            return self._preview(state, plan) if mint.read_only else self._replace(state, plan)
+            return self._preview(state, plan) if read_only else self._replace(state, plan)
         if plan.time is None:
             return self._pass(state, plan)
-        if plan.added and not mint.read_only:
-            note = replace(self._note(Counts()), purpose=columns_added(plan.added))
-            self.added = plan.added if self.upkeep.evolve(state, plan.added, note) else self.added
+        if plan.added and not read_only:
+            self._add_columns(state, plan)
             return None
         as_of = Antichain.of(0 if state.readable else plan.time)
-        if not mint.read_only and not state.readable and (plan.begins or state.upper.less_than(as_of)):
-            if self.request.gate.is_active and self.ahead is None:  # before a commit of ours
-                ahead = BatchDescription(as_of, plan.upper)
-                self.ahead = (
-                    ahead,
-                    self._written(state, plan, Layout.of(self.handle, state), plan.time, ahead),
-                )
-            self.appender.raise_upper(state.upper, as_of, self._note(Counts()), plan.creation)
-            return None
-        mint.as_of = as_of
-        mint.persist = as_of.join(state.upper)
+        mint.observe_as_of(as_of)
+        mint.observe_persist(state.upper)
         mint.observe_desired(plan.upper)
-        description = mint.peek() if mint.read_only else mint.mint()
+        if not read_only and not state.readable and (plan.begins or state.upper.less_than(as_of)):
+            self._raise_upper(state, plan, as_of, plan.time, mint.peek())
+            return None
+        description = mint.peek() if read_only else mint.mint()
         if description is None:
             self.upkeep.require_whole(state)
             return self._nothing_to_mint(state, plan)
-        return (
-            self._preview(state, plan) if mint.read_only else self._round(state, plan, plan.time, description)
-        )
+        return self._preview(state, plan) if read_only else self._round(state, plan, plan.time, description)
+
+    def _add_columns(self, state: ShardState, plan: Plan) -> None:
+        note = replace(self._note(Counts()), purpose=columns_added(plan.added))
+        if self.upkeep.evolve(state, plan.added, note):
+            self.added = plan.added
+
+    def _raise_upper(
+        self, state: ShardState, plan: Plan, as_of: Antichain, time: int, first: BatchDescription | None
+    ) -> None:
+        """Raise a shard without contents to ``as_of``. A gate is passed before: this commits."""
+        if self.request.gate.is_active and self.ahead is None and first is not None:
+            self.ahead = (first, self._written(state, plan, self._layout(state), time, first))
+        self.appender.raise_upper(state.upper, as_of, self._note(Counts()), plan.creation)
 
     def _pass(self, state: ShardState, plan: Plan) -> Outcome | None:
-        """No refresh is due: at most the upper moves, to the next one. None if another writer was
-        faster.
+        """No refresh is due: at most the upper moves, to the next refresh. None if another writer
+        committed first.
         """
         self.upkeep.require_whole(state)
         if plan.upper == state.upper:
@@ -148,11 +164,11 @@ class Driver:
     def _round(
         self, state: ShardState, plan: Plan, time: int, description: BatchDescription
     ) -> Outcome | None:
-        """One description from mint to append, written at ``time``; None if another writer was
-        faster.
+        """One description from mint to append, written at ``time``; None if another writer
+        committed first.
         """
-        shard = Layout.of(self.handle, state)
-        # a fold is a commit: a gate that fails comes before it
+        shard = self._layout(state)
+        # a fold is a commit, and the gate comes before every commit
         if shard.loose and self.request.gate.is_active:
             rehearsed = self._written(state, plan, shard, time, description).batch
             if rehearsed is not None:
@@ -162,83 +178,34 @@ class Driver:
         if state.upper != description.lower:
             return None
         differences = schema_differences(state.schema, columns)
-        # a run of another query has added columns: what this one means would retract them
+        # a run of another query has added columns: a correction by this query would retract them
         if differences:
             raise SchemaMismatch(self.handle.uri, differences)
         if self.ahead is not None and self.ahead[0] == description and shard.empty:
             written = self.ahead[1]
         else:
             written = self._written(state, plan, shard, time, description)
-        note = self._note(written.counts, time)
+        note, since = self._note(written.counts, time), next_since(self.request, state, plan)
         with self.watch("append"):
-            result = self.appender.append(
-                written.batch, description, next_since(self.request, state, plan), note
-            )
+            result = self.appender.append(written.batch, description, since, note)
         if result is None:
             return None
         self.upkeep.maintain(result.maintenance)
         return self._outcome(Kind.APPEND, written, time, description)
 
-    def _written(
-        self, state: ShardState, plan: Plan, shard: Layout, time: int, description: BatchDescription
-    ) -> Written:
-        """The correction, staged, and through the gate."""
-        written = self._staged(state, shard, time, description)
-        if not written.counts.nothing:
-            self._pass_gate(state, plan, shard, written)
-        return written
-
-    def _pass_gate(self, state: ShardState, plan: Plan, shard: Layout, written: Written) -> None:
-        """Raises `GateFailed` if ``shard`` with what was ``written`` may not be published; then
-        that is deleted.
-        """
-        if not self.request.gate.is_active:
-            return
-        try:
-            with self.watch("gate"):
-                self._check_gate(state, plan, written.counts, would_be(shard, written.batch))
-        except BaseException:
-            if written.batch is not None:
-                written.batch.delete()
-            raise
-
-    def _check_gate(self, state: ShardState, plan: Plan, counts: Counts, contents: str) -> None:
-        held = (
-            Layout.of(self.handle, state)
-            if state.readable and plan.generation not in (FULL_REFRESH, DROPPED)
-            else None
-        )
-        found = check(
-            self.request.gate, self.engine, self.request.model, counts, held, bool(plan.generation), contents
-        )
-        self.warnings.extend(warning for warning in found if warning not in self.warnings)
-
-    def _staged(self, state: ShardState, shard: Layout, time: int, description: BatchDescription) -> Written:
-        desired = self._desired(state, time)
-        try:
-            return self.write.stage(desired, shard, time, description)
-        except EngineError as error:
-            if self.request.on_query_error is not OnError.RECORD or not error.caused_by_data:
-                raise
-            # the statement that failed was ours, with the query inside
-            failure = self.write.failure_of(desired)
-            if failure is None or not failure.caused_by_data:
-                raise
-            message = failure.message[:LONGEST_MESSAGE]
-            self.warnings.append(f"the query failed and its error is recorded; readers get it: {message}")
-            return self.write.stage_error(message, desired, shard, time, description)
-
     def _replace(self, state: ShardState, plan: Plan) -> Outcome | None:
-        """A new generation: everything staged anew and swapped in by one commit. None if a commit
-        came between.
+        """A new generation: all contents are staged and swapped in by one commit. None if another
+        commit came first.
 
-        Where no refresh is due it has no contents and waits for the first one, as a new shard does.
+        If no refresh is due it has no contents and waits for the first refresh, as a new shard
+        does.
         """
         columns = wanted_columns(self.request, state)
         since = plan.upper if plan.time is None else Antichain.of(plan.time)
         description = BatchDescription(since, plan.upper)
-        written = self._first_load(state, columns, plan.time, description)
+        written = Written(None, Counts())
         if plan.time is not None:
+            written = self.write.first_load(self._query(state, columns, plan.time), plan.time, description)
             self._pass_gate(state, plan, vacant(state, self.handle.uri, columns), written)
         batches = [] if written.batch is None else [written.batch]
         try:
@@ -260,15 +227,71 @@ class Driver:
         outcome = self._outcome(Kind.APPEND, written, plan.time, description)
         return replace(outcome, generation=plan.generation)
 
-    def _first_load(
-        self, state: ShardState, columns: tuple[Column, ...], time: int | None, description: BatchDescription
+    # contents, and the gate
+
+    def _layout(self, state: ShardState) -> Layout:
+        return Layout.of(self.handle, state)
+
+    def _written(
+        self, state: ShardState, plan: Plan, shard: Layout, time: int, description: BatchDescription
     ) -> Written:
-        if time is None:
-            return Written(None, Counts())
-        return self.write.first_load(self._query(state, columns, time), time, description)
+        """The correction, staged, after it has passed the gate."""
+        written = self._staged(state, shard, time, description)
+        if not written.counts.nothing:
+            self._pass_gate(state, plan, shard, written)
+        return written
+
+    def _pass_gate(self, state: ShardState, plan: Plan, shard: Layout, written: Written) -> None:
+        """Raise `GateFailed`, and delete the batch, if ``shard`` with the batch must not be
+        published.
+        """
+        if not self.request.gate.is_active:
+            return
+        try:
+            with self.watch("gate"):
+                self._check_gate(state, plan, written.counts, would_be(shard, written.batch))
+        except BaseException:
+            if written.batch is not None:
+                written.batch.delete()
+            raise
+
+    def _check_gate(self, state: ShardState, plan: Plan, counts: Counts, contents: str) -> None:
+        comparable = state.readable and plan.generation not in (FULL_REFRESH, DROPPED)
+        current = self._layout(state) if comparable else None
+        warnings = check(
+            self.request.gate, self.engine, self.request.model, counts, current, bool(plan.generation), contents
+        )  # fmt: skip
+        self.warnings.extend(warning for warning in warnings if warning not in self.warnings)
+
+    def _staged(self, state: ShardState, shard: Layout, time: int, description: BatchDescription) -> Written:
+        desired = self._desired(state, time)
+        try:
+            return self.write.stage(desired, shard, time, description)
+        except EngineError as error:
+            if self.request.on_query_error is not OnError.RECORD or not error.caused_by_data:
+                raise
+            # our statement failed, which contains the query: only the query's own failure counts
+            failure = self.write.failure_of(desired)
+            if failure is None or not failure.caused_by_data:
+                raise
+            message = failure.message[:LONGEST_MESSAGE]
+            self.warnings.append(f"the query failed and its error is recorded; readers get it: {message}")
+            return self.write.stage_error(message, desired, shard, time, description)
+
+    def _desired(self, state: ShardState, time: int) -> Desired:
+        """The query as of ``time``, in the shard's columns and their order."""
+        return self._query(state, shard_columns(state.schema), time)
+
+    def _query(self, state: ShardState, columns: tuple[Column, ...], time: int) -> Desired:
+        """The query as of ``time`` in these ``columns``; those that it no longer has are NULL."""
+        names = {column.name for column in self.request.columns}
+        missing = tuple(column.name for column in columns if column.name not in names)
+        return Desired(self.request.query_at(time), columns, state.salt, self.request.assertions, missing)
+
+    # read-only
 
     def _preview(self, state: ShardState, plan: Plan) -> Outcome:
-        """Read-only: the correction counted, nothing staged and nothing moved."""
+        """Read-only: the correction is counted; nothing is staged and the upper stays."""
         description = BatchDescription(state.upper, plan.upper)
         if plan.time is None:
             outcome = self._outcome(Kind.READ_ONLY, Written(None, Counts()), None, description)
@@ -276,25 +299,25 @@ class Driver:
         desired, shard = self._desired(state, plan.time), self._previewed(state, plan)
         if plan.generation or plan.added:
             desired = self._query(state, shard.columns, plan.time)
-        found = self.write.preview(desired, shard, plan.time, self.request.sample)
-        counts, gate = found.counts, None
+        previewed = self.write.preview(desired, shard, plan.time, self.request.sample)
+        counts, gate = previewed.counts, None
         if self.request.gate.is_active and (plan.generation or not counts.nothing):
             gate = self._previewed_gate(state, plan, counts, desired)
-        compacted = compacted_after(self.request, state, plan, found.updates)
+        compacted = compacted_after(self.request, state, plan, previewed.updates)
         outcome = self._outcome(Kind.READ_ONLY, Written(None, counts), plan.time, description)
-        preview = Preview(shard.names, found.sample, gate, compacted)
+        preview = Preview(shard.names, previewed.sample, gate, compacted)
         return replace(outcome, generation=plan.generation, columns_added=plan.added, preview=preview)
 
     def _previewed(self, state: ShardState, plan: Plan) -> Layout:
-        """What a preview compares with. A new generation needs no file of the old one."""
+        """The layout that a preview compares with. A new generation needs none of the old files."""
         if plan.generation:
             return vacant(state, self.handle.uri, wanted_columns(self.request, state))
-        shard = Layout.of(self.handle, state)
+        shard = self._layout(state)
         return widened(shard, plan.added) if plan.added else shard
 
     def _previewed_gate(self, state: ShardState, plan: Plan, counts: Counts, desired: Desired) -> str:
-        """What keeps the contents back, empty if nothing does. Nothing is staged: the audits read
-        the query itself.
+        """Why the gate would reject the contents, empty if it would not. The audits read the query
+        itself, since nothing is staged.
         """
         try:
             self._check_gate(state, plan, counts, desired.plain_rows())
@@ -302,68 +325,19 @@ class Driver:
             return str(error)
         return ""
 
+    # outcomes
+
     def _nothing_to_mint(self, state: ShardState, plan: Plan) -> Outcome:
-        upper = state.upper.as_option()
-        if upper is None:
+        if state.upper.is_empty():
             return replace(self._idle(state), kind=Kind.FINAL, up_to_date=True, scheduled=True)
-        scheduled = self._explained_by_schedule(state, plan)
-        if upper > self.request.clock + AHEAD_OF_CLOCK and not scheduled:
-            self.warnings.append(
-                f"the shard's upper {upper} is ahead of the clock ({self.request.clock}): {self._who_wrote(state.upper)} had a wrong "
-                "clock or a mistyped mvsink_run_time; nothing is written until then. The way out: --full-refresh"
-            )
+        scheduled = clock.scheduled(self.request, plan, state.upper, self.handle.history)
+        warning = "" if scheduled else clock.warning(self.request, state.upper, self.handle.history)
+        if warning:
+            self.warnings.append(warning)
         return replace(self._idle(state), up_to_date=True, scheduled=scheduled)
 
-    def _explained_by_schedule(self, state: ShardState, plan: Plan) -> bool:
-        """Is the upper the next refresh of a run whose own time was not ahead of the clock?
-
-        Of this schedule; or of another that the model had then, which the commit's
-        ``computed_through`` tells.
-        """
-        now = self.request.clock + AHEAD_OF_CLOCK
-        schedule = self.request.refresh.schedule(plan.creation)
-        if not schedule.on_commit and state.upper.less_equal(schedule.frontier_after(now)):
-            return True
-        if not Antichain.of(now).less_than(state.upper):
-            return False
-        commit = self._who_moved(state.upper)
-        return (
-            commit is not None
-            and commit.note.computed_through is not None
-            and commit.note.computed_through <= now
-        )
-
-    def _who_moved(self, upper: Antichain) -> Commit | None:
-        """The newest commit that moved the upper there, if the log still tells."""
-        return next((commit for commit in reversed(self.handle.history()) if commit.upper == upper), None)
-
-    def _who_wrote(self, upper: Antichain) -> str:
-        """The run that moved the upper there, in words."""
-        commit = self._who_moved(upper)
-        if commit is None:
-            return "a run that the log no longer tells"
-        return (
-            f"run {commit.note.invocation_id or commit.writer_id} on {commit.host} (version {commit.version})"
-        )
-
-    def _desired(self, state: ShardState, time: int) -> Desired:
-        """The query as of ``time``, in the shard's columns and their order."""
-        return self._query(state, shard_columns(state.schema), time)
-
-    def _query(self, state: ShardState, columns: tuple[Column, ...], time: int) -> Desired:
-        """The same in these ``columns``; those that the query has lost are NULL."""
-        given = {column.name for column in self.request.columns}
-        missing = tuple(column.name for column in columns if column.name not in given)
-        return Desired(self.request.query_at(time), columns, state.salt, self.request.assertions, missing)
-
-    def check_columns(self) -> None:
-        """Raises `SchemaChanged` if the query's columns are not the shard's and that is to fail.
-        Writes nothing.
-        """
-        column_changes(self.request, self.handle.state())
-
     def _note(self, counts: Counts, time: int | None = None) -> CommitNote:
-        """For a commit of contents as of ``time`` (ms); None: it has none."""
+        """The note of a commit of contents as of ``time`` (ms); None if it has no contents."""
         return CommitNote(
             rows_inserted=counts.inserted,
             rows_deleted=counts.deleted,
@@ -376,6 +350,7 @@ class Driver:
         )
 
     def _idle(self, state: ShardState) -> Outcome:
+        """The outcome of a run that wrote nothing."""
         return Outcome(
             kind=Kind.NONE,
             counts=Counts(),
@@ -393,7 +368,9 @@ class Driver:
     def _outcome(
         self, kind: Kind, written: Written, time: int | None, description: BatchDescription
     ) -> Outcome:
-        """What came of ``written`` at ``time``; None: it was no refresh, and there are no contents."""
+        """The outcome of writing ``written`` at ``time``; None if it was no refresh, without
+        contents.
+        """
         if kind is Kind.APPEND and written.batch is None:
             kind = Kind.NONE
         if written.counts.errors_inserted and self.request.assertions:
@@ -409,7 +386,6 @@ class Driver:
             counts=written.counts,
             lower=description.lower,
             upper=description.upper,
-            warnings=tuple(self.warnings),
             rows_staged=written.batch.rows if written.batch else 0,
             bytes_staged=written.batch.bytes if written.batch else 0,
             candidate_buckets=written.candidate_buckets,
