@@ -7,20 +7,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.package_edges import OURS, ROOT, imports, package_of
+
 PACKAGE = ROOT / "dbt" / "adapters" / "mvsink"
-OURS = "dbt.adapters.mvsink"
-
-
-def imports(path: Path) -> set[str]:
-    """Every module that a file imports, anywhere in it, full names."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
 
 
 def within(name: str, *packages: str) -> bool:
@@ -86,23 +75,17 @@ LIBRARIES = {  # of those that matter, which each package may import
     "connections": {"dbt", "dbt_common"},
     "cli": {"dbt", "dbt_common"},
 }
-TELLING = {"dbt", "dbt_common", "deltalake", "pyspark", "sqlglot"}
-
-
-def ours(name: str) -> str | None:
-    """The package, or the module beside the packages, that an imported name of ours is in."""
-    rest = name.removeprefix(f"{OURS}.")
-    return None if rest == name else rest.split(".")[0]
+WATCHED = {"dbt", "dbt_common", "deltalake", "pyspark", "sqlglot"}
 
 
 @pytest.mark.parametrize("package", RULES)
 def test_a_package_imports_only_what_stands_below_it(package):
     allowed = RULES[package] | NEUTRAL | {package}
     wrong = {
-        (path.name, found)
+        (path.name, other)
         for path in modules(package)
         for name in imports(path)
-        if (found := ours(name)) and found not in allowed
+        if (other := package_of(name)) and other not in allowed
     }
     assert wrong == set()
 
@@ -113,9 +96,9 @@ def test_a_package_imports_only_the_libraries_of_its_layer(package):
         (path.name, name.split(".")[0])
         for path in modules(package)
         for name in imports(path)
-        if ours(name) is None
+        if package_of(name) is None
     }
-    assert {(path, name) for path, name in libraries if name in TELLING - LIBRARIES[package]} == set()
+    assert {(path, name) for path, name in libraries if name in WATCHED - LIBRARIES[package]} == set()
 
 
 def test_every_package_has_its_rule():
@@ -124,12 +107,12 @@ def test_every_package_has_its_rule():
 
 
 def test_of_the_command_line_only_watch_reaches_the_embedded_spark_and_reads_tasks():
-    found = {
+    reaching = {
         path.name
         for path in modules("cli")
-        if {ours(name) for name in imports(path)} & {"connection", "continual_task"}
+        if {package_of(name) for name in imports(path)} & {"connection", "continual_task"}
     }
-    assert found == {"watch.py"}
+    assert reaching == {"watch.py"}
 
 
 def test_no_circle_between_packages():
@@ -141,14 +124,12 @@ def test_no_circle_between_packages():
 
 def test_neutral_modules_know_no_package_but_schedules_the_shards_times():
     for name in NEUTRAL:
-        found = {ours(each) for each in imports(PACKAGE / f"{name}.py")} - {None} - NEUTRAL
-        assert found <= ({"shard"} if name == "refresh_schedule" else set()), name
+        imported = {package_of(each) for each in imports(PACKAGE / f"{name}.py")} - {None} - NEUTRAL
+        assert imported <= ({"shard"} if name == "refresh_schedule" else set()), name
 
 
 def test_no_two_modules_need_each_other_not_even_through_others():
-    """Imports for type checkers count: who reads the one has to read the other. Two pairs in
-    `shard` are one thing in two files.
-    """
+    """Imports for type checkers count. Two pairs in `shard` are one thing in two files."""
     paths = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts): path
         for path in PACKAGE.rglob("*.py")
@@ -156,8 +137,8 @@ def test_no_two_modules_need_each_other_not_even_through_others():
     }
     imported = {name: set(imports(path)) for name, path in paths.items()}
     needs = {
-        name: {other for other in paths for each in found if within(each, other)}
-        for name, found in imported.items()
+        name: {other for other in paths for each in names if within(each, other)}
+        for name, names in imported.items()
     }
     for one, other in (("errors", "frontier"), ("batch", "staging")):
         needs[f"{OURS}.shard.{one}"].discard(f"{OURS}.shard.{other}")
@@ -193,17 +174,30 @@ def test_decisions_about_state_do_no_input_or_output():
         "pyarrow",
         f"{OURS}.shard.errors",
         f"{OURS}.shard.frontier",
+        f"{OURS}.physical",
     )
     for name in imports(PACKAGE / "shard" / "state.py"):
         assert within(name, *allowed), name
 
 
-def test_no_file_is_longer_than_450_lines():
-    files = [
+def python_files() -> list[Path]:
+    return [
         path
         for folder in ("dbt", "tests", "example_project", "benchmarks")
-        for path in (ROOT / folder).rglob("*.py")
+        for path in sorted((ROOT / folder).rglob("*.py"))
     ]
-    assert {
-        str(path.relative_to(ROOT)): n for path in files if (n := len(path.read_text().splitlines())) > 450
-    } == {}
+
+
+def test_no_file_is_longer_than_400_lines():
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in python_files()}
+    assert {path: length for path, length in lengths.items() if length > 400} == {}
+
+
+def test_no_function_of_the_package_is_longer_than_40_lines():
+    lengths = {
+        f"{path.relative_to(PACKAGE)}::{node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
+    assert {name: length for name, length in lengths.items() if length > 40} == {}

@@ -190,9 +190,7 @@ class Layout:
         return whole + self.select_loose(items, where)
 
     def _valid(self) -> str:
-        """Rows that somebody can have appended: see *A hash is believed only in files ...* in the
-        design.
-        """
+        """Rows that an append can have written: see *drift* in docs/design/overview.md."""
         return f"{TIME} is not null and {TIME} >= 0 and {TIME} < {sql.bigint(self.upper)} and {DIFF} <> 0"
 
     def _in_files(self) -> tuple[str, ...]:
