@@ -1,0 +1,71 @@
+"""What is generated from the table of options is current, and editors get the right answers."""
+
+from __future__ import annotations
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from dbt.adapters.mvsink.materialization.options.table import ModelOptions
+from docs import generate
+
+VALIDATOR = Draft202012Validator(generate.schema())
+PARSE = {"self_correcting_mv": ModelOptions.parse, "continual_task": ModelOptions.parse_task}
+
+
+def test_the_page_is_what_is_generated():
+    """If not: python -m docs.generate"""
+    assert generate.PAGE.read_text() == generate.page(generate.PAGE.read_text())
+
+
+def test_the_published_schema_is_what_is_generated():
+    """If not: python -m docs.generate"""
+    assert generate.SCHEMA.read_text() == generate.schema_text()
+    Draft202012Validator.check_schema(generate.schema())
+
+
+GOOD = [
+    ("self_correcting_mv", {"refresh": "on_commit", "tags": ["hourly"], "on_schema_change": "ignore"}),
+    ("self_correcting_mv", {"refresh": {"every": "1 hour", "aligned_to": "2026-01-01 00:00:00"}}),
+    ("self_correcting_mv", {"refresh": ["every 1 day", {"at": 1_795_186_800_000}, {"at_creation": True}]}),
+    ("self_correcting_mv", {"retain_history": "2 Weeks", "assert_not_null": ["id"], "on_error": "record"}),
+    ("self_correcting_mv", {"audit": ["a_test"], "max_change": {"rows": 10, "percent": 0.5}, "adopt": None}),
+    ("continual_task", {"snapshot": False, "column_types": {"a": "int"}, "input_files": "append_only"}),
+    ("continual_task", {"on_late_reference": "wait", "read_only": False}),
+]
+BAD = [
+    ("self_correcting_mv", {"refresh": "hourly"}),
+    ("self_correcting_mv", {"refresh": {"each": "1 hour"}}),
+    ("self_correcting_mv", {"refresh": {"aligned_to": "2026-01-01"}}),
+    ("self_correcting_mv", {"refresh": [{"at": 1439}]}),
+    ("self_correcting_mv", {"retain_history": 86400}),
+    ("self_correcting_mv", {"max_change": {"row": 5}}),
+    ("self_correcting_mv", {"on_error": "ignore"}),
+    ("self_correcting_mv", {"input_files": "copied"}),
+    ("self_correcting_mv", {"target_lag": "1 hour"}),
+    ("continual_task", {"refresh": "on_commit"}),
+    ("continual_task", {"audit": True}),
+    ("continual_task", {"initial_snapshot": "no"}),
+]
+
+
+@pytest.mark.parametrize(("materialization", "config"), GOOD)
+def test_the_schema_allows_what_the_adapter_allows(materialization, config):
+    PARSE[materialization]("dev.m", config)
+    assert problems(materialization, config) == []
+
+
+@pytest.mark.parametrize(("materialization", "config"), BAD)
+def test_the_schema_refuses_what_the_adapter_refuses(materialization, config):
+    with pytest.raises(Exception, match="dev.m: (invalid )?config"):
+        PARSE[materialization]("dev.m", config)
+    assert problems(materialization, config) != []
+
+
+def test_the_schema_allows_jinja_and_leaves_other_materializations_alone():
+    assert problems("self_correcting_mv", {"read_only": "{{ target.name == 'dev' }}"}) == []
+    assert problems("table", {"refresh": 5}) == []
+
+
+def problems(materialization, config):
+    models = [{"name": "m", "config": {"materialized": materialization, **config}}]
+    return [error.message for error in VALIDATOR.iter_errors({"models": models})]
