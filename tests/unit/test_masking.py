@@ -6,7 +6,7 @@ import pytest
 
 from dbt.adapters.mvsink.exceptions import OwnedByAnother
 from dbt.adapters.mvsink.masking import masked
-from dbt.adapters.mvsink.materialization.mv import translate
+from dbt.adapters.mvsink.materialization.errors import translate
 from dbt.adapters.mvsink.shard import ShardError
 
 

@@ -102,7 +102,9 @@ class TestSchedules(Base):
         self.set_model(project, configured(refresh=[{"at": f"{DAY} 10:30"}, {"at_creation": True}]))
         run(0, "--full-refresh")
         assert f"+0 -0 at {DAY}T10:30:00Z; final" in run(40)
-        assert "final; --full-refresh starts anew" in run(50) and self.last(project)["kind"] == "final"
+        assert (
+            "final; --full-refresh starts from scratch" in run(50) and self.last(project)["kind"] == "final"
+        )
         assert len(self.rows(project)) == 3
         write_file(
             configured(refresh=f"at {DAY} 10:30", pre_hook="this is no SQL"),

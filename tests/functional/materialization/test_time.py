@@ -247,7 +247,7 @@ class TestOvertaken(TimeBase):
         at(2, "run", "--select", "source_rows", "mv")
         self.set_source(project, MORE.replace("(2, 'b')", "(2, 'b'), (5, 'e')"))
         at(3, "run", "--select", "source_rows", "mv", "total")
-        told = f"overtaken: total was written by a later run (as of {AT.format(3)}), which passed over this run's time; left to the"
+        told = f"superseded: total was written by a later run (as of {AT.format(3)}), which passed over this run's time; left to the"
         before = self.shard(project, "both").version
         self.model(project, "new", self.START["both.sql"])
         out = at(2, "run", "--select", "total", "both", "top", "new")
@@ -258,7 +258,7 @@ class TestOvertaken(TimeBase):
         assert (
             self.rows(project, "both") == self.rows(project, "top") == self.rows(project, "new") == [(5, 5)]
         )
-        assert "overtaken" not in out
+        assert "superseded" not in out
         self.model(project, "new", self.OF + "select * from {{ ref('total') }}")
         # reads only the past
         assert f"+1 -0 at {AT.format(2)}" in at(2, "run", "--select", "new", "--full-refresh")

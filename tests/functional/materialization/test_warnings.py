@@ -73,7 +73,7 @@ class TestWarnings(Base):
         _, out = run_dbt_and_capture(["run", "--select", "later"])
         results = run_dbt([*STRICT, "--select", "later"], expect_pass=False)
         Path(project.project_root, "models", "later.sql").unlink()
-        assert "later: not refreshed yet: whoever reads it" in " ".join(out.split())
+        assert "later: not refreshed yet: all readers" in " ".join(out.split())
         assert "not refreshed yet" in results[0].message
 
     def test_constraints_that_a_shard_enforces_are_no_warning(self, project):

@@ -185,7 +185,7 @@ def test_after_the_last_refresh_the_view_is_final_and_every_later_run_says_so(sc
     before = mv.state()
     for now in ("11:31", "23:59"):
         later = mv.run(now, "c")
-        assert (log_line(later), later.kind) == ("final; --full-refresh starts anew", Kind.FINAL)
+        assert (log_line(later), later.kind) == ("final; --full-refresh starts from scratch", Kind.FINAL)
     assert mv.state() == before and mv.shown() == ["b"]
 
 
@@ -243,7 +243,7 @@ def test_a_changed_schedule_counts_from_the_upper(scheduled):
     assert log_line(mv.run("11:40", "c")) == f"up to date until {DAY}T12:00:00Z"
     assert log_line(mv.run("12:10", "c")) == f"+1 -1 at {DAY}T12:10:00Z"
     mv.refresh = RefreshSpec(ats=(at("09:00"),))
-    assert log_line(mv.run("12:20", "d")) == "final; --full-refresh starts anew"
+    assert log_line(mv.run("12:20", "d")) == "final; --full-refresh starts from scratch"
     mv.assert_stands("final")
     assert mv.shown() == ["c"]
 

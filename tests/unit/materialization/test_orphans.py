@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from dbt.adapters.mvsink.materialization.orphans import orphans, shard_told, tells_a_shard, unclaimed
+from dbt.adapters.mvsink.materialization.orphans import may_be_shard, orphans, shard_in_listing, unclaimed
 from dbt.adapters.mvsink.shard import ShardClient, StorageError
 from dbt.adapters.mvsink.shard_sql.published_view import Marker
 from tests.support.shards import SCHEMA
@@ -48,11 +48,11 @@ def test_what_may_be_an_orphan(relation, possible):
     assert list(unclaimed([relation], NODES)) == ([relation] if possible else [])
 
 
-def test_the_listing_tells_the_shard_without_a_statement():
-    assert shard_told(information()) == "/a/b"
-    assert tells_a_shard(information()) and not tells_a_shard(information("select 1", "a=b"))
-    assert shard_told(information("select 1")) is None, "a view of an earlier release"
-    assert shard_told(information(f"select 1 as x -- {TEXT}")) is None
+def test_the_listing_shows_the_shard_without_a_statement():
+    assert shard_in_listing(information()) == "/a/b"
+    assert may_be_shard(information()) and not may_be_shard(information("select 1", "a=b"))
+    assert shard_in_listing(information("select 1")) is None, "a view of an earlier release"
+    assert shard_in_listing(information(f"select 1 as x -- {TEXT}")) is None
 
 
 OWNERS = {
@@ -82,6 +82,6 @@ def test_a_shard_that_cannot_be_read_is_an_error_unless_they_are_only_counted(tm
 
     monkeypatch.setattr(ShardClient, "open_reader", broken)
     shown = {Relation("s", "m"): str(tmp_path / "m")}
-    assert orphans(shown, None, NODES, ("shop", "dev"), patience=0.1) == []
+    assert orphans(shown, None, NODES, ("shop", "dev"), timeout=0.1) == []
     with pytest.raises(StorageError):
         orphans(shown, None, NODES, ("shop", "dev"))

@@ -1,6 +1,4 @@
-"""When a run leaves a model as it is because a later run has overtaken it: pure, from logs told
-newest first.
-"""
+"""When a run leaves a model because a later run superseded what it reads. Pure: the logs are lists."""
 
 from __future__ import annotations
 
@@ -59,20 +57,20 @@ OWN = {
         [*MAINTENANCE, commit(11, 31), *MAINTENANCE[:1], commit(0, 11)],
         origins(10, passed=BY_30),
     ),
-    "and the log no longer tells what was before": ([commit(11, 31)], origins(UNKNOWN, passed=BY_30)),
+    "and the log no longer has what was before": ([commit(11, 31)], origins(UNKNOWN, passed=BY_30)),
     "in the middle of a schedule's period": ([commit(15, 60, through=17), commit(0, 15)], origins()),
     "in one that this very run refreshed": ([commit(15, 60, through=T), commit(0, 15)], origins()),
-    "a refresh that a later run made up for": (
+    "a refresh that a later run wrote": (
         [commit(15, 60, through=55), commit(0, 15, 4)],
         origins(4, passed=[("m", 55)]),
     ),
-    "the log no longer tells": ([commit(41, 51), commit(31, 41)], origins()),
+    "the log no longer has any of it": ([commit(41, 51), commit(31, 41)], origins()),
     "foreign commits alone": ([commit(None, None)], origins()),
 }
 
 
 @pytest.mark.parametrize(("commits", "wanted"), OWN.values(), ids=OWN)
-def test_the_log_tells_what_run_the_contents_as_of_a_time_come_from(commits, wanted):
+def test_the_log_shows_which_run_wrote_the_contents_as_of_a_time(commits, wanted):
     assert own_origin("m", commits, T) == wanted
 
 
@@ -80,16 +78,16 @@ BEFORE, HERE, STALE = origins(10, passed=BY_30), origins(T), origins(10, T, pass
 LEFT = {
     "nothing, or nothing that this run or a later one wrote": ([origins()], None),
     "what this run wrote": ([HERE, HERE], None),
-    "what was overtaken": ([BEFORE, BEFORE], None),
-    "what was overtaken, of several times: views that are not refreshed together": (
+    "a superseded shard": ([BEFORE, BEFORE], None),
+    "superseded shards of several times: views that are not refreshed together": (
         [BEFORE, origins(3, passed=BY_30)],
         None,
     ),
-    "of this run and overtaken, with nothing new to it": ([HERE, BEFORE], None),
-    "of this run and of a shard whose past is not told": ([HERE, origins(UNKNOWN, passed=BY_30)], None),
-    "what was overtaken, and had gone stale": ([STALE], ("m",)),
+    "one of this run and a superseded one, which is not stale": ([HERE, BEFORE], None),
+    "of this run and of a shard whose past is unknown": ([HERE, origins(UNKNOWN, passed=BY_30)], None),
+    "a superseded shard that is stale": ([STALE], ("m",)),
     "stale, beside what this run wrote": ([HERE, STALE], ("m",)),
-    "two that were overtaken, one of them stale": (
+    "two superseded shards, one of them stale": (
         [STALE, HERE, origins(10, passed=[("n", 40)])],
         ("m", "n"),
     ),
@@ -97,30 +95,30 @@ LEFT = {
 
 
 @pytest.mark.parametrize(("read", "names"), LEFT.values(), ids=LEFT)
-def test_a_model_is_left_if_what_it_reads_was_overtaken_and_is_stale(read, names):
+def test_a_model_is_left_if_it_reads_a_stale_shard(read, names):
     joined = origins()
     for one in read:
         joined |= one
-    found = joined.superseded(T)
-    assert (found and found.names) == names
-    assert found is None or found.by == max(by for _, by in joined.passed)
+    superseded = joined.superseded(T)
+    assert (superseded and superseded.names) == names
+    assert superseded is None or superseded.by == max(by for _, by in joined.passed)
 
 
 PASSED = {
     "written after all that it reads": (BEFORE, origins(10, passed=BY_30), False),
     "not since something that it reads": (BEFORE, origins(15, passed=BY_30), True),
     "what it reads is of this run": (BEFORE, HERE, True),
-    "it reads what is no longer told": (BEFORE, origins(UNKNOWN, passed=BY_30), False),
-    "it is no longer told itself": (origins(UNKNOWN, passed=BY_30), origins(15, passed=BY_30), False),
-    "it reads what was stale": (BEFORE, replace(BEFORE, broken=True), True),
+    "it reads a shard of unknown origin": (BEFORE, origins(UNKNOWN, passed=BY_30), False),
+    "its own origin is unknown": (origins(UNKNOWN, passed=BY_30), origins(15, passed=BY_30), False),
+    "it reads a stale shard": (BEFORE, replace(BEFORE, broken=True), True),
     "another run of the same time wrote it": (HERE, HERE, False),
 }
 
 
 @pytest.mark.parametrize(("own", "read", "stale"), PASSED.values(), ids=PASSED)
-def test_what_was_overtaken_is_stale_if_something_that_it_reads_was_written_since(own, read, stale):
-    found = passed_over(own, read)
-    assert (found.times, found.broken) == (own.times | read.times, stale)
+def test_a_superseded_shard_is_stale_if_something_that_it_reads_was_written_since(own, read, stale):
+    origins_now = passed_over(own, read)
+    assert (origins_now.times, origins_now.broken) == (own.times | read.times, stale)
 
 
 def state(upper, **more):
@@ -131,7 +129,7 @@ def no_log(newest):
     raise AssertionError("the log need not be read")
 
 
-SEEN = {
+WITHOUT_LOG = {
     "not past T": (state(20), origins()),
     "at T": (state(21), HERE),
     "a task, whose effects are at times of their own": (state(31, properties={WATCHED: "{}"}), origins()),
@@ -139,12 +137,12 @@ SEEN = {
 }
 
 
-@pytest.mark.parametrize(("held", "wanted"), SEEN.values(), ids=SEEN)
-def test_the_log_is_read_only_where_the_upper_is_past_the_run(held, wanted):
-    assert origins_of("m", held, no_log, T) == wanted
+@pytest.mark.parametrize(("stored", "wanted"), WITHOUT_LOG.values(), ids=WITHOUT_LOG)
+def test_the_log_is_read_only_where_the_upper_is_past_the_run(stored, wanted):
+    assert origins_of("m", stored, no_log, T) == wanted
 
 
-def test_what_the_invocation_came_to_goes_before_the_log():
+def test_what_the_invocation_remembers_takes_precedence_over_the_log():
     def reference(name, history):
         return Reference(name, f"/{name}", state(31), None, history=history)
 
@@ -162,9 +160,9 @@ def outcome(kind=Kind.APPEND, upper=21, **more):
 AFTER = {
     "written, reading nothing of ours": (outcome(), origins(), HERE),
     "written from what this run wrote": (outcome(), HERE, HERE),
-    "written from what was overtaken: it is of then": (outcome(), BEFORE, BEFORE),
+    "written from a superseded shard: it has its origins": (outcome(), BEFORE, BEFORE),
     "left": (outcome(Kind.NONE, 11, up_to_date=True, superseded=Superseded(("m",), 30)), STALE, STALE),
-    "overtaken itself": (
+    "superseded itself": (
         outcome(Kind.NONE, 31, up_to_date=True),
         HERE,
         origins(10, T, passed=[("q", 30)], broken=True),
@@ -173,7 +171,7 @@ AFTER = {
 
 
 @pytest.mark.parametrize(("done", "read", "wanted"), AFTER.values(), ids=AFTER)
-def test_what_is_remembered_of_a_model(done, read, wanted):
+def test_the_origins_that_are_remembered_of_a_model(done, read, wanted):
     assert origins_after("q", done, lambda newest: [commit(0, 11), commit(11, 31)], read, T) == wanted
 
 
@@ -186,12 +184,12 @@ def test_the_log_is_read_newest_first_a_few_at_a_time(many):
         asked.append(newest)
         return commits[max(0, many - newest) :]
 
-    told = newest_first(history)
+    newest = newest_first(history)
     if many:
-        assert next(told).version == many - 1 and asked == [8]
-        assert [one.version for one in told] == list(reversed(range(many - 1)))
+        assert next(newest).version == many - 1 and asked == [8]
+        assert [one.version for one in newest] == list(reversed(range(many - 1)))
     else:
-        assert list(told) == []
+        assert list(newest) == []
 
 
 def opened():
@@ -210,7 +208,7 @@ DUE = {
 
 @pytest.mark.parametrize("read_only", [False, True])
 @pytest.mark.parametrize(("more", "new"), DUE.values(), ids=DUE)
-def test_what_is_left_is_left_as_it_is(more, new, read_only):
+def test_a_model_that_is_left_is_not_changed(more, new, read_only):
     with opened() as handle:
         if not new:
             handle.compare_and_append(
@@ -226,7 +224,7 @@ def test_what_is_left_is_left_as_it_is(more, new, read_only):
     assert (done.kind, done.superseded) == (Kind.READ_ONLY if read_only else Kind.NONE, superseded)
 
 
-def test_a_shard_that_is_past_the_run_already_says_that():
+def test_a_shard_past_the_run_is_up_to_date_not_superseded():
     with opened() as handle:
         handle.compare_and_append([], Antichain.of(0), Antichain.of(31), since=Antichain.of(10), creation=10)
         request = SinkRequest(
@@ -236,18 +234,18 @@ def test_a_shard_that_is_past_the_run_already_says_that():
     assert done.up_to_date and done.superseded is None
 
 
-def test_the_line_says_by_whom_and_what_becomes_of_it():
+def test_the_line_names_the_later_run_and_what_happens_next():
     done = outcome(
         Kind.NONE, 11, up_to_date=True, superseded=Superseded(("`dev`.`total`",), 1_795_168_800_000)
     )
     words = (
-        "overtaken: total was written by a later run (as of 2026-11-20T10:00:00Z), which passed over this run's time; "
+        "superseded: total was written by a later run (as of 2026-11-20T10:00:00Z), which passed over this run's time; "
         "left to the next run"
     )
     assert log_line(done) == words
     assert log_line(replace(done, kind=Kind.READ_ONLY)) == f"read-only: {words}"
     assert log_line(replace(done, state=state(5))) == f"not refreshed yet; {words}"
-    told = response(replace(done, superseded=Superseded(("dev.total", "dev.by_key"), 40)))
-    assert told.overtaken == "total, by_key" and "total, by_key were written" in str(told)
-    assert (told.code, told.rows_affected, told.references) == ("none", 0, {})
+    reported = response(replace(done, superseded=Superseded(("dev.total", "dev.by_key"), 40)))
+    assert reported.overtaken == "total, by_key" and "total, by_key were written" in str(reported)
+    assert (reported.code, reported.rows_affected, reported.references) == ("none", 0, {})
     assert response(outcome()).overtaken == ""

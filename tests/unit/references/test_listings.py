@@ -1,6 +1,4 @@
-"""Which tables of files a query reads, told by its analyzed plan; each is refreshed once an
-invocation.
-"""
+"""The tables of files that a query's analyzed plan shows; each is refreshed once per invocation."""
 
 from __future__ import annotations
 
@@ -54,7 +52,7 @@ def test_tables(plan, tables):
     assert tables_of_files(Engine(plan), "select 1") == tables
 
 
-def test_each_is_refreshed_once_an_invocation_and_one_that_is_gone_fails_nothing():
+def test_each_is_refreshed_once_per_invocation_and_a_missing_one_fails_nothing():
     engine = Engine()
     for names, invocation in (
         ([T1, "gone"], "listings 1"),

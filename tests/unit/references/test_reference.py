@@ -44,17 +44,17 @@ READ_AT = {
 
 @pytest.mark.parametrize(("upper", "at"), READ_AT.values(), ids=READ_AT)
 def test_a_shard_is_read_as_of_the_write_time_if_it_is_past_it_else_at_its_newest(upper, at):
-    found = References({"dev.m": reference(upper=upper, times=[T - 999])})
-    assert found.times(T) == {"dev.m": at}
+    references = References({"dev.m": reference(upper=upper, times=[T - 999])})
+    assert references.times(T) == {"dev.m": at}
     early, late = reference(upper=upper, times=[T - 999, at]), reference(upper=upper, times=[T - 999, at + 1])
     read = References({"dev.m": early}).read_at("select * from dev.m", T)
     assert f"at{at - T}" in read
-    if upper is None or at + 1 < upper:  # a later batch is there, and is left out
+    if upper is None or at + 1 < upper:  # there is a later batch, which is left out
         assert f"at{at + 1 - T}" not in References({"dev.m": late}).read_at("select * from dev.m", T)
 
 
 def test_the_request_makes_the_text_for_a_write_time():
-    found = References(
+    references = References(
         {
             "dev.m": reference(upper=T + 9, times=[T - 9]),
             "dev.n": reference("dev.n", upper=T - 5, times=[T - 9]),
@@ -62,7 +62,7 @@ def test_the_request_makes_the_text_for_a_write_time():
         {"raw.d": 4},
     )
     query = "select m.x, timestamp_millis(5L) /* mv_now */ t, 'dev.m' from dev.m join dev.n n on dev.m.x = n.x join raw.d on true"
-    text = SinkRequest("dev.q", query, (), T, T, 1000, references=found).query_at(T)
+    text = SinkRequest("dev.q", query, (), T, T, 1000, references=references).query_at(T)
     assert f"timestamp_millis({T}L) /* mv_now */ t, 'dev.m' from (\n" in text
     assert (
         ") as `m` join (\n" in text and ") n on `m`.x = n.x" in text and "version as of 4\n) as `d`" in text
@@ -79,17 +79,17 @@ def test_the_columns_come_in_the_views_order_while_it_has_the_shards_columns():
 
 def test_what_has_no_contents_is_refused_when_it_is_read_and_not_when_it_is_analysed():
     empty = replace(reference(since=T, upper=T), first_refresh="2026-11-20T11:00:00Z")
-    found = References({"dev.m": empty})
+    references = References({"dev.m": empty})
     for ask in (
-        lambda: found.read_at("select * from dev.m", T),
-        lambda: found.times(T),
+        lambda: references.read_at("select * from dev.m", T),
+        lambda: references.times(T),
         lambda: empty.collection(T),
     ):
         with pytest.raises(
             NotRefreshed, match="dev.m: not refreshed yet; first refresh at 2026-11-20T11:00:00Z"
         ):
             ask()
-    assert "raise_error" in found.described("select * from dev.m")
+    assert "raise_error" in references.described("select * from dev.m")
 
 
 OUTSIDE = {
@@ -107,12 +107,12 @@ OUTSIDE = {
 }
 
 
-@pytest.mark.parametrize(("ask", "told"), OUTSIDE.values(), ids=OUTSIDE)
-def test_outside_the_readable_history_the_error_has_both_bounds_both_ways(ask, told):
+@pytest.mark.parametrize(("ask", "message"), OUTSIDE.values(), ids=OUTSIDE)
+def test_outside_the_readable_history_the_error_has_both_bounds_both_ways(ask, message):
     with pytest.raises(NotReadableThen) as error:
         ask(reference(times=[T - 9]))
     assert f"readable is [2026-11-20T09:59:59Z ({T - 1000}), 2026-11-20T10:00:00Z ({T}))" in str(error.value)
-    assert str(error.value).startswith("dev.m cannot be read ") and told in str(error.value)
+    assert str(error.value).startswith("dev.m cannot be read ") and message in str(error.value)
 
 
 def test_a_shard_cannot_have_a_time_travel_clause_of_its_own():
@@ -136,7 +136,7 @@ def test_the_line_names_what_was_not_read_as_of_the_write_time():
     )
 
 
-def test_the_files_behind_a_time_are_no_part_of_a_definition():
+def test_the_files_behind_a_time_are_not_part_of_a_definition():
     def query(files):
         return f"select * from (/* mv_as_of dev.m {T} */\nselect * from parquet.`{files}`\n/* mv_end */) as old, dev.n"
 

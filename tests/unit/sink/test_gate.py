@@ -10,7 +10,7 @@ from types import SimpleNamespace as Node
 import pytest
 
 from dbt.adapters.mvsink.exceptions import InvalidOption, UnknownAudit
-from dbt.adapters.mvsink.materialization import preview as foretold
+from dbt.adapters.mvsink.materialization import preview
 from dbt.adapters.mvsink.materialization.audits import chosen
 from dbt.adapters.mvsink.materialization.options.gate import AUDIT, MAX_CHANGE, accepts
 from dbt.adapters.mvsink.sink import MaxChange, gate
@@ -37,7 +37,7 @@ def test_max_change(limit, change, passes):
 
 
 def test_the_examples_in_the_docstrings():
-    for module in (gate, foretold):
+    for module in (gate, preview):
         done = doctest.testmod(module)
         assert done.failed == 0 and done.attempted > 0
 

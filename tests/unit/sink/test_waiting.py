@@ -84,6 +84,9 @@ def test_contents_stay_readable_while_the_upper_moves_without_a_refresh(handle):
     assert log_line(run(handle, 70)) == "up to date until 2026-11-20T12:00:00Z"
     assert frontiers(handle.state()) == [60, 120]
     later = run(handle, 125, PAST)
-    assert log_line(later) == "final; --full-refresh starts anew" and frontiers(handle.state()) == [60, None]
+    assert log_line(later) == "final; --full-refresh starts from scratch" and frontiers(handle.state()) == [
+        60,
+        None,
+    ]
     version = handle.state().version
     assert log_line(run(handle, 130, COMMIT)) == log_line(later) and handle.state().version == version

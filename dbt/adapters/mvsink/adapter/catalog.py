@@ -11,7 +11,7 @@ from dbt.adapters.base.relation import BaseRelation
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.adapter.models import MaintainedAdapter
 from dbt.adapters.mvsink.durations import iso
-from dbt.adapters.mvsink.materialization.mv import LOWER_ERRORS
+from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS
 from dbt.adapters.mvsink.materialization.warn import warn
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardState
 from dbt.adapters.mvsink.shard_sql import Layout, row_count
@@ -37,8 +37,8 @@ class CatalogAdapter(MaintainedAdapter, metaclass=AdapterMeta):
             yield column
 
     def _shard_statistics(self, relation: BaseRelation) -> dict[str, Any]:
-        """As dbt's catalog wants them; none for what is no shard. Docs never fail because of a
-        shard.
+        """As dbt's catalog wants them; empty for what is not a shard. Docs never fail because of
+        a shard.
         """
         published = self.published(cast("MvsinkRelation", relation))
         if published is None:

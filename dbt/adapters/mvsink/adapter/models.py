@@ -1,5 +1,6 @@
-"""The adapter's methods that macros call for maintained models. The work is in `maintained` and
-below it.
+"""The adapter's methods that macros call for every maintained model: parse, delegate, translate errors.
+
+The work is in `materialization` and below it.
 """
 
 from __future__ import annotations
@@ -19,46 +20,50 @@ from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.adapter.variables import variable
 from dbt.adapters.mvsink.durations import parse_time
 from dbt.adapters.mvsink.engine import EngineError
-from dbt.adapters.mvsink.exceptions import InvalidName, InvalidRunTime, ReadOnlyRefused
+from dbt.adapters.mvsink.exceptions import InvalidRunTime, ReadOnlyRefused
+from dbt.adapters.mvsink.materialization import run as phases
 from dbt.adapters.mvsink.materialization.audits import CompiledTest, chosen, compiled
-from dbt.adapters.mvsink.materialization.mv import (
-    LOWER_ERRORS,
-    Invocation,
-    MaintainedRun,
-    prepared_query,
-    translate,
-)
+from dbt.adapters.mvsink.materialization.context import Invocation, RunContext
+from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS, translate, translated
+from dbt.adapters.mvsink.materialization.mv import SelfCorrectingView
 from dbt.adapters.mvsink.materialization.names import check_names
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions, ignored_configs
-from dbt.adapters.mvsink.materialization.orphans import Orphan, orphans, shard_told, tells_a_shard, unclaimed
+from dbt.adapters.mvsink.materialization.orphans import (
+    Orphan,
+    may_be_shard,
+    orphans,
+    shard_in_listing,
+    unclaimed,
+)
 from dbt.adapters.mvsink.materialization.publish import Docs
 from dbt.adapters.mvsink.materialization.response import MvsinkResponse
+from dbt.adapters.mvsink.materialization.run import Executed, Prepared, Published
 from dbt.adapters.mvsink.materialization.warn import warn, warn_of_all
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard_sql.holds import held_shards, release_holds
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, UnreadableView, read_published
+from dbt.adapters.mvsink.user_sql.checks import without_end
 
 if TYPE_CHECKING:
     from dbt.adapters.mvsink.relation import MvsinkRelation
 
 RUN_TIME_VARIABLE = "MVSINK_RUN_TIME"
-AHEAD = 60_000  # ms
-COUNTING = 2.0  # seconds for a shard of somebody else that cannot be read
-log = logging.getLogger("mvsink.shard")
-_warning = threading.Lock()
-_warned: dict[str, str] = {}  # the invocation that was last warned, by what of
+COUNTING_TIMEOUT = 2.0  # seconds for a shard that cannot be read, when orphans are only counted
 NOT_FOUND = "42P01"
 REBUILT = ("table", "incremental", "snapshot", "seed", "clone")
+log = logging.getLogger("mvsink.shard")
+_lock = threading.Lock()
+_newest_invocation: dict[str, str] = {}  # by what is done once per invocation
 
 
 class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
-    """Part of the adapter. Every error of a lower layer leaves as dbt's own, with the model's name."""
+    """Part of the adapter. Errors of lower layers leave as dbt's own, with the model's name."""
 
     @available.parse(lambda *_, **__: 0)
-    def mv_time(self, given: Any, started: datetime) -> int:
+    def mv_time(self, variable: Any, started: datetime) -> int:
         """The run's logical time in ms: a var, `MVSINK_RUN_TIME`, or the invocation's start."""
         environment = os.environ.get(RUN_TIME_VARIABLE)
-        for source, value in (("mvsink_run_time", given), (RUN_TIME_VARIABLE, environment)):
+        for source, value in (("mvsink_run_time", variable), (RUN_TIME_VARIABLE, environment)):
             if value is not None and value != "":
                 parsed = parse_time(value)
                 if parsed is None:
@@ -74,114 +79,97 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         existing: MvsinkRelation | None,
         query: str,
         invocation: Mapping[str, Any],
-    ) -> MaintainedRun:
+    ) -> Prepared:
         """Check a model's name, configs and schedule. Nothing is written."""
-        model = f"{relation.schema}.{relation.identifier}"
-        check_names(model, str(relation.schema), str(relation.identifier))
+        model = checked_name(relation)
         options = ModelOptions.parse(model, node["config"])
-        run = MaintainedRun(
-            adapter=self,
+        context = self._context(node, relation, existing, query, options, self._invocation(invocation))
+        return phases.prepare(context, SelfCorrectingView())
+
+    def _invocation(self, values: Mapping[str, Any]) -> Invocation:
+        # dbt's `flags` do not show `--sample`
+        return Invocation(**values, sampled=getattr(self.config.args, "sample", None) is not None)
+
+    def _context(
+        self,
+        node: Mapping[str, Any],
+        relation: MvsinkRelation,
+        existing: MvsinkRelation | None,
+        query: str,
+        options: ModelOptions,
+        invocation: Invocation,
+    ) -> RunContext:
+        model, credentials = f"{relation.schema}.{relation.identifier}", self._credentials()
+        engine = AdapterEngine(self, model)
+        return RunContext(
+            model=model,
             relation=relation,
             node=node,
-            query=prepared_query(query),
+            query=without_end(query),
             options=options,
-            invocation=Invocation(**invocation, sampled=self._sampled()),
-            current=self.published(existing),
+            invocation=invocation,
+            published=self.published(existing),
+            engine=engine,
+            session=engine.session,
+            manifest=self.get_macro_resolver(),
+            shard_root=str(credentials.shards).rstrip("/"),
+            storage_options=credentials.storage_options,
+            longest_view=credentials.longest_view,
         )
-        try:
-            run.check_refresh(
-                ShardClient(self._credentials().storage_options),
-                run.current.uri if run.current else self._default_uri(run),
-            )
-        except LOWER_ERRORS as error:
-            raise translate(model, error) from error
-        self._check_that_spark_takes(run)
-        self._warn_of_the_clock(run)
-        run.warn_of_definition()
-        return run
-
-    def _check_that_spark_takes(self, run: MaintainedRun) -> None:
-        """Before a view is created for the first time: does Spark's parser take its name? Dialects
-        differ in what is reserved.
-        """
-        if run.current is None:
-            try:
-                run.engine.query(f"explain create or replace view {run.relation} as select 1", "check")
-            except EngineError as error:
-                reason = f", of which Spark says: {error.message.strip().splitlines()[0]}"
-                raise InvalidName(run.model, "schema or alias", str(run.relation), reason) from error
 
     @available.parse_none
     def mv_warn_of_ignored(
         self, invocation_id: str, nodes: Mapping[str, Any], selected: Sequence[str]
     ) -> None:
-        """Once an invocation: which of the selected models have configs of Spark tables that a
-        shard does not use.
+        """Once per invocation: which of the selected models have configs of Spark tables that a shard
+        does not use.
         """
-        with _warning:
-            if _warned.get("ignored") == invocation_id:
-                return
-            _warned["ignored"] = invocation_id
-        found = ignored_configs(nodes[name] for name in selected if name in nodes)
-        if found:
-            listed = "; ".join(f"{model} ({', '.join(keys)})" for model, keys in found.items())
+        if not _first_call("ignored", invocation_id):
+            return
+        ignored = ignored_configs(nodes[name] for name in selected if name in nodes)
+        if ignored:
+            listed = "; ".join(f"{model} ({', '.join(keys)})" for model, keys in ignored.items())
             warn(f"configs that a shard does not use are ignored: {listed}")
 
     @available.parse_list
-    def mv_audits(self, run: MaintainedRun) -> list[CompiledTest]:
+    def mv_audits(self, prepared: Prepared) -> list[CompiledTest]:
         """The tests of the model's `audit`, compiled."""
-        if not run.options.audit or run.invocation.empty:
+        context = prepared.context
+        if not context.options.audit or context.invocation.empty:
             return []
-        manifest = self.get_macro_resolver()
-        nodes = chosen(manifest, run.model, str(run.node["unique_id"]), run.options.audit)
-        return [compiled(self, manifest, node) for node in nodes]
+        nodes = chosen(context.manifest, context.model, context.unique_id, context.options.audit)
+        return [compiled(self, context.manifest, node) for node in nodes]
 
     @available.parse_none
-    def mv_run(self, run: MaintainedRun) -> None:
-        """Bring the shard up to date; `--empty` only checks and creates."""
-        try:
-            run.check()
-            run.open(self._default_uri(run), self._credentials().storage_options)
-            if run.invocation.empty:
-                run.check_columns()
-            else:
-                run.run()
-        except LOWER_ERRORS as error:
-            run.close()
-            raise translate(run.model, error) from error
-        except BaseException:
-            run.close()
-            raise
+    def mv_run(self, prepared: Prepared, audits: Sequence[tuple[CompiledTest, str]] = ()) -> Executed:
+        """Bring the shard up to date; `--empty` only checks and creates.
 
-    @available.parse_none
-    def mv_publish(self, run: MaintainedRun, docs: Mapping[str, Any]) -> None:
-        """Make the view show the shard."""
-        try:
-            run.publish(Docs(**docs))
-        except LOWER_ERRORS as error:
-            run.close()
-            raise translate(run.model, error) from error
-
-    @available.parse_none
-    def mv_finish(self, run: MaintainedRun) -> MvsinkResponse:
-        """Give up the handle; dbt's response. Nothing is left to do after it: where a warning is an
-        error it is raised here.
+        ``audits`` are tests that its contents must pass, each with the query that dbt's macro makes
+        of it.
         """
-        run.close()
-        response = run.result()
-        run.warn()
-        return response
+        relation = str(prepared.context.relation)
+        return phases.execute(prepared, tuple(test.audit(relation, verdict) for test, verdict in audits))
+
+    @available.parse_none
+    def mv_publish(self, executed: Executed, docs: Mapping[str, Any]) -> Published:
+        """Make the view show the shard; in read-only mode do nothing."""
+        return phases.publish(executed, Docs(**docs))
+
+    @available.parse_none
+    def mv_finish(self, published: Published) -> MvsinkResponse:
+        """Close the handles; dbt's response. Where warnings are errors they are raised here."""
+        return phases.finish(published)
 
     @available.parse_none
     def mv_mark_dropped(self, relation: MvsinkRelation) -> None:
-        """If ``relation`` is a published shard, mark the shard dropped; its files live on for the
-        grace period.
+        """If ``relation`` is a published shard, mark the shard dropped; its files stay for the grace
+        period.
         """
         # before the view is dropped: where it is an error, the view stays
         warn_of_all(self._mark_dropped(relation))
 
     def _mark_dropped(self, relation: MvsinkRelation) -> list[str]:
-        """What kept the shard from being marked, if anything did."""
+        """Why the shard could not be marked; empty if it was, or if there is none."""
         if not relation.schema:  # a temporary view
             return []
         try:
@@ -196,9 +184,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     @available.parse_list
     def mv_mark_shard_dropped(self, relation: str, uri: str) -> list[str]:
-        """Mark the shard at ``uri`` dropped and let go of what it holds. What to warn of, for
-        `mv_warn`.
-        """
+        """Mark the shard at ``uri`` dropped and release its holds. Returns warnings for `mv_warn`."""
         try:
             client = ShardClient(self._credentials().storage_options)
             with WriteHandle.from_read(client.open_reader(uri), "drop") as handle:
@@ -210,8 +196,8 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     @available.parse_none
     def mv_mark_schema_dropped(self, relation: MvsinkRelation) -> list[str]:
-        """`mv_mark_dropped` for every view of a schema. What to warn of, for `mv_warn` once the
-        schema is dropped: nothing half-done.
+        """`mv_mark_dropped` for every view of a schema. Returns warnings for `mv_warn`, to be raised
+        once the schema is dropped.
         """
         if not self.check_schema_exists(relation.database or "", str(relation.schema)):
             return []
@@ -225,16 +211,16 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     @available.parse_none
     def mv_is_shard(self, relation: MvsinkRelation) -> bool:
-        """Is this relation a published shard?"""
+        """Whether this relation is a published shard."""
         return self.published(relation) is not None
 
     @available.parse_none
     def mv_shown(self, relation: MvsinkRelation | None) -> PublishedView | None:
-        """What of our shards this relation shows. No statement is run for a relation whose listing
-        tells that it is none.
+        """The shard that this relation shows. Runs no statement if the relation's listing rules that
+        out.
         """
         information = getattr(relation, "information", None)
-        return None if information and not tells_a_shard(information) else self.published(relation)
+        return None if information and not may_be_shard(information) else self.published(relation)
 
     @available.parse_list
     def mv_orphans(
@@ -250,16 +236,14 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
     def mv_count_orphans(
         self, invocation_id: str, nodes: Mapping[str, Any], project: str, target: str
     ) -> int | None:
-        """The same, counted, among the relations that dbt has listed for this run. None but for the
+        """How many orphans are among the relations that dbt has listed for this run. None after the
         first call of an invocation.
         """
-        with _warning:
-            if _warned.get("orphans") == invocation_id:
-                return None
-            _warned["orphans"] = invocation_id
+        if not _first_call("orphans", invocation_id):
+            return None
         schemas = tuple(self.cache.schemas)  # models run in threads
         listed = [relation for name in schemas for relation in self.cache.get_relations(*name)]
-        return len(self._orphans(listed, nodes, project, target, patience=COUNTING))
+        return len(self._orphans(listed, nodes, project, target, timeout=COUNTING_TIMEOUT))
 
     def _orphans(
         self,
@@ -267,20 +251,22 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         nodes: Mapping[str, Any],
         project: str,
         target: str,
-        patience: float | None = None,
+        timeout: float | None = None,
     ) -> list[Orphan]:
-        """``patience``: seconds for a shard that cannot be read; then it is passed over. None: it
-        is an error.
+        """``timeout``: seconds after which a shard that cannot be read is skipped. None: it is an
+        error.
         """
         shown = {}
         try:
             for relation in unclaimed(listed, nodes):
-                published = None if shard_told(relation.information or "") else self._read_published(relation)
-                uri = shard_told(relation.information or "") or (published.uri if published else None)
-                shown.update({relation: uri} if uri else {})
-            return orphans(shown, self._credentials().storage_options, nodes, (project, target), patience)
+                uri = shard_in_listing(relation.information or "")
+                if uri is None and (published := self._read_published(relation)) is not None:
+                    uri = published.uri
+                if uri is not None:
+                    shown[relation] = uri
+            return orphans(shown, self._credentials().storage_options, nodes, (project, target), timeout)
         except LOWER_ERRORS as error:
-            if patience is None:
+            if timeout is None:
                 raise translate("mvsink_orphans", error) from error
             log.debug("orphans were not counted: %s", error)
             return []
@@ -292,43 +278,41 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
             raise ReadOnlyRefused(f"{relation.schema}.{relation.identifier}", materialized)
 
     def pre_model_hook(self, config: Any) -> None:
-        """Before any node runs: in a read-only invocation whatever would be rebuilt is refused."""
+        """Before any node runs: a read-only invocation refuses what would be rebuilt."""
         materialized = str(config.get("materialized"))
         if materialized in REBUILT and self._read_only():
             raise ReadOnlyRefused(f"{config.model.schema}.{config.model.alias}", materialized)
 
     def _read_only(self) -> bool:
-        """Of the profile, or of `mvsink_read_only` (`--vars`, or the project's `vars`)."""
+        """By the profile, or by `mvsink_read_only` (`--vars`, or the project's `vars`)."""
         return bool(variable(self.config, "mvsink_read_only")) or bool(self._credentials().read_only)
 
     def published(self, relation: MvsinkRelation | None) -> PublishedView | None:
-        """What of our shards ``relation`` shows; None if it is not there or is another's."""
-        try:
+        """The shard that ``relation`` shows; None if it does not exist or shows none."""
+        with translated(str(relation)):
             return self._read_published(relation)
-        except LOWER_ERRORS as error:
-            raise translate(str(relation), error) from error
 
     def _read_published(self, relation: MvsinkRelation | None) -> PublishedView | None:
-        """The same, with the errors of the layers below."""
+        """See `published`. Raises the errors of the lower layers."""
         if relation is None or not relation.is_view:
             return None
         engine = AdapterEngine(self, f"{relation.schema}.{relation.identifier}")
         return read_published(engine, str(relation))
 
-    def _default_uri(self, run: MaintainedRun) -> str:
-        """Where a model's shard is created: below `shard_root`."""
-        root = str(self._credentials().shards).rstrip("/")
-        return f"{root}/{run.relation.schema}/{run.relation.identifier}"
-
-    def _sampled(self) -> bool:
-        """`--sample`; dbt's `flags` do not tell."""
-        return getattr(self.config.args, "sample", None) is not None
-
     def _credentials(self) -> Any:
         return self.config.credentials
 
-    @staticmethod
-    def _warn_of_the_clock(run: MaintainedRun) -> None:
-        ahead = run.invocation.time - int(time.time() * 1000)
-        if ahead > AHEAD:
-            warn(f"{run.model}: mvsink_run_time is {ahead // 1000} s ahead of the clock")
+
+def checked_name(relation: MvsinkRelation) -> str:
+    """The model as ``schema.identifier``. Raises `InvalidName`."""
+    model = f"{relation.schema}.{relation.identifier}"
+    check_names(model, str(relation.schema), str(relation.identifier))
+    return model
+
+
+def _first_call(what: str, invocation_id: str) -> bool:
+    """Whether this is the invocation's first call for ``what``. Models run in threads."""
+    with _lock:
+        first = _newest_invocation.get(what) != invocation_id
+        _newest_invocation[what] = invocation_id
+    return first

@@ -15,7 +15,7 @@ from dbt.adapters.spark.impl import SparkAdapter
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.durations import parse_time
 from dbt.adapters.mvsink.exceptions import InvalidRunTime, NoShard
-from dbt.adapters.mvsink.materialization.mv import LOWER_ERRORS, translate
+from dbt.adapters.mvsink.materialization.errors import translated
 from dbt.adapters.mvsink.references.reference import Reference
 from dbt.adapters.mvsink.references.resolve import open_reference, table_properties
 from dbt.adapters.mvsink.shard import ShardClient
@@ -34,10 +34,8 @@ class TimeTravelAdapter(SparkAdapter, metaclass=AdapterMeta):
     def mv_as_of(self, relation: MvsinkRelation, time: Any) -> str:
         """The rows of a shard as of ``time`` (ms or ISO 8601), as a subquery."""
         at = _time(AS_OF, relation, "time", time)
-        try:
+        with translated(AS_OF):
             query = self._reference(AS_OF, relation).collection(at)
-        except LOWER_ERRORS as error:
-            raise translate(AS_OF, error) from error
         return _rendered(relation, query, f"{AS_OF} {relation.render()} {at}")
 
     @available.parse(lambda _, relation, *__: str(relation))
@@ -46,10 +44,8 @@ class TimeTravelAdapter(SparkAdapter, metaclass=AdapterMeta):
         `_mv_time`, `_mv_diff`.
         """
         bounds = _time(UPDATES, relation, "lower", lower), _time(UPDATES, relation, "upper", upper)
-        try:
+        with translated(UPDATES):
             query = self._reference(UPDATES, relation).updates(*bounds)
-        except LOWER_ERRORS as error:
-            raise translate(UPDATES, error) from error
         return _rendered(relation, query, f"{UPDATES} {relation.render()} {bounds[0]} {bounds[1]}")
 
     def _reference(self, macro: str, relation: MvsinkRelation) -> Reference:

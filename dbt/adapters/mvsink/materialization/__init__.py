@@ -1,6 +1,7 @@
-"""A run of a maintained model, in dbt's terms: its configs, its definition, its published view,
-what the run reports.
+"""One dbt run of one model, in dbt's terms: its options, its definition, its published view, its
+response.
 
-`adapter` is what the materialization's macros call; `run` is the order in which things happen. The
-work itself is in `sink`.
+`context` is what a run knows before it begins; `run` holds its phases, `mv` and `task` what the two
+materializations do in their own way. The work itself is in `sink` and `continual_task`; `adapter`
+has the methods that macros call.
 """

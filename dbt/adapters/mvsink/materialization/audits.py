@@ -1,13 +1,12 @@
-"""A model's `audit`: which tests run over its would-be contents, and what they run.
+"""A model's `audit`: which tests its new contents must pass before they are published.
 
-dbt compiles tests itself, as `dbt test` would: `where`, `limit`, ephemeral references and all. Only
-then is the model's relation replaced by the query of the would-be contents. Other relations are
-read as they stand.
+dbt compiles the tests, as `dbt test` would: `where`, `limit`, ephemeral references and all. Then the
+query of the new contents replaces the model's relation in them. Other relations are read as they are.
 
-`audit: true` stands for the tests of error severity that belong to the model: generic tests on it,
-and singular tests that read it. One that also reads something downstream of the model is left out,
-since that is as old as the published contents; by name it can be asked for. Unit tests are no
-audits: they look at no contents.
+`audit: true` means the tests of error severity that belong to the model: generic tests on it, and
+singular tests that read it. It leaves out a test that also reads something downstream of the model,
+which is as old as the published contents; `audit` may name such a test. Unit tests are never
+audits: they read no contents.
 """
 
 from __future__ import annotations
@@ -40,9 +39,7 @@ class CompiledTest:
     severe: bool
 
     def audit(self, relation: str, verdict: str) -> Audit:
-        """The audit of ``relation``. ``verdict`` is the query that dbt's own macro makes of the
-        test.
-        """
+        """The audit of ``relation``; ``verdict`` is the query that dbt's macro makes of the test."""
         return Audit(self.name, _over(self._limited(), relation), _over(verdict, relation), self.severe)
 
     def _limited(self) -> str:
@@ -54,26 +51,24 @@ def _over(query: str, relation: str) -> Callable[[str], str]:
 
 
 def chosen(manifest: Any, model: str, unique_id: str, wanted: bool | Sequence[str]) -> list[Any]:
-    """The nodes of the tests that ``wanted``, the config, stands for. Raises `UnknownAudit` with
-    the names there are.
-    """
+    """The nodes of the tests that the config ``wanted`` selects. Raises `UnknownAudit`."""
     reading = [
         node for node in manifest.nodes.values() if _is_data_test(node) and unique_id in node.depends_on.nodes
     ]
     reading.sort(key=lambda node: str(node.unique_id))
     if wanted is ALL:
         return [node for node in reading if _severe(node) and _belongs(manifest, node, unique_id)]
-    found = []
+    nodes: list[Any] = []
     for name in wanted if isinstance(wanted, Sequence) else ():
         named = [node for node in reading if name in (node.unique_id, node.name, ".".join(node.fqn))]
         if not named:
             raise UnknownAudit(model, name, [str(node.name) for node in reading])
-        found += [node for node in named if node not in found]
-    return found
+        nodes += [node for node in named if node not in nodes]
+    return nodes
 
 
 def compiled(adapter: Any, manifest: Any, node: Any) -> CompiledTest:
-    """``node`` as dbt compiles it; the manifest's own stays as it is."""
+    """``node`` as dbt compiles it; the manifest's own is not changed."""
     from dbt.compilation import Compiler
 
     done = Compiler(adapter.config).compile_node(copy.deepcopy(node), manifest, {}, write=False)
@@ -106,11 +101,11 @@ def _belongs(manifest: Any, node: Any, unique_id: str) -> bool:
     )
 
 
-def _reads(manifest: Any, node_id: str, upstream: str, seen: set[str]) -> bool:
-    """Is ``node_id`` downstream of ``upstream``?"""
-    if node_id in seen:
+def _reads(manifest: Any, node_id: str, upstream: str, visited: set[str]) -> bool:
+    """Whether ``node_id`` is downstream of ``upstream``; ``visited`` grows."""
+    if node_id in visited:
         return False
-    seen.add(node_id)
+    visited.add(node_id)
     node = manifest.nodes.get(node_id)
     parents = node.depends_on.nodes if node is not None and hasattr(node, "depends_on") else []
-    return upstream in parents or any(_reads(manifest, parent, upstream, seen) for parent in parents)
+    return upstream in parents or any(_reads(manifest, parent, upstream, visited) for parent in parents)

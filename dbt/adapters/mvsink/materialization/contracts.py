@@ -1,6 +1,4 @@
-"""A model's enforced contract: which of its constraints a shard keeps, as assertions of the sink,
-and which it does not.
-"""
+"""A model's enforced contract: constraints that become assertions of the sink, and those that do not."""
 
 from __future__ import annotations
 
@@ -14,8 +12,8 @@ ENFORCED = ("not_null", "check")
 
 
 def contract_assertions(node: Mapping[str, Any], *, fails: bool) -> tuple[Assertion, ...]:
-    """`not_null` and `check`; ``fails`` says whether a row that breaks one fails the query or
-    becomes an error update.
+    """`not_null` and `check`. With ``fails`` a row that breaks one fails the query; else it becomes an
+    error update.
     """
     assertions: list[Assertion] = []
     for kind, constraint, columns in _declared(node):
@@ -33,16 +31,16 @@ def contract_assertions(node: Mapping[str, Any], *, fails: bool) -> tuple[Assert
 
 
 def unenforced_constraints(node: Mapping[str, Any]) -> tuple[str, ...]:
-    """The kinds of constraints that a shard does not enforce: `unique`, keys."""
+    """The kinds of the contract's constraints that a shard does not enforce: `unique`, keys."""
     kinds = {kind for kind, _, _ in _declared(node)}
     return tuple(sorted(kind.replace("_", " ") for kind in kinds.difference(ENFORCED)))
 
 
 def constraints_are_enforced() -> None:
-    """Have dbt know that maintained models enforce constraints; it says of every materialization
-    but its own that they are ignored.
+    """Keep dbt from warning that maintained models ignore constraints, as it does for every
+    materialization but its own.
 
-    What they do not enforce (`unique`, keys) is a warning of ours.
+    For what they do not enforce (`unique`, keys) we warn ourselves.
     """
     from dbt.contracts.graph.nodes import ModelNode
 
@@ -52,14 +50,14 @@ def constraints_are_enforced() -> None:
 
 
 class _Enforces(property):
-    """dbt's own answer, and true of maintained models."""
+    """dbt's own property, and true for maintained models."""
 
     def __init__(self, dbts: property):
         super().__init__(lambda node: node.config.materialized in MAINTAINED or dbts.__get__(node))
 
 
 def _declared(node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], list[str]]]:
-    """Kind, constraint and columns of every constraint, those of columns first; none without an
+    """Kind, constraint and columns of every constraint, column constraints first; empty without an
     enforced contract.
     """
     if not (node.get("config") or {}).get("contract", {}).get("enforced"):

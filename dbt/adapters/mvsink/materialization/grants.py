@@ -1,7 +1,7 @@
-"""Grants on a published view. `CREATE OR REPLACE VIEW` loses them, so whoever publishes reads them
-first and gives them again.
+"""Grants on a published view. `CREATE OR REPLACE VIEW` loses them, so `publish` reads them first and
+restores them.
 
-Plain Spark has no grants: its parser refuses the question, once a process, and nobody asks again.
+Plain Spark has no grants: its parser refuses `SHOW GRANTS` once per process, and no run asks again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dbt.adapters.mvsink.engine import Engine, EngineError, sql
 
 NOT_OFFERED = ("42601", "0A000")  # a syntax error, a feature that is not supported
-OWN = "OWN"  # follows whoever creates the view
+OWN = "OWN"  # follows the user who creates the view
 
 _offered = True
 
@@ -25,8 +25,8 @@ class Grant:
     grantee: str
 
 
-def held(engine: Engine, relation: str) -> tuple[Grant, ...]:
-    """The grants on the view itself; none where the engine has no such thing."""
+def on_view(engine: Engine, relation: str) -> tuple[Grant, ...]:
+    """The grants on the view itself; empty if the engine has no grants."""
     global _offered
     if not _offered:
         return ()
@@ -44,7 +44,7 @@ def held(engine: Engine, relation: str) -> tuple[Grant, ...]:
     )
 
 
-def give(engine: Engine, relation: str, grants: Sequence[Grant]) -> None:
+def restore(engine: Engine, relation: str, grants: Sequence[Grant]) -> None:
     """Grant them again."""
     for grant in grants:
         engine.execute(f"grant {grant.privilege} on {relation} to {sql.identifier(grant.grantee)}", "grant")

@@ -1,6 +1,4 @@
-"""The names that a maintained model may have. They name a view and, below `shard_root`,
-directories, so they are checked before either exists.
-"""
+"""The names that a maintained model may have: they name a view, and directories below `shard_root`."""
 
 from __future__ import annotations
 
@@ -8,11 +6,11 @@ import re
 
 from dbt.adapters.mvsink.exceptions import LONGEST_NAME, InvalidName
 
-WORD = re.compile(r"[A-Za-z0-9_]+")  # what Spark's own catalog takes
+WORD = re.compile(r"[A-Za-z0-9_]+")  # what Spark's own catalog accepts
 
 
 def check_names(model: str, schema: str, identifier: str) -> None:
     """Raises `InvalidName`. A schema may be ``catalog.schema``."""
-    for what, given, words in (("schema", schema, schema.split(".")), ("alias", identifier, [identifier])):
+    for what, name, words in (("schema", schema, schema.split(".")), ("alias", identifier, [identifier])):
         if not all(WORD.fullmatch(word) and len(word) <= LONGEST_NAME for word in words):
-            raise InvalidName(model, what, given)
+            raise InvalidName(model, what, name)

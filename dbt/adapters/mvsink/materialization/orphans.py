@@ -1,9 +1,8 @@
 """Orphans: published shards of this project and target whose model is gone from the project. A
 disabled model counts as gone.
 
-What dbt has listed anyway tells nearly everything: a relation that bears the name of a node is not
-looked at, and a published view has its shard's URI in its text. Only whose the shard is must be
-asked of its log.
+dbt's own listing answers nearly everything: a relation with the name of a node is skipped, and a
+published view has its shard's URI in its text. Only the shard's owner must be read from its log.
 """
 
 from __future__ import annotations
@@ -34,27 +33,23 @@ class Orphan:
         return f"{self.relation} ({self.unique_id} is gone; shard {self.uri})"
 
 
-def tells_a_shard(information: str) -> bool:
-    """May this be a published shard? ``information`` is what `SHOW TABLE EXTENDED` says of a
-    relation.
-    """
+def may_be_shard(information: str) -> bool:
+    """Whether a relation may be a published shard; ``information`` is from `SHOW TABLE EXTENDED`."""
     return URI in information
 
 
-def shard_told(information: str) -> str | None:
-    """The URI of the shard that a view shows, if what `SHOW TABLE EXTENDED` says of it has the
-    view's text with our marker.
-    """
-    found = _TEXT.search(information)
-    marker = read_marker(information[found.end() :]) if found and tells_a_shard(information) else None
+def shard_in_listing(information: str) -> str | None:
+    """The URI of the shard that a view shows, if its text in `SHOW TABLE EXTENDED` has our marker."""
+    text = _TEXT.search(information)
+    marker = read_marker(information[text.end() :]) if text and may_be_shard(information) else None
     return None if marker is None else marker.uri
 
 
 def unclaimed(listed: Iterable[Any], nodes: Mapping[str, Any]) -> Iterator[Any]:
-    """The views among ``listed`` that may be shards, and that no node is built as."""
+    """The views among ``listed`` that may be shards and have the name of no node."""
     claimed = {(_plain(node.get("schema")), _plain(node.get("alias"))) for node in nodes.values()}
     for relation in listed:
-        possible = relation.is_view and (not relation.information or tells_a_shard(relation.information))
+        possible = relation.is_view and (not relation.information or may_be_shard(relation.information))
         if possible and (_plain(relation.schema), _plain(relation.identifier)) not in claimed:
             yield relation
 
@@ -64,35 +59,35 @@ def orphans(
     storage_options: Mapping[str, str] | None,
     nodes: Mapping[str, Any],
     mine: tuple[str, str],
-    patience: float | None = None,
+    timeout: float | None = None,
 ) -> list[Orphan]:
     """The orphans among the relations that show a shard. ``mine``: the project and the target.
 
-    A shard that is not there belongs to nobody. One that cannot be read is an error, or passed over
-    after ``patience`` seconds.
+    A lost shard has no owner. One that cannot be read is an error, or is skipped after ``timeout``
+    seconds.
     """
     client = (
-        ShardClient(storage_options) if patience is None else ShardClient(storage_options, timeout=patience)
+        ShardClient(storage_options) if timeout is None else ShardClient(storage_options, timeout=timeout)
     )
 
-    def owner(uri: str) -> dict[str, str]:
+    def owner_at(uri: str) -> dict[str, str]:
         try:
             with client.open_reader(uri) as reader:
                 return owner_of(reader.state())
         except NotAShard:
             return {}
         except ShardError:
-            if patience is None:
+            if timeout is None:
                 raise
             return {}
 
     with ThreadPoolExecutor(THREADS) as pool:
-        owners = list(pool.map(owner, shown.values()))
-    found = []
-    for (relation, uri), told in zip(shown.items(), owners, strict=True):
-        if (told.get("project"), told.get("target")) == mine and told["unique_id"] not in nodes:
-            found.append(Orphan(relation, uri, told["unique_id"]))
-    return found
+        owners = list(pool.map(owner_at, shown.values()))
+    return [
+        Orphan(relation, uri, owner["unique_id"])
+        for (relation, uri), owner in zip(shown.items(), owners, strict=True)
+        if (owner.get("project"), owner.get("target")) == mine and owner["unique_id"] not in nodes
+    ]
 
 
 def _plain(name: object) -> str:

@@ -1,5 +1,5 @@
-"""What a read-only run foretells, as plain JSON values for `run_results.json`: the sample of rows
-is what `mvsink plan` shows.
+"""The preview of a read-only run as plain JSON values for `run_results.json`; `mvsink plan` shows its
+sample of rows.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 from dbt.adapters.mvsink.sink import Outcome, Preview
 
 
-def foretold(outcome: Outcome) -> dict[str, Any] | None:
+def preview_values(outcome: Outcome) -> dict[str, Any] | None:
     """None for a run that was not read-only, or had nothing to compare.
 
-    ``errors``: error updates added or retracted. ``gate``: why it would keep the contents back,
-    empty if it would not, None if there is none or nothing changes. ``compacted``: live files, and
-    updates in them, that would be rewritten. ``sample``: rows with the ``diff`` they would be
-    appended with; an error update has an ``error`` and no ``row``.
+    ``errors``: error updates added or retracted. ``gate``: why the gate would fail, empty if it would
+    pass, None without a gate or a change. ``compacted``: live files that would be rewritten, and the
+    updates in them. ``sample``: rows with the ``diff`` they would be appended with; an error update
+    has an ``error`` and no ``row``.
     """
     preview = outcome.preview
     if preview is None:
@@ -44,8 +44,7 @@ def _update(preview: Preview, row: tuple[object, ...]) -> dict[str, Any]:
 
 
 def plain(value: object) -> Any:
-    """A value as JSON has it; what it has not (times, decimals, NaN) as text, bytes as hexadecimal
-    digits.
+    """A JSON value; what JSON does not have (times, decimals, NaN) as text, bytes as hexadecimal.
 
     >>> import datetime as dt
     >>> plain([1, None, dt.date(2026, 1, 2), b"a", float("nan")])

@@ -1,12 +1,12 @@
 """Publishing: `schema.model` as a view over the shard's live files.
 
-One function, `publish`, for runs and maintenance alike. It keeps what people put on the view
-(comments, properties, grants), overlays what dbt gives, and writes everything in one `CREATE OR
-REPLACE VIEW`, which alone would lose all of it.
+One function, `publish`. It keeps what people put on the view (comments, properties, grants), overlays
+what dbt wants, and writes everything in one `CREATE OR REPLACE VIEW`, which alone would lose all of
+it.
 
-The view carries the log version it shows (`published.Marker`). Two runs may finish in the opposite
-order of their commits, so whoever publishes looks at the log again afterwards, and publishes again
-if the files have changed.
+The view carries the log version that it shows (`published_view.Marker`). Two runs may finish in the
+opposite order of their commits, so `publish` reads the log again afterwards, and starts over if the
+files have changed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from dbt.adapters.mvsink.shard_sql.layout import MOST_BROADCAST, Directory, rena
 from dbt.adapters.mvsink.shard_sql.properties import first_refresh
 from dbt.adapters.mvsink.shard_sql.published_view import Marker, PublishedView
 
-MOST_ROUNDS = 100
-LONG = 24_000  # characters of a view's text
-SHORT_NAME = re.compile(r"`(c\d+)`")  # needs no quotes
-MOST_BATCHES = 17  # in a view's text; compaction keeps them under that
+MAX_ROUNDS = 100
+LONG = 24_000  # characters of a view's text, from which on it uses short names
+SHORT_NAME = re.compile(r"`(c\d+)`")  # such a name needs no quotes
+MAX_BATCHES = 17  # in a view's text; compaction keeps them under that
 
 
 class ViewTooLong(DataflowError):
@@ -49,6 +49,14 @@ class Docs:
     column_comments: Mapping[str, str] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
 
+    def of_columns(self, columns: Sequence[Column]) -> Docs:
+        """Comments for these ``columns`` only, under their own names: dbt's may differ in case."""
+        if self.column_comments is None:
+            return self
+        texts = {name.lower(): text for name, text in self.column_comments.items()}
+        known = {c.name: texts[c.name.lower()] for c in columns if c.name.lower() in texts}
+        return replace(self, column_comments=known)
+
 
 def publish(
     engine: Engine,
@@ -63,20 +71,20 @@ def publish(
     ``relation`` is quoted already. ``order`` is the model's order of columns; the shard's own where
     it is empty.
     """
-    granted = grants.held(engine, relation) if current else ()
-    for _ in range(MOST_ROUNDS):
+    existing = grants.on_view(engine, relation) if current else ()
+    for _ in range(MAX_ROUNDS):
         state = handle.state()
         engine.execute(view_statement(relation, handle, state, current, docs, order), "publish")
-        grants.give(engine, relation, granted)
+        grants.restore(engine, relation, existing)
         if fingerprint(handle.state()) == fingerprint(state):
             return state
     raise RuntimeError(
-        f"{relation}: the shard's files changed {MOST_ROUNDS} times while its view was being published"
+        f"{relation}: the shard's files changed {MAX_ROUNDS} times while its view was being published"
     )
 
 
 def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> bool:
-    """Does the view show just these files, with what dbt wants on it?"""
+    """Whether the view shows exactly these files, with what dbt wants on it."""
     if (
         view is None
         or not view.marked
@@ -93,11 +101,11 @@ def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> boo
 
 
 def fingerprint(state: ShardState) -> str:
-    """A short name for what the view shows: files, columns, and whether a run has written at all,
-    or when one will.
+    """A hash of what the view shows: files, columns, and whether the shard has contents or when it
+    will.
     """
     what = [str(state.generation), str(state.schema), str(state.readable) + first_refresh(state)]
-    what.append("guarded in every scan")  # what an older release published is published again
+    what.append("guarded in every scan")  # so that views of an older release are published again
     if sum(file.rows or 0 for file in state.files) > MOST_BROADCAST:
         what.append("broadcasts bounded")
     what += sorted(file.path for file in state.files)
@@ -130,8 +138,8 @@ def view_statement(
 
 
 def _query(parts: Layout, names: Sequence[str], refreshed: bool = True, first: str = "") -> str:
-    """The view's query; ``names`` is the order of its columns. The view itself names them, so a
-    long text uses short names.
+    """The view's query; ``names`` is the order of its columns. The view's own column list names
+    them, so a long text may use short names inside.
     """
     query = _ordered(parts, list(parts.names), list(names), refreshed, first)
     if len(query) <= LONG:
@@ -148,12 +156,10 @@ def _ordered(parts: Layout, own: list[str], names: list[str], refreshed: bool, f
 
 
 def check_fits(limit: int, uri: str, columns: Sequence[Column]) -> None:
-    """Before anything is written: can a view with these columns be published, at its longest?
-    Raises `ViewTooLong`.
-    """
+    """Raises `ViewTooLong` if a view with these columns could not be published at its longest."""
     files = (DataFile("", 1, 1, 1, 2, -2, 2, 1, 1),)  # nothing that makes a text shorter
     base = replace(files[0], max_time=1, min_diff=1)
-    recent = tuple(Directory("0" * 32, files) for _ in range(MOST_BATCHES))
+    recent = tuple(Directory("0" * 32, files) for _ in range(MAX_BATCHES))
     parts = Layout(uri, tuple(columns), 2**61, 2**62, Directory("0" * 32, (base,)), recent, (), (), ())
     without_hashes = replace(parts, recent=(), unhashed=recent)
     marker = Marker(uri, "0" * 36, 10**9, "0" * 16)

@@ -12,7 +12,7 @@ from dbt.adapters.mvsink.continual_task.request import TaskOutcome
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import columns_added
 from dbt.adapters.mvsink.masking import masked
-from dbt.adapters.mvsink.materialization.preview import foretold
+from dbt.adapters.mvsink.materialization.preview import preview_values
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard_sql import Counts, Kind
 from dbt.adapters.mvsink.sink import Outcome, Superseded
@@ -35,20 +35,18 @@ class MvsinkResponse(AdapterResponse):
     candidate_buckets: int | None = None
     mismatches: int = 0
     generation: str = ""
-    columns_added: dict[str, str] = field(default_factory=dict)  # in place: their types by name
+    columns_added: dict[str, str] = field(default_factory=dict)  # added in place: types by name
     references: dict[str, int] = field(default_factory=dict)
-    # the shards that a later run wrote, so that this model is left to the next run
+    # the shards that a later run wrote: why this model is left to the next run
     overtaken: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
-    preview: dict[str, Any] | None = None  # of a read-only run: see `foretold`
+    preview: dict[str, Any] | None = None  # of a read-only run: see `preview_values`
     next_refresh: int | None = None  # with a schedule
     warnings: list[str] = field(default_factory=list)
 
 
-def response(outcome: Outcome, notes: tuple[str, ...] = (), warnings: Sequence[str] = ()) -> MvsinkResponse:
-    """The response for what a run did; ``notes`` are appended to its line, and how many
-    ``warnings`` there are.
-    """
+def response(outcome: Outcome, notes: Sequence[str] = (), warnings: Sequence[str] = ()) -> MvsinkResponse:
+    """The response of a view's run. ``notes`` and the number of ``warnings`` are appended to its line."""
     return replace(
         _response(outcome, (log_line(outcome), *notes), warnings),
         rows_staged=outcome.rows_staged,
@@ -58,16 +56,21 @@ def response(outcome: Outcome, notes: tuple[str, ...] = (), warnings: Sequence[s
         columns_added={column.name: column.type.text for column in outcome.columns_added},
         references=dict(outcome.references or {}),
         overtaken=", ".join(_names(outcome.superseded)),
-        preview=foretold(outcome),
+        preview=preview_values(outcome),
         next_refresh=outcome.upper.as_option() if outcome.scheduled else None,
     )
+
+
+def empty_response(notes: Sequence[str], warnings: Sequence[str]) -> MvsinkResponse:
+    """The response for `--empty`."""
+    return MvsinkResponse(_message="; ".join(("empty: checked, nothing written", *notes)), code="none")
 
 
 def _response(
     outcome: Outcome | TaskOutcome, line: tuple[str, ...], warnings: Sequence[str]
 ) -> MvsinkResponse:
-    """What a view's run and a task's have in common. dbt has no status for a model with warnings:
-    its line counts them.
+    """What the runs of views and tasks have in common. dbt has no status for a model with warnings,
+    so its line counts them.
     """
     counts = outcome.counts
     counted = [f"{len(warnings)} warning{'s' if len(warnings) > 1 else ''}"] if warnings else []
@@ -96,9 +99,9 @@ def log_line(outcome: Outcome) -> str:
         before = "read-only: " if outcome.kind is Kind.READ_ONLY else ""
         return f"{before}{'' if outcome.state.readable else 'not refreshed yet; '}{_superseded(outcome.superseded)}"
     if outcome.kind is Kind.READ_ONLY:
-        return f"read-only: would write {_changed(outcome.counts)}{_foretold(outcome)}{_late_references(outcome)}"
+        return f"read-only: would write {_changed(outcome.counts)}{_previewed(outcome)}{_late_references(outcome)}"
     if outcome.kind is Kind.FINAL:
-        return "final; --full-refresh starts anew"
+        return "final; --full-refresh starts from scratch"
     if not outcome.state.readable:
         line = "not refreshed yet" + (
             f"; first refresh at {_bound(outcome.upper)}" if outcome.scheduled else ""
@@ -122,23 +125,21 @@ def _names(superseded: Superseded | None) -> tuple[str, ...]:
 
 
 def _superseded(superseded: Superseded) -> str:
-    """``overtaken: total was written by a later run (as of 2026-11-20T15:00:00Z), which passed over
+    """``superseded: total was written by a later run (as of 2026-11-20T15:00:00Z), which passed over
     this run's time; ...``
     """
     names = _names(superseded)
     was = f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} written by a later run (as of {iso(superseded.by)})"
-    return f"overtaken: {was}, which passed over this run's time; left to the next run"
+    return f"superseded: {was}, which passed over this run's time; left to the next run"
 
 
 def _late_references(outcome: Outcome) -> str:
-    """``; orders as of 2026-11-20T14:00:00Z`` for each shard that was not read as of the write
-    time.
-    """
+    """``; orders as of 2026-11-20T14:00:00Z`` for each shard not read as of the write time."""
     late = {name: time for name, time in (outcome.references or {}).items() if time != outcome.time}
     return "".join(f"; {last_part(name)} as of {iso(time)}" for name, time in late.items())
 
 
-def _foretold(outcome: Outcome) -> str:
+def _previewed(outcome: Outcome) -> str:
     """What else a run would do."""
     line = f"; new generation: {outcome.generation}" if outcome.generation else _added(outcome)
     if outcome.preview is not None and outcome.preview.gate:
@@ -163,15 +164,15 @@ def _bound(frontier: Antichain) -> str:
 
 
 def task_response(
-    outcome: TaskOutcome, notes: tuple[str, ...] = (), warnings: Sequence[str] = ()
+    outcome: TaskOutcome, notes: Sequence[str] = (), warnings: Sequence[str] = ()
 ) -> MvsinkResponse:
-    """The response for what a task's run did."""
+    """The response of a task's run."""
     return _response(outcome, (task_line(outcome), *notes), warnings)
 
 
 def task_line(outcome: TaskOutcome) -> str:
-    """``+412 -400 at 2026-11-20T15:00:00Z (3 times)``, or why nothing was written, and which
-    references were late.
+    """``+412 -400 at 2026-11-20T15:00:00Z (3 times)``, or why nothing was written, and late
+    references.
     """
     counts = outcome.counts
     if outcome.kind is Kind.READ_ONLY:
@@ -191,7 +192,7 @@ def _waiting(outcome: TaskOutcome) -> str:
     """``+2 -0, done up to 2026-11-20T10:40:00Z; 3 pending times wait for db.r, which is at
     2026-11-20T10:00:00Z, to pass ...``
 
-    The run's own time would say that it came so far.
+    It shows the upper, because the task has not reached the run's own time.
     """
     counts = outcome.counts
     waits = [late for late in outcome.late if late.waits]

@@ -1,15 +1,16 @@
-"""Running a `continual_task`: what the materialization's macro calls, in order. See `maintained`,
-whose order it follows.
+"""Running a `continual_task`: its text becomes a `Program` and a `TaskRequest`, a `TaskOutcome`
+dbt's response.
 
-It turns dbt's node into a `Program` and a `TaskRequest`, and a `TaskOutcome` into dbt's response;
-`continual_task` does the rest.
+The phases are those of `run`; `continual_task` does the work.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from dbt.adapters.mvsink.continual_task.driver import TaskDriver
@@ -17,224 +18,227 @@ from dbt.adapters.mvsink.continual_task.errors import ColumnsOfOutputChanged
 from dbt.adapters.mvsink.continual_task.parse import parse
 from dbt.adapters.mvsink.continual_task.request import TaskOutcome, TaskRequest
 from dbt.adapters.mvsink.continual_task.statements import Program
-from dbt.adapters.mvsink.engine import shard_columns
+from dbt.adapters.mvsink.engine import Column, shard_columns
 from dbt.adapters.mvsink.exceptions import check_distinct
 from dbt.adapters.mvsink.inputs import Input, ShardInput
+from dbt.adapters.mvsink.materialization.context import Invocation, RunContext
 from dbt.adapters.mvsink.materialization.definition import without_time
-from dbt.adapters.mvsink.materialization.mv import MaintainedRun
-from dbt.adapters.mvsink.materialization.options.task import until_taken_back
-from dbt.adapters.mvsink.materialization.response import MvsinkResponse, task_response
+from dbt.adapters.mvsink.materialization.opening import Opened
+from dbt.adapters.mvsink.materialization.options.task import reset_words, until_taken_back
+from dbt.adapters.mvsink.materialization.response import task_response
+from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
 from dbt.adapters.mvsink.materialization.task_columns import everything_read, output_columns
 from dbt.adapters.mvsink.materialization.task_inputs import Source, Sources, ephemeral_queries, needed_ctes
-from dbt.adapters.mvsink.materialization.warn import warn
 from dbt.adapters.mvsink.references.listings import refresh, tables_of_files
-from dbt.adapters.mvsink.shard import ShardClient, ShardState, WriteHandle, following
-from dbt.adapters.mvsink.shard_sql import Kind, OnError
-from dbt.adapters.mvsink.shard_sql.current_view import NOT_REFRESHED
+from dbt.adapters.mvsink.shard import ShardState, WriteHandle, following
+from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.shard_sql.holds import held_shards, record_held_shards, release_holds
 from dbt.adapters.mvsink.shard_sql.properties import Watched, owner_of
 from dbt.adapters.mvsink.sink.plan import schema_changes
 from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functions
 
 
-@dataclass
-class TaskRun(MaintainedRun):
-    """One run of one task. ``query`` is the model's own text, ``ctes`` those of the ephemeral
-    models that it reads.
+@dataclass(frozen=True)
+class ContinualTask:
+    """The strategy of `continual_task`. ``ctes`` are dbt's texts of the ephemeral models that it
+    reads. ``reset``: what it wrote is given up. ``skip_errors``: recorded errors are taken back.
     """
 
     ctes: tuple[str, ...] = ()
     reset: bool = False
     skip_errors: bool = False
-    storage_options: Mapping[str, str] | None = field(default=None, repr=False)  # may hold secrets
-    program: Program | None = None
-    source: Source | None = None
-    references: dict[str, ShardInput] = field(default_factory=dict)
-    held: tuple[str, ...] = ()
-    done: TaskOutcome | None = None
 
-    def warn_of_definition(self) -> None:
-        """See `MaintainedRun`."""
-        found = nondeterministic_functions(without_time(self.query))
-        if found:
-            warn(
-                f"{self.model} uses {listed(found)}: what it writes depends on when it runs. Use {{{{ mv_now() }}}}"
-            )
+    def warnings(self, context: RunContext) -> list[str]:
+        """See `Strategy`."""
+        functions = nondeterministic_functions(without_time(context.query))
+        if not functions:
+            return []
+        return [
+            f"{context.model} uses {listed(functions)}: what it writes depends on when it runs. Use {{{{ mv_now() }}}}"
+        ]
 
-    def check(self) -> None:
-        """Everything that needs no shard of ours: syntax, the input, every statement and the
-        output's columns.
-        """
-        self.program = self._parsed()
-        ephemeral = ephemeral_queries(self.ctes)
+    def check(self, context: RunContext, resources: ExitStack) -> CheckedTask:
+        """See `Strategy`: syntax, the input, every statement, and the output's columns."""
+        program = self._program(context)
         sources = Sources(
-            self.adapter,
-            self.engine,
-            self.storage_options,
-            ephemeral,
-            append_only=self.options.input_files == "append_only",
-            invocation_id=self.invocation.id,
+            context.manifest,
+            context.engine,
+            context.storage_options,
+            ephemeral_queries(self.ctes),
+            append_only=context.options.input_files == "append_only",
+            invocation_id=context.invocation.id,
         )
-        self.source = sources.find(self.model, self.program.input.name)
-        self._find_references(sources)
-        self.columns = output_columns(
-            self.engine, self.program, self.source.columns, self.options.column_types
-        )
-        check_distinct(self.model, [column.name for column in self.columns])
-        if not self.invocation.empty:
-            read = everything_read(self.program, self.source.columns, self.columns)
-            refresh(self.engine, tables_of_files(self.engine, read), self.invocation.id)
+        source = sources.find(context.model, program.input.name)
+        resources.callback(source.close)
+        references = _references(context, program, sources, resources)
+        columns = output_columns(context.engine, program, source.columns, context.options.column_types)
+        check_distinct(context.model, [column.name for column in columns])
+        if not context.invocation.empty:
+            read = everything_read(program, source.columns, columns)
+            refresh(context.engine, tables_of_files(context.engine, read), context.invocation.id)
+        own = _of_the_same_owner(context, references)
+        return CheckedTask(self, context, columns, program, source, references, own)
 
-    def _parsed(self) -> Program:
-        """The task, without the CTEs that no statement needs: that of an ephemeral input is not
+    def _program(self, context: RunContext) -> Program:
+        """The task, without the CTEs that no statement needs: the query of an ephemeral input is not
         read, its changes are.
         """
-        name, sampled = str(self.relation), self.invocation.sampled
-        whole = parse(self.query, name, self.model, self.ctes, sampled=sampled)
-        needed = needed_ctes(self.query, self.ctes, whole.input.name)
-        return whole if needed == self.ctes else parse(self.query, name, self.model, needed, sampled=sampled)
+        name, model, sampled = str(context.relation), context.model, context.invocation.sampled
+        whole = parse(context.query, name, model, self.ctes, sampled=sampled)
+        needed = needed_ctes(context.query, self.ctes, whole.input.name)
+        return whole if needed == self.ctes else parse(context.query, name, model, needed, sampled=sampled)
 
-    def _find_references(self, sources: Sources) -> None:
-        """The shards among the relations that the statements read."""
-        assert self.program is not None
-        held = []
-        for name in self.invocation.references:
-            if name in (self.program.input.name, str(self.relation)):
-                continue
-            published = sources.published(name)
-            if published is not None:
-                self.references[name] = sources.shard(published, self.model)
-                owner = owner_of(self.references[name].handle.state())
-                if (owner.get("project"), owner.get("target")) == (
-                    self.invocation.project,
-                    self.invocation.target,
-                ):
-                    held.append(name)
-        self.held = tuple(held)
 
-    def check_columns(self) -> None:
-        """The output's columns against what the task has written."""
-        assert self.handle is not None
-        state = self.handle.state()
-        if not self.reset and state.dropped is None and state.creation is not None:
+@dataclass(frozen=True)
+class CheckedTask:
+    """A task whose statements can run. ``columns`` are the output's, ``references`` the shards that
+    its statements read, by name. ``own_references`` are those of this project and target: only they
+    may be held.
+    """
+
+    task: ContinualTask
+    context: RunContext
+    columns: tuple[Column, ...]
+    program: Program
+    source: Source
+    references: Mapping[str, ShardInput]
+    own_references: tuple[str, ...]
+
+    def check_columns(self, opened: Opened) -> None:
+        """See `Checked`. Raises `ColumnsOfOutputChanged`."""
+        state = opened.handle.state()
+        if not self.task.reset and state.dropped is None and state.creation is not None:
             changes = schema_changes(shard_columns(state.schema), self.columns)
             if changes:
-                raise ColumnsOfOutputChanged(self.model, changes)
+                raise ColumnsOfOutputChanged(self.context.model, changes)
 
-    def run(self) -> None:
-        """Process what is pending, or in read-only mode tell how much that is.
-
-        Where another run resets the task meanwhile, or replaces what it reads, it begins again with
-        what is there then.
+    def execute(self, opened: Opened) -> Executed:
+        """See `Checked`. If another run meanwhile resets the task, or replaces a shard that it reads,
+        this one starts again from the new state.
         """
-        assert self.handle is not None and self.source is not None
         inputs = [*self.references.values(), *([self.source.shard] if self.source.shard else [])]
-        writers = [given.handle for given in inputs if isinstance(given.handle, WriteHandle)]
-        # of opening: what an attempt adds goes with it
-        notes, warnings = tuple(self.notes), tuple(self.warnings)
+        writers = [each.handle for each in inputs if isinstance(each.handle, WriteHandle)]
+        return following([opened.handle, *writers], lambda: self._execute(opened))
 
-        def attempt() -> None:
-            self.notes, self.warnings = list(notes), list(warnings)
-            self._run()
+    def _execute(self, opened: Opened) -> Executed:
+        self.check_columns(opened)
+        state = opened.handle.state()
+        if self.context.read_only:
+            outcome = self._previewed(state)
+            return self._executed(opened, outcome, warnings=opened.warnings)
+        notes = []
+        if self.task.reset:
+            notes.append("reset: what it had written is given up")
+        elif "query" in opened.definition.changes(state):
+            notes.append("statements changed: they apply to times not yet processed")
+        outcome = self._processed(opened, state)
+        warnings = [*opened.warnings, *outcome.warnings]
+        if outcome.waiting:
+            warnings.append(f"{outcome.waiting} times stay pending, because a reference has not passed them")
+        warnings += reader_warnings(opened, outcome.state, until_taken_back(self.context.model))
+        return self._executed(opened, outcome, tuple(notes), tuple(warnings))
 
-        following([self.handle, *writers], attempt)
+    def _executed(
+        self,
+        opened: Opened,
+        outcome: TaskOutcome,
+        notes: tuple[str, ...] = (),
+        warnings: tuple[str, ...] = (),
+    ) -> Executed:
+        return Executed(opened, partial(task_response, outcome), self.context.query, notes, warnings)
 
-    def _run(self) -> None:
-        assert self.handle is not None and self.source is not None and self.program is not None
-        self.check_columns()
-        state = self.handle.state()
-        if self.read_only:
-            self.done = self._looked_at(state)
-            return
-        if self.reset:
-            self.notes += ["reset: what it had written is given up"]
-        if self.definition is not None and "query" in self.definition.changes(state) and not self.reset:
-            self.notes += ["statements changed: they apply to times not yet processed"]
-        client = ShardClient(self.storage_options)
-        generation = state.generation + (1 if self.reset or state.dropped is not None else 0)
+    def _processed(self, opened: Opened, state: ShardState) -> TaskOutcome:
+        """Process every pending time, with holds on the shards that the task reads."""
+        context, handle, client = self.context, opened.handle, self.context.client()
+        generation = state.generation + (1 if self.task.reset or state.dropped is not None else 0)
         source: Input = self.source.bound(
-            self.invocation.time, client, self.handle.uri, generation, self.engine
+            context.invocation.time, client, handle.uri, generation, context.engine
         )
-        before, held = held_shards(state), self._held_shards()
-        # before the first hold is taken, so that none is ever forgotten
-        record_held_shards(self.handle, before | held)
-        self.done = TaskDriver(self._request(), self.handle, self.engine, source, self.references).run()
-        release_holds(client, str(self.handle.shard_id), before - held)
-        record_held_shards(self.handle, held)
-        if self.definition is not None:
-            shard = self.source.shard
-            watched = Watched(shard.handle.uri if shard else "", self.program.deletes_used)
-            self.handle.set_properties({**self.definition.properties(), **watched.properties()})
-        self.warnings += self.done.warnings
-        if self.done.waiting:
-            self.warnings.append(
-                f"{self.done.waiting} times stay pending, because a reference has not passed them"
-            )
-        if not self.done.state.readable:
-            self.warnings.append(
-                f"{NOT_REFRESHED}: whoever reads it, its tests included, gets an error until it is"
-            )
-        else:
-            self._warn_of_live_errors(self.done.state, until_taken_back(self.model))
+        before, needed = held_shards(state), self._shards_to_hold()
+        record_held_shards(handle, before | needed)  # before the first is taken, so that none is forgotten
+        outcome = TaskDriver(self._request(), handle, context.engine, source, self.references).run()
+        release_holds(client, str(handle.shard_id), before - needed)
+        record_held_shards(handle, needed)
+        shard = self.source.shard
+        watched = Watched(shard.handle.uri if shard else "", self.program.deletes_used)
+        handle.set_properties({**opened.definition.properties(), **watched.properties()})
+        return outcome
 
-    def _held_shards(self) -> set[str]:
-        """Where the task has holds, but for a companion of its own: dropping the task, or giving it
-        another input, lets go of them.
+    def _shards_to_hold(self) -> set[str]:
+        """The shards that the task holds, without its own companion: it releases them when it is
+        dropped or gets another input.
         """
-        assert self.source is not None
-        references = {self.references[name].handle.uri for name in self.held}
+        references = {self.references[name].handle.uri for name in self.own_references}
         return references if self.source.shard is None else references | {self.source.shard.handle.uri}
 
     def _request(self) -> TaskRequest:
-        assert self.program is not None
+        options, invocation = self.context.options, self.context.invocation
         return TaskRequest(
-            model=self.model,
+            model=self.context.model,
             program=self.program,
             columns=self.columns,
-            time=self.invocation.time,
+            time=invocation.time,
             clock=int(time.time() * 1000),
-            retain_history=self.options.retain_history,
-            initial_snapshot=self.options.initial_snapshot,
-            on_error=self.options.on_error or OnError.FAIL,
-            wait=self.options.on_late_reference == "wait",
-            held_references=self.held,
-            reset=self.reset,
-            skip_errors=self.skip_errors,
-            invocation_id=self.invocation.id,
+            retain_history=options.retain_history,
+            initial_snapshot=options.initial_snapshot,
+            on_error=options.on_error or OnError.FAIL,
+            wait=options.on_late_reference == "wait",
+            held_references=self.own_references,
+            reset=self.task.reset,
+            skip_errors=self.task.skip_errors,
+            invocation_id=invocation.id,
         )
 
-    def _looked_at(self, state: ShardState) -> TaskOutcome:
-        """Read-only: how many times would be processed. Of an input that is bound at each run only
-        that run can tell.
+    def _previewed(self, state: ShardState) -> TaskOutcome:
+        """Read-only: how many times would be processed; unknown for an input whose times are bound
+        only by a run.
         """
-        assert self.source is not None and self.program is not None
         pending: int | None = None
-        known = self.source.known(self.engine)
+        known = self.source.known(self.context.engine)
         if known is not None and state.readable:
-            upper = min(known.frontier().stored(), self.invocation.time + 1)
+            upper = min(known.frontier().stored(), self.context.invocation.time + 1)
             lower = state.upper.stored()
-            found = known.pending(lower, upper) if lower < upper else []
+            times = known.pending(lower, upper) if lower < upper else []
             deletes = self.program.deletes_used
-            pending = sum(one.inserts or one.errors or (deletes and one.deletes) for one in found)
-        return TaskOutcome.looked_at(state, self.invocation.time, pending)
+            pending = sum(one.inserts or one.errors or (deletes and one.deletes) for one in times)
+        return TaskOutcome.looked_at(state, self.context.invocation.time, pending)
 
-    def close(self) -> None:
-        """Give up every handle and whatever it staged."""
-        super().close()
-        if self.source is not None:
-            self.source.close()
-        for reference in self.references.values():
-            if isinstance(reference.handle, WriteHandle):
-                reference.handle.expire()
 
-    def result(self) -> MvsinkResponse:
-        """dbt's response."""
-        if self.done is None:
-            return super().result()
-        result = task_response(self.done, tuple(self.notes), self.warnings)
-        if self.done.kind is Kind.READ_ONLY:
-            self.warnings.append(str(result))
-        return result
+def _references(
+    context: RunContext, program: Program, sources: Sources, resources: ExitStack
+) -> dict[str, ShardInput]:
+    """The shards among the relations that the statements read, besides the input and the output."""
+    references = {}
+    for name in context.invocation.references:
+        if name in (program.input.name, str(context.relation)):
+            continue
+        published = sources.published(name)
+        if published is not None:
+            references[name] = sources.shard(published, context.model)
+            resources.callback(references[name].handle.expire)
+    return references
+
+
+def _of_the_same_owner(context: RunContext, references: Mapping[str, ShardInput]) -> tuple[str, ...]:
+    """The names of the ``references`` that belong to this project and target."""
+    owner = (context.invocation.project, context.invocation.target)
+    owners = {name: owner_of(shard.handle.state()) for name, shard in references.items()}
+    return tuple(name for name, each in owners.items() if (each.get("project"), each.get("target")) == owner)
+
+
+def reset_warning(model: str, node: Mapping[str, Any], invocation: Invocation, *, named: bool) -> str:
+    """Why a task is not reset though the invocation seems to ask for it; empty if there is no doubt.
+
+    ``named``: `mvsink_reset` names it. A reset needs that and `--full-refresh`.
+    """
+    asked = invocation.full_refresh
+    if asked and not named:
+        return f"--full-refresh does not reset a task; what it wrote stays. To reset it: {reset_words(model)}"
+    if named and node["config"].get("full_refresh") is False:
+        return "it is in mvsink_reset and stays as it is, because its full_refresh is false"
+    if named and not asked:
+        return "it is in mvsink_reset, which resets a task only with --full-refresh; it stays as it is"
+    return ""
 
 
 def contract_columns(node: Mapping[str, Any]) -> dict[str, str]:

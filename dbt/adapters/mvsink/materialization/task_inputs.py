@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from dbt.adapters.mvsink.continual_task.row_mapping import NotRowByRow, RowByRow, row_by_row
 from dbt.adapters.mvsink.engine import Column, Engine, EngineError, parse_type, sql
@@ -32,9 +32,6 @@ from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, read_pub
 from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functions
 from dbt.adapters.mvsink.user_sql.splice import relations
 from dbt.adapters.mvsink.user_sql.words import parts
-
-if TYPE_CHECKING:
-    from dbt.adapters.spark.impl import SparkAdapter
 
 A_VIEW = "a continual task cannot use a view as its input"
 
@@ -96,7 +93,7 @@ class Sources:
 
     def __init__(
         self,
-        adapter: SparkAdapter,
+        manifest: Any,
         engine: Engine,
         storage_options: Mapping[str, str] | None,
         ephemeral: Mapping[str, str] | None = None,
@@ -104,7 +101,7 @@ class Sources:
         append_only: bool = False,
         invocation_id: str = "",
     ):
-        self.adapter, self.engine = adapter, engine
+        self.manifest, self.engine = manifest, engine
         self.ephemeral = dict(ephemeral or {})
         self.client = ShardClient(storage_options)
         self.invocation_id = invocation_id
@@ -188,8 +185,10 @@ class Sources:
 
     def _in_dbt(self, table: str) -> str:
         """The expression by which a model names the relation."""
-        manifest = self.adapter.get_macro_resolver()
-        for node in (*getattr(manifest, "nodes", {}).values(), *getattr(manifest, "sources", {}).values()):
+        for node in (
+            *getattr(self.manifest, "nodes", {}).values(),
+            *getattr(self.manifest, "sources", {}).values(),
+        ):
             if getattr(node, "relation_name", None) and parts(node.relation_name) == parts(table):
                 source = getattr(node, "source_name", None)
                 return (

@@ -1,9 +1,9 @@
-"""Warnings by dbt's own path: `--warn-error` and `warn_error_options` (event `AdapterEventWarning`)
-hold for them.
+"""Warnings as dbt's events (`AdapterEventWarning`), so that `--warn-error` and `warn_error_options`
+apply.
 
-With either a warning is an exception. So each is raised where nothing is half-done: what is known
-beforehand, before anything is written; what only a run's result shows, after all of the model's run
-is complete (`warn_of_all`).
+With either a warning is an exception. So each is raised where nothing is half-done: warnings about
+the model before anything is written, warnings about a run's result once the run is complete
+(`warn_of_all`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def warn(message: str) -> None:
 
 
 def warn_of_all(messages: Iterable[str]) -> None:
-    """Each in its turn; where warnings are errors, one error that names all."""
+    """Each message in turn; where warnings are errors, one error with all of them."""
     errors = []
     for message in messages:
         try:
@@ -46,7 +46,7 @@ def warn_of_all(messages: Iterable[str]) -> None:
 
 
 def warnings_are_errors() -> bool:
-    """Would `warn` raise?"""
+    """Whether `warn` raises."""
     manager = get_event_manager()
     return bool(manager.warn_error or manager.warn_error_options.errors(_event("")))
 

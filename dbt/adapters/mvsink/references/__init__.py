@@ -1,3 +1,1 @@
-"""Reading other relations as of one time: what a model references, and the past that a query asks
-for.
-"""
+"""Reading other relations as of one time: a model's references, and the past of a shard."""

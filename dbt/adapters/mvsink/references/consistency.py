@@ -1,27 +1,27 @@
-"""Runs that overlap in time never mix: when a run leaves a model as it is, because a later run has
-superseded it.
+"""Runs that overlap in time never mix: when a run leaves a model to the next run, because a later run
+wrote what the model reads.
 
-A later run (`T` = 30) may overtake an earlier one (`T` = 20) between two models. What it writes at
-30 before the earlier run came there holds as of 20 what it held before, and always will. If it
-reads what the earlier run wrote at 20 it is *stale* as of 20, and a model that read both would mix
-two times.
+Say a run at `T` = 30 starts while a run at `T` = 20 still works, and writes a shard before the run at
+20 reaches it. As of 20 that shard holds what it held before, and always will. If it reads something
+that the run at 20 wrote, it is *stale* as of 20, and a model that read both would mix two times.
 
-The *origins* of a shard as of `T` are the times of the runs that its contents then come from, its
-own and those of what it reads:
+The *origins* of a shard as of `T` are the times of the runs that its contents come from: its own
+run, and those of what it reads.
 
-    written at T                             T; or what its references come from, if all of them
-    were superseded superseded: a later run passed over T     the run that wrote it last before, and
-    the origins of what it reads not past T, or of a schedule, or a task  none: it is what it is as
-    of T, whoever runs meanwhile
+| as of `T` the shard | its origins |
+|---|---|
+| was written at `T` | `T`; if all that it reads is superseded, the origins of that |
+| is superseded: a later run passed over `T` | the run that last wrote it, and what it reads |
+| has not passed `T`, has a schedule, or is a task's | none: overlapping runs do not change it |
 
-What was superseded is stale if it was not written since something that it reads was. A model that
-reads it, directly or through what was left, is left to the next run. All else is as even as a run
-at `T` alone would have found it: a shard that others refresh all the time from sources of their own
-is never stale, a run that reads only the past, such as a backfill, leaves nothing, and neither does
-the latest of all runs, which none overtakes.
+A superseded shard is stale if something that it reads was written after it. A model that reads a
+stale shard, directly or through a model that was left, is left to the next run. Everything else is
+as consistent as in a run at `T` alone: a shard that others refresh from sources of their own is
+never stale; a run that reads only the past, such as a backfill, leaves nothing; and nothing
+supersedes the latest run.
 
-What an invocation itself came to is remembered (`Ledger`). Of other shards the log tells, but for
-what *they* read.
+An invocation remembers the origins of the shards that it has processed (`Ledger`). For other shards
+the log shows them, except for what *they* read.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from dbt.adapters.mvsink.shard import Antichain, Commit, ShardState
 from dbt.adapters.mvsink.shard_sql.properties import WATCHED
 from dbt.adapters.mvsink.sink import Outcome, Superseded
 
-UNKNOWN = -1  # the time of a run that the log no longer tells
-FIRST_LOOK = 8  # commits
+UNKNOWN = -1  # the time of a run that the log no longer has
+FIRST_PAGE = 8  # commits
 Log = Callable[[int | None], Sequence[Commit]]  # `Looking.history`
 
 
 @dataclass(frozen=True)
 class Origins:
-    """Where contents as of a run's time come from: see above. ``times`` are ms; none: they fit with
-    anything.
+    """Where contents as of a run's time come from: see the module. ``times`` are ms; without any,
+    the contents are consistent with everything.
 
-    ``passed``: the shards that a later run wrote, and its time. ``broken``: one of them is stale,
-    or there is nothing of it as of then.
+    ``passed``: the shards that a later run wrote, and its time. ``broken``: one of them is stale, or
+    did not exist yet.
     """
 
     times: frozenset[int] = frozenset()
@@ -58,9 +58,7 @@ class Origins:
         return Origins(self.times | other.times, passed, self.broken or other.broken)
 
     def superseded(self, time: int) -> Superseded | None:
-        """Why a model that reads this is left as it is by the run at ``time`` (ms); None if it is
-        not.
-        """
+        """Why the run at ``time`` (ms) leaves a model that reads this; None if it does not."""
         if not self.broken:
             return None
         return Superseded(
@@ -71,8 +69,8 @@ class Origins:
 
 @dataclass
 class Ledger:
-    """What one invocation came to, by the shards' places. Of each model it is told once, before
-    those that read it ask.
+    """The origins of the shards that one invocation has processed, by URI. dbt's order has each
+    recorded before the models that read it.
     """
 
     origins: dict[str, Origins] = field(default_factory=dict)
@@ -83,17 +81,17 @@ ledgers = PerInvocation(Ledger)
 
 def origins_read(references: Iterable[Reference], time: int, ledger: Ledger) -> Origins:
     """The origins of all that a model reads as of the run's ``time`` (ms)."""
-    found = Origins()
+    origins = Origins()
     for reference in references:
         known = ledger.origins.get(reference.uri)
-        found |= (
-            origins_of(reference.name, reference.state, reference.history, time) if known is None else known
-        )
-    return found
+        if known is None:
+            known = origins_of(reference.name, reference.state, reference.history, time)
+        origins |= known
+    return origins
 
 
 def origins_after(model: str, outcome: Outcome, history: Log, read: Origins, time: int) -> Origins:
-    """The origins of ``model`` after its run at ``time`` (ms), which would ``read`` what has those."""
+    """The origins of ``model`` after its run at ``time`` (ms); ``read`` are those of what it reads."""
     if outcome.superseded is not None:
         return read
     if outcome.up_to_date:
@@ -102,9 +100,7 @@ def origins_after(model: str, outcome: Outcome, history: Log, read: Origins, tim
 
 
 def passed_over(own: Origins, read: Origins) -> Origins:
-    """The origins of a model that the run did not write: its ``own``, and of what it would have
-    ``read``.
-    """
+    """The origins of a model that the run did not write: its ``own``, and those of what it reads."""
     stale = bool(own.passed) and any(
         UNKNOWN not in own.times and time > max(own.times) for time in read.times
     )
@@ -112,9 +108,7 @@ def passed_over(own: Origins, read: Origins) -> Origins:
 
 
 def origins_of(name: str, state: ShardState, history: Log, time: int) -> Origins:
-    """The shard's own origin as of ``time`` (ms). The log is read only if its upper is past the
-    time of such a run.
-    """
+    """The shard's own origin as of ``time`` (ms). Reads the log only if the upper is past that time."""
     if state.upper.less_equal_time(time) or WATCHED in state.properties:
         return Origins()
     if state.creation is not None and state.creation > time:
@@ -125,21 +119,19 @@ def origins_of(name: str, state: ShardState, history: Log, time: int) -> Origins
 
 
 def own_origin(name: str, commits: Iterable[Commit], time: int) -> Origins:
-    """The same, as told by the shard's ``commits``, newest first. No more of them are asked for
-    than tell.
-    """
+    """The same from the shard's ``commits``, newest first. Takes no more of them than it needs."""
     by: int | None = None
     for commit in commits:
         if commit.lower is None or commit.upper is None or commit.lower == commit.upper:
-            continue  # of maintenance
+            continue  # maintenance
         through = commit.note.computed_through
-        if commit.upper.less_equal_time(time):  # the last one before it
+        if commit.upper.less_equal_time(time):  # the last commit before ``time``
             wrote = commit.upper.stored() - 1 if through is None else through
             return Origins() if by is None else Origins(frozenset({wrote}), ((name, by),))
         if by is not None or not commit.lower.less_equal_time(time):
             continue
         if through is None or through < time:
-            return Origins()  # up to the next refresh of a schedule
+            return Origins()  # a schedule's: it moved the upper to the next refresh
         if through == time:
             return Origins(
                 frozenset({time}) if commit.upper == Antichain.of(time).step_forward() else frozenset()
@@ -150,10 +142,10 @@ def own_origin(name: str, commits: Iterable[Commit], time: int) -> Origins:
 
 def newest_first(history: Log) -> Iterator[Commit]:
     """The log's commits, newest first, read a few at a time."""
-    told, wanted = 0, FIRST_LOOK
+    read, limit = 0, FIRST_PAGE
     while True:
-        commits = history(wanted)
-        yield from reversed(commits[: len(commits) - told])
-        if len(commits) < wanted:
+        commits = history(limit)
+        yield from reversed(commits[: len(commits) - read])
+        if len(commits) < limit:
             return
-        told, wanted = len(commits), wanted * 4
+        read, limit = len(commits), limit * 4

@@ -1,11 +1,9 @@
-"""What a scheduled view still needs of the shards that it reads: a durable hold in each, from the
-view's next refresh on.
+"""Durable holds of a scheduled view on the shards that it reads, from the view's next refresh on.
 
-Runs are hours apart, and a refresh is read as of its own time however late the run comes, so
-without a hold a reference's history could be gone by then. A hold is taken before the first read
-and moved only after the view's own commit. The view's shard lists where it has holds, from before
-the first of them is taken, so that none is ever forgotten. Only shards of the same project and
-target are held.
+Runs are hours apart, and a late run still reads as of its refresh: without a hold the history of a
+reference could be compacted by then. A hold is taken before the first read and moved only after the
+view's own commit. The view's shard lists its holds before the first is taken, so none is ever
+forgotten. Only shards of the same project and target are held.
 """
 
 from __future__ import annotations
@@ -30,35 +28,33 @@ log = logging.getLogger("mvsink.shard")
 
 @dataclass(frozen=True)
 class Holds:
-    """The holds of the shard that ``handle`` writes, on ``references``; those that are another
-    owner's are left out.
-    """
+    """The holds of the shard that ``handle`` writes on those ``references`` that have its owner."""
 
     client: ShardClient
     handle: WriteHandle
     references: Mapping[str, Reference]
 
     def take(self, needed: Antichain) -> None:
-        """Before the first read: keep history from ``needed`` on wherever there is no hold yet."""
+        """Before the first read: keep the history from ``needed`` on, where there is no hold yet."""
         time = needed.as_option()
         if time is None:
             return
-        missing = [found for found in self._own() if self._holder not in found.state.holds]
+        missing = [each for each in self._own() if self._holder not in each.state.holds]
         if missing:
-            record_held_shards(self.handle, self._held() | {found.uri for found in missing})
-        for found in missing:
-            self._hold(found.uri, time)
+            record_held_shards(self.handle, self._uris() | {each.uri for each in missing})
+        for reference in missing:
+            self._hold(reference.uri, time)
 
     def move(self, needed: Antichain) -> None:
-        """After the commit: from ``needed`` on is enough; the empty frontier needs nothing more.
-        Other shards are let go.
+        """After the commit: keep only the history from ``needed`` on, with the empty frontier none.
+        Releases shards that are no longer read.
         """
         time = needed.as_option()
-        wanted = {} if time is None else {found.uri: found for found in self._own()}
-        before = self._held()
+        wanted = {} if time is None else {each.uri: each for each in self._own()}
+        before = self._uris()
         if time is not None:
-            for uri, found in wanted.items():
-                if found.state.holds.get(self._holder) != time:
+            for uri, reference in wanted.items():
+                if reference.state.holds.get(self._holder) != time:
                     self._hold(uri, time)
         release_holds(self.client, self._holder, before - set(wanted))
         record_held_shards(self.handle, set(wanted))
@@ -69,20 +65,20 @@ class Holds:
 
     def _own(self) -> list[Reference]:
         mine = _place(self.handle.state())
-        return [found for found in self.references.values() if mine and _place(found.state) == mine]
+        return [each for each in self.references.values() if mine and _place(each.state) == mine]
 
-    def _held(self) -> set[str]:
+    def _uris(self) -> set[str]:
         return held_shards(self.handle.state())
 
     def _hold(self, uri: str, time: int) -> None:
         with WriteHandle.from_read(self.client.open_reader(uri), "hold") as writer:
             try:
                 writer.hold(self._holder, time)
-            except InvalidUsage:  # it is gone already: whoever reads it will be told
+            except InvalidUsage:  # that history is gone: reading it will fail with both bounds
                 log.debug("no hold at %s in %s: since is %s", time, uri, writer.state().since)
 
 
 def _place(state: ShardState) -> tuple[str, str] | None:
-    """The project and the target that a shard belongs to, if it tells."""
+    """The project and the target that own a shard; None without an owner."""
     owner = owner_of(state)
     return (owner["project"], owner["target"]) if owner else None

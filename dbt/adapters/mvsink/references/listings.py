@@ -1,9 +1,8 @@
-"""Listings of files: Spark lists a table's files once and keeps the list, so a session that
-outlives a run reads yesterday's files.
+"""Listings of files: Spark caches a table's list of files, so a long-lived session reads stale ones.
 
-The tables that a run's queries read are therefore refreshed, each once an invocation, before its
-first read: after that every model of the invocation sees the same files. Which tables these are the
-analyzed plan tells, below views and in subqueries, too.
+Each table of files that a run's queries read is therefore refreshed once per invocation, before its
+first read: then all models of the invocation see the same files. The analyzed plan shows which
+tables these are, also below views and in subqueries.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from dbt.adapters.mvsink.references.per_invocation import PerInvocation
 
 log = logging.getLogger("mvsink.shard")
 _ANALYZED = re.compile(r"== Analyzed Logical Plan ==(.*?)(?:== Optimized Logical Plan ==|\Z)", re.DOTALL)
-# of files; the catalog allows no other characters in a name
+# a table of files; the catalog allows no other characters in a name
 _TABLE = re.compile(r"\bRelation ((?:\w+\.)+\w+)\[")
 
 
 @dataclass
 class _Refreshed:
-    """The tables that an invocation has refreshed. ``lock``: a model waits until another has
-    refreshed what both read.
+    """The tables that an invocation has refreshed. ``lock``: a model waits while another refreshes
+    what both read.
     """
 
     names: set[str] = field(default_factory=set)
@@ -37,8 +36,8 @@ _refreshed: PerInvocation[_Refreshed] = PerInvocation(_Refreshed)
 
 
 def tables_of_files(engine: Engine, query: str) -> list[str]:
-    """The catalog's tables of files that ``query`` reads, quoted; none if it cannot be analyzed:
-    running it will say why.
+    """The catalog's tables of files that ``query`` reads, quoted; none if it cannot be analyzed, as
+    running it will show.
     """
     try:
         plan = "\n".join(str(row[0]) for row in engine.query(f"explain extended\n{query}", "explain"))
@@ -50,7 +49,7 @@ def tables_of_files(engine: Engine, query: str) -> list[str]:
 
 
 def refresh(engine: Engine, names: Iterable[str], invocation_id: str) -> None:
-    """Have Spark list the files of these tables again, unless this invocation has."""
+    """Have Spark list the files of these tables again, once per invocation."""
     done = _refreshed.of(invocation_id)
     with done.lock:
         for name in names:
@@ -58,8 +57,6 @@ def refresh(engine: Engine, names: Iterable[str], invocation_id: str) -> None:
                 continue
             try:
                 engine.execute(f"refresh table {name}", "refresh")
-            except (
-                EngineError
-            ) as error:  # a text that only looks like a table; one that is gone fails whoever reads it
+            except EngineError as error:  # not a table after all, or gone: then reading it fails
                 log.debug("%s was not refreshed: %s", name, error.message)
             done.names.add(name)

@@ -1,6 +1,4 @@
-"""What the models of one dbt invocation share in this process: the newest few invocations are
-remembered.
-"""
+"""What the models of one dbt invocation share in this process; kept for the newest few."""
 
 from __future__ import annotations
 
@@ -9,16 +7,16 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-MOST_INVOCATIONS = 16
+MAX_INVOCATIONS = 16
 Shared = TypeVar("Shared")
 
 
 class PerInvocation(Generic[Shared]):
-    """One value for each invocation, made when it is first asked for. Threads may ask at once.
+    """One value per invocation, made on first use. Thread-safe.
 
-    >>> seen = PerInvocation(list)
-    >>> seen.of("a").append(1)
-    >>> seen.of("a"), seen.of("b")
+    >>> values = PerInvocation(list)
+    >>> values.of("a").append(1)
+    >>> values.of("a"), values.of("b")
     ([1], [])
     """
 
@@ -33,6 +31,6 @@ class PerInvocation(Generic[Shared]):
             if invocation_id not in self._values:
                 self._values[invocation_id] = self._make()
             self._values.move_to_end(invocation_id)
-            while len(self._values) > MOST_INVOCATIONS:
+            while len(self._values) > MAX_INVOCATIONS:
                 self._values.popitem(last=False)
             return self._values[invocation_id]

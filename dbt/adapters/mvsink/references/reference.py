@@ -1,10 +1,10 @@
-"""The relations that a model's query reads, each at one time: what makes the models of a run fit
-together.
+"""The relations that a model's query reads, each at one time: this makes the models of a run
+consistent.
 
 A reference to a shard is read as of the run's write time if the shard's upper is past it, else at
 its newest readable time. The shard's state is taken when the run begins, so every attempt of the
-run reads the same, whoever writes meanwhile. A table with versions is read at one version in all
-models of a run. Any other relation is read as it stands.
+run reads the same, whatever other writers do. A table with versions is read at one version in all
+models of a run. Any other relation is read as it is.
 
 Knows no dbt and no Spark: queries in, queries out.
 """
@@ -23,16 +23,16 @@ from dbt.adapters.mvsink.user_sql.splice import replace_relations
 
 
 class NotReadableThen(DataflowError):
-    """A shard was asked for history that it does not have."""
+    """A query needs history that the shard does not have."""
 
     def __init__(self, name: str, asked: str, state: ShardState, hint: str = ""):
         super().__init__(
-            f"{name} cannot be read {asked}: readable is [{told(state.since)}, {told(state.upper)})"
+            f"{name} cannot be read {asked}: readable is [{bound(state.since)}, {bound(state.upper)})"
             + (f"; {hint}" if hint else "")
         )
 
 
-def _untold(newest: int | None = None) -> Sequence[Commit]:
+def _no_history(newest: int | None = None) -> Sequence[Commit]:
     return ()
 
 
@@ -41,8 +41,8 @@ class Reference:
     """A shard at one version. ``name``: as the query names it. ``order``: the columns of its view,
     in order; empty: the shard's own.
 
-    ``first_refresh``: for a shard without contents, when it will have some, as text; empty if no
-    schedule tells. ``history``: its log, as `Looking.history` tells it.
+    ``first_refresh``: when a shard without contents will have some, as text; empty without a
+    schedule. ``history``: its newest commits, oldest first.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Reference:
     layout: Layout
     order: tuple[str, ...] = ()
     first_refresh: str = ""
-    history: Callable[[int | None], Sequence[Commit]] = _untold
+    history: Callable[[int | None], Sequence[Commit]] = _no_history
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ class Reference:
         return self.order if sorted(self.order) == sorted(self.layout.names) else self.layout.names
 
     def time_for(self, wanted: int) -> int:
-        """The time in ms that it is read at where ``wanted`` is asked for. Raises `NotRefreshed`."""
+        """The time in ms that it is read at in place of ``wanted``. Raises `NotRefreshed`."""
         if not self.state.readable:
             raise NotRefreshed(self.name, self.first_refresh)
         upper = self.state.upper.as_option()
@@ -72,16 +72,16 @@ class Reference:
         except NotRefreshed as error:
             raise NotRefreshed(self.name, self.first_refresh) from error
         except NotReadable as error:
-            raise NotReadableThen(self.name, f"as of {_told(time)}", self.state) from error
+            raise NotReadableThen(self.name, f"as of {_both_ways(time)}", self.state) from error
         return self._ordered(as_of.collection_as_of(self.layout, time))
 
     def updates(self, lower: int, upper: int) -> str:
-        """Its updates with ``lower <= time < upper`` (ms): columns, `_mv_time`, `_mv_diff`. Updates
-        of errors are left out.
+        """Its updates with ``lower <= time < upper`` (ms), without errors: columns, `_mv_time`,
+        `_mv_diff`.
 
         Raises `NotRefreshed`, `NotReadableThen`.
         """
-        asked = f"for the changes of [{_told(lower)}, {_told(upper)})"
+        asked = f"for the changes of [{_both_ways(lower)}, {_both_ways(upper)})"
         try:
             as_of.check_changes(self.state, lower, upper)
         except NotRefreshed as error:
@@ -107,8 +107,8 @@ class Reference:
 
 @dataclass(frozen=True)
 class References:
-    """All that a query reads at a time of its own. ``pinned``: other relations, and the one version
-    of each that is read.
+    """Everything that a query reads at a fixed time. ``pinned``: the version that is read of each
+    table with versions.
     """
 
     shards: Mapping[str, Reference] = field(default_factory=dict)
@@ -121,15 +121,13 @@ class References:
         return _spliced(query, self.queries(time))
 
     def described(self, query: str) -> str:
-        """``query`` for the analysis of its columns: what is not readable is no error yet."""
+        """``query`` for the analysis of its columns; unreadable shards are no error yet."""
         return _spliced(
             query, {**self._at_versions(), **{name: shard.described() for name, shard in self.shards.items()}}
         )
 
     def queries(self, time: int) -> dict[str, str]:
-        """What to read in place of each relation, by name. Raises `NotRefreshed`,
-        `NotReadableThen`.
-        """
+        """What to read instead of each relation, by name. Raises `NotRefreshed`, `NotReadableThen`."""
         return {**self._at_versions(), **{name: _at(shard, time) for name, shard in self.shards.items()}}
 
     def _at_versions(self) -> dict[str, str]:
@@ -138,24 +136,22 @@ class References:
         }
 
     def versions(self) -> Mapping[str, int]:
-        """The version that each other relation is read at, by name."""
+        """The version that each table with versions is read at, by name."""
         return self.pinned
 
     def times(self, time: int) -> dict[str, int]:
-        """At which time (ms) each shard is read by a query as of ``time``, by name."""
+        """The time (ms) that a query as of ``time`` reads each shard at, by name."""
         return {name: shard.time_for(time) for name, shard in self.shards.items()}
 
 
 def _at(shard: Reference, time: int) -> str:
-    """The model asked for the run's own time, so the error says how that comes about and what to
-    do.
-    """
+    """The rows of ``shard`` for a run's contents; the error says what to do."""
     try:
         return shard.collection(shard.time_for(time))
     except NotReadableThen as error:
         hint = "raise its retain_history, or run with --full-refresh, which writes as of the run's own time"
         raise NotReadableThen(
-            shard.name, f"as of {_told(time)}, the time of this run's contents", shard.state, hint
+            shard.name, f"as of {_both_ways(time)}, the time of this run's contents", shard.state, hint
         ) from error
 
 
@@ -163,11 +159,11 @@ def _spliced(query: str, queries: Mapping[str, str]) -> str:
     return replace_relations(query, queries) if queries else query
 
 
-def told(frontier: Antichain) -> str:
-    """A frontier for a message: its time both ways that people may give one."""
+def bound(frontier: Antichain) -> str:
+    """A frontier for a message: its time in both forms that users may write."""
     time = frontier.as_option()
-    return "no end" if time is None else _told(time)
+    return "no end" if time is None else _both_ways(time)
 
 
-def _told(time: int) -> str:
+def _both_ways(time: int) -> str:
     return f"{iso(time)} ({time})" if iso(time) != str(time) else str(time)

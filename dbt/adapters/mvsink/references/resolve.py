@@ -1,8 +1,7 @@
-"""Finding in the catalog what a query reads at a time of its own: published shards, and tables with
-versions.
+"""Resolves a query's relations in the catalog: published shards, and tables with versions.
 
-A shard is found through its view's properties, wherever it is and whosever; a Delta table by its
-own, where Spark has Delta's jar.
+A view's properties lead to its shard, wherever it is and whichever project owns it; a Delta table
+shows by its own properties, if Spark has Delta's jar.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from dbt.adapters.mvsink.shard_sql.published_view import read_published, view_pr
 from dbt.adapters.mvsink.user_sql.splice import TemporalReference, relations
 
 DELTA = "delta."  # what the properties of a Delta table begin with
-# of the tables that an invocation has read, by their names
+# the versions of the tables that an invocation has read, by name
 _versions: PerInvocation[dict[str, int]] = PerInvocation(dict)
 
 
 class UnreachableShard(DataflowError):
-    """A view says that it shows a shard, and the shard cannot be opened."""
+    """A view names a shard that cannot be opened."""
 
     def __init__(self, name: str, uri: str, problem: str):
         super().__init__(f"reference {name}: its shard {uri} cannot be opened: {problem}")
@@ -33,8 +32,7 @@ class UnreachableShard(DataflowError):
 def find_references(
     engine: Engine, client: ShardClient, query: str, names: Iterable[str], invocation_id: str
 ) -> References:
-    """Of the relations ``names``, those that ``query`` reads and that can be read at a time or a
-    version.
+    """Those of the relations ``names`` that ``query`` reads and that have times or versions.
 
     Raises `UnreachableShard`, `splice.TemporalReference` for a shard with a time travel clause of
     its own, `splice.Unreadable`.
@@ -61,8 +59,8 @@ def find_references(
 
 
 def table_properties(engine: Engine, name: str) -> dict[str, str]:
-    """The properties of the relation ``name`` (quoted already); none if it is not there, as the
-    query itself will tell.
+    """The properties of the relation ``name`` (quoted already); none if it does not exist, as the
+    query itself will show.
     """
     try:
         return view_properties(engine, name)
@@ -90,8 +88,8 @@ def open_reference(
 
 
 def _version(engine: Engine, name: str, properties: Mapping[str, str], invocation_id: str) -> int | None:
-    """The version of a Delta table that the whole invocation reads: that of its first reader. None
-    if there is none to be had.
+    """The version of a Delta table that the whole invocation reads, that of its first reader; None
+    without versions.
     """
     if not any(key.startswith(DELTA) for key in properties):
         return None
@@ -99,7 +97,7 @@ def _version(engine: Engine, name: str, properties: Mapping[str, str], invocatio
     if name not in known:
         try:
             [newest, *_] = engine.query(f"describe history {name} limit 1", "catalog")
-        except (EngineError, ValueError):  # a session that cannot tell versions cannot read them either
+        except (EngineError, ValueError):  # a session without Delta's history cannot read versions either
             return None
-        known.setdefault(name, int(str(newest[0])))  # of threads that ask at once one is first
+        known.setdefault(name, int(str(newest[0])))  # of concurrent threads the first wins
     return known[name]

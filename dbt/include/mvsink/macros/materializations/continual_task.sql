@@ -7,13 +7,13 @@
   {%- set existing = load_cached_relation(this) -%}
   {%- set reset = var('mvsink_reset', []) -%}
   {%- set reset = [reset] if reset is string else reset -%}
-  {%- set run = adapter.mv_prepare_task(config, model, target_relation, existing, mvsink_invocation(), reset) -%}
-  {{ mvsink_before_run(run, pre_hooks) }}
+  {%- set prepared = adapter.mv_prepare_task(config, model, target_relation, existing, mvsink_invocation(), reset) -%}
+  {{ mvsink_before_run(prepared, pre_hooks) }}
 
-  {%- do adapter.mv_run(run) -%}
-  {{ write(run.query) }}
+  {%- set executed = adapter.mv_run(prepared) -%}
+  {{ write(executed.text) }}
 
-  {{ mvsink_after_run(run, target_relation, existing, post_hooks) }}
+  {{ mvsink_after_run(executed, target_relation, existing, post_hooks) }}
   {{ return({'relations': [target_relation]}) }}
 {% endmaterialization %}
 

@@ -1,5 +1,5 @@
 {#
-  A view that is kept right: each run compares what the model's SQL says with what the shard holds, and appends the difference.
+  A maintained view: each run compares what the model's SQL gives with what the shard holds, and appends the difference.
   The order matters: everything is checked before a hook runs, hooks run before anything is read, the view shows the new contents
   before grants and post-hooks. In read-only mode nothing but the comparison happens.
 #}
@@ -8,25 +8,26 @@
   {%- set existing = load_cached_relation(this) -%}
   {%- set query = mvsink_contract_query(sql) -%}
   {%- set invocation = mvsink_invocation() -%}
-  {%- set run = adapter.mv_prepare(model, target_relation, existing, query, invocation) -%}
-  {{ mvsink_before_run(run, pre_hooks) }}
+  {%- set prepared = adapter.mv_prepare(model, target_relation, existing, query, invocation) -%}
+  {{ mvsink_before_run(prepared, pre_hooks) }}
 
-  {%- for test in adapter.mv_audits(run) -%}
-    {%- do run.audit(test, get_test_sql(test.sql, test.fail_calc, test.warn_if, test.error_if, test.limit)) -%}
+  {%- set audits = [] -%}
+  {%- for test in adapter.mv_audits(prepared) -%}
+    {%- do audits.append((test, get_test_sql(test.sql, test.fail_calc, test.warn_if, test.error_if, test.limit))) -%}
   {%- endfor -%}
-  {%- do adapter.mv_run(run) -%}
-  {{ write(run.as_ran(query)) }}
+  {%- set executed = adapter.mv_run(prepared, audits) -%}
+  {{ write(executed.text) }}
 
-  {{ mvsink_after_run(run, target_relation, existing, post_hooks) }}
+  {{ mvsink_after_run(executed, target_relation, existing, post_hooks) }}
   {{ return({'relations': [target_relation]}) }}
 {% endmaterialization %}
 
 
 {# What comes before a run of either materialization. #}
-{% macro mvsink_before_run(run, pre_hooks) %}
+{% macro mvsink_before_run(prepared, pre_hooks) %}
   {%- do adapter.mv_warn_of_ignored(invocation_id, graph.nodes, selected_resources) -%}
   {%- do mvsink_say_orphans() -%}
-  {%- if not run.read_only -%}
+  {%- if not prepared.read_only -%}
     {{ mvsink_run_hooks(pre_hooks) }}
   {%- endif -%}
   {%- if config.get('sql_header') -%}
@@ -35,18 +36,18 @@
 {% endmacro %}
 
 
-{# What comes after it: the view, what belongs to it, and the line. #}
-{% macro mvsink_after_run(run, target_relation, existing, post_hooks) %}
-  {%- if not run.read_only -%}
-    {%- set stepped_aside = mvsink_step_aside(existing) -%}
-    {%- do adapter.mv_publish(run, mvsink_docs()) -%}
-    {%- if stepped_aside is not none -%}
-      {%- do adapter.drop_relation(stepped_aside) -%}
+{# What comes after it: the view, its grants, post-hooks, and the line. #}
+{% macro mvsink_after_run(executed, target_relation, existing, post_hooks) %}
+  {%- set backup_relation = none if executed.read_only else mvsink_backup(existing) -%}
+  {%- set published = adapter.mv_publish(executed, mvsink_docs()) -%}
+  {%- if not executed.read_only -%}
+    {%- if backup_relation is not none -%}
+      {%- do adapter.drop_relation(backup_relation) -%}
     {%- endif -%}
     {%- do apply_grants(target_relation, config.get('grants'), should_revoke=should_revoke(existing, full_refresh_mode=True)) -%}
     {{ mvsink_run_hooks(post_hooks) }}
   {%- endif -%}
-  {%- do store_result('main', response=adapter.mv_finish(run)) -%}
+  {%- do store_result('main', response=adapter.mv_finish(published)) -%}
 {% endmacro %}
 
 
@@ -107,15 +108,15 @@
 {% endmacro %}
 
 
-{# A table that stood where the view goes: it stays readable, under its name, until the view is about to be created. #}
-{% macro mvsink_step_aside(existing) %}
+{# A table in the view's place: it stays readable under its name until the view is about to be created. #}
+{% macro mvsink_backup(existing) %}
   {%- if existing is none or existing.is_view -%}
     {{ return(none) }}
   {%- endif -%}
-  {%- set aside = make_backup_relation(existing, existing.type) -%}
-  {%- do drop_relation_if_exists(load_cached_relation(aside)) -%}
-  {%- do adapter.rename_relation(existing, aside) -%}
-  {{ return(aside) }}
+  {%- set backup_relation = make_backup_relation(existing, existing.type) -%}
+  {%- do drop_relation_if_exists(load_cached_relation(backup_relation)) -%}
+  {%- do adapter.rename_relation(existing, backup_relation) -%}
+  {{ return(backup_relation) }}
 {% endmacro %}
 
 

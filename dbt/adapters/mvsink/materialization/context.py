@@ -1,0 +1,84 @@
+"""What one run of one model knows before its first step. No step changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dbt.adapters.mvsink.engine import Engine
+from dbt.adapters.mvsink.materialization.options.table import ModelOptions
+from dbt.adapters.mvsink.shard import ShardClient
+from dbt.adapters.mvsink.shard_sql.published_view import PublishedView
+
+if TYPE_CHECKING:
+    from dbt.adapters.mvsink.relation import MvsinkRelation
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """The dbt invocation. ``time`` is `T` in ms; ``target`` is the name of the profile's target."""
+
+    id: str
+    time: int
+    target: str
+    project: str
+    read_only: bool = False
+    full_refresh: bool = False
+    empty: bool = False
+    sampled: bool = False
+    # what this model reads: unique ids by the relations' text in the query
+    references: Mapping[str, str] = field(default_factory=dict)
+    accept: Any = ()  # models that may change by any number of rows
+    sample: int = 0  # rows that a read-only run shows
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """The model, its options and its place.
+
+    ``model`` is ``schema.identifier``; ``published`` is what its view shows, None without a view
+    that shows a shard. ``session`` identifies what runs the engine's statements. ``longest_view``
+    is how many characters of a view's text the metastore keeps; None: unlimited.
+    """
+
+    model: str
+    relation: MvsinkRelation
+    node: Mapping[str, Any]
+    query: str
+    options: ModelOptions
+    invocation: Invocation
+    published: PublishedView | None
+    engine: Engine
+    session: object
+    manifest: Any
+    shard_root: str
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)  # may hold secrets
+    longest_view: int | None = None
+
+    @property
+    def unique_id(self) -> str:
+        return str(self.node["unique_id"])
+
+    @property
+    def read_only(self) -> bool:
+        """By the model's config, the profile, or the invocation."""
+        return self.options.read_only or self.invocation.read_only
+
+    @property
+    def default_uri(self) -> str:
+        """Where the shard is created if the model has no view that shows one."""
+        return f"{self.shard_root}/{self.relation.schema}/{self.relation.identifier}"
+
+    @property
+    def uri(self) -> str:
+        """The shard that the view shows, or else where it would be created."""
+        return self.published.uri if self.published else self.default_uri
+
+    @property
+    def purpose(self) -> str:
+        """What commits say that they are for."""
+        return f"mv_sink({self.model})"
+
+    def client(self) -> ShardClient:
+        return ShardClient(self.storage_options)

@@ -1,0 +1,31 @@
+"""Errors of the layers below dbt, on their way out: as dbt's own, with the model's name in front."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.mvsink.engine import DataflowError, EngineError
+from dbt.adapters.mvsink.exceptions import MvsinkError
+from dbt.adapters.mvsink.shard import ShardError
+
+LOWER_ERRORS = (DataflowError, ShardError)
+
+
+def translate(model: str, error: Exception) -> DbtRuntimeError:
+    """``error`` as dbt's, with the name of ``model`` (or of a macro) in front."""
+    if isinstance(error, EngineError) and isinstance(error.__cause__, DbtRuntimeError):
+        return error.__cause__
+    message = str(error)
+    return MvsinkError(message if message.startswith(f"{model}: ") else f"{model}: {message}")
+
+
+@contextmanager
+def translated(model: str) -> Iterator[None]:
+    """Errors of the lower layers leave this block as dbt's."""
+    try:
+        yield
+    except LOWER_ERRORS as error:
+        raise translate(model, error) from error

@@ -1,0 +1,158 @@
+"""Opening a model's shard: found or created, checked to be this model's, with the run's timing.
+
+A lost shard never leads to a new one by itself, and a shard of another model, project or target is
+never written.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from dbt.adapters.mvsink.engine import Column, arrow_schema
+from dbt.adapters.mvsink.exceptions import ShardGone
+from dbt.adapters.mvsink.materialization.context import RunContext
+from dbt.adapters.mvsink.materialization.definition import Definition, ansi_mode
+from dbt.adapters.mvsink.materialization.publish import check_fits
+from dbt.adapters.mvsink.materialization.warn import warn
+from dbt.adapters.mvsink.shard import (
+    MemoryStorage,
+    NotAShard,
+    ShardClient,
+    ShardState,
+    WriteHandle,
+    following,
+)
+from dbt.adapters.mvsink.shard_sql.canary import check_same_place
+from dbt.adapters.mvsink.shard_sql.properties import OWNER
+from dbt.adapters.mvsink.shard_sql.published_view import PublishedView
+from dbt.adapters.mvsink.sink import Audit, Plan, run_timing
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A shard that is this model's, and what the run is to do with it.
+
+    ``redefined``: a changed definition takes effect at once, whatever the schedule. ``timing`` was
+    decided on the state of the opening. ``warnings`` are raised when the run is complete.
+    """
+
+    context: RunContext
+    columns: tuple[Column, ...]
+    handle: WriteHandle
+    definition: Definition
+    redefined: bool
+    timing: Plan
+    audits: tuple[Audit, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def open_shard(
+    context: RunContext, columns: tuple[Column, ...], resources: ExitStack, audits: tuple[Audit, ...] = ()
+) -> Opened:
+    """Open the shard, or create it with these ``columns``; ``resources`` closes it.
+
+    Raises `ShardGone`, `OwnedByAnother`, `SampledRun`, `ConfigurationChanged`, `ViewTooLong`,
+    `DifferentPlaces`.
+    """
+    client, default = context.client(), context.default_uri
+    if context.longest_view is not None:
+        check_fits(context.longest_view, context.uri, columns)
+    handle: WriteHandle | None = None
+    warnings: tuple[str, ...] = ()
+    if context.published is not None:
+        handle, warnings = _published_shard(context, context.published, client)
+    if handle is not None:
+        resources.enter_context(handle)
+    if not (context.read_only or context.invocation.empty):
+        _check_place(context, default if handle is None else handle.uri)
+    if handle is None:
+        if context.read_only and not client.exists(default):
+            # an empty shard to compare with that leaves nothing behind
+            client = ShardClient(locate=MemoryStorage)
+        handle = client.open_or_create(default, arrow_schema(columns), context.purpose)
+        resources.enter_context(handle)
+    opened, definition = handle, _definition(context)
+
+    def checked() -> tuple[bool, Plan]:
+        return _checked(context, definition, opened, opened.state())
+
+    redefined, timing = following([opened], checked)
+    return Opened(context, columns, opened, definition, redefined, timing, audits, warnings)
+
+
+def _published_shard(
+    context: RunContext, published: PublishedView, client: ShardClient
+) -> tuple[WriteHandle | None, tuple[str, ...]]:
+    """The shard that the view shows, or that same shard at the default place; None if a full
+    refresh replaces a lost one. Also what to warn of.
+    """
+    gone, default = published.uri, context.default_uri
+    try:
+        return WriteHandle.from_read(client.open_reader(gone), context.purpose), ()
+    except NotAShard:
+        moved = default != gone and client.exists(default)
+    if moved:
+        reader = client.open_reader(default)
+        if str(reader.state().shard_id) == published.shard_id:
+            warning = f"its shard was moved from {gone} to {default}"
+            return WriteHandle.from_read(reader, context.purpose), (warning,)
+    if not context.invocation.full_refresh:
+        raise ShardGone(context.model, str(context.relation), gone, default)
+    warning = (
+        f"there is no shard at {gone}, which its view shows: its history is lost, and --full-refresh "
+        f"builds a new one at {default}"
+    )
+    return None, (warning,)
+
+
+def _check_place(context: RunContext, uri: str) -> None:
+    """Raises `DifferentPlaces` if this process does not see what the engine writes beside the shard."""
+    # a shard made under another `shard_root` is not below this one
+    within = uri.startswith(f"{context.shard_root}/")
+    place = context.shard_root if within else uri.rpartition("/")[0]
+    check_same_place(context.engine, context.session, place, context.storage_options)
+
+
+def _definition(context: RunContext) -> Definition:
+    return Definition(
+        project=context.invocation.project,
+        unique_id=context.unique_id,
+        target=context.invocation.target,
+        query=context.query,
+        ansi=ansi_mode(context.engine),
+        references=context.invocation.references,
+        sampled=context.invocation.sampled,
+        refresh=context.options.refresh,
+    )
+
+
+def _checked(
+    context: RunContext, definition: Definition, handle: WriteHandle, state: ShardState
+) -> tuple[bool, Plan]:
+    """Whether the definition takes effect at once, and the run's timing. A shard without an owner
+    becomes this model's.
+    """
+    invocation, options = context.invocation, context.options
+    if not options.adopt:
+        definition.check_owner(context.model, handle.uri, state)
+    definition.check_sample(context.model, state)
+    replaced = invocation.full_refresh or state.dropped is not None
+    policy = "apply" if replaced else options.on_configuration_change
+    redefined = not invocation.empty and definition.replaces(policy, state)
+    timing = run_timing(
+        options.refresh,
+        invocation.time,
+        state,
+        full_refresh=invocation.full_refresh,
+        redefined=redefined,
+    )
+    if invocation.empty:
+        return False, timing
+    warning = definition.check_changes(context.model, policy, state, timing)
+    if warning:
+        warn(f"{context.model}: {warning}")
+    # a shard to adopt keeps its owner until it is written
+    if not context.read_only and OWNER not in state.properties:
+        handle.set_properties({OWNER: definition.properties()[OWNER]})
+    return redefined, timing

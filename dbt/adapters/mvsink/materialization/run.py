@@ -1,0 +1,221 @@
+"""One run of one maintained model, as phases that return values.
+
+```
+prepare -> Prepared    names, options, schedule; nothing is written
+execute -> Executed    the query checked, the shard opened (`Opened`) and brought up to date
+publish -> Published   the view shows the shard
+finish  -> response    handles are closed, dbt's line, warnings
+```
+
+The materialization's macro calls them in this order; between them it runs hooks and dbt's own
+machinery. What a view and a task do in their own way is a `Strategy`. Nothing here decides about
+time or storage.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from dbt.adapters.mvsink import failpoints
+from dbt.adapters.mvsink.durations import iso
+from dbt.adapters.mvsink.engine import Column, EngineError
+from dbt.adapters.mvsink.exceptions import InvalidName, RefreshesNeverHappen
+from dbt.adapters.mvsink.materialization import publish as views
+from dbt.adapters.mvsink.materialization.context import RunContext
+from dbt.adapters.mvsink.materialization.errors import translated
+from dbt.adapters.mvsink.materialization.opening import Opened, open_shard
+from dbt.adapters.mvsink.materialization.publish import Docs
+from dbt.adapters.mvsink.materialization.response import MvsinkResponse, empty_response
+from dbt.adapters.mvsink.materialization.warn import warn, warn_of_all
+from dbt.adapters.mvsink.shard import ShardState, following
+from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.shard_sql.current_view import NOT_REFRESHED
+from dbt.adapters.mvsink.shard_sql.live_errors import live_errors
+from dbt.adapters.mvsink.sink import Audit, NeverRefreshed, run_timing
+
+AHEAD = 60_000  # ms
+Respond = Callable[[Sequence[str], Sequence[str]], MvsinkResponse]  # given notes and warnings
+
+
+class Strategy(Protocol):
+    """What one materialization does in its own way."""
+
+    def warnings(self, context: RunContext) -> list[str]:
+        """What the model's text alone shows."""
+        ...
+
+    def check(self, context: RunContext, resources: ExitStack) -> Checked:
+        """Everything that does not need the model's own shard. ``resources`` closes what is opened."""
+        ...
+
+
+class Checked(Protocol):
+    """A model whose text, inputs and columns are valid."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]: ...
+
+    def check_columns(self, opened: Opened) -> None:
+        """Compare its columns with the shard's. Writes nothing."""
+        ...
+
+    def execute(self, opened: Opened) -> Executed:
+        """Bring the shard up to date, or in read-only mode preview that."""
+        ...
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A model that may run; no SQL of its own has run yet."""
+
+    context: RunContext
+    strategy: Strategy
+
+    @property
+    def read_only(self) -> bool:
+        return self.context.read_only
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What came of a run. ``text`` is the query as it ran, ``respond`` makes dbt's response.
+
+    ``unchanged``: the shard has contents, and the run did not change them. ``warnings`` are raised
+    when the run is complete; ``resources`` are its open handles.
+    """
+
+    opened: Opened
+    respond: Respond
+    text: str
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    unchanged: bool = False
+    resources: ExitStack = field(default_factory=ExitStack)
+
+    @property
+    def read_only(self) -> bool:
+        return self.opened.context.read_only
+
+
+@dataclass(frozen=True)
+class Published:
+    """A run whose view shows its shard, or that was read-only and published nothing."""
+
+    executed: Executed
+    notes: tuple[str, ...] = ()
+
+
+def prepare(context: RunContext, strategy: Strategy) -> Prepared:
+    """Check what can be checked before a hook runs. Raises `RefreshesNeverHappen`, `InvalidName`."""
+    with translated(context.model):
+        _check_refresh(context)
+    _check_spark_accepts_the_name(context)
+    ahead = context.invocation.time - int(time.time() * 1000)
+    if ahead > AHEAD:
+        warn(f"{context.model}: mvsink_run_time is {ahead // 1000} s ahead of the clock")
+    for warning in strategy.warnings(context):
+        warn(warning)
+    return Prepared(context, strategy)
+
+
+def execute(prepared: Prepared, audits: tuple[Audit, ...] = ()) -> Executed:
+    """Bring the shard up to date; `--empty` only checks and creates."""
+    context = prepared.context
+    with translated(context.model), ExitStack() as resources:
+        checked = prepared.strategy.check(context, resources)
+        opened = open_shard(context, checked.columns, resources, audits)
+        if context.invocation.empty:
+            checked.check_columns(opened)
+            executed = Executed(opened, empty_response, context.query, warnings=opened.warnings)
+        else:
+            executed = checked.execute(opened)
+        return replace(executed, resources=resources.pop_all())
+
+
+def publish(executed: Executed, docs: Docs) -> Published:
+    """Make the view show the shard, unless it already does. A read-only run publishes nothing."""
+    opened = executed.opened
+    if executed.read_only:
+        return Published(executed)
+    try:
+        with translated(opened.context.model):
+            done = following([opened.handle], lambda: _publish(opened, docs))
+    except BaseException:
+        executed.resources.close()
+        raise
+    return Published(executed, ("view republished",) if done and executed.unchanged else ())
+
+
+def finish(published: Published) -> MvsinkResponse:
+    """Close every handle; dbt's response. Where warnings are errors they are raised here: nothing is
+    left to do.
+    """
+    executed = published.executed
+    context = executed.opened.context
+    executed.resources.close()
+    response = executed.respond((*executed.notes, *published.notes), executed.warnings)
+    preview = (str(response),) if executed.read_only and not context.invocation.empty else ()
+    warn_of_all(f"{context.model}: {warning}" for warning in (*executed.warnings, *preview))
+    return response
+
+
+def reader_warnings(
+    opened: Opened, state: ShardState, until: str, *, recorded_now: bool = False
+) -> tuple[str, ...]:
+    """Why readers of ``state`` get an error: no contents yet, or errors that earlier runs recorded.
+
+    ``until`` says how long those stay. ``recorded_now``: this run recorded errors and has already
+    warned of them.
+    """
+    if not state.readable:
+        return (f"{NOT_REFRESHED}: all readers, its tests included, get an error until it is",)
+    query = "" if recorded_now else live_errors(Layout.of(opened.handle, state))
+    rows = opened.context.engine.query(query, "live errors") if query else []
+    if not rows:
+        return ()
+    return (f"holds {len(rows)} recorded error(s); readers get an error {until}: {rows[0][0]}",)
+
+
+def _check_refresh(context: RunContext) -> None:
+    """Raises `RefreshesNeverHappen` if the shard would be created now and its schedule has no
+    refresh left. Runs no SQL.
+    """
+    refresh, invocation = context.options.refresh, context.invocation
+    if refresh.on_commit:
+        return
+    client, state = context.client(), None
+    if client.exists(context.uri):
+        with client.open_reader(context.uri) as reader:
+            state = reader.state()
+    try:
+        run_timing(refresh, invocation.time, state, full_refresh=invocation.full_refresh)
+    except NeverRefreshed as error:
+        config = context.node["config"].get("refresh")
+        raise RefreshesNeverHappen(context.model, config, iso(error.last or 0), iso(error.now)) from error
+
+
+def _check_spark_accepts_the_name(context: RunContext) -> None:
+    """Raises `InvalidName`. Before the view is first created: dialects reserve different words."""
+    if context.published is not None:
+        return
+    try:
+        context.engine.query(f"explain create or replace view {context.relation} as select 1", "check")
+    except EngineError as error:
+        reason = f", of which Spark says: {error.message.strip().splitlines()[0]}"
+        raise InvalidName(context.model, "schema or alias", str(context.relation), reason) from error
+
+
+def _publish(opened: Opened, docs: Docs) -> bool:
+    """Whether the view had to be published."""
+    context, handle = opened.context, opened.handle
+    docs = docs.of_columns(opened.columns)
+    if views.is_current(context.published, handle.state(), docs):
+        return False
+    order = [column.name for column in opened.columns]
+    views.publish(context.engine, str(context.relation), handle, context.published, docs, order)
+    failpoints.reach("view published")
+    return True
