@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from dbt.adapters.mvsink import failpoints
-from dbt.adapters.mvsink.continual_task.driver import TaskDriver
+from dbt.adapters.mvsink.continual_task.task_holds import TaskHolds
+from dbt.adapters.mvsink.continual_task.task_input import TaskInput
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, collect_garbage
 from dbt.adapters.mvsink.shard.storage import is_part
 from dbt.adapters.mvsink.shard_sql import OnError
@@ -217,22 +218,24 @@ def test_a_hold_of_a_replica_that_died_before_it_began_moves_with_the_one_that_d
 
 
 @pytest.mark.parametrize(
-    "point", ["_start", "_hold_at"], ids=["before it has looked", "before its input is held"]
+    ("owner", "point"),
+    [(TaskInput, "start"), (TaskHolds, "take")],
+    ids=["before it reads the input", "before it holds the input"],
 )
 def test_a_replica_that_would_begin_earlier_than_one_that_has_gone_on_follows_it(
-    tmp_path, monkeypatch, point
+    tmp_path, monkeypatch, owner, point
 ):
-    """What it would have begun with is gone by then, and that is no error."""
+    """The history at its own start is released by then, which is not an error."""
     task = two_starts(tmp_path)
-    original = getattr(TaskDriver, point)
+    original = getattr(owner, point)
 
-    def overtaken(self, *arguments, **options):
-        monkeypatch.setattr(TaskDriver, point, original)
+    def another_first(self, *arguments, **options):
+        monkeypatch.setattr(owner, point, original)
         task.run(58)
         let_go(task)
         return getattr(self, point)(*arguments, **options)
 
-    monkeypatch.setattr(TaskDriver, point, overtaken)
+    monkeypatch.setattr(owner, point, another_first)
     assert task.run(45).times == ()
     assert (task.output.state().creation, task.output.updates()) == (58, [(58, 1, 1, 1), (58, 2, 2, 1)])
 

@@ -1,15 +1,15 @@
-"""What a task's statements do at one time: staged, statement by statement, as updates of the
-output.
+"""The effects of a task's statements at one time, staged as updates of the output.
 
-A delta is staged before the next statement that reads the output runs, and what it did is one more
-batch of the output for those behind it. The sum of the deltas, consolidated, is what is appended.
-Where the statements only insert there is nothing to consolidate: their rows are written as they
-come, with hashes. A batch that takes rows away carries no hashes, because a row that it takes away
-may stand in the base more than once (`sink`); readers compare its rows whole until compaction.
+A delta is staged before the next statement that reads the output runs; for later statements it is
+one more batch of the output. The sum of the deltas, consolidated, is appended. If the statements
+only insert there is nothing to consolidate: their rows are written as they are, with hashes. A
+batch that removes rows has no hashes, because a removed row may be in the base more than once (see
+docs/design/sink.md); readers compare its rows as a whole until compaction.
 
-Statements that do not wait for each other run as one (`plan.groups`), and of the output they read
-what they can change (`changes.within_reach`). Should the data make that fail they run again, each
-alone, over an output in which no condition sees a row that is gone: that failure is theirs.
+Statements that do not depend on each other run as one (`bind.groups`), and read only the part of
+the output that they can change (`row_deltas.within_reach`). If the data make that fail they run
+again, one by one, over an output in which no condition sees a deleted row: then the failure is
+theirs.
 """
 
 from __future__ import annotations
@@ -41,11 +41,10 @@ INSERTED, DELETED = "_mv_inserted", "_mv_deleted"
 
 @dataclass(frozen=True)
 class Change:
-    """What of the input is looked at, as SQL: plain rows inserted and deleted, and error updates
-    (None: there are none).
+    """A change of the input, as SQL: plain rows inserted and deleted, and error updates (None: there
+    are none).
 
-    ``runs`` is False where no row came (or went, for a task that looks at those): then only the
-    errors pass.
+    ``runs`` is False if there are no rows that the task reads: then only the errors are passed on.
     """
 
     inserted: str
@@ -65,35 +64,35 @@ def change_of(source: Input, updates: str, *, errors: bool, runs: bool) -> Chang
 
 
 def snapshot_of(source: Input, engine: Engine, time: int, *, rows: bool) -> Change:
-    """The whole input as of ``time``; without ``rows``, only the errors that are live then. An
-    input without rows runs nothing.
+    """The whole input as of ``time``; without ``rows``, only the errors that are live then. For an
+    input without rows no statement runs.
 
-    Where no error is live its rows are read as they stand.
+    If no error is live, the rows are read without their updates.
     """
     updates = source.snapshot(time)
 
-    def there(condition: str) -> bool:
-        return (
-            engine.query(f"select 1 from (\n{updates}\n) where {condition} limit 1", "look at the input")
-            != []
-        )
+    def exists(condition: str) -> bool:
+        query = f"select 1 from (\n{updates}\n) where {condition} limit 1"
+        return engine.query(query, "look at the input") != []
 
-    errors = there(f"{ERROR} is not null")
-    change = change_of(source, updates, errors=errors, runs=rows and there(f"{ERROR} is null"))
+    errors = exists(f"{ERROR} is not null")
+    change = change_of(source, updates, errors=errors, runs=rows and exists(f"{ERROR} is null"))
     return change if errors else replace(change, inserted=source.contents(time))
 
 
-def remade_of(source: Input, engine: Engine, updates: str, *, deletes: bool) -> Change:
-    """What is different in an input that was made anew. ``deletes``: lost rows alone are a change,
-    too.
+def recreation_of(source: Input, engine: Engine, updates: str, *, deletes: bool) -> Change:
+    """The difference, ``updates``, of an input that was created again. ``deletes``: removed rows
+    alone are a change, too.
     """
     flags = engine.query(times_of(updates), "look at the input")
-    inserts, lost, errors = (any(bool(row[n]) for row in flags) for n in (1, 2, 3))
-    return change_of(source, updates, errors=errors, runs=inserts or (deletes and lost))
+    inserts, removed, errors = (any(bool(row[n]) for row in flags) for n in (1, 2, 3))
+    return change_of(source, updates, errors=errors, runs=inserts or (deletes and removed))
 
 
 def repeated(columns: Sequence[Column], updates: str, where: str, count: str, *more: str) -> str:
-    """Plain rows of those updates, each as often as ``count`` says; ``more`` are further columns."""
+    """Plain rows of the updates that match ``where``, each repeated ``count`` times; ``more`` are
+    further columns.
+    """
     items = sql.columns([*(column.name for column in columns), *more])
     copies = f"lateral view explode(sequence(1, cast({count} as int))) copies as _mv_copy"
     return f"select {items} from (\nselect * from (\n{updates}\n) where {where}\n) {copies}"
@@ -102,9 +101,9 @@ def repeated(columns: Sequence[Column], updates: str, where: str, count: str, *m
 @dataclass(frozen=True)
 class Moment:
     """One pending ``time`` (ms): the change of the input, the contents of references as of then,
-    and the batch that is to come of it.
+    and the batch to stage.
 
-    ``careful``: the output is read so that no condition sees a row that is gone.
+    ``careful``: the output is read so that no condition sees a deleted row.
     """
 
     change: Change
@@ -132,11 +131,11 @@ class Effects:
         time: int,
         description: BatchDescription,
     ) -> tuple[Batch | None, Counts]:
-        """The batch of ``description`` with what the statements do at ``time``, and its counts.
+        """The batch of ``description`` with the statements' effects at ``time``, and its counts.
 
-        Raises `StatementFailed` with the engine's error as its cause; then nothing is left staged.
-        An error that the data cause is a statement's only if that fails by itself as well, else it
-        leaves as it is.
+        Raises `StatementFailed` with the engine's error as its cause; then nothing stays staged. An
+        error caused by the data is attributed to a statement only if that fails on its own as well;
+        else the engine's error is raised.
         """
         if not change.runs:
             return self._only_errors(change, time, description)
@@ -161,43 +160,44 @@ class Effects:
     def _of(
         self, moment: Moment, groups: Sequence[Sequence[AnyStatement]], output: Layout
     ) -> tuple[Batch | None, Counts]:
-        change, time, description = moment.change, moment.time, moment.description
+        change, time = moment.change, moment.time
         deltas: list[str] = []
-        takes_away = change.errors is not None
-        named = _named(change, self.program.deletes_used)
+        removes = change.errors is not None
         *earlier, last = groups
         for statements in earlier:
             group = _effective(statements, output)
-            if not group:
-                continue
-            inserts = _only_insert(group)
-            delta = sql.union_all(self._deltas(moment, group, output))
-            with self._failing(named + delta if moment.careful else None):
-                batch = self._stage(
-                    group, named + self._updates(delta, time, summed=not inserts), description
-                )
-            failpoints.reach("statement staged")
+            batch = self._stage_group(moment, group, output) if group else None
             if batch is None:
                 continue
-            takes_away = takes_away or not inserts
+            removes = removes or not _only_insert(group)
             output = with_batch(output, batch)
             deltas.append(f"select {self._items}, {DIFF} from {sql.parquet_in(batch.uri)}")
         last = _effective(last, output)
         own = self._deltas(moment, last, output)
         deltas += own
         if not deltas:
-            return self._only_errors(change, time, description)
-        query = named + self._updates(
-            sql.union_all(deltas), time, summed=takes_away or not _only_insert(last)
-        )
+            return self._only_errors(change, time, moment.description)
+        rows = self._updates(sql.union_all(deltas), time, summed=removes or not _only_insert(last))
+        ctes = _ctes(change, self.program.deletes_used)
+        query = ctes + rows
         if change.errors is not None:
             query = sql.union_all([query, self._errors(change.errors, time)])
-        with self._failing(named + sql.union_all(own) if moment.careful and own else None):
-            return self._adopted(last, query, description)
+        with self._attributing(ctes + sql.union_all(own) if moment.careful and own else None):
+            return self._adopted(last, query, moment.description)
+
+    def _stage_group(self, moment: Moment, group: Sequence[AnyStatement], output: Layout) -> Batch | None:
+        """The effects of a group that later ones may read; None if there are none."""
+        ctes = _ctes(moment.change, self.program.deletes_used)
+        delta = sql.union_all(self._deltas(moment, group, output))
+        updates = self._updates(delta, moment.time, summed=not _only_insert(group))
+        with self._attributing(ctes + delta if moment.careful else None):
+            batch = self._stage(group, ctes + updates, moment.description)
+        failpoints.reach("statement staged")
+        return batch
 
     def together(self, queries: Sequence[str], description: BatchDescription) -> tuple[Batch | None, Counts]:
-        """The batch with the rows of ``queries``: inserts with their own times
-        (`plan.carried_delta`).
+        """The batch with the rows of ``queries``: inserts at times of their own
+        (`bind.carried_delta`).
         """
         meta = f"{TIME}, {DIFF}, cast(null as string) {ERROR}, {row_hash(self.columns, self.salt)} {HASH}"
         query = f"select {self._items}, {meta} from (\n{sql.union_all(queries)}\n)"
@@ -206,16 +206,16 @@ class Effects:
     def failed(
         self, message: str, change: Change, time: int, description: BatchDescription
     ) -> tuple[Batch | None, Counts]:
-        """The batch that has ``message`` as an error update at ``time``, besides those of the
-        input, and no row.
+        """The batch with ``message`` as an error update at ``time``, the input's error updates, and
+        no row.
         """
         items = ", ".join(f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in self.columns)
         meta = (
             f"{sql.bigint(time)} {TIME}, 1L {DIFF}, {sql.text(message)} {ERROR}, cast(null as bigint) {HASH}"
         )
-        passed = [] if change.errors is None else [self._errors(change.errors, time)]
+        inherited = [] if change.errors is None else [self._errors(change.errors, time)]
         return self._adopted(
-            self.program.statements, sql.union_all([f"select {items}, {meta}", *passed]), description
+            self.program.statements, sql.union_all([f"select {items}, {meta}", *inherited]), description
         )
 
     def _only_errors(
@@ -230,21 +230,22 @@ class Effects:
         return sql.columns(column.name for column in self.columns)
 
     def _deltas(self, moment: Moment, group: Sequence[AnyStatement], output: Layout) -> list[str]:
-        """Each statement's, as a query that may stand in a union: it may begin with a WITH itself."""
+        """Each statement's delta, as a query for a union: in parentheses, because it may begin with a
+        WITH.
+        """
         rows = plain_rows(output)
-        # the optimizer moves no condition past one that is not deterministic, down to rows that are
-        # gone
+        # the optimizer pushes no condition below a nondeterministic one, down to deleted rows
         if moment.careful:
             rows = f"select * from (\n{rows}\n) where spark_partition_id() >= 0"
         contents = f"select {self._items}, 1L {DIFF} from (\n{rows}\n)"
         apart = None if moment.careful else updates_apart(output)
         deletes = f"select * from {DELETED}" if self.program.deletes_used else None
         bindings = plan.Bindings(f"select * from {INSERTED}", rows, deletes, moment.references, moment.time)
-        found = (
+        deltas = (
             plan.delta(self.program, statement, self.columns, contents, bindings, apart)
             for statement in group
         )
-        return [f"select {self._items}, {DIFF} from (\n{delta}\n)" for delta in found]
+        return [f"select {self._items}, {DIFF} from (\n{delta}\n)" for delta in deltas]
 
     def _updates(self, delta: str, time: int, *, summed: bool) -> str:
         """A batch's columns at ``time``. ``summed``: consolidated, without hashes."""
@@ -276,11 +277,11 @@ class Effects:
         return batch
 
     @contextmanager
-    def _failing(self, alone: str | None) -> Iterator[None]:
-        """Where a `StatementFailed` that the data cause is raised, ``alone``, the statements
-        without what we do with their rows, has to fail too.
+    def _attributing(self, alone: str | None) -> Iterator[None]:
+        """After a `StatementFailed` caused by the data, ``alone``, the user's statements without our
+        processing of their rows, has to fail too.
 
-        If it does not, the error was that of a statement of ours. None: nothing is asked.
+        If it does not, the error is our own, and is raised as the engine's. None: no such check.
         """
         try:
             yield
@@ -312,18 +313,18 @@ class Effects:
 
 
 def _effective(group: Sequence[AnyStatement], output: Layout) -> Sequence[AnyStatement]:
-    """The group without what has nothing to change where the output is empty; a first run need not
-    add up what only comes.
+    """The group without a statement that changes nothing in an empty output, so that a first run
+    has nothing to consolidate.
     """
     return group[1:] if output.empty and isinstance(group[0], (Delete, Update)) else group
 
 
-def _named(change: Change, deletes: bool) -> str:
-    """The change's rows under names of their own, as a WITH for what follows: the engine looks up
-    each relation by itself, however often statements read it.
+def _ctes(change: Change, deletes: bool) -> str:
+    """The change's rows as named queries, a WITH clause: else the engine would resolve their
+    relations each time that a statement reads them.
     """
-    found = {INSERTED: change.inserted} | ({DELETED: change.deleted} if deletes else {})
-    return "with " + ", ".join(f"{name} as (\n{query}\n)" for name, query in found.items()) + "\n"
+    queries = {INSERTED: change.inserted} | ({DELETED: change.deleted} if deletes else {})
+    return "with " + ", ".join(f"{name} as (\n{query}\n)" for name, query in queries.items()) + "\n"
 
 
 def _only_insert(group: Sequence[AnyStatement]) -> bool:
