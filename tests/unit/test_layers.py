@@ -172,6 +172,7 @@ def test_decisions_about_state_do_no_input_or_output():
         "types",
         "uuid",
         "pyarrow",
+        f"{OURS}.physical",
         f"{OURS}.shard.errors",
         f"{OURS}.shard.frontier",
         f"{OURS}.physical",

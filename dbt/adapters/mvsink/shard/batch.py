@@ -23,7 +23,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from dbt.adapters.mvsink.physical import DIFF, ERROR
-from dbt.adapters.mvsink.shard import commit_loop as machine
+from dbt.adapters.mvsink.shard import commit_loop
 from dbt.adapters.mvsink.shard.commit_log import checked_path
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain
@@ -185,7 +185,7 @@ class Batch:
             )
 
     def _was_live(self) -> bool:
-        state = machine.find(self.storage)
+        state = commit_loop.find(self.storage)
         known = {file.path for file in state.files} if state else set()
         known |= self.storage.removals().times.keys() if state else set()
         return any(file.path in known for file in self.files)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from dbt.adapters.mvsink.shard import commit_loop as machine
+from dbt.adapters.mvsink.shard import commit_loop
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard.errors import SchemaMismatch
 from dbt.adapters.mvsink.shard.read import ReadHandle
@@ -45,7 +45,7 @@ class ShardClient:
 
     def exists(self, uri: str) -> bool:
         """Is there a shard at ``uri``?"""
-        return machine.find(self._locate(uri)) is not None
+        return commit_loop.find(self._locate(uri)) is not None
 
     def open_writer(self, uri: str, schema: pa.Schema, purpose: str = "") -> WriteHandle:
         """A writer; the shard is created if it is not there, and two that create it at once get the
@@ -68,16 +68,16 @@ class ShardClient:
         Raises `InvalidUsage` for a reserved name.
         """
         storage = self._locate(uri)
-        state = machine.find(storage)
+        state = commit_loop.find(storage)
         if state is None:
             check_data_schema(schema)
             # A salt of 62 bits: hashes cannot be aimed at, and its literal fits every engine's
             # BIGINT.
             storage.create(canonical(schema), uuid.uuid4(), secrets.randbits(62), int(time.time() * 1000))
-            state = machine.load(storage)
+            state = commit_loop.load(storage)
         return WriteHandle(storage, state, purpose)
 
     def open_reader(self, uri: str) -> ReadHandle:
         """A reader; `NotAShard` if there is none."""
         storage = self._locate(uri)
-        return ReadHandle(storage, machine.load(storage))
+        return ReadHandle(storage, commit_loop.load(storage))

@@ -13,7 +13,7 @@ from dbt.adapters.mvsink.shard.state import BATCHES, DataFile, ShardState
 from dbt.adapters.mvsink.shard.storage import Storage, is_part
 
 
-class Looking:
+class Handle:
     """Mixed into both handles."""
 
     storage: Storage

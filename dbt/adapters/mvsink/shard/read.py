@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.physical import DIFF, HASH, TIME
-from dbt.adapters.mvsink.shard import commit_loop as machine
+from dbt.adapters.mvsink.shard import commit_loop
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
-from dbt.adapters.mvsink.shard.handle import Looking
+from dbt.adapters.mvsink.shard.handle import Handle
 from dbt.adapters.mvsink.shard.state import DataFile, ShardState, check_generation
 from dbt.adapters.mvsink.shard.storage import Storage, StoredFile
 from dbt.adapters.mvsink.shard.updates import advance, between, consolidate, physical_schema
@@ -30,7 +30,7 @@ LEASE_MS = 15 * 60_000
 POLL = 0.05  # seconds
 
 
-class ReadHandle(Looking):
+class ReadHandle(Handle):
     """A reader of one shard. It takes a lease with its first read, and gives it up with `expire`."""
 
     def __init__(self, storage: Storage, opened: ShardState):
@@ -54,7 +54,7 @@ class ReadHandle(Looking):
 
     def state(self) -> ShardState:
         """The newest version. Raises `ShardReplaced` if it is of another generation."""
-        state = machine.load(self.storage)
+        state = commit_loop.load(self.storage)
         check_generation(state, self.uri, self.generation)
         self._state = state
         return state

@@ -16,7 +16,7 @@ import pyarrow as pa
 from dbt.adapters.mvsink.shard.batch import Batch, BatchBuilder, BatchState, batch_from, check_files
 from dbt.adapters.mvsink.shard.errors import InvalidUsage, NothingStaged, SchemaMismatch, StorageError
 from dbt.adapters.mvsink.shard.frontier import Antichain
-from dbt.adapters.mvsink.shard.handle import Looking
+from dbt.adapters.mvsink.shard.handle import Handle
 from dbt.adapters.mvsink.shard.state import BATCHES, DataFile, ShardState, check_bounds, schema_differences
 from dbt.adapters.mvsink.shard.storage import Footer, Storage, fresh_batch_id, only_parts
 from dbt.adapters.mvsink.shard.updates import Updates, canonical
@@ -66,7 +66,7 @@ class StagedDirectory:
             self.storage.delete_directory(self.path)
 
 
-class Staging(Looking):
+class Staging(Handle):
     """The half of a write handle that stages. ``schema`` is that of the newest version it has seen:
     columns may be added to a shard.
     """
