@@ -19,11 +19,12 @@ from dbt.adapters.mvsink.shard import (
     ShardClient,
     UpperMismatch,
     collect_garbage,
+    commit_loop,
+    committer,
     staging,
     write,
 )
 from dbt.adapters.mvsink.shard import batch as batch_module
-from dbt.adapters.mvsink.shard import commit_loop as machine
 from dbt.adapters.mvsink.shard.errors import UnresolvedCommit
 from tests.support.processes import process
 from tests.support.shards import SCHEMA, at, evolve, live, read, staged, updates
@@ -54,7 +55,7 @@ OWNERS = {  # the functions that stage, commit, consume and delete
         "__exit__",
     ),
 }
-TRACED = {module.__file__ for module in (batch_module, machine, staging, write)}
+TRACED = {module.__file__ for module in (batch_module, commit_loop, committer, staging, write)}
 
 
 class Interrupted(BaseException):

@@ -132,7 +132,7 @@ def test_a_negative_number_in_the_log_names_the_shard_and_what_it_is(handle, nam
     foreign(handle, {"txn": {"appId": f"mvsink.{name}", "version": value}})
     with pytest.raises(
         LogDamaged,
-        match=f"shard {handle.uri} is damaged: at version 4 the transaction mvsink.{name} stands at {value}",
+        match=f"shard {handle.uri} is damaged: at version 4 the transaction mvsink.{name} is {value}",
     ):
         ShardClient().open_reader(handle.uri)
 

@@ -50,9 +50,9 @@ def test_the_number_that_stands_for_empty_is_no_time():
 
 @pytest.mark.parametrize("bad", [-1, 2**63, 1.5, "3", True, None])
 def test_what_is_no_time(bad):
-    with pytest.raises(InvalidUsage, match="is no time"):
+    with pytest.raises(InvalidUsage, match="is not a time"):
         Antichain.of(bad)
-    with pytest.raises(InvalidUsage, match="is no time"):
+    with pytest.raises(InvalidUsage, match="is not a time"):
         of(0).less_equal_time(bad)
 
 

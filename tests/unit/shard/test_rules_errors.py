@@ -238,7 +238,7 @@ def test_nothing_staged_is_deleted_when_the_log_cannot_be_loaded_after_a_commit_
         raise UnknownOutcome("injected: no reply")
 
     inner.commit = commit
-    with writer, pytest.raises(UnresolvedCommit, match="whether version 1 was committed is not known"):
+    with writer, pytest.raises(UnresolvedCommit, match="whether version 1 was committed is unknown"):
         writer.compare_and_append_batch([batch], at(0), at(1))
     inner.load, inner.token_at, inner.commit = kept_load, kept_token, kept_commit
     assert live(other) <= staged(other) and live(other)

@@ -62,7 +62,7 @@ def test_a_newer_format_is_refused_and_an_older_one_is_read(tmp_path, version, r
 
 def test_a_delta_table_that_is_no_shard_is_refused(tmp_path):
     DeltaTable.create(str(tmp_path / "t"), schema=SCHEMA)
-    with pytest.raises(InvalidUsage, match="is no shard"):
+    with pytest.raises(InvalidUsage, match="is not a shard"):
         ShardClient().open_reader(str(tmp_path / "t"))
 
 

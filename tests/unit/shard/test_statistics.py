@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from dbt.adapters.mvsink.shard import ShardClient, delta
+from dbt.adapters.mvsink.shard import ShardClient, delta_encoding
 from dbt.adapters.mvsink.shard.updates import physical_schema
 from tests.support.shards import at
 
@@ -55,7 +55,7 @@ def opened(tmp_path, columns):
 def of_an_earlier_release(monkeypatch):
     """What is created in here has no word on statistics."""
     with monkeypatch.context() as patch:
-        patch.setattr(delta, "STATISTICS", "mvsink.unused")
+        patch.setattr(delta_encoding, "STATISTICS", "mvsink.unused")
         yield patch
 
 

@@ -12,7 +12,7 @@ import pytest
 from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.shard import Antichain, CommitNote, CompactionPlan, DataFile
 from dbt.adapters.mvsink.shard_sql import Layout, rewrite, view_query
-from dbt.adapters.mvsink.shard_sql.layout import MOST_BROADCAST, Directory
+from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST, Directory
 from dbt.adapters.mvsink.sink.detection import Buckets
 from tests.support.engines import NoEngine
 
@@ -85,8 +85,8 @@ TEXTS = {
 
 @pytest.mark.parametrize(("text", "mixed"), TEXTS.values(), ids=TEXTS)
 def test_only_what_is_known_to_be_small(text, mixed):
-    assert "BROADCAST" in text(shard(MOST_BROADCAST, mixed=mixed))
-    assert "BROADCAST" not in text(shard(MOST_BROADCAST + 1, mixed=mixed))
+    assert "BROADCAST" in text(shard(MAX_BROADCAST, mixed=mixed))
+    assert "BROADCAST" not in text(shard(MAX_BROADCAST + 1, mixed=mixed))
     if mixed:
         assert "BROADCAST" not in text(shard(None, mixed=mixed))
 

@@ -8,7 +8,7 @@ import pytest
 
 from dbt.adapters.mvsink.shard import DataFile
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.shard_sql.layout import MOST_DETECTABLE, Directory
+from dbt.adapters.mvsink.shard_sql.layout import MAX_DETECTABLE, Directory
 
 
 def file(rows, least, most):
@@ -18,9 +18,9 @@ def file(rows, least, most):
 FILES = {
     "one row each": ([file(10**9, 1, 1)], True),
     "rows of many copies": ([file(1_000, 1, 5_000), file(10, -(2**20), 2**20)], True),
-    "more copies than can be added up": ([file(1, 1, MOST_DETECTABLE)], False),
-    "taken away": ([file(2, -(MOST_DETECTABLE // 2), 1)], False),
-    "all files together": ([file(1, 1, MOST_DETECTABLE // 2)] * 2, False),
+    "more copies than can be added up": ([file(1, 1, MAX_DETECTABLE)], False),
+    "taken away": ([file(2, -(MAX_DETECTABLE // 2), 1)], False),
+    "all files together": ([file(1, 1, MAX_DETECTABLE // 2)] * 2, False),
     "a bound that is not known": ([file(1, None, 1)], False),
     "a number of rows that is not known": ([file(None, 1, 1)], False),
 }

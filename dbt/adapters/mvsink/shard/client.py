@@ -22,11 +22,11 @@ Locate = Callable[[str], Storage]
 
 
 class ShardClient:
-    """Opens shards. ``storage_options`` are the `deltalake` package's; ``locate`` gives another
-    storage (tests).
+    """Opens shards.
 
-    ``timeout`` (seconds): how long every member of what it opens goes on trying while the log
-    cannot be reached; then `StorageError`.
+    ``storage_options`` are the `deltalake` package's; ``locate`` gives another storage (tests).
+    ``timeout`` (seconds): how long the handles' methods retry while the log cannot be reached,
+    before they raise `StorageError`.
     """
 
     def __init__(
@@ -44,12 +44,11 @@ class ShardClient:
         return storage
 
     def exists(self, uri: str) -> bool:
-        """Is there a shard at ``uri``?"""
+        """Whether there is a shard at ``uri``."""
         return commit_loop.find(self._locate(uri)) is not None
 
     def open_writer(self, uri: str, schema: pa.Schema, purpose: str = "") -> WriteHandle:
-        """A writer; the shard is created if it is not there, and two that create it at once get the
-        same one.
+        """A writer; the shard is created if needed. Two that create it at once get the same one.
 
         Raises `SchemaMismatch` if the shard's data columns are not those of ``schema``,
         `InvalidUsage` for a reserved name.
@@ -62,8 +61,7 @@ class ShardClient:
         return handle
 
     def open_or_create(self, uri: str, schema: pa.Schema, purpose: str = "") -> WriteHandle:
-        """A writer whatever columns the shard has; it is created with ``schema`` if it is not
-        there, or is another's who was faster.
+        """A writer whatever columns the shard has. If there is none, it is created with ``schema``.
 
         Raises `InvalidUsage` for a reserved name.
         """
@@ -71,8 +69,7 @@ class ShardClient:
         state = commit_loop.find(storage)
         if state is None:
             check_data_schema(schema)
-            # A salt of 62 bits: hashes cannot be aimed at, and its literal fits every engine's
-            # BIGINT.
+            # The salt keeps hashes unpredictable; 62 bits fit every engine's BIGINT literal.
             storage.create(canonical(schema), uuid.uuid4(), secrets.randbits(62), int(time.time() * 1000))
             state = commit_loop.load(storage)
         return WriteHandle(storage, state, purpose)

@@ -1,14 +1,14 @@
 """The retry loop around the pure transitions.
 
-Load the newest version, decide on it, commit at exactly the next version. If somebody else took
-that version, decide again on what is there now: a transition that still holds is retried (they
-compacted, say), one that does not raises its conflict.
+Load the newest version, decide on it, commit at exactly the next version. If another writer took
+that version, reload and decide again: a transition that is still valid (after a compaction, say) is
+retried, any other raises its conflict.
 
-A commit's outcome can be unknown: it was sent, and the reply was lost. Every change carries a token
-that no other has, so the log itself answers: the version that was asked for either carries the
-token (it happened) or another's (it did not, and can never: that version is taken), or is still
-free. If it is free the same change is sent again under the same token; should the first one arrive
-late after all, the second finds the version taken, by its own token.
+A commit's outcome can be unknown: it was sent, and the reply was lost. Every change carries a
+unique token, so the log itself has the answer. The version carries this token (the commit happened)
+or another (it did not and never will, because the version is taken), or is still free. If it is
+free, the same change is sent again with the same token. If the first one arrives late after all,
+the second finds the version taken, with its own token.
 """
 
 from __future__ import annotations
@@ -31,15 +31,13 @@ from dbt.adapters.mvsink.shard.state import Change, ShardState, apply
 from dbt.adapters.mvsink.shard.storage import Storage, require
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 2.0  # seconds
-CROWDED_PAUSE = 0.05  # seconds at most, after somebody else took the version
+CROWDED_PAUSE = 0.05  # seconds at most, after another writer took the version
 
 Decide = Callable[[ShardState], Change | None]
 
 
 class Backoff:
-    """Pauses that double, with jitter, until the storage's timeout is over, or ``within`` seconds
-    are.
-    """
+    """Pauses that double, with jitter, for the storage's timeout or ``within`` seconds at most."""
 
     def __init__(self, storage: Storage, within: float | None = None):
         self.deadline = time.monotonic() + (
@@ -48,7 +46,7 @@ class Backoff:
         self.pause = FIRST_PAUSE
 
     def wait(self, cause: BaseException) -> None:
-        """Sleep, or raise `StorageError` if the time is over."""
+        """Sleep, or raise `StorageError` if the time is up."""
         if time.monotonic() + self.pause > self.deadline:
             raise StorageError(str(cause)) from cause
         time.sleep(self.pause * random.uniform(0.5, 1.0))
@@ -61,9 +59,7 @@ def load(storage: Storage, within: float | None = None) -> ShardState:
 
 
 def find(storage: Storage, within: float | None = None) -> ShardState | None:
-    """The newest version, None if there is no shard. Transient failures are tried again until the
-    timeout (`Backoff`).
-    """
+    """The newest version, or None if there is no shard. Transient failures are retried (`Backoff`)."""
     backoff = Backoff(storage, within)
     while True:
         try:
@@ -73,13 +69,13 @@ def find(storage: Storage, within: float | None = None) -> ShardState | None:
 
 
 def commit(storage: Storage, decide: Decide) -> ShardState:
-    """Commit what ``decide`` makes of the newest version; the state afterwards.
+    """Commit the change that ``decide`` returns for the newest version; returns the state after it.
 
-    ``decide`` raises a conflict or `InvalidUsage` to stop, or gives None if there is nothing to
-    commit. A `ShardError` that leaves here and is no `UnresolvedCommit` means that nothing
-    happened; after any other exception nobody knows.
+    ``decide`` raises a conflict or `InvalidUsage` to stop, or returns None if there is nothing to
+    commit. A `ShardError` other than `UnresolvedCommit` means that nothing happened. After any
+    other exception the outcome is unknown.
     """
-    # what was sent with an unknown outcome, by version: the state afterwards
+    # the state after each change that was sent with an unknown outcome, by version
     sent: dict[int, ShardState] = {}
     try:
         return _commit(storage, decide, sent)
@@ -88,7 +84,7 @@ def commit(storage: Storage, decide: Decide) -> ShardState:
     except ShardError as error:
         if sent:
             raise UnresolvedCommit(
-                f"whether version {max(sent)} was committed is not known: {error}"
+                f"whether version {max(sent)} was committed is unknown: {error}"
             ) from error
         raise
 
@@ -101,7 +97,7 @@ def _commit(storage: Storage, decide: Decide, sent: dict[int, ShardState]) -> Sh
         for version in [version for version in sent if version <= state.version]:
             if _happened(storage, version, token, backoff):
                 return sent[version]
-            del sent[version]  # that version is taken, by another
+            del sent[version]  # another writer took that version
         change = decide(state)
         if change is None:
             return state
@@ -115,7 +111,7 @@ def _commit(storage: Storage, decide: Decide, sent: dict[int, ShardState]) -> Sh
                 return apply(state, change)
             if isinstance(error, UnknownOutcome):
                 sent[version] = apply(state, change)
-            if isinstance(error, VersionTaken):  # no failure, so no time-out: somebody else got on
+            if isinstance(error, VersionTaken):  # not a failure, so no timeout: another writer made progress
                 time.sleep(random.uniform(0, CROWDED_PAUSE))
             elif sent:
                 _wait_for_answer(backoff, error, version)
@@ -132,8 +128,8 @@ def _happened(storage: Storage, version: int, token: str, backoff: Backoff) -> b
 
 
 def _wait_for_answer(backoff: Backoff, error: BaseException, version: int) -> None:
-    """Until the log has answered, nobody may say that a commit did not happen."""
+    """Until the log has answered, a commit must not be reported as failed."""
     try:
         backoff.wait(error)
     except StorageError as over:
-        raise UnresolvedCommit(f"whether version {version} was committed is not known: {error}") from over
+        raise UnresolvedCommit(f"whether version {version} was committed is unknown: {error}") from over

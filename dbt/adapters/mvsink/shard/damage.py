@@ -1,8 +1,8 @@
-"""Why a Delta log cannot be loaded, where no waiting would heal it: garbage, a gap, a checkpoint
-that is not there.
+"""Why a Delta log cannot be loaded, where waiting does not help: garbage, a gap, or a missing
+checkpoint.
 
-A fault is damage only if it is still the same after a moment: some filesystems show a file while it
-is being written.
+A fault counts as damage only if it is still the same after a moment: some filesystems show a file
+while it is being written.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from dbt.adapters.mvsink.shard.storage import StoredFile
 
 MOMENT = 0.5  # seconds
 LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
-ANEW = "move the shard's directory away and run with --full-refresh: that starts a new shard, without history"
+START_AGAIN = (
+    "move the shard's directory away and run with --full-refresh: that starts a new shard, without history"
+)
 
 
 class LogFiles(Protocol):
-    """The part of a storage that is looked at."""
+    """The part of a storage that is examined."""
 
     def list_files(self, directory: str) -> list[StoredFile]: ...
 
@@ -34,11 +36,11 @@ class LogFiles(Protocol):
 
 
 def damage(files: LogFiles) -> str:
-    """What is wrong with the log, and the way out; empty if nothing is, or it is out of reach."""
-    found = _damage(files)
-    if found:
+    """What is wrong with the log, and what to do; empty if nothing is, or it is out of reach."""
+    fault = _damage(files)
+    if fault:
         time.sleep(MOMENT)
-    return found if found and _damage(files) == found else ""
+    return fault if fault and _damage(files) == fault else ""
 
 
 def first_line(error: BaseException) -> str:
@@ -73,19 +75,19 @@ def _gap(commits: Sequence[int], begins: int) -> str:
     names = f"commit {commit_path(missing[0])}" + (
         f" and {len(missing) - 1} more are" if missing[1:] else " is"
     )
-    return f"{names} missing, and no checkpoint stands for it. Restore it from a backup; without one, {ANEW}"
+    return f"{names} missing, and no checkpoint replaces it. Restore it from a backup; without one, {START_AGAIN}"
 
 
 def _bad_hint(files: LogFiles, checkpoints: Sequence[int]) -> str:
     try:
         version = json.loads(files.read_text(LAST_CHECKPOINT) or "{}").get("version")
-    except (ValueError, AttributeError):  # Delta passes over a hint that says nothing
+    except (ValueError, AttributeError):  # Delta ignores an invalid hint
         return ""
     if version is None or version in checkpoints or checkpoints:
         return ""
     return (
-        f"{LAST_CHECKPOINT} names a checkpoint of version {version}, which is not there. Restore that checkpoint from a backup; if all commits "
-        f"from version 0 on are there, delete {LAST_CHECKPOINT} instead"
+        f"{LAST_CHECKPOINT} names a checkpoint of version {version}, which does not exist. Restore that checkpoint from a backup; if all commits "
+        f"from version 0 on exist, delete {LAST_CHECKPOINT} instead"
     )
 
 
@@ -99,36 +101,36 @@ def _unreadable_checkpoint(files: LogFiles, parts: Sequence[str], commits: Seque
                 raise
             whole = bool(commits) and commits[0] == 0
             way = (
-                f"delete it, and {LAST_CHECKPOINT}: the commits are all there"
+                f"delete it, and {LAST_CHECKPOINT}: all commits exist"
                 if whole
-                else f"restore it from a backup; without one, {ANEW}"
+                else f"restore it from a backup; without one, {START_AGAIN}"
             )
-            return f"the checkpoint {path} cannot be read ({first_line(error.__cause__)}). The way out: {way}"
+            return f"the checkpoint {path} cannot be read ({first_line(error.__cause__)}). What to do: {way}"
     return ""
 
 
 def _garbage(files: LogFiles, versions: Sequence[int]) -> str:
     for version in versions:
-        found = garbage(version, files.read_text(commit_path(version)) or "")
-        if found:
+        fault = garbage(version, files.read_text(commit_path(version)) or "")
+        if fault:
             newest = version == versions[-1]
             way = (
                 " It is the newest: it can be deleted, and the shard is as it was before it."
                 if newest
                 else ""
             )
-            return f"{found} Restore the file from a backup; without one, {ANEW}.{way}"
+            return f"{fault} Restore the file from a backup; without one, {START_AGAIN}.{way}"
     return ""
 
 
 def garbage(version: int, text: str) -> str:
-    """What is no action of Delta's in the commit of ``version``, whose file holds ``text``; empty
-    if nothing is.
+    """The first line of commit ``version``'s ``text`` that is not a Delta action, in words; empty if
+    there is none.
     """
-    found = first_garbage(text)
+    bad = first_garbage(text)
     return (
-        f"line {found[0]} of commit {commit_path(version)} is no action of Delta's: {found[1][:60]!r}."
-        if found
+        f"line {bad[0]} of commit {commit_path(version)} is not a Delta action: {bad[1][:60]!r}."
+        if bad
         else ""
     )
 

@@ -1,9 +1,11 @@
 """The four kinds of failure, never mixed.
 
-invalid usage      a bug in the caller; never retried: `InvalidUsage`, `SchemaMismatch`,
-`ShardReplaced` expected conflict  another writer was faster: `UpperMismatch`, `FilesChanged`
-storage failure    definite, nothing happened: `StorageError` unknown outcome    after a commit was
-sent; resolved inside this layer and never seen outside it: `UnknownOutcome`
+- Invalid usage, a bug in the caller, never retried: `InvalidUsage`, `SchemaMismatch`,
+  `ShardReplaced`.
+- Conflict, another writer was faster: `UpperMismatch`, `FilesChanged`.
+- Storage failure, definite, nothing happened: `StorageError`.
+- Unknown outcome, after a commit was sent: `UnknownOutcome`. It is resolved in this layer; what
+  cannot be resolved in time leaves it as `UnresolvedCommit`.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ class InvalidUsage(ShardError):
 
 
 class NotAShard(InvalidUsage):
-    """There is nothing there, or a Delta table that is not one of ours."""
+    """There is no table, or a Delta table that is not a shard."""
 
 
 class SchemaMismatch(InvalidUsage):
@@ -36,7 +38,7 @@ class SchemaMismatch(InvalidUsage):
 
 
 class ShardReplaced(InvalidUsage):
-    """The shard has a new generation; handles of the old one are of no more use."""
+    """The shard has a new generation; handles of the old one are useless."""
 
     def __init__(self, uri: str, mine: int, current: int):
         super().__init__(
@@ -45,11 +47,11 @@ class ShardReplaced(InvalidUsage):
 
 
 class Conflict(ShardError):
-    """Another writer was faster. What was staged is still there unless said otherwise."""
+    """Another writer was faster. Staged files are kept unless documented otherwise."""
 
 
 class UpperMismatch(Conflict):
-    """The shard's upper is not the expected one. ``current`` is what it was when this was found."""
+    """The shard's upper is not the expected one. ``current`` is the upper at that moment."""
 
     def __init__(self, current: Antichain, expected: Antichain):
         super().__init__(f"the shard's upper is {current!r}, expected {expected!r}")
@@ -58,9 +60,7 @@ class UpperMismatch(Conflict):
 
 
 class FilesChanged(Conflict):
-    """Live files that a commit relies on are no longer live, or the version is not the expected
-    one.
-    """
+    """Files that a commit relies on are no longer live, or the version is not the expected one."""
 
 
 class StorageError(ShardError):
@@ -68,21 +68,19 @@ class StorageError(ShardError):
 
 
 class NothingStaged(StorageError):
-    """An engine reported that it wrote files, and there are none where this process looks. ``uri``
-    is the directory.
-    """
+    """An engine reported that it wrote files into the directory ``uri``; this process sees none."""
 
     def __init__(self, uri: str):
         super().__init__(
-            f"the engine reports that it wrote {uri}, but from here no data file is there: the engine and this process see different "
+            f"the engine reports that it wrote {uri}, but this process sees no data file there: the engine and this process see different "
             "places under that name. Nothing was committed"
         )
         self.uri = uri
 
 
 class LogDamaged(StorageError):
-    """The log is there and cannot be read, or says what it must not: no waiting heals that. The
-    message says what to do.
+    """The log is unreadable or has invalid content, and waiting does not help. The message says
+    what to do.
     """
 
     def __init__(self, uri: str, what: str):
@@ -94,18 +92,18 @@ class OutsideShard(StorageError):
 
 
 class UnresolvedCommit(StorageError):
-    """A commit was sent, and the log could not be asked in time whether it happened. What was
-    staged is left where it is.
+    """A commit was sent, and the log could not be read in time to see whether it happened. Staged
+    files are left in place.
     """
 
 
 class VersionTaken(Exception):
-    """Inside this layer: somebody else committed the version."""
+    """Inside this layer: another writer committed the version."""
 
 
 class UnknownOutcome(Exception):
-    """Inside this layer: a commit was sent, and nobody knows whether it happened."""
+    """Inside this layer: a commit was sent, and it is unknown whether it happened."""
 
 
 class TransientError(Exception):
-    """Inside this layer: a failure worth another try; nothing happened."""
+    """Inside this layer: a failure worth a retry; nothing happened."""

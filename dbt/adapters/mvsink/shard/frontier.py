@@ -1,8 +1,8 @@
 """Frontiers over logical times.
 
-A time is a signed 64-bit integer of milliseconds since the Unix epoch, UTC, with ``0 <= t <= 2**63
-- 2``. Times are totally ordered, so a frontier (an antichain) holds one time, *the earliest that
-may still come*, or none: nothing will come any more.
+A time is a signed 64-bit integer of milliseconds since the Unix epoch, UTC, from 0 to 2^63-2.
+Times are totally ordered, so a frontier (an antichain) has one time, *the earliest that may still
+come*, or none: no more updates will come.
 
 >>> Antichain.of(3).less_than(Antichain.of(5)), Antichain.of(3).less_than(Antichain.empty())
 (True, True)
@@ -21,10 +21,10 @@ from dbt.adapters.mvsink.shard.errors import InvalidUsage
 
 
 def check_time(time: int) -> int:
-    """``time`` itself if it is one, else `InvalidUsage`."""
+    """``time`` itself if it is a time, else `InvalidUsage`."""
     if isinstance(time, bool) or not isinstance(time, int) or not 0 <= time <= LARGEST_TIME:
         raise InvalidUsage(
-            f"{time!r} is no time: expected an integer of milliseconds, 0 <= t <= {LARGEST_TIME}"
+            f"{time!r} is not a time: expected an integer of milliseconds, 0 <= t <= {LARGEST_TIME}"
         )
     return time
 
@@ -37,24 +37,24 @@ class Antichain:
 
     @classmethod
     def of(cls, time: int) -> Antichain:
-        """The frontier at ``time``; 2^63-1, which is no time, gives the empty one."""
+        """The frontier at ``time``; 2^63-1, which is not a time, gives the empty one."""
         return cls(time if time == EMPTY_FRONTIER and not isinstance(time, bool) else check_time(time))
 
     @classmethod
     def empty(cls) -> Antichain:
-        """The greatest frontier: nothing more will ever come."""
+        """The greatest frontier: no more updates will come."""
         return cls(EMPTY_FRONTIER)
 
     def less_equal(self, other: Antichain) -> bool:
-        """Is this frontier before ``other``, or the same?"""
+        """Whether this frontier is before ``other``, or equal to it."""
         return self._stored <= other._stored
 
     def less_than(self, other: Antichain) -> bool:
-        """Is this frontier strictly before ``other``?"""
+        """Whether this frontier is strictly before ``other``."""
         return self._stored < other._stored
 
     def less_equal_time(self, time: int) -> bool:
-        """Is ``time`` at or beyond this frontier, can it still come?"""
+        """Whether ``time`` is at or beyond this frontier, so that updates at it may still come."""
         return self._stored <= check_time(time)
 
     def join(self, other: Antichain) -> Antichain:
@@ -66,11 +66,11 @@ class Antichain:
         return self if self.less_equal(other) else other
 
     def step_forward(self) -> Antichain:
-        """The next frontier; past the largest time comes the empty one, past that nothing."""
+        """The next frontier: after the largest time the empty one, which is its own successor."""
         return Antichain(min(self._stored + 1, EMPTY_FRONTIER))
 
     def is_empty(self) -> bool:
-        """Is this the empty frontier?"""
+        """Whether this is the empty frontier."""
         return self._stored == EMPTY_FRONTIER
 
     def as_option(self) -> int | None:
@@ -78,7 +78,7 @@ class Antichain:
         return None if self.is_empty() else self._stored
 
     def stored(self) -> int:
-        """As the log keeps it: the time, or 2^63-1."""
+        """The form in which the log keeps it: the time, or 2^63-1."""
         return self._stored
 
     def __repr__(self) -> str:

@@ -1,5 +1,5 @@
-"""What every handle can tell about a shard's files without reading data: an engine that reads them
-itself asks this.
+"""The base of both handles: facts about a shard's log and files, for an engine that reads the data
+itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dbt.adapters.mvsink.shard.storage import Storage, is_part
 
 
 class Handle:
-    """Mixed into both handles."""
+    """What readers and writers of a shard share."""
 
     storage: Storage
 
@@ -24,23 +24,19 @@ class Handle:
         return self.storage.uri
 
     def progress(self, input_id: str) -> int | None:
-        """The newest progress on an input that an append told; None if none did."""
+        """The newest progress on an input that an append recorded; None if none did."""
         return self.storage.progress(input_id)
 
     def history(self, newest: int | None = None) -> list[Commit]:
-        """The commits that the log still tells, oldest first; only so many of the ``newest`` if
-        that is given.
-        """
+        """The commits still in the log, oldest first; only the ``newest`` so many if given."""
         return self.storage.history(newest)
 
     def state_at(self, version: int) -> ShardState | None:
-        """An earlier version, of whatever generation; None if the log no longer tells it. Its files
-        may be gone.
-        """
+        """An earlier version of any generation; None if it was cleaned up. Its files may be gone."""
         return self.storage.load_at(version)
 
     def files_in(self, batch_id: str) -> dict[str, int]:
-        """The data files that the batch's directory holds, live or not, with their sizes in bytes."""
+        """The data files in the batch's directory, live or not, with their sizes in bytes."""
         return {
             file.path: file.size
             for file in self.storage.list_files(f"{BATCHES}/{batch_id}")
@@ -48,7 +44,7 @@ class Handle:
         }
 
     def first_rows(self, file: DataFile, schema: pa.Schema, rows: int) -> pa.Table:
-        """These columns of so many rows at the beginning of a live file."""
+        """These columns of the first ``rows`` rows of a live file."""
         return self.storage.read(file, schema, rows)
 
     def column_names(self, file: DataFile) -> Sequence[str]:

@@ -1,18 +1,18 @@
 """How the live files of one log version fall into parts, and each part as SQL.
 
-``base``      the compacted part: the largest complete directory in which every row carries a hash, every diff is positive and
-              all times are equal. It is recognized by its files' statistics, not by a mark. A hash
-              that stands in it more than once (equal rows of a first load, or two rows that
-              collide) stands in no recent part: there it is NULL.
-``recent``    other complete directories whose rows all carry a hash.
-``unhashed``  complete directories in which some row has none (the Python handle, or a hash
-collision).
-``loose``     files that no commit of ours staged where they are (a foreign UPDATE, MERGE, OPTIMIZE, INSERT), and what such
-              a writer left of a directory. Their hashes count as NULL; rows nobody can have
-              appended are left out.
+- ``base``: the compacted part. It is the largest complete directory in which every row has a hash,
+  every diff is positive and all times are equal, as its files' statistics show; there is no mark.
+  A hash that occurs more than once in it (equal rows of a first load, or two rows that collide)
+  occurs in no recent part: there it is NULL.
+- ``recent``: other complete directories whose rows all have a hash.
+- ``unhashed``: complete directories in which some row has none (written through the Python handle,
+  or after a hash collision).
+- ``loose``: files that none of our commits staged where they are (another engine's UPDATE, MERGE,
+  OPTIMIZE or INSERT), and the files that such a writer left in a directory. Their hashes are read
+  as NULL; rows that cannot have been appended are left out.
 
-Directories are named as a whole, one glob a part, so that the text of a view stays short however
-many files there are.
+Directories are named as a whole, by one glob per part, so that the text of a view stays short
+however many files there are.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, META, TIME
 from dbt.adapters.mvsink.shard import Batch, DataFile, ShardState, StorageError
 from dbt.adapters.mvsink.shard_sql.errors import DamagedFiles
 
-# copies of rows: their hashes' parts (`detection.PART_BITS`) add up to fewer than 62 bits
-MOST_DETECTABLE = 2**39
-# Rows of a hash and a count that may be broadcast: hashed, each takes some 64 bytes, so this is a
-# quarter of a GB in the driver and in every executor. Spark itself fails at 2^29 rows or 8 GB.
-MOST_BROADCAST = 2**22
+# Copies of rows: sums of their hashes' parts (`detection.PART_BITS`) stay below 62 bits.
+MAX_DETECTABLE = 2**39
+# Rows of a hash and a count that may be broadcast. In a hash table each takes about 64 bytes, so this
+# is a quarter of a GB in the driver and in every executor. Spark itself fails at 2^29 rows or 8 GB.
+MAX_BROADCAST = 2**22
 
 
 class Files(Protocol):
-    """What a read or write handle offers of a shard's files."""
+    """The access to a shard's files that read and write handles offer."""
 
     @property
     def uri(self) -> str: ...
@@ -79,27 +79,29 @@ class Directory:
 
     @property
     def time(self) -> int | None:
-        """The one time of all its updates; None if there are several, or they are not known."""
+        """The one time (ms) of all its updates; None if there are several or unknown ones."""
         times = {time for file in self.files for time in (file.min_time, file.max_time)}
         return times.pop() if len(times) == 1 else None
 
     @property
     def compacted(self) -> bool:
-        """May this be the compacted part? One time and only positive diffs."""
+        """Whether this may be the base: one time, and only positive diffs."""
         return self.trusted and self.time is not None and (self.min_diff or 0) >= 1
 
     @property
     def consolidated(self) -> bool:
-        """Is no row in it both added and taken away? So it is with what was staged for one time,
-        every row with its hash.
+        """Whether no row in it is both inserted and deleted, as in a batch staged for one time
+        with every row's hash.
         """
         return self.trusted and self.time is not None
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The parts of a shard at one version. ``root`` is the directory above ``batches/`` as the
-    engine names it.
+    """The parts of a shard at one version.
+
+    ``root`` is the directory above ``batches/`` as the engine names it; ``upper`` is in its stored
+    form; ``loose_columns`` are the physical columns of each loose file.
     """
 
     root: str
@@ -110,7 +112,7 @@ class Layout:
     recent: tuple[Directory, ...]
     unhashed: tuple[Directory, ...]
     loose: tuple[DataFile, ...]
-    loose_columns: tuple[tuple[str, ...], ...]  # of each loose file: which physical columns it has
+    loose_columns: tuple[tuple[str, ...], ...]
 
     @classmethod
     def of(cls, handle: Files, state: ShardState) -> Layout:
@@ -131,15 +133,15 @@ class Layout:
 
     @property
     def detectable(self) -> bool:
-        """Can bucket sums be formed without overflow? Statistics have to bound how many copies of
-        rows the shard adds up.
+        """Whether sums per bucket cannot overflow: statistics must bound how many copies of rows
+        the shard adds up.
         """
         copies = 0
         for file in self.files:
             if file.rows is None or file.min_diff is None or file.max_diff is None:
                 return False
             copies += file.rows * max(abs(file.min_diff), abs(file.max_diff))
-        return copies < MOST_DETECTABLE
+        return copies < MAX_DETECTABLE
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -160,18 +162,16 @@ class Layout:
         return f"{sql.escape_glob(self.root)}/batches/" + ("{" + ids + "}" if len(directories) > 1 else ids)
 
     def select_loose(self, items: str, where: str = "") -> list[str]:
-        """The same from loose files, one query for each set of physical columns; `HASH` is NULL in
-        them.
-        """
+        """The same from loose files, one query per set of physical columns. Their `HASH` is NULL."""
         groups: dict[tuple[str, ...], list[DataFile]] = defaultdict(list)
         for file, present in zip(self.loose, self.loose_columns, strict=True):
             groups[present].append(file)
         queries = []
         for present, files in groups.items():
             paths = [f"{sql.escape_glob(self.root)}/{sql.escape_glob(file.path)}" for file in files]
-            named = zip(self._in_files(), self.columns, strict=True)
+            pairs = zip(self._in_files(), self.columns, strict=True)
             inner = [
-                self._loose_column(stored, column.type.text, present, column.name) for stored, column in named
+                self._loose_column(stored, column.type.text, present, column.name) for stored, column in pairs
             ]
             inner += [self._loose_column(name, "bigint", present, name) for name in (TIME, DIFF)]
             inner += [self._loose_column(ERROR, "string", present, ERROR), f"cast(null as bigint) as {HASH}"]
@@ -185,7 +185,7 @@ class Layout:
         return sql.union_all(self.parts(self.directories, items, where))
 
     def parts(self, directories: Sequence[Directory], items: str, where: str = "") -> list[str]:
-        """``items`` of the given directories and of all loose files, as one query a part."""
+        """``items`` of these directories and of all loose files, one query per part."""
         whole = [self.select(directories, items, where)] if directories else []
         return whole + self.select_loose(items, where)
 
@@ -194,7 +194,7 @@ class Layout:
         return f"{TIME} is not null and {TIME} >= 0 and {TIME} < {sql.bigint(self.upper)} and {DIFF} <> 0"
 
     def _in_files(self) -> tuple[str, ...]:
-        """What the columns are called in the files."""
+        """The names of the columns in the files."""
         return self.names
 
     @staticmethod
@@ -205,20 +205,20 @@ class Layout:
 
 @dataclass(frozen=True)
 class Widened(Layout):
-    """A shard's parts as they read with columns that it does not have yet: NULL in every row, and
-    hashes of all columns, never NULL.
+    """A shard's parts with columns that it does not have yet: NULL in every row, and with hashes
+    of all columns, never NULL.
     """
 
-    held: tuple[Column, ...] = ()
+    stored: tuple[Column, ...] = ()
 
     def select(self, directories: Sequence[Directory], items: str, where: str = "") -> str:
         names = sql.columns(self.names)
-        given = [sql.identifier(column.name) for column in self.held]
-        given += [
-            f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in self.columns[len(self.held) :]
+        columns = [sql.identifier(column.name) for column in self.stored]
+        columns += [
+            f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in self.columns[len(self.stored) :]
         ]
-        rows = super().select(directories, ", ".join([*given, TIME, DIFF, ERROR]))
-        # The partition's number keeps the optimizer from looking through the hash: see
+        rows = super().select(directories, ", ".join([*columns, TIME, DIFF, ERROR]))
+        # The partition's number keeps the optimizer from seeing through the hash: see
         # `correction.Desired.hashed`.
         hashed = f"({self.hash_of()} | (spark_partition_id() & 0)) {HASH}"
         wide = f"select {names}, {TIME}, {DIFF}, {ERROR}, {hashed} from (\n{rows}\n)"
@@ -227,8 +227,9 @@ class Widened(Layout):
 
 @dataclass(frozen=True)
 class Renamed(Layout):
-    """A shard's parts with short names for its columns. Each scan spells the ``stored`` names once,
-    so a query's text stays short.
+    """A shard's parts with short names for its columns.
+
+    Each scan spells the ``stored`` names once, so a query's text stays short.
     """
 
     stored: tuple[str, ...] = ()
@@ -236,9 +237,9 @@ class Renamed(Layout):
     def select(self, directories: Sequence[Directory], items: str, where: str = "") -> str:
         if "`" not in items and "*" not in items:  # no column of the model
             return super().select(directories, items, where)
-        named = zip(self.stored, self.names, strict=True)
-        given = ", ".join(f"{sql.identifier(stored)} {sql.identifier(name)}" for stored, name in named)
-        rows = super().select(directories, f"{given}, {', '.join(META)}")
+        pairs = zip(self.stored, self.names, strict=True)
+        columns = ", ".join(f"{sql.identifier(stored)} {sql.identifier(name)}" for stored, name in pairs)
+        rows = super().select(directories, f"{columns}, {', '.join(META)}")
         return f"select {items} from (\n{rows}\n)" + (f" where {where}" if where else "")
 
     def _in_files(self) -> tuple[str, ...]:
@@ -246,14 +247,14 @@ class Renamed(Layout):
 
 
 def renamed(shard: Layout) -> Renamed:
-    """``shard`` with its columns called `c0`, `c1`, ..."""
+    """``shard`` with its columns named `c0`, `c1`, ..."""
     columns = tuple(Column(f"c{number}", column.type) for number, column in enumerate(shard.columns))
     return Renamed(**{**vars(shard), "columns": columns}, stored=shard.names)
 
 
 def widened(shard: Layout, added: Sequence[Column]) -> Layout:
-    """``shard`` as it reads once the columns ``added`` are there."""
-    return Widened(**{**vars(shard), "columns": (*shard.columns, *added)}, held=shard.columns)
+    """``shard`` as it reads once the columns ``added`` have been added."""
+    return Widened(**{**vars(shard), "columns": (*shard.columns, *added)}, stored=shard.columns)
 
 
 def with_batch(shard: Layout, batch: Batch) -> Layout:
@@ -269,36 +270,19 @@ def with_batch(shard: Layout, batch: Batch) -> Layout:
 def layout_of(state: ShardState, root: str, files_in: FilesIn, columns_of: FileColumns) -> Layout:
     """`Layout.of` without a handle: the live files of ``state``, sorted into parts.
 
-    ``files_in`` lists the Parquet files of a directory with their sizes, live or not;
+    ``files_in`` lists the Parquet files of a directory with their sizes in bytes, live or not;
     ``columns_of`` reads the column names of a loose file from its footer. Raises `DamagedFiles` if
-    a live file is not there, or not as it was committed: every text that reads a shard is made of
-    its layout, so a lost file is never read as rows that are not there.
+    a live file is missing or is not as it was committed: every query over a shard is built from its
+    layout, so a lost file is never read as missing rows.
     """
-    listed = {
-        batch_id: files_in(batch_id)
-        for batch_id in sorted({f.batch_id for f in state.files if f.batch_id is not None})
-    }
-    found = damages(state, listed.__getitem__)
-    if found:
-        raise DamagedFiles(root, found)
-    by_directory: dict[str, list[DataFile]] = defaultdict(list)
-    loose: list[DataFile] = []
-    for file in state.files:
-        if file.batch_id is None:
-            loose.append(file)
-        else:
-            by_directory[file.batch_id].append(file)
-    directories = []
-    for batch_id, files in sorted(by_directory.items()):
-        # rows that plain Parquet readers still see
-        vectors = any(file.deletion_vector for file in files)
-        if len(listed[batch_id]) == len(files) and not vectors:
-            directories.append(Directory(batch_id, tuple(files)))
-        else:
-            loose.extend(files)
-    candidates = [directory for directory in directories if directory.compacted]
+    batch_ids = {file.batch_id for file in state.files if file.batch_id is not None}
+    listed = {batch_id: files_in(batch_id) for batch_id in sorted(batch_ids)}
+    damaged = damages(state, listed.__getitem__)
+    if damaged:
+        raise DamagedFiles(root, damaged)
+    directories, loose = _directories(state, listed)
     base = max(
-        candidates,
+        (directory for directory in directories if directory.compacted),
         key=lambda directory: (directory.rows, -(directory.files[0].min_time or 0), directory.batch_id),
         default=None,
     )
@@ -316,27 +300,46 @@ def layout_of(state: ShardState, root: str, files_in: FilesIn, columns_of: FileC
     )
 
 
-def damages(state: ShardState, files_in: FilesIn) -> list[str]:
-    """The live files below ``batches/`` that are gone or have another size than the log says, in
-    words. Directories are listed, no file opened.
-    """
-    there: dict[str, int] = {}
-    for batch_id in {file.batch_id for file in state.files if file.batch_id is not None}:
-        there.update(files_in(batch_id))
-    found = []
+def _directories(
+    state: ShardState, listed: Mapping[str, Mapping[str, int]]
+) -> tuple[list[Directory], list[DataFile]]:
+    """The complete directories, by batch id, and all other live files."""
+    by_directory: dict[str, list[DataFile]] = defaultdict(list)
+    loose: list[DataFile] = []
     for file in state.files:
-        if file.batch_id is not None and there.get(file.path) != file.size:
-            found.append(
-                f"{file.path} "
-                + (f"has {there[file.path]} of {file.size} bytes" if file.path in there else "is gone")
-            )
-    return found
+        if file.batch_id is None:
+            loose.append(file)
+        else:
+            by_directory[file.batch_id].append(file)
+    directories = []
+    for batch_id, files in sorted(by_directory.items()):
+        # A plain Parquet reader still sees the rows that a deletion vector deletes.
+        vectors = any(file.deletion_vector for file in files)
+        if len(listed[batch_id]) == len(files) and not vectors:
+            directories.append(Directory(batch_id, tuple(files)))
+        else:
+            loose.extend(files)
+    return directories, loose
+
+
+def damages(state: ShardState, files_in: FilesIn) -> list[str]:
+    """The live files below ``batches/`` that are gone or differ in size from the log, in words.
+
+    Directories are listed, no file is opened.
+    """
+    sizes: dict[str, int] = {}
+    for batch_id in {file.batch_id for file in state.files if file.batch_id is not None}:
+        sizes.update(files_in(batch_id))
+    return [
+        f"{file.path} "
+        + (f"has {sizes[file.path]} of {file.size} bytes" if file.path in sizes else "is gone")
+        for file in state.files
+        if file.batch_id is not None and sizes.get(file.path) != file.size
+    ]
 
 
 def vacant(state: ShardState, root: str, columns: tuple[Column, ...]) -> Layout:
-    """The layout that a new generation with these ``columns`` begins from: nothing in it. No file
-    is looked at.
-    """
+    """The empty layout from which a new generation with these ``columns`` begins. No I/O."""
     return Layout(root, columns, state.salt, state.upper.stored(), None, (), (), (), ())
 
 
@@ -348,14 +351,14 @@ def _loose_columns(root: str, file: DataFile, columns_of: FileColumns) -> tuple[
 
 
 def broadcast(alias: str, files: Iterable[DataFile]) -> str:
-    """The hint to broadcast ``alias``, narrow rows read from ``files``; empty where statistics do
-    not say that they are few.
+    """The hint to broadcast ``alias``, narrow rows read from ``files``; empty unless statistics show
+    that they are few.
 
-    Then Spark chooses: its own statistics are of all columns, and would not broadcast what is small
-    enough.
+    Without the hint Spark decides by statistics of all columns, and does not broadcast rows that
+    are small enough.
     """
     rows = [file.rows for file in files]
-    few = None not in rows and sum(count or 0 for count in rows) <= MOST_BROADCAST
+    few = None not in rows and sum(count or 0 for count in rows) <= MAX_BROADCAST
     return f"/*+ BROADCAST({alias}) */ " if few else ""
 
 
@@ -365,7 +368,7 @@ def files_of(directories: Iterable[Directory]) -> list[DataFile]:
 
 
 def row_count(shard: Layout) -> str:
-    """A query for how many rows the collection has at the newest time: one narrow column is read."""
+    """A query for the number of rows at the newest time: it reads one narrow column."""
     if shard.empty:
         return "select 0L"
     return f"select coalesce(sum({DIFF}), 0L) from (\n{shard.updates(DIFF, f'{ERROR} is null')}\n)"

@@ -1,0 +1,216 @@
+"""How a shard's state is written down in a Delta table: pure functions, used by `delta` alone.
+
+| state | where |
+|---|---|
+| upper, since, generation, dropped, creation | application transactions `mvsink.upper`, ... |
+| progress on inputs, holds | application transactions `mvsink.input:<id>`, `mvsink.hold:<id>` |
+| shard id, format version, salt, created, owner, definition | table configuration `mvsink.*` |
+| who, when, why, and the append's token | commit metadata `mvsink` |
+
+Application transactions survive checkpoints and clean-up. Commit metadata do not: people need them,
+and a writer that lost the reply to its commit.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from dbt.adapters.mvsink.physical import DIFF, EMPTY_FRONTIER, ERROR, HASH, META, TIME
+from dbt.adapters.mvsink.shard.errors import InvalidUsage, LogDamaged, NotAShard
+from dbt.adapters.mvsink.shard.frontier import Antichain
+from dbt.adapters.mvsink.shard.state import FORMAT_VERSION, Change, DataFile, ShardState
+
+NAMESPACE = "mvsink."
+FIXED = ("shard_id", "format_version", "salt", "created", "holders")
+# Without this setting a log has statistics of a table's first 32 columns only; ours are the last.
+STATISTICS = "delta.dataSkippingStatsColumns"
+# The statistics that are read of each live file. Those of the model's own columns are not.
+FILE_FIELDS = (
+    "path",
+    "size_bytes",
+    "num_records",
+    *(f"{kind}.{column}" for kind in ("min", "max") for column in (TIME, DIFF)),
+    *(f"null_count.{column}" for column in (ERROR, HASH)),
+)
+
+Lookup = Callable[[str], "int | None"]
+
+
+def new_configuration(
+    schema: pa.Schema, shard_id: uuid.UUID, salt: int, created: int
+) -> dict[str, str | None]:
+    """The configuration of a new shard's table. ``created`` is ms."""
+    return {
+        NAMESPACE + "shard_id": str(shard_id),
+        NAMESPACE + "format_version": str(FORMAT_VERSION),
+        NAMESPACE + "salt": str(salt),
+        NAMESPACE + "created": str(created),
+        "delta.enableDeletionVectors": "false",
+        STATISTICS: statistics_columns(schema),
+    }
+
+
+def changed_configuration(
+    configuration: Mapping[str, str], change: Change, schema: pa.Schema
+) -> dict[str, str]:
+    """The settings that ``change`` makes in a table's ``configuration``; empty for one with files."""
+    settings = {NAMESPACE + key: value for key, value in (change.properties or {}).items()}
+    # Transactions cannot be listed, so the configuration names every holder there has been.
+    key = NAMESPACE + "holders"
+    known = _names(configuration.get(key, ""))
+    new = [holder for holder in change.holds if holder not in known]
+    if new:
+        settings[key] = ",".join([*known, *new])
+    if change.statistics:
+        settings[STATISTICS] = statistics_columns(schema)
+    return settings
+
+
+def transactions(change: Change) -> dict[str, int]:
+    """The application transactions of a commit, by name."""
+    frontiers = {"upper": change.upper, "since": change.since}
+    numbers = {"generation": change.generation, "dropped": change.dropped, "creation": change.creation}
+    versions = {
+        **{key: frontier.stored() for key, frontier in frontiers.items() if frontier is not None},
+        **{key: number for key, number in numbers.items() if number is not None},
+        **{f"input:{key}": progress for key, progress in change.inputs.items()},
+        **{f"hold:{key}": time for key, time in change.holds.items()},
+    }
+    return {NAMESPACE + key: version for key, version in versions.items()}
+
+
+def decode_state(
+    uri: str,
+    version: int,
+    configuration: Mapping[str, str],
+    schema: pa.Schema,
+    lookup: Lookup,
+    files: Callable[[], Iterable[DataFile]],
+) -> ShardState:
+    """The state of a table at ``version``. ``lookup`` gives an application transaction by name.
+
+    Raises `NotAShard` for another table, `InvalidUsage` for a newer format, and `LogDamaged` for
+    a transaction below 0.
+    """
+    own = {key[len(NAMESPACE) :]: value for key, value in configuration.items() if key.startswith(NAMESPACE)}
+    if "shard_id" not in own:
+        raise NotAShard(f"the Delta table at {uri} is not a shard: it has no mvsink.shard_id")
+    format_version = int(own.get("format_version", "0"))
+    if format_version > FORMAT_VERSION:
+        raise InvalidUsage(
+            f"shard {uri} has format version {format_version}; this release reads up to {FORMAT_VERSION}: upgrade it"
+        )
+    recorded = _checked(uri, version, lookup)
+    return ShardState(
+        version=version,
+        shard_id=uuid.UUID(own["shard_id"]),
+        schema=schema,
+        salt=int(own.get("salt", "0")),
+        since=Antichain.of(recorded("since") or 0),
+        upper=Antichain.of(recorded("upper") or 0),
+        generation=recorded("generation") or 0,
+        format_version=format_version,
+        created=int(own.get("created", "0")),
+        dropped=recorded("dropped") or None,
+        creation=recorded("creation"),
+        files=tuple(files()),
+        holds=_holds(recorded, own),
+        properties={key: value for key, value in own.items() if key not in FIXED},
+        statistics=configuration.get(STATISTICS) == statistics_columns(schema),
+    )
+
+
+def _checked(uri: str, version: int, lookup: Lookup) -> Lookup:
+    """``lookup`` within our namespace, refusing what no writer of ours writes: a negative number."""
+
+    def checked(key: str) -> int | None:
+        value = lookup(NAMESPACE + key)
+        if value is not None and value < 0:
+            raise LogDamaged(
+                uri,
+                f"at version {version} the transaction {NAMESPACE}{key} is {value}, and must be 0 or more: another tool wrote it. "
+                "Restore the table to a version before that with that tool, or move the shard's directory away and run with "
+                "--full-refresh",
+            )
+        return value
+
+    return checked
+
+
+def _holds(recorded: Lookup, own: Mapping[str, str]) -> dict[str, int]:
+    """Holds by holder. A released hold is at the empty frontier."""
+    times = {holder: recorded(f"hold:{holder}") for holder in _names(own.get("holders", ""))}
+    return {holder: time for holder, time in times.items() if time is not None and time < EMPTY_FRONTIER}
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
+
+def statistics_columns(schema: pa.Schema) -> str:
+    """The columns of which the log keeps statistics: the physical ones, and every struct.
+
+    `deltalake` finds no statistics at all if a struct's fields are left out. None are written for
+    them.
+    """
+    structs = [f"`{field.name.replace('`', '``')}`" for field in schema if pa.types.is_struct(field.type)]
+    return ",".join([*META, *structs])
+
+
+def encode_statistics(file: DataFile) -> str:
+    """The statistics of an added file, as JSON."""
+    rows = file.rows or 0
+    return json.dumps(
+        {
+            "numRecords": rows,
+            "minValues": {TIME: file.min_time, DIFF: file.min_diff},
+            "maxValues": {TIME: file.max_time, DIFF: file.max_diff},
+            "nullCount": {
+                TIME: 0,
+                DIFF: 0,
+                ERROR: rows - (file.errors or 0),
+                HASH: rows - (file.hashes or 0),
+            },
+        }
+    )
+
+
+def decode_files(actions: pa.Table, deletion_vectors: Iterable[str]) -> list[DataFile]:
+    """The live files of flattened add actions, by path; the paths are encoded as in the log.
+
+    ``deletion_vectors`` are the paths of the files that have one.
+    """
+    vectors = {_file_name(path) for path in deletion_vectors}
+    rows = actions.select([name for name in FILE_FIELDS if name in actions.column_names]).to_pylist()
+    return sorted((_decode_file(row, vectors) for row in rows), key=lambda file: file.path)
+
+
+def _decode_file(row: Mapping[str, Any], vectors: set[str]) -> DataFile:
+    rows = row.get("num_records")
+
+    def not_null(column: str) -> int | None:
+        nulls = row.get(f"null_count.{column}")
+        return None if nulls is None or rows is None else rows - nulls
+
+    return DataFile(
+        path=row["path"],
+        size=row["size_bytes"],
+        rows=rows,
+        min_time=row.get(f"min.{TIME}"),
+        max_time=row.get(f"max.{TIME}"),
+        min_diff=row.get(f"min.{DIFF}"),
+        max_diff=row.get(f"max.{DIFF}"),
+        errors=not_null(ERROR),
+        hashes=not_null(HASH),
+        deletion_vector=_file_name(row["path"]) in vectors,
+    )
+
+
+def _file_name(encoded: str) -> str:
+    return unquote(encoded).rsplit("/", 1)[-1]
