@@ -80,13 +80,13 @@ def lose_checkpoint_and_commits(handle):
 
 
 DAMAGE = {
-    "garbage": (lambda h: commit_file(h, 3).write_text("garbage"), "line 1 of commit .*03.json is no action .*'garbage'.*it can be deleted"),
+    "garbage": (lambda h: commit_file(h, 3).write_text("garbage"), "line 1 of commit .*03.json is not a Delta action .*'garbage'.*it can be deleted"),
     "garbage before the newest": (lambda h: commit_file(h, 2).write_text("[]"), "line 1 of commit .*02.json .* backup.*--full-refresh"),
-    "a torn commit": (lambda h: commit_file(h, 3).write_text(commit_file(h, 3).read_text()[:99]), "line 1 of commit .*03.json is no action"),
+    "a torn commit": (lambda h: commit_file(h, 3).write_text(commit_file(h, 3).read_text()[:99]), "line 1 of commit .*03.json is not a Delta action"),
     "commit 0 is missing": (lambda h: commit_file(h, 0).unlink(), "commit .*00.json is missing, and no checkpoint"),
     "a commit is missing": (lambda h: commit_file(h, 2).unlink(), "commit .*02.json is missing"),
     "a checkpoint cannot be read": (truncate_checkpoint, "checkpoint .*03.checkpoint.parquet cannot be read .* delete it, and .*_last_checkpoint"),
-    "a checkpoint is not there": (lose_checkpoint, "_last_checkpoint names a checkpoint of version 3, which is not there"),
+    "a checkpoint is not there": (lose_checkpoint, "_last_checkpoint names a checkpoint of version 3, which does not exist"),
     "nor the commits before it": (lose_checkpoint_and_commits, "commit .*00.json and 1 more are missing"),
 }  # fmt: skip
 
@@ -265,5 +265,5 @@ def test_garbage_in_a_commit_that_a_checkpoint_stands_for_stops_only_the_history
     handle.compare_and_append(updates(("b", 3, 1)), at(3), at(4))
     collect_garbage(handle, now_ms=LATER)
     assert live(handle) <= staged(handle) and handle.storage.token_at(1) == ""
-    with pytest.raises(LogDamaged, match="line 1 of commit .*01.json is no action"):
+    with pytest.raises(LogDamaged, match="line 1 of commit .*01.json is not a Delta action"):
         handle.history()
