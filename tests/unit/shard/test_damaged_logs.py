@@ -80,7 +80,7 @@ def lose_checkpoint_and_commits(handle):
 
 
 DAMAGE = {
-    "garbage": (lambda h: commit_file(h, 3).write_text("garbage"), "line 1 of commit .*03.json is not a Delta action .*'garbage'.*it can be deleted"),
+    "garbage": (lambda h: commit_file(h, 3).write_text("garbage"), "line 1 of commit .*03.json is not a Delta action.*'garbage'.*it can be deleted"),
     "garbage before the newest": (lambda h: commit_file(h, 2).write_text("[]"), "line 1 of commit .*02.json .* backup.*--full-refresh"),
     "a torn commit": (lambda h: commit_file(h, 3).write_text(commit_file(h, 3).read_text()[:99]), "line 1 of commit .*03.json is not a Delta action"),
     "commit 0 is missing": (lambda h: commit_file(h, 0).unlink(), "commit .*00.json is missing, and no checkpoint"),
