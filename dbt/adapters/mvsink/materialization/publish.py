@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.engine import Column, DataflowError, Engine, sql
 from dbt.adapters.mvsink.materialization import grants
 from dbt.adapters.mvsink.shard import DataFile, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout, view_query
-from dbt.adapters.mvsink.shard_sql.layout import MOST_BROADCAST, Directory, renamed
+from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST, Directory, renamed
 from dbt.adapters.mvsink.shard_sql.properties import first_refresh
 from dbt.adapters.mvsink.shard_sql.published_view import Marker, PublishedView
 
@@ -106,7 +106,7 @@ def fingerprint(state: ShardState) -> str:
     """
     what = [str(state.generation), str(state.schema), str(state.readable) + first_refresh(state)]
     what.append("guarded in every scan")  # so that views of an older release are published again
-    if sum(file.rows or 0 for file in state.files) > MOST_BROADCAST:
+    if sum(file.rows or 0 for file in state.files) > MAX_BROADCAST:
         what.append("broadcasts bounded")
     what += sorted(file.path for file in state.files)
     return hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
