@@ -37,3 +37,37 @@ def test_every_term_of_the_glossary_is_defined_once():
     terms = re.findall(r"^\| ([^|]+?) \|", glossary, re.M)[1:]
     assert len(terms) > 30
     assert len(terms) == len(set(terms))
+
+
+HOP = re.compile(r"^( *)(> )?(\w+)(?:/(\w+))?::(\w+)")
+WALKS = re.findall(r"```\n(macros::.*?)```\n\nCrossings: (\d+)\.", (DESIGN / "walk.md").read_text(), re.S)
+
+
+def hops(walk: str) -> list[tuple[str, str, str, bool, str]]:
+    """Package, module, function, whether a crossing is marked, and the caller's package."""
+    callers: list[tuple[int, str]] = []
+    read = []
+    for line in walk.splitlines():
+        hop = HOP.match(line)
+        assert hop, line
+        indent, mark, package, module, function = hop.groups()
+        depth = len(indent) + len(mark or "")  # the column of the name
+        callers = [caller for caller in callers if caller[0] < depth]
+        read.append((package, module or "", function, bool(mark), callers[-1][1] if callers else package))
+        callers.append((depth, package))
+    return read
+
+
+@pytest.mark.parametrize(("walk", "count"), WALKS, ids=["view", "task"])
+def test_a_walk_counts_its_crossings(walk, count):
+    marked = [(hop[0], hop[4]) for hop in hops(walk) if hop[3]]
+    assert [(hop[:3], hop[4]) for hop in hops(walk) if hop[3] != (hop[0] != hop[4])] == []
+    assert len(marked) == int(count) <= 30
+
+
+@pytest.mark.parametrize(("walk", "count"), WALKS, ids=["view", "task"])
+def test_the_functions_of_a_walk_exist(walk, count):
+    package = ROOT / "dbt" / "adapters" / "mvsink"
+    for name, module, function, _, _ in hops(walk):
+        if name != "macros":
+            assert f"def {function}(" in (package / name / f"{module}.py").read_text(), (module, function)
