@@ -1,6 +1,4 @@
-"""What a model author or a profile's author can get wrong, one class a kind, each with *Got /
-Expected*.
-"""
+"""Mistakes of a model's or a profile's author: one class per kind, each with *Got / Expected*."""
 
 from __future__ import annotations
 
@@ -11,11 +9,11 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.masking import masked
 
-LONGEST_NAME = 128  # characters, of a schema or a relation in Hive's metastore
+MAX_NAME = 128  # characters of a schema's or a relation's name in Hive's metastore
 
 
 class MvsinkError(DbtRuntimeError):
-    """Root of the adapter's own errors; the message says what to do, and holds no credentials."""
+    """Root of the adapter's own errors. Its message says what to do, and never has credentials."""
 
     CODE = 10_100
     MESSAGE = "dbt-mvsink error"
@@ -25,37 +23,35 @@ class MvsinkError(DbtRuntimeError):
 
 
 class InvalidOption(MvsinkError):
-    """A config of a model has a value that it cannot have."""
+    """A model's config has a value that is not allowed."""
 
-    def __init__(self, model: str, option: str, given: Any, allowed: str):
-        super().__init__(f"{model}: invalid config `{option}`\n  Got: {given!r}\n  Expected: {allowed}")
+    def __init__(self, model: str, option: str, value: Any, allowed: str):
+        super().__init__(f"{model}: invalid config `{option}`\n  Got: {value!r}\n  Expected: {allowed}")
 
 
 class RefreshesNeverHappen(MvsinkError):
-    """All of a schedule's refreshes are past, and the shard would be created only now. Times are
-    text.
-    """
+    """All refreshes of a schedule are past, but the shard does not exist yet. Times are text."""
 
-    def __init__(self, model: str, given: Any, last: str, now: str):
+    def __init__(self, model: str, value: Any, last: str, now: str):
         super().__init__(
-            f"{model}: the specified refreshes would never happen: the last refresh is at {last}, now is {now}\n  Got: {given!r}\n"
+            f"{model}: the specified refreshes would never happen: the last refresh is at {last}, now is {now}\n  Got: {value!r}\n"
             "  Expected: `refresh` with a time that is not past, with `every`, or with `at_creation: true`"
         )
 
 
 class OptionNotOffered(MvsinkError):
-    """A config that this release refuses by name."""
+    """A config that this release does not support."""
 
-    def __init__(self, model: str, option: str, given: Any, reason: str):
-        super().__init__(f"{model}: config `{option}` (got {given!r}): {reason}")
+    def __init__(self, model: str, option: str, value: Any, reason: str):
+        super().__init__(f"{model}: config `{option}` (got {value!r}): {reason}")
 
 
 class InvalidRunTime(MvsinkError):
-    """The run's logical time cannot be read."""
+    """The run's logical time is not a valid time."""
 
-    def __init__(self, source: str, given: Any):
+    def __init__(self, source: str, value: Any):
         super().__init__(
-            f"invalid {source}\n  Got: {given!r}\n  Expected: milliseconds since 1970-01-01 UTC, or an ISO 8601 date or "
+            f"invalid {source}\n  Got: {value!r}\n  Expected: milliseconds since 1970-01-01 UTC, or an ISO 8601 date or "
             "timestamp, not before 1970"
         )
 
@@ -65,28 +61,26 @@ class OwnedByAnother(MvsinkError):
 
     def __init__(self, model: str, uri: str, owner: str, me: str):
         super().__init__(
-            f"{model}: shard {uri} belongs to {owner}, this run is {me}. Two writers would correct each other for ever. Give "
+            f"{model}: shard {uri} belongs to {owner}, this run is {me}. Two owners would correct each other forever. Give "
             "this target another `schema` or `shard_root`, or set `adopt: true` on the model to take the shard over"
         )
 
 
 class InvalidName(MvsinkError):
-    """A schema or an alias that Spark does not take, or that would lead out of the shards'
-    directory.
-    """
+    """A schema or an alias that Spark does not accept, or that would leave the directory of shards."""
 
-    def __init__(self, model: str, what: str, given: str, reason: str = ""):
+    def __init__(self, model: str, what: str, name: str, reason: str = ""):
         super().__init__(
-            f"{model}: invalid {what}\n  Got: {given!r}{reason}\n  Expected: letters a to z, digits and `_`, at most {LONGEST_NAME} of them"
+            f"{model}: invalid {what}\n  Got: {name!r}{reason}\n  Expected: letters a to z, digits and `_`, at most {MAX_NAME} characters"
         )
 
 
 class ShardGone(MvsinkError):
-    """The view shows a shard that is not there."""
+    """The view shows a shard that does not exist."""
 
     def __init__(self, model: str, relation: str, uri: str, default: str):
         super().__init__(
-            f"{model}: its view {relation} shows the shard {masked(uri)}, and there is no shard. With it, history, holds and progress are lost\n"
+            f"{model}: its view {relation} shows the shard {masked(uri)}, which does not exist. Its history, holds and progress would be lost\n"
             f"  Expected: the directory back in its place (is the disk mounted? a shard that was moved with `shard_root` is found at "
             f"{masked(default)}), or a new shard: --full-refresh for a view, --full-refresh with `mvsink_reset` for a task, or `drop view "
             f"{relation}` first"
@@ -98,29 +92,29 @@ class ReadsItself(MvsinkError):
 
     def __init__(self, model: str):
         super().__init__(
-            f"{model}: a self_correcting_mv cannot read itself; its query says what it should hold"
+            f"{model}: a self_correcting_mv cannot read itself; its query defines what it should hold"
         )
 
 
 class SameColumnTwice(MvsinkError):
-    """Two columns of one name, or of names that differ only in case. Neither Delta Lake nor the
-    metastore tells them apart.
+    """Two columns whose names are equal but for case. Neither Delta Lake nor the metastore
+    distinguishes them.
     """
 
     def __init__(self, model: str, first: str, second: str):
         super().__init__(
-            f"{model}: its columns `{first}` and `{second}` have the same name, for case does not count in a table's columns, "
+            f"{model}: its columns `{first}` and `{second}` have the same name: case does not distinguish a table's columns, "
             "whatever spark.sql.caseSensitive says: rename one"
         )
 
 
 def check_distinct(model: str, columns: Sequence[str]) -> None:
     """Raises `SameColumnTwice`."""
-    seen: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name in columns:
-        if name.lower() in seen:
-            raise SameColumnTwice(model, seen[name.lower()], name)
-        seen[name.lower()] = name
+        if name.lower() in names:
+            raise SameColumnTwice(model, names[name.lower()], name)
+        names[name.lower()] = name
 
 
 class ReadOnlyRefused(MvsinkError):
@@ -133,7 +127,7 @@ class ReadOnlyRefused(MvsinkError):
 
 
 class SampledRun(MvsinkError):
-    """`--sample` on a shard that a run without it made."""
+    """`--sample` on a shard that was created without it."""
 
     def __init__(self, model: str):
         super().__init__(
@@ -147,17 +141,17 @@ class ConfigurationChanged(MvsinkError):
 
     def __init__(self, model: str, changes: str):
         super().__init__(
-            f"{model}: its {changes} differs from what the shard keeps, and on_configuration_change is 'fail'. Allowed: "
+            f"{model}: its {changes} differs from what the shard records, and on_configuration_change is 'fail'. Allowed: "
             "'apply', 'continue'"
         )
 
 
 class NoShard(MvsinkError):
-    """A relation whose past was asked for has none."""
+    """A relation whose history is queried is not a shard."""
 
     def __init__(self, macro: str, relation: str):
         super().__init__(
-            f"{macro}: only a shard has a past, and {relation} is none\n"
+            f"{macro}: only a shard has a history, and {relation} is not one\n"
             "  Expected: a self_correcting_mv or a continual_task that has run in this target"
         )
 
@@ -172,19 +166,17 @@ class InputRefused(MvsinkError):
 class UnknownFixtureColumn(MvsinkError):
     """A unit test's rows for `this` have a column that the task's output does not have."""
 
-    def __init__(self, model: str, given: str, allowed: Sequence[str]):
+    def __init__(self, model: str, column: str, allowed: Sequence[str]):
         super().__init__(
-            f"{model}: invalid column in the unit test's rows for `this`\n  Got: {given}\n  Expected: {', '.join(allowed)}"
+            f"{model}: invalid column in the unit test's rows for `this`\n  Got: {column}\n  Expected: {', '.join(allowed)}"
         )
 
 
 class UnknownAudit(MvsinkError):
     """`audit` names a test that does not read the model."""
 
-    def __init__(self, model: str, given: str, known: list[str]):
+    def __init__(self, model: str, name: str, known: list[str]):
         expected = (
             f"names as in `dbt ls`, of tests that read the model: {', '.join(known) or 'there are none'}"
         )
-        super().__init__(
-            f"{model}: invalid config `audit`\n  Got: {given!r}\n  Expected: true, or {expected}"
-        )
+        super().__init__(f"{model}: invalid config `audit`\n  Got: {name!r}\n  Expected: true, or {expected}")

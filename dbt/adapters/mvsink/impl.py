@@ -1,5 +1,5 @@
-"""The adapter: dbt-spark's, with maintained models, staged seeds, and a check of the whole set-up
-in `dbt debug`.
+"""The adapter: dbt-spark's, with maintained models, staged seeds, and a check of the set-up in
+`dbt debug`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class MvsinkAdapter(TaskAdapter, TimeTravelAdapter, SeedAdapter, CatalogAdapter)
     AdapterSpecificConfigs = MvsinkConfig
 
     def __init__(self, config: Any, mp_context: Any):
-        check_variables(config)  # before anything runs, hooks included
+        check_variables(config)  # before anything runs, also hooks
         super().__init__(config, mp_context)
 
     @classmethod
@@ -39,8 +39,9 @@ class MvsinkAdapter(TaskAdapter, TimeTravelAdapter, SeedAdapter, CatalogAdapter)
         return "mvsink"
 
     def list_relations_without_caching(self, schema_relation: BaseRelation) -> list[BaseRelation]:
-        """Spark lists a session's temporary views in every schema; they are in none."""
-        return [found for found in super().list_relations_without_caching(schema_relation) if found.schema]
+        """Without temporary views, which Spark lists in every schema."""
+        relations = super().list_relations_without_caching(schema_relation)
+        return [relation for relation in relations if relation.schema]
 
     def debug_query(self) -> None:
         """`dbt debug`: Java, PySpark, a query, and a compare-and-append in `shard_root`."""

@@ -39,7 +39,7 @@ class TestDefinition(Base):
             project, configured(on_configuration_change="fail").replace("name from", "'x' as name from")
         )
         results = run_dbt(["run", "--select", "mv"], expect_pass=False)
-        assert "its query differs from what the shard keeps" in results[0].message
+        assert "its query differs from what the shard records" in results[0].message
         assert self.state(project).files == before.files
 
     def test_ansi_mode_is_part_of_the_definition(self, project):

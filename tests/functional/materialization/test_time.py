@@ -321,7 +321,7 @@ class TestReadingThePast(TimeBase):
             updates(T, T + 1): bounds,
             past("yesterday"): "Got: 'yesterday'",
             past(1439): "Got: 1439",
-            past(T, of="source_rows"): "only a shard has a past",
+            past(T, of="source_rows"): "only a shard has a history",
         }
         for query, told in cases.items():
             assert told in self.refused(0, f"select * from {query}")

@@ -56,20 +56,20 @@ class CatalogAdapter(MaintainedAdapter, metaclass=AdapterMeta):
 
 
 def statistics(state: ShardState, rows: int) -> dict[str, Any]:
-    """dbt's flat names for the statistics of one version."""
+    """The statistics of one version, by dbt's flat names."""
     values = {
         "rows": rows,
         "bytes": sum(file.size for file in state.files),
         "since": _time(state.since),
         "upper": _time(state.upper),
     }
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for name, value in values.items():
-        found[f"stats:{name}:label"] = name
-        found[f"stats:{name}:value"] = value
-        found[f"stats:{name}:description"] = DESCRIPTIONS[name]
-        found[f"stats:{name}:include"] = True
-    return found
+        flat[f"stats:{name}:label"] = name
+        flat[f"stats:{name}:value"] = value
+        flat[f"stats:{name}:description"] = DESCRIPTIONS[name]
+        flat[f"stats:{name}:include"] = True
+    return flat
 
 
 def _time(frontier: Antichain) -> str:

@@ -1,7 +1,7 @@
 """The SQL engine seam on a dbt connection: `adapter` runs the text from the node's own thread.
 
-So query comments, dbt's events and its logs include everything a run does, for every connection
-method alike.
+So query comments, dbt's events and its logs include every statement of a run, whatever the
+connection method.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class AdapterEngine:
 
     @property
     def session(self) -> object:
-        """A key for what runs the statements: the embedded Spark, or a server by its address."""
+        """Identifies what runs the statements: the embedded Spark, or a server by its address."""
         handle = self.adapter.connections.get_thread_connection().handle
         session = getattr(handle, "session", None)
         if session is not None:
@@ -57,9 +57,7 @@ class AdapterEngine:
         return (str(credentials.method), credentials.host, credentials.port)
 
     def settings(self, wanted: Mapping[str, str]) -> AbstractContextManager[None]:
-        """See `Engine`. The embedded session is all threads' own; a server has one for each
-        connection.
-        """
+        """See `Engine`. All threads share the embedded session; a server has one per connection."""
         handle = self.adapter.connections.get_thread_connection().handle
         session = getattr(handle, "session", None)
         if session is not None:
@@ -71,17 +69,16 @@ class AdapterEngine:
 
     def columns(self, query: str) -> list[tuple[str, str]]:
         """See `Engine`."""
-        found = [(str(row[0]), str(row[1])) for row in self.query(f"describe query\n{query}", "describe")]
-        cut = [name for name, kind in found if _CUT.search(kind)]
+        columns = [(str(row[0]), str(row[1])) for row in self.query(f"describe query\n{query}", "describe")]
+        cut = [name for name, kind in columns if _CUT.search(kind)]
         if not cut:
-            return found
-        # DESCRIBE shows 25 fields of a struct (spark.sql.debug.maxToStringFields); `typeof` all of
-        # them.
-        asked = ", ".join(f"typeof({sql.identifier(name)})" for name in cut)
+            return columns
+        # DESCRIBE shows 25 fields of a struct (spark.sql.debug.maxToStringFields); `typeof` shows all
+        types = ", ".join(f"typeof({sql.identifier(name)})" for name in cut)
         nothing = f"(select * from {sql.subquery(query, '_mv_query')} where false)"
-        [kinds] = self.query(f"select {asked} from range(1) left join {nothing} on true", "describe")
+        [kinds] = self.query(f"select {types} from range(1) left join {nothing} on true", "describe")
         whole = dict(zip(cut, map(str, kinds), strict=True))
-        return [(name, whole.get(name, kind)) for name, kind in found]
+        return [(name, whole.get(name, kind)) for name, kind in columns]
 
     def _cursor(self, statement: str, what: str) -> Any:
         connections = self.adapter.connections
@@ -98,10 +95,10 @@ class AdapterEngine:
 
 
 def engine_error(error: BaseException) -> EngineError:
-    """The engine's own message and SQLSTATE, out of whatever it came wrapped in.
+    """The engine's own message and SQLSTATE, from the chain of errors around it.
 
-    Spark wraps an error of a task into others (a failed write, an aborted stage), each with a state
-    of its own: a data error anywhere in the chain is what happened.
+    Spark wraps an error of a task in others (a failed write, an aborted stage), each with its own
+    SQLSTATE: a data error anywhere in the chain is the cause.
     """
     texts: list[str] = []
     cause: BaseException | None = error

@@ -1,4 +1,4 @@
-"""What `dbt debug` checks beyond a query: that a shard can be written where the profile says."""
+"""What `dbt debug` checks besides a query: that a shard can be written below `shard_root`."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ logger = AdapterLogger("mvsink")
 
 
 def check_setup(credentials: MvsinkCredentials) -> None:
-    """Logs each check that passes. Raises `MvsinkError` saying what is missing; leaves nothing
-    behind.
-    """
+    """Log each check that passes. Raises `MvsinkError` with what is missing; leaves nothing behind."""
     if credentials.method == SparkConnectionMethod.SESSION:
         logger.info(f"PySpark {check_pyspark()}, Java {check_java()}: OK")
     check_shard_root(credentials)
@@ -37,7 +35,7 @@ def check_setup(credentials: MvsinkCredentials) -> None:
 
 
 def check_shard_root(credentials: MvsinkCredentials) -> None:
-    """One compare-and-append on a throw-away shard."""
+    """One compare-and-append on a temporary shard."""
     root = credentials.shards.rstrip("/")
     uri = f"{root}/{PLACE}/{uuid.uuid4().hex}"
     now = int(time.time() * 1000)
@@ -57,7 +55,7 @@ def check_shard_root(credentials: MvsinkCredentials) -> None:
 
 
 def check_spark_writes_there(engine: AdapterEngine, credentials: MvsinkCredentials) -> None:
-    """Raises `MvsinkError` unless what Spark writes in the shard root is found from here; leaves
+    """Raises `MvsinkError` if this process does not see what Spark writes below the shard root; leaves
     nothing behind.
     """
     root = credentials.shards.rstrip("/")
@@ -70,9 +68,7 @@ def check_spark_writes_there(engine: AdapterEngine, credentials: MvsinkCredentia
 
 @contextmanager
 def _no_new_directories(path: str) -> Iterator[None]:
-    """Local directories on the way to ``path`` that come into being in here go again, if they are
-    empty.
-    """
+    """Remove the local directories on the way to ``path`` that were created inside, if empty."""
     path, new = path.removeprefix("file://"), []
     while "://" not in path and path and not os.path.lexists(path):
         new.append(path)

@@ -1,11 +1,10 @@
-"""Seeds through a staged Parquet file: read by Arrow, typed by Spark's casts, never spelled out as
-SQL.
+"""Seeds through a staged Parquet file: read by Arrow, typed by Spark's casts, never written as SQL
+literals.
 
-Every text round-trips. A field that is empty and unquoted, or says ``null``, is NULL, as in every
-dbt seed; a quoted empty field is the empty string. Column types are inferred by dbt's own rules, in
-its order (integer, number, date, timestamp, boolean, text), but on whole columns, which takes a
-second where looking at each value takes a minute. An integer is an INT as in dbt-spark, and a
-BIGINT where the values need it.
+Every text round-trips. An unquoted field that is empty or ``null`` is NULL, as in every dbt seed; a
+quoted empty field is the empty string. Column types are inferred by dbt's rules in dbt's order
+(integer, number, date, timestamp, boolean, text), but on whole columns: a second instead of a minute
+for value after value. An integer is an INT as in dbt-spark, or a BIGINT if the values need it.
 """
 
 from __future__ import annotations
@@ -34,6 +33,7 @@ from dbt.adapters.mvsink.masking import masked
 
 if TYPE_CHECKING:
     import agate
+
 BLOCK = 16 * 2**20  # bytes that Arrow reads at once: no record may be longer
 NULLS = ["", "null", "NULL", "Null"]
 INTEGER = r"^\s*[+-]?\d+\s*$"
@@ -84,7 +84,7 @@ def read_csv(path: str, delimiter: str = ",") -> pa.Table:
 
 
 def _header(path: str, delimiter: str) -> tuple[list[str], bool]:
-    """The first record, which may span lines; and is there another one?"""
+    """The first record, which may span lines, and whether there is another one."""
     with open(path, encoding="utf-8-sig", newline="") as source:
         records = csv.reader(source, delimiter=delimiter)
         names = next(records, [])
@@ -120,8 +120,8 @@ def infer(column: pa.ChunkedArray) -> str:
 
 
 def _fits(values: pa.ChunkedArray, kind: str) -> bool:
-    """The shape is right; is every value one (no 13th month, no 30th of February, nothing past 64
-    bits)?
+    """Whether every value of the right shape is valid (no 13th month, no 30th of February, at most 64
+    bits).
     """
     targets = {"int": pa.int32(), "bigint": pa.int64(), "date": pa.date32(), "timestamp": pa.date32()}
     if kind not in targets:
@@ -138,14 +138,14 @@ def _fits(values: pa.ChunkedArray, kind: str) -> bool:
 
 
 def _delimiter(model: Mapping[str, Any]) -> str:
-    given = model["config"].get("delimiter", ",")
-    if given is None:
+    delimiter = model["config"].get("delimiter", ",")
+    if delimiter is None:
         return ","
-    if not isinstance(given, str) or len(given) != 1:
+    if not isinstance(delimiter, str) or len(delimiter) != 1:
         raise CompilationError(
-            f"seed {model['name']}: invalid config `delimiter`\n  Got: {given!r}\n  Expected: one character"
+            f"seed {model['name']}: invalid config `delimiter`\n  Got: {delimiter!r}\n  Expected: one character"
         )
-    return given
+    return delimiter
 
 
 class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
@@ -156,15 +156,15 @@ class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
         """Read the seed's file and stage it where Spark can read it."""
         config = model["config"]
         table = read_csv(self._seed_path(model), _delimiter(model))
-        given = {name.lower(): kind for name, kind in (config.get("column_types") or {}).items()}
+        declared = {name.lower(): kind for name, kind in (config.get("column_types") or {}).items()}
         columns = tuple(
-            (name, given.get(name.lower()) or infer(table.column(name))) for name in table.column_names
+            (name, declared.get(name.lower()) or infer(table.column(name))) for name in table.column_names
         )
         if empty:
             table = table.slice(0, 0)
         directory = os.path.join(self._staging_place(), f"seed-{uuid.uuid4().hex}")
         os.makedirs(directory)
-        # Positions instead of names in the file: a seed's header may hold what Parquet refuses.
+        # Positions instead of names in the file: a seed's header may have characters that Parquet refuses.
         positions = [f"c{i}" for i in range(len(columns))]
         pq.write_table(table.rename_columns(positions), os.path.join(directory, "part-0.parquet"))
         quote = config.get("quote_columns")
@@ -172,7 +172,7 @@ class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
             f"cast({position} as {kind}) as {self.quote_seed_column(name, quote)}"
             for position, (name, kind) in zip(positions, columns, strict=True)
         )
-        # Text needs no check, and it is what makes a seed large.
+        # Text needs no check, and most of a large seed is text.
         checks = tuple(p for p, (_, kind) in zip(positions, columns, strict=True) if kind.lower() != "string")
         casts = ", ".join(
             f"cast({position} as {kind}) as {position}"
@@ -194,9 +194,7 @@ class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     @available.parse_none
     def mv_check_seed(self, staged: StagedSeed) -> None:
-        """Evaluate every cast once; on a failure the staged file is removed and the engine's error
-        goes on.
-        """
+        """Evaluate every cast once. A failure removes the staged file and is raised."""
         checks = ", ".join(f"count({position})" for position in staged.checks)
         try:
             if checks:
@@ -219,9 +217,7 @@ class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
         raise DbtRuntimeError(f"seed file {model['original_file_path']} is not below {project}")
 
     def _staging_place(self) -> str:
-        """Local for the embedded session; below `shard_root` for a server, which reads the same
-        file.
-        """
+        """A local directory for the embedded session; for a server one below `shard_root`."""
         credentials = self.config.credentials
         if credentials.method == SparkConnectionMethod.SESSION:
             return tempfile.gettempdir()

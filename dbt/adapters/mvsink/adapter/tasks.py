@@ -69,9 +69,9 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
 
     @available.parse_none
     def mv_unit_output(self, test_id: str) -> Any:
-        """The rows, or the SQL, that a unit test gives for `this`; None if it gives none."""
+        """The rows, or the SQL, of a unit test's fixture for `this`; None without one."""
         test = self._manifest().unit_tests[test_id]
-        return next((given.rows for given in test.given if given.input.strip() == "this"), None)
+        return next((fixture.rows for fixture in test.given if fixture.input.strip() == "this"), None)
 
     @available.parse_none
     def mv_unit_query(self, config: Any, tested_id: str, so_far: str) -> UnitQuery:

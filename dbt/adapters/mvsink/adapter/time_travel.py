@@ -1,8 +1,8 @@
-"""Reading a shard's past in any model: what the macros `mv_as_of` and `mv_updates` render to.
+"""Reading a shard's history in any model: what the macros `mv_as_of` and `mv_updates` render to.
 
-A subquery over the shard's files, to be read from as if it were a relation. What it was rendered
-from stands in it as a comment, which is what counts as the model's definition: the files behind one
-time are others after each compaction.
+That is a subquery over the shard's files, to be used like a relation. Its comment holds the macro's
+arguments, and only they count as part of the model's definition: the files behind one time change
+with every compaction.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dbt.adapters.mvsink.relation import MvsinkRelation
 
 AS_OF, UPDATES = "mv_as_of", "mv_updates"
-END = "/* mv_end */"  # `definition` knows the form
+END = "/* mv_end */"  # `definition.PAST` matches this form
 
 
 class TimeTravelAdapter(SparkAdapter, metaclass=AdapterMeta):
@@ -58,10 +58,10 @@ class TimeTravelAdapter(SparkAdapter, metaclass=AdapterMeta):
         return reference
 
 
-def _time(macro: str, relation: MvsinkRelation, argument: str, given: Any) -> int:
-    parsed = parse_time(given)
+def _time(macro: str, relation: MvsinkRelation, argument: str, value: Any) -> int:
+    parsed = parse_time(value)
     if parsed is None:
-        raise InvalidRunTime(f"{argument} of {macro}({relation.render()})", given)
+        raise InvalidRunTime(f"{argument} of {macro}({relation.render()})", value)
     return parsed
 
 

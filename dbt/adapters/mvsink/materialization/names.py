@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dbt.adapters.mvsink.exceptions import LONGEST_NAME, InvalidName
+from dbt.adapters.mvsink.exceptions import MAX_NAME, InvalidName
 
 WORD = re.compile(r"[A-Za-z0-9_]+")  # what Spark's own catalog accepts
 
@@ -12,5 +12,5 @@ WORD = re.compile(r"[A-Za-z0-9_]+")  # what Spark's own catalog accepts
 def check_names(model: str, schema: str, identifier: str) -> None:
     """Raises `InvalidName`. A schema may be ``catalog.schema``."""
     for what, name, words in (("schema", schema, schema.split(".")), ("alias", identifier, [identifier])):
-        if not all(WORD.fullmatch(word) and len(word) <= LONGEST_NAME for word in words):
+        if not all(WORD.fullmatch(word) and len(word) <= MAX_NAME for word in words):
             raise InvalidName(model, what, name)
