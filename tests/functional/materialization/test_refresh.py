@@ -83,7 +83,9 @@ class TestSchedules(Base):
                 "id, name", "id, upper(name) as name"
             ),
         )
-        assert "its refresh differs from what the shard records" in run(45, "--select", "mv", expect_pass=False)
+        assert "its refresh differs from what the shard records" in run(
+            45, "--select", "mv", expect_pass=False
+        )
         self.set_model(
             project,
             configured(refresh=[{"every": "10 minutes"}]).replace("id, name", "id, upper(name) as name"),
