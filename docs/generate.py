@@ -1,6 +1,6 @@
 """Writes what the table of options says: tables in docs/configuration.md, and the JSON schema.
 
-Run ``python -m docs.generate`` after a change of the table; a unit test checks that both are current.
+Run ``python -m docs.generate`` after changing the table; a unit test checks both.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from dbt.adapters.mvsink.shard import ShardError
 
 
 @pytest.mark.parametrize(
-    ("given", "shown"),
+    ("value", "shown"),
     [
         ("s3://key:secret@bucket/x", "s3://***@bucket/x"),
         ("s3a://AK:se/cr+et=@bucket/x", "s3a://***@bucket/x"),
@@ -28,8 +28,8 @@ from dbt.adapters.mvsink.shard import ShardError
         ("at 2026-11-20T15:00:00Z by me@host", "at 2026-11-20T15:00:00Z by me@host"),
     ],
 )
-def test_only_user_and_password_are_replaced(given, shown):
-    assert masked(given) == shown
+def test_only_user_and_password_are_replaced(value, shown):
+    assert masked(value) == shown
     assert masked(shown) == shown
 
 

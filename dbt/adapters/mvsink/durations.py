@@ -7,7 +7,7 @@ from datetime import date, datetime, timezone
 
 from dbt.adapters.mvsink.physical import LARGEST_TIME
 
-SMALLEST_BARE_INTEGER = 10**11  # an integer below it is no time but, say, YAML's reading of 23:59
+SMALLEST_BARE_INTEGER = 10**11  # a smaller integer is probably YAML's reading of 23:59
 
 _UNITS = {
     "ms": 1,
@@ -23,9 +23,7 @@ INTERVAL_UNITS = "ms, seconds, minutes, hours, days, weeks"
 
 
 def parse_interval(value: object) -> int | None:
-    """``1 day`` as milliseconds; None if it is no interval. Months and years have no fixed length
-    and are none.
-    """
+    """``1 day`` in ms; None if it is not an interval. Months and years have no fixed length."""
     if not isinstance(value, str):
         return None
     match = _INTERVAL.fullmatch(value)

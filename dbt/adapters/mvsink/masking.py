@@ -1,8 +1,7 @@
-"""What must never be printed: credentials in URIs, and the secrets of a profile's
-`storage_options`.
+"""Masks what must never be printed: credentials in URIs and secrets in `storage_options`.
 
-`masked` is for every text that is shown: messages, warnings, the command's answers. `keep_secret`
-has dbt apply it to each line that it logs: SQL, tracebacks, the texts of libraries.
+`masked` is for every text that is shown: messages, warnings, the command's output. `keep_secret`
+makes dbt apply it to each line that it logs: SQL, tracebacks, messages of libraries.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _SECRET_KEY = re.compile(r"key|secret|token|password|passwd|credential|sas|signa
 
 
 def masked(text: str) -> str:
-    """``text`` with the credentials of every URI in it replaced, and what `keep_secret` knows.
+    """``text`` with all credentials in URIs and all texts known to `keep_secret` replaced.
 
     >>> masked("cannot list s3://key:sec/ret@bucket/shards: denied")
     'cannot list s3://***@bucket/shards: denied'
@@ -37,19 +36,17 @@ def secrets_of(uri: str | None, options: Mapping[str, str] | None) -> list[str]:
     """The secret texts: user and password of ``uri``, and the values of those ``options`` whose
     keys name a secret.
     """
-    found = [
+    secrets = [
         part for match in _CREDENTIALS.finditer(uri or "") for part in (match[2], match[2].partition(":")[2])
     ]
-    found += [
+    secrets += [
         value for key, value in (options or {}).items() if isinstance(value, str) and _SECRET_KEY.search(key)
     ]
-    return sorted({secret for secret in found if len(secret) >= SHORTEST_SECRET}, key=len, reverse=True)
+    return sorted({secret for secret in secrets if len(secret) >= SHORTEST_SECRET}, key=len, reverse=True)
 
 
 def keep_secret(secrets: Iterable[str]) -> None:
-    """Have `masked` replace ``secrets`` too, and dbt pass through it whatever this invocation logs
-    from now on.
-    """
+    """From now on `masked` replaces ``secrets`` too, and dbt applies it to every line it logs."""
     _secrets.update(dict.fromkeys(secrets))
     for logger in getattr(get_event_manager(), "loggers", ()):
         if not isinstance(logger.scrubber, _Scrubber):

@@ -1,8 +1,8 @@
 """Refresh schedules: at which times a collection's contents may change. Pure; all times are ms.
 
-`RefreshSpec`      what a model's config says; some of it counts from the shard's creation, which it does not know.
-`RefreshSchedule`  the same with the creation filled in: a set of times, asked by rounding.
-`decide`           what a run at ``T`` does: the write time, if a refresh is due, and where the shard's upper goes.
+`RefreshSpec`      a model's config, parts of which are relative to the shard's creation
+`RefreshSchedule`  the same with the creation filled in: a set of times, queried by rounding
+`decide`           what a run at ``T`` does: its write time, if a refresh is due, and the new upper
 
 Between two refreshes the upper has already jumped to the second, so readers know that the contents
 are final until then.
@@ -40,16 +40,16 @@ class RefreshEvery:
     def round_up_timestamp(self, time: int) -> int:
         """The smallest refresh ``>= time``; saturates at the largest time.
 
-        >>> RefreshEvery(10, aligned_to=5).round_up_timestamp(0), RefreshEvery(10, aligned_to=5).round_up_timestamp(5)
-        (5, 5)
+        >>> [RefreshEvery(10, aligned_to=5).round_up_timestamp(time) for time in (0, 5)]
+        [5, 5]
         """
         return min(time + (self.aligned_to - time) % self.interval, LARGEST_TIME)
 
     def round_down_timestamp_m1(self, time: int) -> int:
         """The largest refresh strictly before ``time``; saturates at 0.
 
-        >>> RefreshEvery(10, aligned_to=5).round_down_timestamp_m1(15), RefreshEvery(10, aligned_to=5).round_down_timestamp_m1(5)
-        (5, 0)
+        >>> [RefreshEvery(10, aligned_to=5).round_down_timestamp_m1(time) for time in (15, 5)]
+        [5, 0]
         """
         before = time - 1
         return max(before - (before - self.aligned_to) % self.interval, 0)
@@ -57,9 +57,7 @@ class RefreshEvery:
 
 @dataclass(frozen=True)
 class RefreshSchedule:
-    """The union of its entries. No entry at all means `on_commit`: every run is a refresh, and no
-    time is one by itself.
-    """
+    """The union of its entries. Without entries it is `on_commit`: every run is a refresh."""
 
     everies: tuple[RefreshEvery, ...] = ()
     ats: tuple[int, ...] = ()
@@ -72,17 +70,17 @@ class RefreshSchedule:
         """The smallest refresh ``>= time``; None when none is left. Monotone; saturates at the
         largest time.
         """
-        found = [every.round_up_timestamp(time) for every in self.everies]
-        found += [at for at in self.ats if at >= time]
-        return min(found, default=None)
+        candidates = [every.round_up_timestamp(time) for every in self.everies]
+        candidates += [at for at in self.ats if at >= time]
+        return min(candidates, default=None)
 
     def round_down_timestamp_m1(self, time: int) -> int | None:
         """The largest refresh strictly before ``time``; None when there is none. With an `every` it
         saturates at 0. Monotone.
         """
-        found = [every.round_down_timestamp_m1(time) for every in self.everies]
-        found += [at for at in self.ats if at < time]
-        return max(found, default=None)
+        candidates = [every.round_down_timestamp_m1(time) for every in self.everies]
+        candidates += [at for at in self.ats if at < time]
+        return max(candidates, default=None)
 
     def last_refresh(self) -> int | None:
         """The largest `at`; None if there is an `every`, for then it never ends."""
@@ -126,7 +124,7 @@ class RefreshSpec:
         )
 
     def stored(self) -> dict[str, Any]:
-        """As a shard keeps it, in JSON; empty for `on_commit`."""
+        """As a shard stores it, in JSON; empty for `on_commit`."""
         if self.on_commit:
             return {}
         return {
@@ -136,24 +134,22 @@ class RefreshSpec:
         }
 
     @classmethod
-    def from_stored(cls, kept: Mapping[str, Any]) -> RefreshSpec:
+    def from_stored(cls, stored: Mapping[str, Any]) -> RefreshSpec:
         """The inverse of `stored`."""
-        everies = tuple((int(interval), aligned) for interval, aligned in kept.get("every", ()))
-        return cls(everies, tuple(kept.get("at", ())), bool(kept.get("at_creation", False)))
+        everies = tuple((int(interval), aligned) for interval, aligned in stored.get("every", ()))
+        return cls(everies, tuple(stored.get("at", ())), bool(stored.get("at_creation", False)))
 
 
 class Decision(NamedTuple):
-    """``time``: at what time a run writes, None if no refresh is due. ``upper``: where the shard's
-    upper goes.
-    """
+    """``time`` is when a run writes, None if no refresh is due; ``upper`` is the new upper."""
 
     time: int | None
     upper: Antichain
 
 
 def decide(schedule: RefreshSchedule, creation: int, upper: Antichain, time: int) -> Decision:
-    """What a run at ``time`` does with a shard that was created at ``creation`` and stands at
-    ``upper``.
+    """What a run at ``time`` does with a shard that was created at ``creation`` and has the
+    upper ``upper``.
 
     The write time is the newest refresh that is not after ``time``, nor before the creation or the
     upper: refreshes that were missed are not made up. A shard that is past ``time`` stays as it is.

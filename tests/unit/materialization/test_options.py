@@ -19,25 +19,28 @@ from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.sink import OnSchemaChange
 
+DEFAULTS = {
+    "refresh": RefreshSpec(),
+    "retain_history": 86_400_000,
+    "assert_not_null": (),
+    "on_error": None,
+    "read_only": False,
+    "on_schema_change": OnSchemaChange.SYNC_ALL_COLUMNS,
+    "on_configuration_change": "apply",
+    "adopt": False,
+    "audit": False,
+    "max_change": None,
+    "initial_snapshot": True,
+    "column_types": (),
+    "on_late_reference": "newest",
+    "input_files": "copied",
+}
 
-def test_defaults():
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_defaults(name):
     options = ModelOptions.parse("dev.m", {"on_schema_change": "ignore", "column_types": {}})
-    assert {name: getattr(options, name) for name in OPTIONS} == {
-        "refresh": RefreshSpec(),
-        "retain_history": 86_400_000,
-        "assert_not_null": (),
-        "on_error": None,
-        "read_only": False,
-        "on_schema_change": OnSchemaChange.SYNC_ALL_COLUMNS,
-        "on_configuration_change": "apply",
-        "adopt": False,
-        "audit": False,
-        "max_change": None,
-        "initial_snapshot": True,
-        "column_types": (),
-        "on_late_reference": "newest",
-        "input_files": "copied",
-    }
+    assert getattr(options, name) == DEFAULTS[name]
 
 
 def test_values():
@@ -100,7 +103,7 @@ INVALID = {
     "max_change below 0": ({"max_change": {"percent": -1}}, "0 or more"),
     "max_change of a fraction of a row": ({"max_change": {"rows": 1.5}}, "`rows` (a whole number)"),
     "max_change of infinitely many": ({"max_change": {"percent": float("inf")}}, "0 or more"),
-    "max_change of no number": ({"max_change": {"percent": float("nan")}}, "0 or more"),
+    "max_change that is not a number": ({"max_change": {"percent": float("nan")}}, "0 or more"),
     "max_change of true": ({"max_change": {"percent": True}}, "`percent` (a number)"),
     "max_change of true rows": ({"max_change": {"rows": True}}, "`rows` (a whole number)"),
     "audit as a number": ({"audit": 1}, "a test's name as in `dbt ls`"),
@@ -118,12 +121,12 @@ INVALID = {
 
 @pytest.mark.parametrize(("config", "allowed"), INVALID.values(), ids=INVALID)
 def test_invalid_values_name_model_option_given_and_allowed(config, allowed):
-    [(option, given)] = config.items()
+    [(option, value)] = config.items()
     with pytest.raises(InvalidOption) as error:
         ModelOptions.parse("dev.orders", config)
     message = str(error.value)
     assert (
-        "dev.orders" in message and f"`{option}`" in message and repr(given) in message and allowed in message
+        "dev.orders" in message and f"`{option}`" in message and repr(value) in message and allowed in message
     )
 
 
@@ -146,10 +149,10 @@ OF_VIEWS = [{"assert_not_null": ["a"]}, {"audit": True}, {"max_change": {"rows":
     ],
 )
 def test_what_is_not_offered_is_refused_by_name(parse, config):
-    [(option, given)] = config.items()
+    [(option, value)] = config.items()
     with pytest.raises(OptionNotOffered) as error:
         parse("dev.orders", config)
-    assert f"dev.orders: config `{option}` (got {given!r})" in str(error.value)
+    assert f"dev.orders: config `{option}` (got {value!r})" in str(error.value)
 
 
 @pytest.mark.parametrize("option", ["refresh", "REFRESH", "On_Late_Reference", "AUDIT"])

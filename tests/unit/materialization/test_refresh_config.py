@@ -46,9 +46,9 @@ ACCEPTED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("given", "spec"), ACCEPTED.values(), ids=ACCEPTED)
-def test_accepted(given, spec):
-    assert REFRESH.read(given) == spec
+@pytest.mark.parametrize(("value", "spec"), ACCEPTED.values(), ids=ACCEPTED)
+def test_accepted(value, spec):
+    assert REFRESH.read(value) == spec
 
 
 GREATER, CONSTANT = (
@@ -69,15 +69,15 @@ REFUSED = {
     "an interval of two units": ([{"every": "1 hour 30 minutes"}], GREATER),
     "interval as a number": ([{"every": 3600}], GREATER),
     "interval as nothing": ([{"every": None}], GREATER),
-    "at that is no time": ([{"at": "noon"}], f"`at`: {CONSTANT}"),
-    "at that is no constant": ([{"at": "timestamp_millis(0L) /* mv_now */"}], f"`at`: {CONSTANT}"),
+    "at that is not a time": ([{"at": "noon"}], f"`at`: {CONSTANT}"),
+    "at that is not a constant": ([{"at": "timestamp_millis(0L) /* mv_now */"}], f"`at`: {CONSTANT}"),
     "at as nothing": ([{"at": None}], f"`at`: {CONSTANT}"),
     "at before 1970": ([{"at": "1969-12-31"}], "not before 1970"),
     "at beyond the range of times": ([{"at": 2**63 - 1}], f"`at`: {CONSTANT}"),
     "at true": ([{"at": True}], f"`at`: {CONSTANT}"),
     "at 23:59 in YAML": ([{"at": 1439}], "YAML turns 23:59 without quotes into 1439: quote times"),
     "aligned_to 23:59 in YAML, as text": ([{"every": "1 hour", "aligned_to": "1439"}], "YAML turns 23:59"),
-    "aligned_to that is no time": ([{"every": "1 hour", "aligned_to": "midnight"}], f"`aligned_to`: {CONSTANT}"),
+    "aligned_to that is not a time": ([{"every": "1 hour", "aligned_to": "midnight"}], f"`aligned_to`: {CONSTANT}"),
     "aligned_to without every": ([{"aligned_to": T}], "`aligned_to` beside an `every`"),
     "aligned_to beside an at": ([{"at": T, "aligned_to": T}], "`aligned_to` beside an `every`"),
     "unknown keys": ([{"every": "1 hour", "align": T}], "`every`, `aligned_to`, `at`, `at_creation` (here 'align')"),
@@ -85,7 +85,7 @@ REFUSED = {
     "at_creation as text": ([{"at_creation": "yes"}], "`at_creation: true`"),
     "at_creation false": ([{"at_creation": False}], "`at_creation: true`"),
     "an empty entry": ([{}], "`every`"),
-    "text that is no schedule": ("hourly", "'on_commit', or entries with `every`"),
+    "text that is not a schedule": ("hourly", "'on_commit', or entries with `every`"),
     "an interval alone": ("1 hour", "'on_commit', or entries with `every`"),
     "a number": (3600, "'on_commit', or entries with `every`"),
     "true": (True, "'on_commit', or entries with `every`"),
@@ -93,11 +93,11 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("given", "allowed"), REFUSED.values(), ids=REFUSED)
-def test_refused_naming_the_model_what_was_given_and_what_is_allowed(given, allowed):
+@pytest.mark.parametrize(("value", "allowed"), REFUSED.values(), ids=REFUSED)
+def test_refused_naming_the_model_what_was_given_and_what_is_allowed(value, allowed):
     with pytest.raises(InvalidOption) as error:
-        REFRESH.parse("dev.orders", "refresh", given)
+        REFRESH.parse("dev.orders", "refresh", value)
     message = str(error.value)
     assert (
-        "dev.orders" in message and "`refresh`" in message and repr(given) in message and allowed in message
+        "dev.orders" in message and "`refresh`" in message and repr(value) in message and allowed in message
     )

@@ -1,4 +1,4 @@
-"""The variables (`--vars`) that the adapter reads. What is nearly one of them is refused:
+"""The variables (`--vars`) that the adapter reads. A name that resembles one of them is refused:
 `read_only: true` would otherwise write.
 
 A variable of the user's own may look like one of ours (`sample`, `read_only`): it is refused only
@@ -29,20 +29,20 @@ class Variable:
     valid: Callable[[Any], bool]
 
 
-def _names(given: Any) -> bool:
-    return isinstance(given, str) or (
-        isinstance(given, list | tuple) and all(isinstance(name, str) for name in given)
+def _names(value: Any) -> bool:
+    return isinstance(value, str) or (
+        isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
     )
 
 
-def _count(given: Any) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool) and given >= 0
+def _count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 TIME = "milliseconds since 1970-01-01 UTC, or an ISO 8601 date or timestamp, not before 1970"
 VARIABLES = (
-    Variable("mvsink_run_time", TIME, lambda given: given in (None, "") or parse_time(given) is not None),
-    Variable("mvsink_read_only", "true or false", lambda given: isinstance(given, bool)),
+    Variable("mvsink_run_time", TIME, lambda value: value in (None, "") or parse_time(value) is not None),
+    Variable("mvsink_read_only", "true or false", lambda value: isinstance(value, bool)),
     Variable("mvsink_reset", "a task's name, or a list of them", _names),
     Variable("mvsink_skip_errors", "a task's name, or a list of them", _names),
     Variable("mvsink_accept", "a model's name, or a list of them", _names),
@@ -52,22 +52,22 @@ BY_NAME = {variable.name: variable for variable in VARIABLES}
 
 
 class UnknownVariable(MvsinkError):
-    """A variable that nobody reads, with a name like one of ours."""
+    """A variable that is not read anywhere, with a name like one of ours."""
 
-    def __init__(self, given: str, near: str):
-        meant = f" Did you mean `{near}`?" if near else ""
+    def __init__(self, name: str, meant: str):
+        question = f" Did you mean `{meant}`?" if meant else ""
         super().__init__(
-            f"unknown variable `{given}`: neither dbt-mvsink nor this project reads it.{meant}\n"
+            f"unknown variable `{name}`: neither dbt-mvsink nor this project reads it.{question}\n"
             f"  Expected: {', '.join(sorted(BY_NAME))}, or a variable of the project's own"
         )
 
 
 class InvalidVariable(MvsinkError):
-    """A variable of ours has a value that it cannot have."""
+    """A variable of ours has a value that is not allowed."""
 
-    def __init__(self, variable: Variable, given: Any):
+    def __init__(self, variable: Variable, value: Any):
         super().__init__(
-            f"invalid variable `{variable.name}`\n  Got: {given!r}\n  Expected: {variable.expected}"
+            f"invalid variable `{variable.name}`\n  Got: {value!r}\n  Expected: {variable.expected}"
         )
 
 
@@ -75,37 +75,34 @@ def check_variables(config: Any) -> None:
     """Raises `UnknownVariable` or `InvalidVariable`. ``config`` is dbt's; `dbt debug` has a profile
     alone, and no variables.
     """
-    given, declared = _of_invocation(config), dict(_of_project(config))
-    for name, value in {**declared, **given}.items():
+    declared = dict(_of_project(config))
+    for name, value in {**declared, **_of_invocation(config)}.items():
         if name in BY_NAME:
             if not BY_NAME[name].valid(value):
                 raise InvalidVariable(BY_NAME[name], value)
             continue
-        near = nearest(name)
+        meant = nearest(name)
         if _plain(name).startswith(_plain(PREFIX)):
-            raise UnknownVariable(name, near)
-        if near and name not in declared and not _is_read(name, config):
-            raise UnknownVariable(name, near)
+            raise UnknownVariable(name, meant)
+        if meant and name not in declared and not _is_read(name, config):
+            raise UnknownVariable(name, meant)
 
 
 def variable(config: Any, name: str) -> Any:
-    """What the invocation or the project gives for ``name``, None for nothing: as `var()` does in a
-    macro.
-    """
-    given = _of_invocation(config)
-    return given[name] if name in given else dict(_of_project(config)).get(name)
+    """The value of ``name`` in the invocation, else of the project, else None."""
+    return {**dict(_of_project(config)), **_of_invocation(config)}.get(name)
 
 
 def nearest(name: str) -> str:
-    """Our variable that ``name`` is nearly; empty if none.
+    """Our variable that ``name`` resembles; empty if none.
 
-    >>> nearest("read_only"), nearest("MVSINK-Read-Only"), nearest("mvsink_readonly"), nearest("run_date")
+    >>> tuple(map(nearest, ("read_only", "MVSINK-Read-Only", "mvsink_readonly", "run_date")))
     ('mvsink_read_only', 'mvsink_read_only', 'mvsink_read_only', '')
     """
-    given = _plain(name).removeprefix(_plain(PREFIX)).removeprefix("mv")
+    plain = _plain(name).removeprefix(_plain(PREFIX)).removeprefix("mv")
     for known in BY_NAME:
         own = _plain(known).removeprefix(_plain(PREFIX))
-        if given == own or (len(own) > 6 and _apart(given, own) <= 1):
+        if plain == own or (len(own) > 6 and _distance(plain, own) <= 1):
             return known
     return ""
 
@@ -114,7 +111,7 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", str(name).lower())
 
 
-def _apart(a: str, b: str) -> int:
+def _distance(a: str, b: str) -> int:
     """0, 1 for one letter changed, added or dropped, 2 for more."""
     if a == b:
         return 0
@@ -131,17 +128,17 @@ def _of_invocation(config: Any) -> Mapping[str, Any]:
 
 def _of_project(config: Any) -> Iterator[tuple[str, Any]]:
     """`vars` of `dbt_project.yml`: those of all packages, then the project's own."""
-    given = getattr(getattr(config, "vars", None), "vars", None) or {}
+    declared = getattr(getattr(config, "vars", None), "vars", None) or {}
     project = str(getattr(config, "project_name", ""))
-    for name, value in given.items():
+    for name, value in declared.items():
         if not isinstance(value, Mapping):
             yield str(name), value
-    own = given.get(project)
+    own = declared.get(project)
     yield from own.items() if isinstance(own, Mapping) else ()
 
 
 def _is_read(name: str, config: Any) -> bool:
-    """Does a file of the project, a package of it, or the profile say ``var('name'``?"""
+    """Whether a file of the project, one of its packages, or the profile has ``var('name'``."""
     pattern = re.compile(rf"\bvar\s*\(\s*['\"]{re.escape(name)}['\"]")
     return any(pattern.search(path.read_text(encoding="utf-8", errors="replace")) for path in _files(config))
 
@@ -160,7 +157,7 @@ def _files(config: Any) -> Iterator[Path]:
 def _profiles() -> Iterator[Path]:
     from dbt import flags
 
-    given: Any = flags.get_flags  # untyped
-    directory = getattr(given(), "PROFILES_DIR", None)
+    get_flags: Any = flags.get_flags  # untyped
+    directory = getattr(get_flags(), "PROFILES_DIR", None)
     if directory:
         yield Path(str(directory)) / "profiles.yml"

@@ -11,10 +11,10 @@ from dbt.adapters.mvsink.materialization.options.kinds import TEXTS, Kind, NotAl
 from dbt.adapters.mvsink.sink import MaxChange
 
 
-def _max_change(given: Any) -> MaxChange:
-    if not isinstance(given, Mapping) or not given or not set(given) <= {"rows", "percent"}:
+def _max_change(value: Any) -> MaxChange:
+    if not isinstance(value, Mapping) or not value or not set(value) <= {"rows", "percent"}:
         raise NotAllowed
-    rows, percent = given.get("rows"), given.get("percent")
+    rows, percent = value.get("rows"), value.get("percent")
     if not _is_limit(rows, int) or not _is_limit(percent, (int, float)) or (rows is None and percent is None):
         raise NotAllowed
     return MaxChange(rows, None if percent is None else float(percent))
@@ -26,10 +26,10 @@ def _is_limit(value: Any, kinds: Any) -> bool:
     )
 
 
-def _audit(given: Any) -> bool | tuple[str, ...]:
-    if isinstance(given, bool):
-        return given
-    names = texts(given)
+def _audit(value: Any) -> bool | tuple[str, ...]:
+    if isinstance(value, bool):
+        return value
+    names = texts(value)
     if not all(names):
         raise NotAllowed
     return names
@@ -55,13 +55,13 @@ AUDIT: Kind[bool | tuple[str, ...]] = Kind(
 )
 
 
-def accepts(given: Any, unique_id: str, name: str, relation: str) -> bool:
+def accepts(value: Any, unique_id: str, name: str, relation: str) -> bool:
     """Whether the var `mvsink_accept` names the model: as in ``ref()``, by unique id, or as
     ``schema.identifier``.
     """
-    names = [given] if isinstance(given, str) else given or ()
+    names = [value] if isinstance(value, str) else value or ()
     if not isinstance(names, list | tuple):
         raise InvalidOption(
-            relation, "mvsink_accept", given, "a list of models, like --vars '{mvsink_accept: [orders]}'"
+            relation, "mvsink_accept", value, "a list of models, like --vars '{mvsink_accept: [orders]}'"
         )
     return any(str(each) in (unique_id, unique_id.split(".", 2)[-1], name, relation) for each in names)

@@ -31,21 +31,21 @@ class Kind(Generic[T_co]):
     allowed: str
     schema: Mapping[str, Any]
 
-    def parse(self, model: str, option: str, given: Any) -> T_co:
-        """``given`` as a value. Raises `InvalidOption`, which names all four."""
+    def parse(self, model: str, option: str, value: Any) -> T_co:
+        """``value`` as read. Raises `InvalidOption`."""
         try:
-            return self.read(given)
+            return self.read(value)
         except NotAllowed as error:
-            raise InvalidOption(model, option, given, str(error) or self.allowed) from None
+            raise InvalidOption(model, option, value, str(error) or self.allowed) from None
 
 
 def text_choice(*allowed: str) -> Kind[str]:
     """One of some texts."""
 
-    def read(given: Any) -> str:
-        if given not in allowed:
+    def read(value: Any) -> str:
+        if value not in allowed:
             raise NotAllowed
-        return str(given)
+        return str(value)
 
     return Kind(read, ", ".join(map(repr, allowed)), {"enum": list(allowed)})
 
@@ -55,30 +55,30 @@ def choice(values: type[E], synonyms: Mapping[str, E] | None = None) -> Kind[E]:
     texts = {str(member.value): member for member in values}
     spelled = {**texts, **(synonyms or {})}
 
-    def read(given: Any) -> E:
-        if not isinstance(given, str) or given not in spelled:
+    def read(value: Any) -> E:
+        if not isinstance(value, str) or value not in spelled:
             raise NotAllowed
-        return spelled[given]
+        return spelled[value]
 
     return Kind(read, ", ".join(map(repr, texts)), {"enum": list(spelled)})
 
 
-def _interval(given: Any) -> int:
-    parsed = parse_interval(given)
+def _interval(value: Any) -> int:
+    parsed = parse_interval(value)
     if parsed is None or parsed < 1000:
         raise NotAllowed
     return parsed
 
 
-def _boolean(given: Any) -> bool:
-    if not isinstance(given, bool):
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
         raise NotAllowed
-    return given
+    return value
 
 
-def texts(given: Any) -> tuple[str, ...]:
+def texts(value: Any) -> tuple[str, ...]:
     """One text, or a list of texts. Raises `NotAllowed`."""
-    listed = [given] if isinstance(given, str) else given
+    listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, Sequence) or not all(isinstance(each, str) for each in listed):
         raise NotAllowed
     return tuple(listed)

@@ -30,8 +30,8 @@ _CALENDAR = re.compile(r"\bmonths?\b|\byears?\b|\bquarters?\b", re.IGNORECASE)
 _AMOUNT = re.compile(r"\s*([+-]?\d+)\s*([a-z]+)\s*", re.IGNORECASE)
 
 
-def _refresh(given: Any) -> RefreshSpec:
-    entries = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+def _refresh(value: Any) -> RefreshSpec:
+    entries = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     if any(isinstance(entry, str) and entry.strip().lower() == ON_COMMIT for entry in entries):
         if len(entries) > 1:
             raise NotAllowed("'on_commit' alone and once: with it every run is a refresh")
@@ -40,7 +40,7 @@ def _refresh(given: Any) -> RefreshSpec:
     ats: set[int] = set()
     at_creation = False
     for entry in entries:
-        fields = _fields(entry, given)
+        fields = _fields(entry, value)
         if "every" in fields:
             aligned_to = fields.get("aligned_to")
             everies.append(
@@ -54,16 +54,16 @@ def _refresh(given: Any) -> RefreshSpec:
     return RefreshSpec(tuple(everies), tuple(sorted(ats)), at_creation)
 
 
-def _fields(entry: Any, given: Any) -> Mapping[str, Any]:
+def _fields(entry: Any, config: Any) -> Mapping[str, Any]:
     """An entry as a mapping with known keys, at least one of which makes it an entry."""
     if isinstance(entry, str):
         text = entry.strip()
         if _AT_CREATION.fullmatch(text):
             return {"at_creation": True}
         if (match := _EVERY.fullmatch(text) or _AT.fullmatch(text)) is not None:
-            return {key: value for key, value in match.groupdict().items() if value is not None}
+            return {key: part for key, part in match.groupdict().items() if part is not None}
     if not isinstance(entry, Mapping):
-        raise NotAllowed(ALLOWED if entry is given else f"{ALLOWED} (here {entry!r})")
+        raise NotAllowed(ALLOWED if entry is config else f"{ALLOWED} (here {entry!r})")
     unknown = [key for key in entry if key not in KEYS]
     if unknown:
         _refuse(f"the keys {', '.join(f'`{key}`' for key in KEYS)}", unknown[0])
@@ -72,28 +72,28 @@ def _fields(entry: Any, given: Any) -> Mapping[str, Any]:
     return entry
 
 
-def _every(given: Any) -> int:
+def _every(value: Any) -> int:
     form = f"`every`: an interval greater than zero in {INTERVAL_UNITS}, like '1 hour'"
-    match = _AMOUNT.fullmatch(given) if isinstance(given, str) else None
-    if isinstance(given, str) and _CALENDAR.search(given):
-        _refuse(f"{form}; months and years have no fixed length", given)
+    match = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
+    if isinstance(value, str) and _CALENDAR.search(value):
+        _refuse(f"{form}; months and years have no fixed length", value)
     if match is None or parse_interval(f"1 {match[2]}") is None or int(match[1]) <= 0:
-        _refuse(form, given)
+        _refuse(form, value)
     interval = parse_interval(f"{int(match[1])} {match[2]}")
     if interval is None:
-        _refuse(f"{form}, and at most {LARGEST_TIME} ms: it must fit in 64 bits", given)
+        _refuse(f"{form}, and at most {LARGEST_TIME} ms: it must fit in 64 bits", value)
     return interval
 
 
-def _time(key: str, given: Any) -> int:
-    time = parse_time(given)
+def _time(key: str, value: Any) -> int:
+    time = parse_time(value)
     if time is not None:
         return time
     form = f"`{key}`: a constant time, not before 1970: ISO 8601 text like '2026-12-31 23:59:00' (UTC if it names no zone), or ms"
-    digits = str(given).strip()
-    if not isinstance(given, bool) and digits.isdigit() and int(digits) < SMALLEST_BARE_INTEGER:
+    digits = str(value).strip()
+    if not isinstance(value, bool) and digits.isdigit() and int(digits) < SMALLEST_BARE_INTEGER:
         form += f" from {SMALLEST_BARE_INTEGER} on; YAML turns 23:59 without quotes into 1439: quote times, and give the date"
-    _refuse(form, given)
+    _refuse(form, value)
 
 
 def _at_creation(fields: Mapping[str, Any]) -> bool:

@@ -10,7 +10,8 @@ def nearest(key: str, known: Iterable[str]) -> str:
     """The known name that ``key`` is in another case, or within two letters of; empty if none.
     Short keys that only resemble one are left alone.
 
-    >>> [nearest(key, ["retain_history", "adopt"]) for key in ("RETAIN_HISTORY", "retain-histroy", "Adopt", "tags")]
+    >>> keys = ("RETAIN_HISTORY", "retain-histroy", "Adopt", "tags")
+    >>> [nearest(key, ["retain_history", "adopt"]) for key in keys]
     ['retain_history', 'retain_history', 'adopt', '']
     """
     plain = key.lower().replace("-", "_")

@@ -41,7 +41,7 @@ DAY = 86_400_000
 
 @dataclass(frozen=True, eq=False)
 class Option(Generic[T]):
-    """One entry: what may be given, the default as a value and in words (as the documentation
+    """One entry: what is allowed, the default as a value and in words (as the documentation
     shows it), one sentence of documentation, and which materializations have it. ``alias`` is a
     second spelling; ``is_dbts``: dbt itself has a config of this name.
     """
@@ -72,7 +72,7 @@ class Option(Generic[T]):
     def keys(self) -> tuple[str, ...]:
         return (self.name, self.alias) if self.alias else (self.name,)
 
-    def given(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def set_in(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """The keys of this option that ``config`` sets. dbt gives every model an empty
         `column_types`.
         """
@@ -210,24 +210,24 @@ def _parse(materialization: str, model: str, config: Mapping[str, Any]) -> Model
     _refuse(materialization, model, config)
     values: dict[str, Any] = {}
     for name, option in OPTIONS.items():
-        for key, given in option.given(config).items():
-            values.setdefault(name, option.kind.parse(model, key, given))
+        for key, value in option.set_in(config).items():
+            values.setdefault(name, option.kind.parse(model, key, value))
     return ModelOptions(values)
 
 
 def _refuse(materialization: str, model: str, config: Mapping[str, Any]) -> None:
     known = [key for option in OPTIONS.values() for key in option.keys]
-    for key, given in config.items():
-        if given is not None and key in INSTEAD[materialization]:
-            raise InvalidOption(model, key, given, INSTEAD[materialization][key])
-        if given is not None and key in NOT_OFFERED:
-            raise OptionNotOffered(model, key, given, NOT_OFFERED[key])
+    for key, value in config.items():
+        if value is not None and key in INSTEAD[materialization]:
+            raise InvalidOption(model, key, value, INSTEAD[materialization][key])
+        if value is not None and key in NOT_OFFERED:
+            raise OptionNotOffered(model, key, value, NOT_OFFERED[key])
         if key not in known and (meant := nearest(str(key), known)):
-            raise InvalidOption(model, key, given, f"did you mean `{meant}`? There is no such config")
+            raise InvalidOption(model, key, value, f"did you mean `{meant}`? There is no such config")
     for option in OPTIONS.values():
-        for key, given in option.given(config).items():
+        for key, value in option.set_in(config).items():
             if materialization not in option.of:
-                raise OptionNotOffered(model, key, given, f"only a {option.of[0]} has this config")
+                raise OptionNotOffered(model, key, value, f"only a {option.of[0]} has this config")
 
 
 def ignored_configs(nodes: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:

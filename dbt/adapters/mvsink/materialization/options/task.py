@@ -9,11 +9,11 @@ from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.materialization.options.kinds import Kind, NotAllowed
 
 
-def _column_types(given: Any) -> tuple[Column, ...]:
+def _column_types(value: Any) -> tuple[Column, ...]:
     """Raises `UnsupportedType` for a type that a shard does not take."""
-    if not isinstance(given, Mapping) or not all(isinstance(kind, str) for kind in given.values()):
+    if not isinstance(value, Mapping) or not all(isinstance(kind, str) for kind in value.values()):
         raise NotAllowed
-    return tuple(Column(str(name), parse_type(kind, str(name))) for name, kind in given.items())
+    return tuple(Column(str(name), parse_type(kind, str(name))) for name, kind in value.items())
 
 
 COLUMN_TYPES = Kind(
