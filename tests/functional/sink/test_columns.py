@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -174,7 +172,7 @@ def test_two_rows_of_one_hash_are_told_apart(model, monkeypatch):
     """A hash of 6 bits: nearly every row shares its hash with another."""
     model.run(NAMES.format(300))
     model.run("select id, concat('row ', id) name from range(20, 320)")
-    for module in (sys.modules[layout.__module__], correction):
+    for module in (layout, correction):
         monkeypatch.setattr(module, "row_hash", lambda *given: f"({row_hash(*given)} & 63)")
     wider = "select id, concat('row ', id) name, cast({} as bigint) c from range({}, {})"
     assert model.run(wider.format("null", 20, 320)).columns_added

@@ -5,12 +5,11 @@ evaluation is asked for the values that may differ.
 from __future__ import annotations
 
 import re
-import sys
 
 import pytest
 
-from dbt.adapters.mvsink import sink
-from dbt.adapters.mvsink.sink import Driver, not_null, write
+from dbt.adapters.mvsink.shard_sql import layout
+from dbt.adapters.mvsink.sink import Driver, correction, not_null, write
 from dbt.adapters.mvsink.sink import locator as located
 from tests.support.session_engine import Model, SessionEngine
 
@@ -148,8 +147,8 @@ def test_the_hash_of_two_rows_stands_for_neither(model, monkeypatch, alike, quer
     def weak(columns, salt, error=None):
         return f"xxhash64({salt}L, {alike}, v{'' if error is None else f', {error}'})"
 
-    for name in ("correction", "layout"):
-        monkeypatch.setattr(sys.modules[f"{sink.__name__}.{name}"], "row_hash", weak)
+    for module in (correction, layout):
+        monkeypatch.setattr(module, "row_hash", weak)
     for n in range(3):
         outcome, _ = ran(model, query.format(n=n))
         model.assert_holds(query.format(n=n))
