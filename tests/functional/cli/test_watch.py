@@ -74,7 +74,7 @@ def test_a_watch_from_start_to_end(tmp_path):
         )
         assert fresh - ran < 5 and fresh <= time.monotonic() - landed + 0.1
         time.sleep(3)
-        # named once, and two rounds: nothing runs in vain
+        # named once, and two scheduler: nothing runs in vain
         assert process.out.count("top") == 3, process.told
 
         # Another dbt gets the metastore between rounds, and what it writes is no surprise.

@@ -97,7 +97,7 @@ class TestDropped(Dropping):
             result = self.drop(project, "reader", *arguments, **given)
             assert (
                 f"releases its holds on {schema}.held" in result.output
-                and "the next `dbt run` makes it again" in result.output
+                and "the next `dbt run` creates it again" in result.output
             )
             assert result.exit_code == (0 if arguments else 1)
         assert self.at(shard_root, project, "reader").dropped is None and "reader" in self.relations(project)
@@ -117,7 +117,9 @@ class TestDropped(Dropping):
         project.run_sql(f"drop view {schema}.gone")
         project.run_sql(f"create view {schema}.gone as select 7 as mine")
         result = self.drop(project, f"{schema}.gone", "--yes")
-        assert "does not show the shard, and stays" in result.output and "makes it again" not in result.output
+        assert (
+            "does not show the shard, and stays" in result.output and "creates it again" not in result.output
+        )
         assert self.at(shard_root, project, "gone").dropped is not None and self.rows(project, "gone") == [
             (7,)
         ]

@@ -1,4 +1,4 @@
-"""The project that the tests of `mvsink` look at. No Spark."""
+"""The project of the tests of `mvsink`. No Spark."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from dbt.adapters.mvsink.cli.commands import status
-from tests.unit.cli.shop import NOW, Shop
+from dbt.adapters.mvsink.shard import WriteHandle
+from tests.unit.cli.shop import HOUR, NOW, Shop, write
 
 
 @pytest.fixture
@@ -22,5 +23,14 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken log is given up at once."""
-    monkeypatch.setattr("dbt.adapters.mvsink.cli.discovery.PATIENCE", 0.0)
+    """Reading a broken log fails at once."""
+    monkeypatch.setattr("dbt.adapters.mvsink.cli.discovery.TIMEOUT", 0.0)
+
+
+@pytest.fixture
+def orders(shop: Shop) -> WriteHandle:
+    """Three rows written two hours ago, one more an hour ago."""
+    handle = shop.shard("s.orders", "orders")
+    write(handle, NOW - 2 * HOUR, ("a", 1), ("b", 1), ("c", 1))
+    write(handle, NOW - HOUR, ("d", 1))
+    return handle

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, Said
+from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, MacroOutput
 from tests.unit.cli.shop import HOUR, NOW, write
 
 DAY = 24 * HOUR
@@ -16,7 +16,7 @@ DAY = 24 * HOUR
 @pytest.fixture
 def dbt(monkeypatch):
     """A project in which `orders` is left; what it was asked for, and what its macro says."""
-    asked = SimpleNamespace(calls=[], said=Said(["dropped the view s.orders"]), fails="")
+    asked = SimpleNamespace(calls=[], said=MacroOutput(["dropped the view s.orders"]), fails="")
 
     def operation(self, macro, arguments, manifest=None):
         if asked.fails:
@@ -50,7 +50,7 @@ def test_what_would_happen_is_said_first(shop, dbt, orders, name):
         f"  marks the shard dropped: {shop.at('s.orders')}",
         "  releases its holds on s.customers",
         "  is still read by s.daily",
-        "  its model is still in the project: the next `dbt run` makes it again",
+        "  its model is still in the project: the next `dbt run` creates it again",
         "dry run: nothing was changed",
     ]
 
@@ -66,7 +66,7 @@ def test_what_dbt_is_asked_for(shop, dbt, orders):
     assert arguments["shards"][1] == {
         "schema": "s", "identifier": "orders", "uri": str(shop.at("s.orders")), "shard_id": str(orders.shard_id),
     }  # fmt: skip
-    assert result.stdout.count("makes it again") == 1
+    assert result.stdout.count("creates it again") == 1
 
 
 @pytest.mark.parametrize("given", ["n\n", "", "\n"])

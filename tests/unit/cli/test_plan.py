@@ -8,7 +8,7 @@ import pytest
 
 from dbt.adapters.mvsink.cli.commands import plan as command
 from dbt.adapters.mvsink.cli.commands.plan import exit_code, planned
-from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, Model, Ran, flat
+from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, Model, RunResult, flat
 from tests.unit.cli.shop import HOUR, NOW
 
 SAMPLE = [{"diff": 2, "row": {"id": 1, "name": None}}, {"diff": -1, "error": "division by zero"}]
@@ -35,7 +35,9 @@ def ran(
     told["columns_added"] = added or {}
     if next_refresh:
         told["next_refresh"] = next_refresh
-    return Ran(f"model.shop.{name}", status, message, f"s.{name}", "", told if status == "success" else {})
+    return RunResult(
+        f"model.shop.{name}", status, message, f"s.{name}", "", told if status == "success" else {}
+    )
 
 
 EXITS = {

@@ -9,15 +9,15 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from dbt.adapters.mvsink.cli.probes import Kind, Looker, Place, changed_since
+from dbt.adapters.mvsink.cli.probes import Kind, Place, Prober, changed_since
 from tests.unit.cli.shop import HOUR, NOW, write
 
 HOURLY = '{"refresh": {"every": [[3600000, 0]], "at": [], "at_creation": false}}'
 
 
 @pytest.fixture
-def looker(shop):
-    return Looker(str(shop.shards))
+def prober(shop):
+    return Prober(str(shop.shards))
 
 
 def put(path, text="x", at=NOW):
@@ -39,72 +39,74 @@ FILES = {
 
 
 @pytest.mark.parametrize(("change", "changed"), FILES.values(), ids=FILES)
-def test_a_directory(tmp_path, looker, change, changed):
+def test_a_directory(tmp_path, prober, change, changed):
     put(tmp_path / "data" / "a.parquet")
     put(tmp_path / "data" / "day=1" / "b.parquet")
-    place = looker.place_of(f"file:{tmp_path}/data")
+    place = prober.place_of(f"file:{tmp_path}/data")
     assert place == Place(Kind.FILES, f"{tmp_path}/data")
-    before = looker.look(place, NOW)
+    before = prober.probe(place, NOW)
     change(tmp_path / "data")
-    after = looker.look(place, NOW)
+    after = prober.probe(place, NOW)
     assert (after.signature != before.signature) is changed
 
 
-def test_when_it_changed(tmp_path, looker):
+def test_when_it_changed(tmp_path, prober):
     place = Place(Kind.FILES, str(tmp_path / "data"))
     put(tmp_path / "data" / "a")
-    before = looker.look(place, NOW)
+    before = prober.probe(place, NOW)
     put(tmp_path / "data" / "b", at=NOW + HOUR)
     (tmp_path / "data" / "a").unlink()
-    assert changed_since(before, looker.look(place, NOW)) == [NOW + HOUR]
+    assert changed_since(before, prober.probe(place, NOW)) == [NOW + HOUR]
     assert (
         changed_since(None, before) == []
-        and looker.look(Place(Kind.FILES, str(tmp_path / "no")), NOW) is None
+        and prober.probe(Place(Kind.FILES, str(tmp_path / "no")), NOW) is None
     )
 
 
-def test_a_delta_table(tmp_path, looker):
+def test_a_delta_table(tmp_path, prober):
     path = str(tmp_path / "a table")
     write_deltalake(path, pa.table({"x": [1]}))
-    place = looker.place_of("file:" + path.replace(" ", "%20"))
+    place = prober.place_of("file:" + path.replace(" ", "%20"))
     assert place == Place(Kind.DELTA, path)
-    before = looker.look(place, NOW)
-    assert looker.look(place, NOW) == before
+    before = prober.probe(place, NOW)
+    assert prober.probe(place, NOW) == before
     DeltaTable(path).delete("x = 1")
-    after = looker.look(place, NOW)
+    after = prober.probe(place, NOW)
     assert after.signature > before.signature and len(changed_since(before, after)) == 1
 
 
-def test_a_shard(shop, looker):
+def test_a_shard(shop, prober):
     handle = shop.shard("s.orders", "orders")
-    place = looker.place_of(f"file:{shop.at('s.orders')}/batches/abc")
+    place = prober.place_of(f"file:{shop.at('s.orders')}/batches/abc")
     assert place == Place(Kind.SHARD, str(shop.at("s.orders")))
     write(handle, NOW - HOUR, ("a", 1), invocation_id="mine")
-    before = looker.look(place, NOW)
+    before = prober.probe(place, NOW)
     write(handle, NOW, invocation_id="mine")  # a run that changed nothing
-    same = looker.look(place, NOW)
+    same = prober.probe(place, NOW)
     assert same.signature == before.signature and same.version > before.version
-    assert not looker.intruded(place, before, "mine") and looker.intruded(place, before, "another's")
+    assert not prober.written_by_others(place, before, "mine") and prober.written_by_others(
+        place, before, "another's"
+    )
     handle.hold("s.task", NOW)
-    assert not looker.intruded(place, same, "mine")  # it reads, and writes nothing
+    assert not prober.written_by_others(place, same, "mine")  # it reads, and writes nothing
     DeltaTable(str(shop.at("s.orders"))).delete("x = 'a'")
-    assert looker.look(place, NOW).signature != before.signature
-    assert looker.intruded(place, same, "mine")
+    assert prober.probe(place, NOW).signature != before.signature
+    assert prober.written_by_others(place, same, "mine")
     assert (before.scheduled, before.due) == (False, None)
     handle.set_properties({"definition": HOURLY})
-    told = looker.look(place, NOW + 5)
+    told = prober.probe(place, NOW + 5)
     assert (told.scheduled, told.due) == (True, NOW + HOUR)
-    assert looker.look(replace(place, at=str(shop.at("s.none"))), NOW) is None
+    assert prober.probe(replace(place, at=str(shop.at("s.none"))), NOW) is None
 
 
 PLACES = ["s3a://bucket/data", "hdfs://host/data", "jdbc:x"]
 
 
 @pytest.mark.parametrize("path", PLACES)
-def test_what_is_not_on_this_machine_cannot_be_looked_at(looker, path):
-    assert looker.place_of(path) is None
+def test_what_is_not_on_this_machine_cannot_be_looked_at(prober, path):
+    assert prober.place_of(path) is None
 
 
 def test_a_shard_may_be_anywhere():
-    place = Looker("s3://bucket/shards").place_of("s3://bucket/shards/s/orders/batches/a")
+    place = Prober("s3://bucket/shards").place_of("s3://bucket/shards/s/orders/batches/a")
     assert place == Place(Kind.SHARD, "s3://bucket/shards/s/orders")

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from dbt.adapters.mvsink.cli.dbt_runner import Model, Ran
-from dbt.adapters.mvsink.cli.probes import Inputs, Kind, Look, Place
-from dbt.adapters.mvsink.cli.scheduler import LONGEST_WAIT, Round, Rounds, Watched
+from dbt.adapters.mvsink.cli.dbt_runner import Model, RunResult
+from dbt.adapters.mvsink.cli.probes import Inputs, Kind, Observation, Place
+from dbt.adapters.mvsink.cli.scheduler import MAX_WAIT, Round, Scheduler, Watched
 
 SECOND = 1000
 START = 1_000_000
@@ -22,32 +22,35 @@ def shard(name):
 @dataclass
 class World:
     """Two chains: ``fct`` reads flights and ``dim``, which reads planes; ``agg`` reads ``fct``;
-    ``blind`` cannot be looked at.
+    ``untrackable`` cannot be looked at.
     """
 
     now: int = START
     places: dict = field(
-        default_factory=lambda: {FLIGHTS: Look("1", {"a": (1, 5)}), PLANES: Look("1", {"b": (1, 5)})}
+        default_factory=lambda: {
+            FLIGHTS: Observation("1", {"a": (1, 5)}),
+            PLANES: Observation("1", {"b": (1, 5)}),
+        }
     )
     intruders: set = field(default_factory=set)
 
     def __post_init__(self):
-        upstream = {"dim": [], "fct": ["dim"], "agg": ["fct", "dim"], "blind": []}
+        upstream = {"dim": [], "fct": ["dim"], "agg": ["fct", "dim"], "untrackable": []}
         watched = [
             Watched(Model(n, "self_correcting_mv", n), shard(n), frozenset(up)) for n, up in upstream.items()
         ]
-        self.rounds = Rounds(
-            watched, lambda place, now: self.places.get(place), self.intruded, 10 * SECOND, START
+        self.scheduler = Scheduler(
+            watched, lambda place, now: self.places.get(place), self.written_by_others, 10 * SECOND, START
         )
-        self.reads = {"dim": {PLANES}, "fct": {FLIGHTS}, "agg": set(), "blind": set()}
+        self.reads = {"dim": {PLANES}, "fct": {FLIGHTS}, "agg": set(), "untrackable": set()}
 
-    def intruded(self, place, before):
+    def written_by_others(self, place, before):
         return place in self.intruders
 
     def due(self, after=SECOND):
         """Who is due so much later."""
         self.now += after
-        self.reasons, self.looks = self.rounds.due(self.now)
+        self.reasons, self.observations = self.scheduler.due(self.now)
         return set(self.reasons)
 
     def run(self, fail=(), skip=()):
@@ -58,24 +61,24 @@ class World:
             status = "error" if name in fail else "skipped" if name in skip else "success"
             if status == "success":
                 self.write(shard(name))
-            ran.append(Ran(name, status, "", f"s.{name}", "", {}))
-        self.rounds.done(ran, self.looks, started, self.now)
+            ran.append(RunResult(name, status, "", f"s.{name}", "", {}))
+        self.scheduler.done(ran, self.observations, started, self.now)
         for each in ran:
             if each.ok:
-                inputs = Inputs(frozenset(self.reads[each.unique_id]), each.unique_id == "blind")
-                self.rounds.learned(each.unique_id, inputs, self.now)
+                inputs = Inputs(frozenset(self.reads[each.unique_id]), each.unique_id == "untrackable")
+                self.scheduler.learned(each.unique_id, inputs, self.now)
         return Round(tuple(ran), self.reasons, started, self.now)
 
     def write(self, place, files=None, **more):
         before = self.places.get(place)
-        self.places[place] = Look(str(int(before.signature) + 1 if before else 1), files or {}, **more)
+        self.places[place] = Observation(str(int(before.signature) + 1 if before else 1), files or {}, **more)
 
 
 @pytest.fixture
 def world():
     """After the first round."""
     world = World()
-    assert world.due() == {"dim", "fct", "agg", "blind"}
+    assert world.due() == {"dim", "fct", "agg", "untrackable"}
     world.run()
     return world
 
@@ -103,9 +106,9 @@ def test_what_changed_and_what_is_downstream_of_it_runs_once(world, place, due):
 
 def test_what_cannot_be_looked_at_runs_every_interval(world):
     assert world.due(8 * SECOND) == set()
-    assert world.due(2 * SECOND) == {"blind"}
+    assert world.due(2 * SECOND) == {"untrackable"}
     world.run()
-    assert world.due(9 * SECOND) == {"blind"}  # counted from when it began
+    assert world.due(9 * SECOND) == {"untrackable"}  # counted from when it began
 
 
 def test_a_change_during_a_run_is_seen_by_the_next_round(world):
@@ -144,7 +147,7 @@ def test_what_failed_waits_ever_longer_and_misses_nothing(world):
         assert world.due() >= {"fct", "agg"}, wait
         world.run(fail={"fct"}, skip={"agg"})
         assert not world.due(wait * SECOND - SECOND) & {"fct", "agg"}, wait
-    assert LONGEST_WAIT == 60 * SECOND
+    assert MAX_WAIT == 60 * SECOND
     assert world.due() >= {"fct", "agg"}
     world.run()
     assert not world.due() & {"fct", "agg"}
@@ -152,14 +155,14 @@ def test_what_failed_waits_ever_longer_and_misses_nothing(world):
 
 def test_when_dbt_itself_fails_all_of_them_wait(world):
     world.write(PLANES)
-    world.rounds.failed(world.due(), world.now)
+    world.scheduler.failed(world.due(), world.now)
     assert world.due() == set()
     assert world.due() == {"dim", "fct", "agg"}
 
 
 def test_a_schedule_is_kept_whatever_changes(world):
     world.write(shard("fct"), scheduled=True, due=world.now + 5 * SECOND)
-    world.rounds.watched["fct"].seen[shard("fct")] = world.places[shard("fct")]
+    world.scheduler.watched["fct"].processed[shard("fct")] = world.places[shard("fct")]
     world.write(PLANES)
     assert world.due() == {"dim", "agg"}
     world.run()
@@ -172,8 +175,8 @@ def test_how_fresh(world):
     landed = world.now + SECOND // 2
     world.write(FLIGHTS, {"a": (1, 5), "new": (1, landed)})
     world.due()
-    assert {name: why.since for name, why in world.reasons.items()} == {"fct": landed, "agg": landed}
-    assert world.run().fresh == world.now - landed
+    assert {name: reason.since for name, reason in world.reasons.items()} == {"fct": landed, "agg": landed}
+    assert world.run().delay == world.now - landed
     # copied with the time that it had: it was not there at the last look
     old = world.now - 3_600_000
     world.write(FLIGHTS, {"a": (1, 5), "new": (1, landed), "copied": (1, old)})
@@ -184,7 +187,7 @@ def test_how_fresh(world):
 def test_a_shard_that_is_elsewhere_is_looked_at_there(world):
     moved = Place(Kind.SHARD, "/elsewhere/fct")
     world.write(moved)
-    world.rounds.learned("fct", Inputs(frozenset({FLIGHTS})), world.now, moved)
+    world.scheduler.learned("fct", Inputs(frozenset({FLIGHTS})), world.now, moved)
     assert world.due() == set()
     world.write(shard("fct"))
     assert world.due() == set()

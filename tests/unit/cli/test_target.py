@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from dbt.adapters.mvsink.cli.target import load_place
+from dbt.adapters.mvsink.cli.target import load_target
 from tests.unit.cli.shop import NOW, write
 
 RENDERED = """
@@ -25,13 +25,13 @@ p:
 """
 
 
-def place(shop, profile=None, target=None, **variables):
-    return load_place(str(shop.root), str(shop.root), profile, target, variables)
+def target(shop, profile=None, target=None, **variables):
+    return load_target(str(shop.root), str(shop.root), profile, target, variables)
 
 
 def test_shards_are_beside_the_project_by_default(shop):
-    found = place(shop)
-    assert (found.project, found.target, found.shards, found.storage_options) == (
+    loaded = target(shop)
+    assert (loaded.project, loaded.name, loaded.shards, loaded.storage_options) == (
         "shop",
         "dev",
         str(shop.shards),
@@ -43,12 +43,12 @@ def test_environment_variables_vars_and_secrets_are_rendered_as_dbt_does(shop, m
     shop.profiles(RENDERED)
     monkeypatch.setenv("SHOP_ROOT", "shards/")
     monkeypatch.setenv("DBT_ENV_SECRET_KEY", "hunter2")
-    assert place(shop).shards == str(shop.root / "shards")
+    assert target(shop).shards == str(shop.root / "shards")
     monkeypatch.setenv("SHOP_TARGET", "prod")
-    found = place(shop, root="s3://bucket/shards")
-    assert (found.target, found.shards) == ("prod", "s3://bucket/shards")
-    assert found.storage_options == {"AWS_SECRET_ACCESS_KEY": "hunter2"}
-    assert "hunter2" not in repr(found)
+    loaded = target(shop, root="s3://bucket/shards")
+    assert (loaded.name, loaded.shards) == ("prod", "s3://bucket/shards")
+    assert loaded.storage_options == {"AWS_SECRET_ACCESS_KEY": "hunter2"}
+    assert "hunter2" not in repr(loaded)
 
 
 WRONG = {
@@ -64,14 +64,14 @@ WRONG = {
 @pytest.mark.parametrize(("given", "message"), WRONG.values(), ids=WRONG)
 def test_what_does_not_lead_to_shards_is_wrong_usage(shop, given, message):
     with pytest.raises(click.UsageError) as raised:
-        place(shop, **given)
+        target(shop, **given)
     assert message in raised.value.message
 
 
 def test_a_profile_that_the_adapter_refuses_is_refused_with_its_words(shop):
     shop.profiles("p: {target: dev, outputs: {dev: {type: mvsink, schema: s, read_only: 'yes'}}}")
     with pytest.raises(click.UsageError, match="read_only"):
-        place(shop)
+        target(shop)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_credentials_in_a_uri_are_masked(shop):
 def test_a_variable_that_is_not_set_is_wrong_usage(shop):
     shop.profiles(RENDERED)
     with pytest.raises(click.UsageError, match="SHOP_ROOT"):
-        place(shop)
+        target(shop)
 
 
 def test_a_directory_without_a_project_is_wrong_usage(shop, tmp_path_factory):
@@ -114,7 +114,7 @@ def test_the_options_are_dbt_s(shop, monkeypatch, tmp_path_factory):
 
 def test_help_names_the_commands(shop):
     shown = shop.run("--help").stdout
-    assert "status   What each shard holds and how far it is behind." in shown
+    assert "status   What each shard contains and how far it is behind." in shown
     assert "history  Who changed MODEL's shard, when, how and why." in shown
 
 

@@ -12,20 +12,20 @@ import pytest
 
 from dbt.adapters.mvsink.cli.commands import watch as command
 from dbt.adapters.mvsink.cli.commands.watch import lines
-from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, Model, Ran
+from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, Model, RunResult
 from dbt.adapters.mvsink.cli.probes import Inputs
-from dbt.adapters.mvsink.cli.scheduler import Round, Why
+from dbt.adapters.mvsink.cli.scheduler import Reason, Round
 from dbt.adapters.mvsink.connection.embedded import EmbeddedSpark
 from tests.unit.cli.shop import NOW
 
 
 def ran(name, status="success", message="", **told):
-    return Ran(f"model.shop.{name}", status, message, f"s.{name}", "select 1", told)
+    return RunResult(f"model.shop.{name}", status, message, f"s.{name}", "select 1", told)
 
 
 def test_a_round_in_words():
     why = {
-        f"model.shop.{name}": Why(text, NOW + since)
+        f"model.shop.{name}": Reason(text, NOW + since)
         for name, text, since in (("a", "raw/a", 0), ("b", "upstream", 500))
     }
     wrote = ran("a", kind="append", rows_inserted=1200, rows_deleted=3)
@@ -76,7 +76,7 @@ def dbt(monkeypatch):
     monkeypatch.setattr(Dbt, "parsed", lambda self: Manifest())
     monkeypatch.setattr(Dbt, "models", lambda *_: found)
     monkeypatch.setattr(Dbt, "run", run)
-    monkeypatch.setattr(command.Looker, "intruded", lambda *_: False)
+    monkeypatch.setattr(command.Prober, "written_by_others", lambda *_: False)
     monkeypatch.setattr(command.time, "sleep", lambda _: None)
     monkeypatch.setattr(command, "EMBEDDED", EmbeddedSpark())
     return story
@@ -166,12 +166,16 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize(("materialized", "compiled", "config", "asked", "blind"), ASKED.values(), ids=ASKED)
-def test_what_a_model_is_run_for(materialized, compiled, config, asked, blind):
+@pytest.mark.parametrize(
+    ("materialized", "compiled", "config", "asked", "untrackable"), ASKED.values(), ids=ASKED
+)
+def test_what_a_model_is_run_for(materialized, compiled, config, asked, untrackable):
     told = []
-    looker = SimpleNamespace(inputs=lambda session, query: told.append(" ".join(query.split())) or Inputs())
+    prober = SimpleNamespace(inputs=lambda session, query: told.append(" ".join(query.split())) or Inputs())
     watched = {"m": SimpleNamespace(model=Model("m", materialized, "s.log"))}
     manifest = SimpleNamespace(nodes={"m": SimpleNamespace(config=config)})
-    watch = command.Watch(dbt=None, manifest=manifest, looker=looker, rounds=SimpleNamespace(watched=watched))
-    found = watch._inputs(None, Ran("m", "success", "", "s.log", compiled, {}))
-    assert (told, found) == ([asked], Inputs(blind=blind))
+    watch = command.Watch(
+        dbt=None, manifest=manifest, prober=prober, scheduler=SimpleNamespace(watched=watched)
+    )
+    found = watch._inputs(None, RunResult("m", "success", "", "s.log", compiled, {}))
+    assert (told, found) == ([asked], Inputs(untrackable=untrackable))

@@ -1,16 +1,16 @@
-"""The command `mvsink`: what shards hold and who wrote them, told by their logs alone.
+"""The command `mvsink`: what shards contain and who wrote them, from their logs alone.
 
 ```
- main      the command, with one line for each command of it
- status, history      one module a command: values first (pure, or one log read), then its click command
- plan, watch, drop    the same for commands that run dbt, and so Spark, in this process
- dbt_runs             dbt, quiet, with its results as values
- looks                what a model reads, found out once, and cheap looks at whether that has changed
- project   which project and target, and where its shards are: dbt's own options and profile, no connection
- shards    finding shards below that place, opening them, choosing among them
- output    a table for people, JSON for programs
+ main           the group of commands, with one line for each
+ commands/      one module per command: plain values first, then the click command
+ dbt_runner     dbt in this process, quiet, with its results as values
+ probes         which places a model reads, and cheap checks of whether they have changed
+ scheduler      which models `watch` runs, and when
+ target         the project and target, and where its shards are: dbt's own options and profile
+ discovery      finding shards below that place, opening and selecting them
+ render         a table for people, JSON for programs
 ```
 
-But for `plan`, `watch` and `drop`, no command starts Spark, imports it, or loads dbt's adapter. A
-further command is a further module and a line in `main`.
+Only `plan`, `watch` and `drop` run dbt, and with it Spark. A new command is a new module and a line
+in `main`.
 """

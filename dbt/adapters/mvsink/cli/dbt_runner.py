@@ -1,6 +1,4 @@
-"""dbt in this process: quiet, with its results as values. Nothing of dbt's is imported before the
-first run.
-"""
+"""dbt in this process: quiet, with its results as values. dbt is imported at its first run."""
 
 from __future__ import annotations
 
@@ -16,12 +14,12 @@ import click
 TASK = "continual_task"
 MAINTAINED = ("self_correcting_mv", TASK)
 QUIET = ("--log-level", "none", "--log-level-file", "debug", "--no-use-colors", "--no-write-json")
-WAITS = ("waiting for the embedded metastore", "starting Spark")  # said on stderr: minutes may pass
+WAITS = ("waiting for the embedded metastore", "starting Spark")  # shown on stderr: they may take minutes
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model of the project, as `dbt ls` tells it."""
+    """A model of the project, as `dbt ls` lists it."""
 
     unique_id: str
     materialized: str
@@ -38,8 +36,8 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Ran:
-    """What a run did to one model. ``response`` is its `adapter_response`, empty if it failed."""
+class RunResult:
+    """The result of one model's run. ``response`` is its `adapter_response`, empty if it failed."""
 
     unique_id: str
     status: str
@@ -62,14 +60,14 @@ class Ran:
 
 
 @dataclass
-class Said:
-    """What a macro said: its own lines, and the adapter's warnings."""
+class MacroOutput:
+    """The lines that a macro logged, and the adapter's warnings."""
 
     lines: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def hear(self, event: Any) -> None:
-        """Keep what one of dbt's events says."""
+    def collect(self, event: Any) -> None:
+        """Keep the text of one of dbt's events, if it is one of these."""
         if event.info.name == "JinjaLogInfo":
             self.lines.append(str(event.data.msg))
         elif event.info.name == "AdapterEventWarning":
@@ -77,14 +75,12 @@ class Said:
 
 
 class DbtFailed(click.ClickException):
-    """dbt did not come as far as results."""
+    """dbt failed before it had results."""
 
 
 @dataclass(frozen=True)
 class Dbt:
-    """dbt with these options. Its ``vars`` are part of what it parses: others cost a parse of the
-    whole project.
-    """
+    """dbt with these options. Other ``vars`` make dbt parse the whole project again."""
 
     project_dir: str
     profiles_dir: str
@@ -97,40 +93,42 @@ class Dbt:
         return self._invoke(["parse"], None)
 
     def models(self, select: Sequence[str], exclude: Sequence[str], manifest: Any = None) -> list[Model]:
-        """The models of the selection, whatever they are."""
+        """The selected models, of every materialization."""
         keys = ["--resource-type", "model", "--output", "json", "--output-keys", "unique_id", "fqn", "config"]
-        told = self._invoke(["ls", *keys, *_selection(select, exclude)], manifest) or []
-        found = [json.loads(line) for line in told]
+        lines = self._invoke(["ls", *keys, *_selection(select, exclude)], manifest) or []
+        nodes = [json.loads(line) for line in lines]
         return [
-            Model(node["unique_id"], node["config"]["materialized"], ".".join(node["fqn"])) for node in found
+            Model(node["unique_id"], node["config"]["materialized"], ".".join(node["fqn"])) for node in nodes
         ]
 
-    def run(self, models: Iterable[Model], manifest: Any = None) -> list[Ran]:
-        """`dbt run` of exactly these."""
+    def run(self, models: Iterable[Model], manifest: Any = None) -> list[RunResult]:
+        """`dbt run` of exactly these models."""
         result = self._invoke(["run", "--select", *(model.selector for model in models)], manifest)
         return [_ran(each) for each in result.results]
 
-    def operation(self, macro: str, arguments: Mapping[str, Any], manifest: Any = None) -> Said:
-        """`dbt run-operation`: what the macro said. Raises `DbtFailed` if it failed."""
-        said = Said()
-        result = self._invoke(["run-operation", macro, "--args", json.dumps(arguments)], manifest, said.hear)
+    def operation(self, macro: str, arguments: Mapping[str, Any], manifest: Any = None) -> MacroOutput:
+        """`dbt run-operation`: the macro's output. Raises `DbtFailed` if it failed."""
+        output = MacroOutput()
+        result = self._invoke(
+            ["run-operation", macro, "--args", json.dumps(arguments)], manifest, output.collect
+        )
         failed = [
             str(each.message or each.status) for each in result.results if str(each.status) != "success"
         ]
         if failed:
-            raise DbtFailed("\n".join([*said.lines, *failed]))
-        return said
+            raise DbtFailed("\n".join([*output.lines, *failed]))
+        return output
 
     def _invoke(
-        self, command: Sequence[str], manifest: Any, hear: Callable[[Any], None] | None = None
+        self, command: Sequence[str], manifest: Any, listener: Callable[[Any], None] | None = None
     ) -> Any:
-        """What dbt gives back; `DbtFailed` if that is an exception, `KeyboardInterrupt` as it is.
-        ``hear`` gets dbt's events.
+        """dbt's result. Raises `DbtFailed` for an exception of dbt's, and `KeyboardInterrupt` as it
+        is. ``listener`` gets dbt's events.
         """
         from dbt.cli.main import dbtRunner
 
         with redirect_stdout(io.StringIO()):
-            listeners = [_say_what_is_waited_for, *([hear] if hear else [])]
+            listeners = [_show_waits, *([listener] if listener else [])]
             done = dbtRunner(manifest, listeners).invoke([*command, *self._options()])
         if isinstance(done.exception, KeyboardInterrupt):
             raise done.exception
@@ -145,20 +143,20 @@ class Dbt:
         return [*options, "--vars", json.dumps(self.vars, default=str)]
 
 
-def flat(given: Any) -> list[str]:
-    """The words of dbt's `--select`, however often and however many at a time it was given."""
-    if isinstance(given, str):
-        return [given]
-    return [word for part in given or () for word in flat(part)]
+def flat(values: Any) -> list[str]:
+    """The words of dbt's `--select`, which may be repeated and may take several words at a time."""
+    if isinstance(values, str):
+        return [values]
+    return [word for part in values or () for word in flat(part)]
 
 
 def _selection(select: Sequence[str], exclude: Sequence[str]) -> list[str]:
     return [*(("--select", *select) if select else ()), *(("--exclude", *exclude) if exclude else ())]
 
 
-def _ran(result: Any) -> Ran:
+def _ran(result: Any) -> RunResult:
     node = result.node
-    return Ran(
+    return RunResult(
         unique_id=str(node.unique_id),
         status=str(getattr(result.status, "value", result.status)),
         message=str(result.message or ""),
@@ -168,7 +166,7 @@ def _ran(result: Any) -> Ran:
     )
 
 
-def _say_what_is_waited_for(event: Any) -> None:
+def _show_waits(event: Any) -> None:
     text = str(event.info.msg)
     if any(wait in text for wait in WAITS):
         click.echo(text, err=True)

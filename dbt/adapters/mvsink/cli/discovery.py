@@ -1,11 +1,11 @@
-"""Finding shards, opening them to read their logs, and choosing among them.
+"""Finding shards, opening them to read their logs, and selecting some of them.
 
-A shard of a target is the Delta table at ``<shard_root>/<schema>/<identifier>``; those that a task
-keeps of its inputs are below it, at ``_inputs/<id>``. Anything else there is passed over. What
-cannot be read is an answer too: the others are still told.
+A shard of a target is the Delta table at ``<shard_root>/<schema>/<identifier>``. The companion
+shards of a task's inputs are below it, at ``_inputs/<id>``. Anything else there is ignored. A shard
+that cannot be read is listed with its error, so that it does not hide the others.
 
-Places are listed through the store that the logs are in: paths, and every URI that the `deltalake`
-package takes (``s3://``, ``gs://``, ``abfss://``, ...), with the profile's ``storage_options``.
+Directories are listed through the store of the logs: paths, and every URI that the `deltalake`
+package accepts (``s3://``, ``gs://``, ``abfss://``, ...), with the profile's ``storage_options``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TypeVar
 import click
 from rich.console import Console
 
-from dbt.adapters.mvsink.cli.target import Place
+from dbt.adapters.mvsink.cli.target import Target
 from dbt.adapters.mvsink.inputs.companion import INPUTS
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard import NotAShard, ReadHandle, ShardClient, ShardState
@@ -28,14 +28,14 @@ from dbt.adapters.mvsink.shard_sql.properties import owner_of
 
 LOG = "_delta_log"
 THREADS = 8
-PATIENCE = 2.0  # seconds for a log that cannot be read: a run waits, somebody who asks does not
+TIMEOUT = 2.0  # seconds for a log that cannot be read: a run would wait longer
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Whom a shard belongs to: a model (dbt's unique id), of a project, in a target."""
+    """The owner of a shard: a model (dbt's unique id) of a project, in a target."""
 
     project: str
     unique_id: str
@@ -48,10 +48,10 @@ class Owner:
 
 
 @dataclass(frozen=True)
-class FoundShard:
-    """A shard, read or not: either ``reader`` and ``state`` are there, or ``error`` says why not.
+class DiscoveredShard:
+    """A shard with its ``reader`` and ``state``, or with an ``error`` that says why it was not read.
 
-    ``relation`` is ``schema.identifier``; for what a task keeps of an input, that of the task and
+    ``relation`` is ``schema.identifier``; for a companion shard, the task's relation followed by
     ``/_inputs/<id>``.
     """
 
@@ -61,91 +61,89 @@ class FoundShard:
     state: ShardState | None = None
     owner: Owner | None = None
     error: str = ""
-    inputs: tuple[FoundShard, ...] = ()
+    inputs: tuple[DiscoveredShard, ...] = ()
 
     @property
     def model(self) -> str:
-        """The name of its model; where the shard does not tell, its relation's."""
+        """The name of its model; the relation's name if the model is not known."""
         return self.owner.model if self.owner else self.relation
 
 
-def find_shards(place: Place) -> list[FoundShard]:
-    """All shards of ``place``, whosoever they are, by relation. Raises `click.ClickException` if
-    the place cannot be listed.
+def find_shards(target: Target) -> list[DiscoveredShard]:
+    """All shards below ``target.shards``, of all owners, by relation. Raises
+    `click.ClickException` if they cannot be listed.
     """
-    store = DeltaStorage(place.shards, place.storage_options)
-    client = ShardClient(place.storage_options, timeout=PATIENCE)
+    store = DeltaStorage(target.shards, target.storage_options)
+    client = ShardClient(target.storage_options, timeout=TIMEOUT)
     try:
         schemas = store.directories()
         places = [(schema, name) for schema in schemas for name in store.directories(schema)]
-    except Exception as error:  # whatever a store raises: there is nothing to go on with
+    except Exception as error:  # stores raise all kinds
         raise click.ClickException(
-            f"cannot list the shards below {masked(place.shards)}: {words(error)}"
+            f"cannot list the shards below {masked(target.shards)}: {words(error)}"
         ) from error
 
-    def look(at: tuple[str, str]) -> FoundShard | None:
-        return _look(place, store, client, *at)
+    def discover(place: tuple[str, str]) -> DiscoveredShard | None:
+        return _discover(target, store, client, *place)
 
     with progress(f"reading {len(places)} shards"):
-        return [shard for shard in in_parallel(look, places) if shard is not None]
+        return [shard for shard in in_parallel(discover, places) if shard is not None]
 
 
-def _look(
-    place: Place, store: DeltaStorage, client: ShardClient, schema: str, name: str
-) -> FoundShard | None:
-    relation, uri = f"{schema}.{name}", f"{place.shards}/{schema}/{name}"
+def _discover(
+    target: Target, store: DeltaStorage, client: ShardClient, schema: str, name: str
+) -> DiscoveredShard | None:
+    relation, uri = f"{schema}.{name}", f"{target.shards}/{schema}/{name}"
     try:
         below = store.directories(f"{schema}/{name}")
         if LOG not in below:
             return None
         inputs = store.directories(f"{schema}/{name}/{INPUTS}") if INPUTS in below else []
     except Exception as error:
-        return FoundShard(relation, uri, error=words(error))
+        return DiscoveredShard(relation, uri, error=words(error))
     companions = (_open(client, f"{relation}/{INPUTS}/{id}", f"{uri}/{INPUTS}/{id}") for id in inputs)
     return _open(client, relation, uri, tuple(shard for shard in companions if shard is not None))
 
 
 def _open(
-    client: ShardClient, relation: str, uri: str, inputs: tuple[FoundShard, ...] = ()
-) -> FoundShard | None:
-    """The shard there, or what keeps it from being read; None if it is a Delta table of somebody
-    else's, or none.
-    """
+    client: ShardClient, relation: str, uri: str, inputs: tuple[DiscoveredShard, ...] = ()
+) -> DiscoveredShard | None:
+    """The shard at ``uri``, or the error of reading it; None if it is not a shard."""
     try:
         reader = client.open_reader(uri)
         state = reader.state()
-        told = owner_of(state)
-        owner = Owner(told["project"], told["unique_id"], told["target"]) if told else None
+        stored = owner_of(state)
+        owner = Owner(stored["project"], stored["unique_id"], stored["target"]) if stored else None
     except NotAShard:
         return None
-    except Exception as error:  # one shard, whatever is wrong with it, must not hide the others
-        return FoundShard(relation, uri, error=words(error), inputs=inputs)
-    return FoundShard(relation, uri, reader, state, owner, inputs=inputs)
+    except Exception as error:  # a broken shard must not hide the others
+        return DiscoveredShard(relation, uri, error=words(error), inputs=inputs)
+    return DiscoveredShard(relation, uri, reader, state, owner, inputs=inputs)
 
 
 def choose(
-    found: Sequence[FoundShard], place: Place, models: Sequence[str], everybody_s: bool = False
-) -> list[FoundShard]:
-    """The shards of this project and target, or ``everybody_s``; of the ``models`` that are named,
-    if any are.
+    shards: Sequence[DiscoveredShard], target: Target, models: Sequence[str], all_owners: bool = False
+) -> list[DiscoveredShard]:
+    """The shards of this project and target, or of ``all_owners``; only those of ``models``, if any
+    are named.
 
-    A model is named as in ``ref()``, by its unique id, or as ``schema.identifier``. Raises
-    `click.UsageError` with the known ones for a name that none has. A shard that cannot be read
-    does not tell whose it is and always counts.
+    A model is named as in ``ref()``, by its unique id, or as ``schema.identifier``. An unknown name
+    is a `click.UsageError` that lists the known ones. A shard that cannot be read has no known owner
+    and is always included.
     """
-    visible = [shard for shard in found if everybody_s or shard.owner is None or _is_mine(shard, place)]
-    visible = [shard for shard in visible if everybody_s or shard.owner or shard.error]
+    visible = [shard for shard in shards if all_owners or shard.owner is None or _is_mine(shard, target)]
+    visible = [shard for shard in visible if all_owners or shard.owner or shard.error]
     for model in models:
         if not any(model in names(shard) for shard in visible):
             known = ", ".join(sorted({shard.model for shard in visible})) or "none"
             raise click.UsageError(
-                f"no shard of a model {model!r} below {masked(place.shards)}. Known: {known}"
+                f"no shard of a model {model!r} below {masked(target.shards)}. Known: {known}"
             )
     return [shard for shard in visible if not models or any(model in names(shard) for model in models)]
 
 
-def names(shard: FoundShard) -> set[str]:
-    """What a shard may be called by; one that does not tell its model, by its identifier too."""
+def names(shard: DiscoveredShard) -> set[str]:
+    """The names of a shard; if its model is not known, its identifier is one of them."""
     return {
         shard.relation,
         shard.model,
@@ -153,22 +151,22 @@ def names(shard: FoundShard) -> set[str]:
     }
 
 
-def _is_mine(shard: FoundShard, place: Place) -> bool:
+def _is_mine(shard: DiscoveredShard, target: Target) -> bool:
     return shard.owner is not None and (shard.owner.project, shard.owner.target) == (
-        place.project,
-        place.target,
+        target.project,
+        target.name,
     )
 
 
 def in_parallel(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """``function`` of each item, in order; a few at a time, because a log may be far away."""
+    """``function`` of each item, in order; `THREADS` at a time, because logs may be remote."""
     with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(function, items))
 
 
 @contextmanager
 def progress(doing: str) -> Iterator[None]:
-    """A line on a terminal's stderr while something takes its time; nothing anywhere else."""
+    """Show a line on stderr meanwhile, if stderr is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield
@@ -178,5 +176,5 @@ def progress(doing: str) -> Iterator[None]:
 
 
 def words(error: BaseException) -> str:
-    """What an error says, without the stack that some libraries put below it."""
+    """The first line of an error's text: some libraries append a stack."""
     return masked(next(iter(str(error).strip().splitlines()), type(error).__name__))

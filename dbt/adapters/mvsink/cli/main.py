@@ -17,11 +17,11 @@ COMMANDS = (status, history, plan, watch, drop)
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version, prog_name="mvsink")
 def cli() -> None:
-    """Look at the shards of a dbt project, and keep them fresh.
+    """Inspect the shards of a dbt project, and keep them up to date.
 
     Run it where you run dbt: it takes the same --project-dir, --profiles-dir, --profile and
-    --target. status and history read the shards' logs and nothing else: they start no Spark and
-    disturb no running `dbt run`. plan, watch and drop run dbt.
+    --target. status and history only read the shards' logs: they start no Spark and do not disturb
+    a running `dbt run`. plan, watch and drop run dbt.
     """
 
 

@@ -1,12 +1,12 @@
-"""What a model reads, found out once through Spark, and cheap looks at whether that has changed.
+"""Which places a model reads, and cheap checks of whether their contents have changed.
 
-A *place* is a shard, a Delta table or a directory of files. A look at it opens no data: a shard's
-and a Delta table's newest log version, a directory's names, sizes and times. Two looks that are
-equal saw the same contents.
+A *place* is a shard, a Delta table or a directory of files. Probing it opens no data file: it takes
+the newest log version of a shard or a Delta table, and the names, sizes and times in a directory.
+Two observations with equal signatures are of the same contents.
 
-Where a query reads from is asked of Spark's analyzed plan, which sees through views, tables and
-paths alike. What it reads that is no place (another database, a function that makes rows) cannot be
-looked at; nor can places that are not on this machine, shards apart.
+The places of a query come from Spark's analyzed plan, which resolves views, tables and paths. Other
+inputs (another database, a function that makes rows) cannot be tracked, and neither can files and
+Delta tables that are not on this machine.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ VERSION = re.compile(r"(\d{20})\.json$")
 
 
 class Kind(Enum):
-    """What stands at a place."""
+    """What a place is."""
 
     SHARD = "shard"
     DELTA = "delta"
@@ -43,24 +43,24 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Place:
-    """Where something is that a model reads. ``at`` is a path, for a shard also a URI."""
+    """Where an input of a model is. ``at`` is a path; for a shard it may be a URI."""
 
     kind: Kind
     at: str
 
     @property
     def label(self) -> str:
-        """Its last two names: people know the rest."""
+        """The last two parts of its path, which are enough for people."""
         return "/".join(self.at.rstrip("/").split("/")[-2:])
 
 
 @dataclass(frozen=True)
-class Look:
-    """What was seen. ``signature`` stands for the contents. ``files``: when each file was changed,
-    in ms; of shards, nothing.
+class Observation:
+    """The state of a place when it was probed. ``signature`` identifies the contents; ``files`` has
+    the size and the time of change (ms) of each file, and is empty for shards.
 
-    Of a shard: ``due`` is when its schedule has the next refresh (ms), None for one that has no
-    schedule, or no refresh left.
+    For a shard, ``due`` is the next refresh of its schedule (ms); None without a schedule, or if no
+    refresh is left.
     """
 
     signature: str
@@ -72,15 +72,15 @@ class Look:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The places that a query reads. ``blind``: it also reads what cannot be looked at."""
+    """The places that a query reads. ``untrackable``: it also reads what cannot be probed."""
 
     places: frozenset[Place] = frozenset()
-    blind: bool = False
+    untrackable: bool = False
 
 
 @dataclass(frozen=True)
 class _SessionCatalog:
-    """`published.Catalog` on a session."""
+    """`published_view.Catalog` on a session."""
 
     session: Any
 
@@ -88,25 +88,25 @@ class _SessionCatalog:
         return [tuple(row) for row in self.session.sql(query).collect()]
 
 
-class Looker:
-    """Looks at places. ``shards`` is where the project's shards are."""
+class Prober:
+    """Probes places. ``shards`` is where the project's shards are."""
 
     def __init__(self, shards: str, storage_options: Mapping[str, str] | None = None):
         self.shards = shards
         self.client = ShardClient(storage_options, timeout=2.0)
 
-    def look(self, place: Place, now: int) -> Look | None:
-        """At ``now`` (ms); None if there is nothing, or nothing that can be read."""
+    def probe(self, place: Place, now: int) -> Observation | None:
+        """The state of a place at ``now`` (ms); None if nothing is there, or nothing readable."""
         try:
             if place.kind is Kind.SHARD:
                 return self._shard(place.at, now)
             return _delta(Path(place.at)) if place.kind is Kind.DELTA else _files(Path(place.at))
-        except Exception:  # whatever keeps it from being seen: the run will tell
+        except Exception:  # whatever the reason is: the run will report it
             return None
 
-    def intruded(self, place: Place, before: Look | None, invocation_id: str) -> bool:
-        """Has anybody but this dbt invocation written the shard since ``before``? A reader's hold,
-        or a since that moves, is no writing.
+    def written_by_others(self, place: Place, before: Observation | None, invocation_id: str) -> bool:
+        """Whether another writer than this dbt invocation has written the shard since ``before``. A
+        reader's hold and a change of the since do not count.
         """
         with self.client.open_reader(place.at) as reader:
             since = -1 if before is None else before.version
@@ -117,13 +117,13 @@ class Looker:
             commit.kind not in ours and commit.note.invocation_id != invocation_id for commit in written
         )
 
-    def _shard(self, uri: str, now: int) -> Look | None:
+    def _shard(self, uri: str, now: int) -> Observation | None:
         if not self.client.exists(uri):
             return None
         with self.client.open_reader(uri) as reader:
             state = reader.state()
         schedule = stored_schedule(state)
-        return Look(
+        return Observation(
             signature=f"{state.shard_id} {state.generation} {_contents(state)}",
             scheduled=schedule is not None,
             due=_due(state, now),
@@ -131,7 +131,7 @@ class Looker:
         )
 
     def place_of(self, path: str) -> Place | None:
-        """The place that a path of a plan is at; None if it cannot be looked at."""
+        """The place that a path in a plan belongs to; None if it cannot be probed."""
         shard = path.split(BATCHES, 1)[0]
         if BATCHES in path and (_local(shard) or shard).startswith(self.shards):
             return Place(Kind.SHARD, _local(shard) or shard)
@@ -145,29 +145,27 @@ class Looker:
         return Place(kind, local)
 
     def shard_of(self, session: Any, schema: str, name: str) -> Place | None:
-        """Where a published view says that its shard is; None if it does not."""
+        """The shard of a published view; None if the view does not name one."""
         published = read_published(_SessionCatalog(session), sql.columns((name,), sql.identifier(schema)))
         return None if published is None else Place(Kind.SHARD, published.uri)
 
     def inputs(self, session: Any, query: str) -> Inputs:
-        """What ``query`` reads, as Spark's analysis has it; runs no job."""
+        """What ``query`` reads, according to Spark's analysis; runs no job."""
         plan = session.sql(query)._jdf.queryExecution().analyzed()
         trees = [plan, *_each(plan.subqueriesAll())]
-        places, blind = set(), False
+        places, untrackable = set(), False
         for leaf in (leaf for tree in trees for leaf in _each(tree.collectLeaves())):
             kind = leaf.getClass().getSimpleName()
             if kind in OF_THE_QUERY:
                 continue
-            found = [self.place_of(path) for path in _paths(leaf, kind)]
-            blind = blind or not found or None in found
-            places |= {place for place in found if place is not None}
-        return Inputs(frozenset(places), blind)
+            read = [self.place_of(path) for path in _paths(leaf, kind)]
+            untrackable = untrackable or not read or None in read
+            places |= {place for place in read if place is not None}
+        return Inputs(frozenset(places), untrackable)
 
 
-def changed_since(before: Look | None, after: Look | None) -> list[int]:
-    """When the files that differ were changed (ms); nothing for files that are gone, and for
-    shards.
-    """
+def changed_since(before: Observation | None, after: Observation | None) -> list[int]:
+    """When the files that differ were changed (ms). Deleted files and shards have no such time."""
     if before is None or after is None:
         return []
     return [time for name, (size, time) in after.files.items() if before.files.get(name) != (size, time)]
@@ -185,24 +183,24 @@ def _due(state: ShardState, now: int) -> int | None:
     return frontier.as_option() if due is None else due
 
 
-def _delta(path: Path) -> Look:
+def _delta(path: Path) -> Observation:
     versions = [match[1] for name in os.listdir(path / LOG) if (match := VERSION.match(name))]
     newest = max(versions, default="")
-    return Look(newest, {newest: (0, _changed(path / LOG / f"{newest}.json"))} if newest else {})
+    return Observation(newest, {newest: (0, _changed(path / LOG / f"{newest}.json"))} if newest else {})
 
 
-def _files(path: Path) -> Look | None:
+def _files(path: Path) -> Observation | None:
     if not path.exists():
         return None
-    found = {}
-    for name in [path] if path.is_file() else _below(path):
-        told = name.stat()
-        found[str(name)] = (told.st_size, told.st_mtime_ns // 1_000_000)
-    return Look(str(hash(frozenset(found.items()))), found)
+    files = {}
+    for file in [path] if path.is_file() else _below(path):
+        stat = file.stat()
+        files[str(file)] = (stat.st_size, stat.st_mtime_ns // 1_000_000)
+    return Observation(str(hash(frozenset(files.items()))), files)
 
 
 def _below(path: Path) -> Iterable[Path]:
-    """Files below a directory that Spark would read: not what is hidden or in the making."""
+    """The files below a directory that Spark would read: none that are hidden or being written."""
     for root, directories, names in os.walk(path):
         directories[:] = [name for name in directories if name[0] not in "._" or "=" in name]
         yield from (Path(root, name) for name in names if name[0] not in "._")
@@ -213,7 +211,7 @@ def _changed(path: Path) -> int:
 
 
 def _local(path: str) -> str | None:
-    """A path of this machine, without its scheme; None for any other."""
+    """A path on this machine, without its scheme; None for any other path."""
     parsed = urlparse(path)
     if parsed.scheme not in ("", "file"):
         return None

@@ -1,8 +1,7 @@
 """Answers as a table for people and as JSON for programs.
 
-A table leaves out the columns that have nothing to say in any row. On a terminal too narrow for it
-the rows are written one below the other instead; where there is no terminal (a pipe, a log) lines
-are as long as they need to be.
+A table omits columns that are empty in every row. On a terminal that is too narrow, each row is
+written as a block of lines instead. Without a terminal (a pipe, a log) lines have any length.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from rich.text import Text
 
 from dbt.adapters.mvsink.durations import iso
 
-WIDEST = 10_000  # characters of a line where nobody looks at it on a terminal
-WIDEST_CELL = 60
-NARROWEST = 20  # of a column that is cut short
+MAX_WIDTH = 10_000  # characters of a line without a terminal
+MAX_CELL_WIDTH = 60
+MIN_WIDTH = 20  # of a column that is cut short
 UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 LONG_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 T = TypeVar("T")
@@ -49,10 +48,10 @@ takes_output = click.option(
 
 @dataclass(frozen=True)
 class Column(Generic[T]):
-    """A column of a table: ``text`` of a row, "" for nothing. A column that may be left out is if
-    all its cells are empty.
+    """A column of a table. ``text`` gives a row's cell; an ``optional`` column is omitted if all its
+    cells are empty ("").
 
-    One that ``shrinks`` is cut short (`…`) where a table with a greatest width has no room for it.
+    A column that ``shrinks`` is cut short (`…`) where the table would exceed its maximum width.
     """
 
     title: str
@@ -67,19 +66,19 @@ def write_json(answer: Any) -> None:
     click.echo(json.dumps(answer, indent=2))
 
 
-def write_table(columns: Sequence[Column[T]], rows: Sequence[T], widest: int | None = None) -> None:
-    """The rows on stdout, as a table or one below the other. ``widest``: a table's greatest width,
-    also where there is no terminal.
+def write_table(columns: Sequence[Column[T]], rows: Sequence[T], max_width: int | None = None) -> None:
+    """Write the rows to stdout, as a table or as blocks of lines. ``max_width``: of a table, also
+    without a terminal.
     """
     console = Console(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=widest or WIDEST)
+        console = Console(highlight=False, width=max_width or MAX_WIDTH)
     cells = {column.title: [column.text(row) for row in rows] for column in columns}
     shown = [column for column in columns if not column.optional or any(cells[column.title])]
-    room = min(console.width, widest or WIDEST)
+    room = min(console.width, max_width or MAX_WIDTH)
     widths = (
         {}
-        if widest is None
+        if max_width is None
         else {c.title: max(map(cell_len, [c.title, *cells[c.title]])) for c in shown if c.shrinks}
     )
     table = _table(shown, cells, widths)
@@ -99,14 +98,14 @@ def write_table(columns: Sequence[Column[T]], rows: Sequence[T], widest: int | N
 def _table(
     columns: Sequence[Column[T]], cells: Mapping[str, Sequence[str]], widths: Mapping[str, int]
 ) -> Table:
-    """``widths``: of the columns that are cut short."""
+    """``widths``: those of the columns that are cut short."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for column in columns:
         cut = column.title in widths
         table.add_column(
             column.title,
             justify="right" if column.right else "left",
-            max_width=widths.get(column.title, WIDEST_CELL),
+            max_width=widths.get(column.title, MAX_CELL_WIDTH),
             overflow="ellipsis" if cut else "fold",
             no_wrap=cut,
         )
@@ -116,20 +115,20 @@ def _table(
 
 
 def _shrunk(widths: Mapping[str, int], excess: int) -> dict[str, int]:
-    """``excess`` less in all: the widest first, none below `NARROWEST`."""
+    """The widths reduced by ``excess`` in all: the widest column first, none below `MIN_WIDTH`."""
     shrunk = dict(widths)
     for _ in range(excess):
         title = max(shrunk, key=lambda title: shrunk[title])
-        shrunk[title] = max(min(NARROWEST, shrunk[title]), shrunk[title] - 1)
+        shrunk[title] = max(min(MIN_WIDTH, shrunk[title]), shrunk[title] - 1)
     return shrunk
 
 
 def _width(console: Console, table: Table) -> int:
-    return Measurement.get(console, console.options.update(width=WIDEST), table).maximum
+    return Measurement.get(console, console.options.update(width=MAX_WIDTH), table).maximum
 
 
 def _below_each_other(cells: Sequence[tuple[str, str]]) -> Table:
-    """A line for each cell of a row."""
+    """One line for each cell of a row."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")

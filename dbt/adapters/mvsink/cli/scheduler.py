@@ -1,17 +1,16 @@
-"""Rounds of `mvsink watch`: which models are due, why, and what came of running them. Knows neither
-dbt nor Spark; time is given.
+"""When `mvsink watch` runs which model, and what follows from the result. Uses neither dbt nor
+Spark, and takes the time as an argument.
 
 A model is due
 
-- in the first round, and until it has once succeeded;
-- if something that it reads has changed since it was last read, or somebody else has written its
-  own shard;
-- with a schedule, when the next refresh is reached, and then only;
-- every ``interval``, if it reads something that cannot be looked at.
+- in the first round, and until it has succeeded once;
+- if one of its inputs has changed since its last run, or another writer has written its shard;
+- with a schedule: when the next refresh is reached, and only then;
+- every ``interval``, if it reads something whose changes cannot be tracked.
 
-What is downstream of a due model is due with it. A model that failed waits before it is tried
-again, twice as long each time, and nothing it missed is forgotten: what was seen before a run is
-remembered only if the run succeeds.
+Models downstream of a due model are due with it. A model that failed is retried after a wait that
+doubles each time. It misses no change, because the state of its inputs is remembered only after a
+run that succeeds.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dbt.adapters.mvsink.cli.dbt_runner import Model, Ran
-from dbt.adapters.mvsink.cli.probes import Inputs, Kind, Look, Place, changed_since
+from dbt.adapters.mvsink.cli.dbt_runner import Model, RunResult
+from dbt.adapters.mvsink.cli.probes import Inputs, Kind, Observation, Place, changed_since
 
-LONGEST_WAIT = 60_000  # ms between attempts at a model that fails
-Seen = Mapping[Place, Look | None]
+MAX_WAIT = 60_000  # ms between attempts at a model that fails
+Observations = Mapping[Place, Observation | None]
 
 
 @dataclass(frozen=True)
-class Why:
-    """Why a model is due. ``since``: when what it does not show yet came about (ms), None if that
-    is not known.
+class Reason:
+    """Why a model is due. ``since``: when the change happened that it does not show yet (ms), None
+    if that is not known.
     """
 
     text: str
@@ -38,170 +37,174 @@ class Why:
 
 @dataclass
 class Watched:
-    """A model that is watched. ``own`` is its shard, ``upstream`` the watched models it reads,
-    directly or not; times are ms.
+    """A watched model. ``own`` is its shard, ``upstream`` are the watched models that it reads,
+    directly or not. Times are ms.
     """
 
     model: Model
     own: Place
     upstream: frozenset[str] = frozenset()
-    inputs: Inputs | None = None  # None: not found out yet
-    seen: dict[Place, Look | None] = field(default_factory=dict)
+    inputs: Inputs | None = None  # None: not known yet
+    processed: dict[Place, Observation | None] = field(default_factory=dict)  # as of its last run
     last_run: int | None = None
     failures: int = 0
     wait_until: int = 0
 
     def places(self, shards: Mapping[str, Place]) -> set[Place]:
-        """All that is looked at for it."""
-        found = set() if self.inputs is None else set(self.inputs.places)
-        return found | {self.own} | {shards[name] for name in self.upstream}
+        """All places that are probed for it."""
+        inputs = set() if self.inputs is None else set(self.inputs.places)
+        return inputs | {self.own} | {shards[name] for name in self.upstream}
 
-    def due(self, looks: Seen, now: int, last_look: int, interval: int) -> Why | None:
-        """``last_look``: when it was looked before this time; what has changed since came about
-        after that.
+    def due(self, current: Observations, now: int, last_probe: int, interval: int) -> Reason | None:
+        """Why it is due at ``now``; None if it is not. What differs since ``last_probe`` changed
+        after that time.
         """
         if now < self.wait_until:
             return None
         if self.last_run is None:
-            return Why("again, after a failure" if self.failures else "first round")
-        own = looks.get(self.own)
+            return Reason("again, after a failure" if self.failures else "first round")
+        own = current.get(self.own)
         if own is not None and own.scheduled:
-            return Why("its schedule", own.due) if own.due is not None and own.due <= now else None
+            return Reason("its schedule", own.due) if own.due is not None and own.due <= now else None
         changed = [
-            place for place in self.seen if _signature(looks.get(place)) != _signature(self.seen[place])
+            place
+            for place, before in self.processed.items()
+            if _signature(current.get(place)) != _signature(before)
         ]
         if changed:
-            times = [time for place in changed for time in changed_since(self.seen[place], looks.get(place))]
-            return Why(
+            times = [
+                time for place in changed for time in changed_since(self.processed[place], current.get(place))
+            ]
+            return Reason(
                 ", ".join(sorted(place.label for place in changed)),
-                max(last_look, min(times, default=last_look)),
+                max(last_probe, min(times, default=last_probe)),
             )
-        blind = self.inputs is None or self.inputs.blind
-        return Why("its interval") if blind and now >= self.last_run + interval else None
+        untrackable = self.inputs is None or self.inputs.untrackable
+        return Reason("its interval") if untrackable and now >= self.last_run + interval else None
 
 
 @dataclass(frozen=True)
 class Round:
-    """What a round did. ``fresh`` is how long (ms) after the oldest change the models showed it;
-    None if no change is known.
-    """
+    """The results of one round. Times are ms."""
 
-    ran: tuple[Ran, ...]
-    why: Mapping[str, Why]
+    results: tuple[RunResult, ...]
+    reasons: Mapping[str, Reason]
     started: int
     ended: int
 
     @property
-    def fresh(self) -> int | None:
-        times = [self.why[ran.unique_id].since for ran in self.ran if ran.ok and ran.unique_id in self.why]
+    def delay(self) -> int | None:
+        """From the oldest change to the end of the round (ms); None if no change is known."""
+        models = [result.unique_id for result in self.results if result.ok]
+        times = [self.reasons[model].since for model in models if model in self.reasons]
         known = [time for time in times if time is not None]
         return self.ended - min(known) if known else None
 
 
-class Rounds:
-    """The state of a watch. ``look`` takes a place and the time (ms); ``intruded`` tells whether
-    another than the last run wrote a shard.
+class Scheduler:
+    """The state of a watch. ``probe`` takes a place and the time (ms); ``written_by_others`` says
+    whether a shard was written by anything but the last run, since an observation.
     """
 
     def __init__(
         self,
         watched: Iterable[Watched],
-        look: Callable[[Place, int], Look | None],
-        intruded: Callable[[Place, Look | None], bool],
+        probe: Callable[[Place, int], Observation | None],
+        written_by_others: Callable[[Place, Observation | None], bool],
         interval: int,
         now: int,
     ):
         self.watched = {each.model.unique_id: each for each in watched}
-        self.look, self.intruded, self.interval = look, intruded, interval
-        self.last_look = now
+        self.probe, self.written_by_others, self.interval = probe, written_by_others, interval
+        self.last_probe = now
 
     @property
     def shards(self) -> dict[str, Place]:
         return {unique_id: each.own for unique_id, each in self.watched.items()}
 
-    def due(self, now: int) -> tuple[dict[str, Why], Seen]:
-        """Who is due at ``now`` and why, and what was seen for that."""
+    def due(self, now: int) -> tuple[dict[str, Reason], Observations]:
+        """The models that are due at ``now``, why, and the observations that this follows from."""
         places = {place for each in self.watched.values() for place in each.places(self.shards)}
-        looks = {place: self.look(place, now) for place in places}
-        found = {
-            name: why
+        current = {place: self.probe(place, now) for place in places}
+        due = {
+            name: reason
             for name, each in self.watched.items()
-            if (why := each.due(looks, now, self.last_look, self.interval))
+            if (reason := each.due(current, now, self.last_probe, self.interval))
         }
-        self.last_look = now
-        return {**self._downstream(found, looks, now), **found}, looks
+        self.last_probe = now
+        return {**self._downstream(due, current, now), **due}, current
 
-    def _downstream(self, due: Mapping[str, Why], looks: Seen, now: int) -> dict[str, Why]:
-        """What is downstream of what is due, with the oldest reason's time; a schedule is not
-        hurried.
+    def _downstream(self, due: Mapping[str, Reason], current: Observations, now: int) -> dict[str, Reason]:
+        """The models downstream of those that are due, with the time of the oldest reason. A model
+        with a schedule keeps it.
         """
-        found = {}
+        downstream = {}
         for name, each in self.watched.items():
             above = [due[up] for up in each.upstream if up in due]
-            own = looks.get(each.own)
+            own = current.get(each.own)
             if above and now >= each.wait_until and not (own is not None and own.scheduled):
-                times = [why.since for why in above if why.since is not None]
-                found[name] = Why("upstream", min(times, default=None))
-        return found
+                times = [reason.since for reason in above if reason.since is not None]
+                downstream[name] = Reason("upstream", min(times, default=None))
+        return downstream
 
-    def done(self, ran: Sequence[Ran], before: Seen, started: int, ended: int) -> None:
-        """Remember what the models that succeeded have seen; have the others wait."""
-        after: dict[Place, Look | None] = {}
-        written = {
-            self.watched[each.unique_id].own for each in ran if each.ok and each.unique_id in self.watched
-        }
-        for place in written:
-            after[place] = (
-                before.get(place) if self.intruded(place, before.get(place)) else self.look(place, ended)
-            )
-        for each in ran:
-            if each.unique_id in self.watched:
-                self._one(self.watched[each.unique_id], each, {**before, **after}, started, ended)
+    def done(self, results: Sequence[RunResult], before: Observations, started: int, ended: int) -> None:
+        """Remember which state of their inputs the successful models have processed; let the others
+        wait.
+        """
+        after: dict[Place, Observation | None] = {}
+        watched = {result.unique_id: result for result in results if result.unique_id in self.watched}
+        for place in {self.watched[name].own for name, result in watched.items() if result.ok}:
+            observed = before.get(place)
+            after[place] = observed if self.written_by_others(place, observed) else self.probe(place, ended)
+        for name, result in watched.items():
+            self._remember(self.watched[name], result, {**before, **after}, started, ended)
 
     def failed(self, names: Iterable[str], now: int) -> None:
-        """dbt itself failed: all of them wait."""
+        """dbt itself failed: all of these models wait."""
         for name in names:
             _wait(self.watched[name], now)
 
-    def _one(self, watched: Watched, ran: Ran, seen: Seen, started: int, ended: int) -> None:
-        if not ran.ok:
+    def _remember(
+        self, watched: Watched, result: RunResult, observations: Observations, started: int, ended: int
+    ) -> None:
+        if not result.ok:
             _wait(watched, ended)
             return
         watched.last_run, watched.failures, watched.wait_until = started, 0, 0
-        watched.seen = {place: seen.get(place) for place in watched.places(self.shards)}
+        watched.processed = {place: observations.get(place) for place in watched.places(self.shards)}
 
     def learned(self, name: str, inputs: Inputs, now: int, own: Place | None = None) -> None:
-        """What a model reads, and where its shard is, found out after its run.
+        """Record what a model reads and where its shard is, as known after its run.
 
-        A place that is new and may have changed since the run began makes the model due again.
+        A new place that may have changed since the run began makes the model due again.
         """
         watched = self.watched[name]
         watched.inputs = inputs
         if own is not None and own != watched.own:
-            before, watched.own, look = watched.own, own, self.look(own, now)
+            before, watched.own, observed = watched.own, own, self.probe(own, now)
             for each in self.watched.values():
                 if each is watched or name in each.upstream:
-                    each.seen.pop(before, None)
-                    each.seen[own] = look
-        for place in inputs.places - set(watched.seen):
-            watched.seen[place] = _as_of(place, self.look(place, now), watched.last_run or 0)
+                    each.processed.pop(before, None)
+                    each.processed[own] = observed
+        for place in inputs.places - set(watched.processed):
+            watched.processed[place] = _as_of(place, self.probe(place, now), watched.last_run or 0)
 
 
-def _as_of(place: Place, look: Look | None, time: int) -> Look | None:
-    """A look as it was at ``time`` (ms), as far as it tells; one that no look equals if it does
-    not.
+def _as_of(place: Place, observed: Observation | None, time: int) -> Observation | None:
+    """The observation as it would have been at ``time`` (ms); if that is not known, one that equals
+    no other.
     """
-    if look is None:
+    if observed is None:
         return None
-    older = {name: file for name, file in look.files.items() if file[1] < time}
-    settled = place.kind is not Kind.SHARD and len(older) == len(look.files)
-    return look if settled else Look("", older)
+    older = {name: file for name, file in observed.files.items() if file[1] < time}
+    settled = place.kind is not Kind.SHARD and len(older) == len(observed.files)
+    return observed if settled else Observation("", older)
 
 
-def _signature(look: Look | None) -> str | None:
-    return None if look is None else look.signature
+def _signature(observed: Observation | None) -> str | None:
+    return None if observed is None else observed.signature
 
 
 def _wait(watched: Watched, now: int) -> None:
     watched.failures += 1
-    watched.wait_until = now + min(LONGEST_WAIT, 1000 * 2**watched.failures)
+    watched.wait_until = now + min(MAX_WAIT, 1000 * 2**watched.failures)

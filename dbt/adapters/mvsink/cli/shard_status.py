@@ -1,4 +1,4 @@
-"""What `mvsink status` tells of a shard: plain values, whose names are those of the JSON."""
+"""What `mvsink status` shows of a shard: plain values, whose names are those of the JSON."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Condition(str, Enum):
 
 @dataclass(frozen=True)
 class Hold:
-    """History from ``time`` (ms) on is kept for ``holder``, a shard id; ``model`` is its model's
-    name where it is known.
+    """History from ``time`` (ms) on is kept for ``holder``, a shard id. ``model`` is the name of its
+    model, if it is known.
     """
 
     holder: str
@@ -29,8 +29,8 @@ class Hold:
 
 @dataclass(frozen=True)
 class ShardStatus:
-    """One shard; the names are those of the JSON. Times and lags are ms; None where there is
-    nothing to tell, or nobody knows.
+    """One shard; the names are those of the JSON. Times and lags are ms. None: there is no such
+    value, or it is not known.
     """
 
     model: str

@@ -1,5 +1,5 @@
-"""How `mvsink status` shows shards to people: a line for each that fits 120 characters, or,
-`--wide`, all there is to say.
+"""How `mvsink status` shows shards to people: one line of at most 120 characters per shard, or, with
+`--wide`, everything.
 
 Times are relative in the short table (`3 min ago`, `in 20 min`), ISO 8601 in the wide one.
 """
@@ -15,11 +15,11 @@ from dbt.adapters.mvsink.cli.render import Column, ago_text, bytes_text, count_t
 from dbt.adapters.mvsink.cli.shard_status import Condition, ShardStatus
 from dbt.adapters.mvsink.masking import masked
 
-FITS = 120  # characters of a line of the short table
+MAX_LINE = 120  # characters of a line of the short table
 
 
 def input_name(relation: str) -> str:
-    """What the input of ``schema.task/_inputs/<id>`` is called in the task.
+    """The name that the input of ``schema.task/_inputs/<id>`` has in the task.
 
     >>> input_name("s.t/_inputs/~60s~60.~60raw~60"), input_name("s.t/_inputs/~60parquet~60.~60~2Fdata~2Fx~60")
     ('s.raw', 'parquet./data/x')
@@ -56,8 +56,8 @@ def _owner(shard: ShardStatus) -> str:
 
 
 def _condition(shard: ShardStatus) -> str:
-    told = "" if shard.condition is Condition.READABLE else shard.condition.value
-    return f"{told} {time_text(shard.dropped)}".strip()
+    condition = "" if shard.condition is Condition.READABLE else shard.condition.value
+    return f"{condition} {time_text(shard.dropped)}".strip()
 
 
 def _upper(shard: ShardStatus) -> str:
@@ -80,10 +80,10 @@ def _holds(shard: ShardStatus) -> str:
     return ", ".join(f"{hold.model or hold.holder} from {time_text(hold.time)}" for hold in shard.holds)
 
 
-def wide_columns(everybody_s: bool) -> list[Column[Line]]:
+def wide_columns(all_owners: bool) -> list[Column[Line]]:
     return [
         Column("model", lambda line: line.label),
-        *([Column("owner", _of(_owner))] if everybody_s else []),
+        *([Column("owner", _of(_owner))] if all_owners else []),
         Column("state", _of(_condition), optional=True),
         Column("since", _of(lambda s: time_text(s.since or None))),
         Column("upper", _of(_upper)),
@@ -108,11 +108,11 @@ def wide_columns(everybody_s: bool) -> list[Column[Line]]:
     ]
 
 
-def short_columns(everybody_s: bool, now: int) -> list[Column[Line]]:
-    """What one line of 120 characters has room for; times are told from ``now`` (ms)."""
+def short_columns(all_owners: bool, now: int) -> list[Column[Line]]:
+    """What fits into one line of 120 characters; times are relative to ``now`` (ms)."""
     return [
         Column("model", lambda line: line.label, shrinks=True),
-        *([Column("owner", _of(_owner), shrinks=True)] if everybody_s else []),
+        *([Column("owner", _of(_owner), shrinks=True)] if all_owners else []),
         Column("state", _of(lambda s: _dropped(s, now)), optional=True),
         Column("computed", _of(lambda s: "" if s.lag is None else ago_text(s.lag))),
         Column(
@@ -136,8 +136,8 @@ def short_lines(shards: Sequence[ShardStatus]) -> Iterator[Line]:
 
 
 def _dropped(shard: ShardStatus, now: int) -> str:
-    told = "" if shard.condition is Condition.READABLE else shard.condition.value
-    return told if shard.dropped is None else f"{told} {ago_text(now - shard.dropped)}"
+    condition = "" if shard.condition is Condition.READABLE else shard.condition.value
+    return condition if shard.dropped is None else f"{condition} {ago_text(now - shard.dropped)}"
 
 
 def _next_in(shard: ShardStatus, now: int) -> str:

@@ -1,8 +1,8 @@
-"""Which project and target a command is about, and where its shards are.
+"""The project and target of a command, and where its shards are.
 
-dbt's own options and its own reading of `dbt_project.yml` and `profiles.yml`, Jinja and environment
-variables included, without an adapter: making `MvsinkCredentials` asks for PySpark, and a command
-that reads logs must work where there is none.
+It uses dbt's own options and dbt's reading of `dbt_project.yml` and `profiles.yml`, with Jinja and
+environment variables. It creates no `MvsinkCredentials`, which need PySpark: a command that only
+reads logs must work without it.
 """
 
 from __future__ import annotations
@@ -31,26 +31,24 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
-class Place:
-    """One target of one project. ``shards`` is the directory or URI that holds
-    ``<schema>/<identifier>``.
-    """
+class Target:
+    """One target of one project. ``shards`` is the directory or URI of ``<schema>/<identifier>``."""
 
     project: str
-    target: str
+    name: str
     shards: str
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)  # may hold secrets
 
 
-def load_place(
+def load_target(
     project_dir: str,
     profiles_dir: str,
     profile: str | None,
     target: str | None,
     variables: Mapping[str, Any] | None = None,
-) -> Place:
-    """What dbt would use with these options. Raises `click.UsageError` with dbt's own message."""
-    set_invocation_context(os.environ)  # where dbt's `env_var` looks
+) -> Target:
+    """The target that dbt would use with these options. `click.UsageError` with dbt's own message."""
+    set_invocation_context(os.environ)  # dbt's `env_var` reads this
     try:
         project = load_raw_project(project_dir)
         renderer = ProfileRenderer(dict(variables or {}))
@@ -61,36 +59,36 @@ def load_place(
                 f"there is no profile {name!r} in {os.path.join(profiles_dir, 'profiles.yml')}"
             )
         chosen, data = Profile.render_profile(raw, name, target, renderer)
-        return _place(
+        return _target(
             str(renderer.render_value(project.get("name"))), os.path.abspath(project_dir), name, chosen, data
         )
-    except ValidationError as error:  # its text quotes all that was checked; its message does not
+    except ValidationError as error:  # its text quotes every value; its message does not
         raise click.UsageError(str(error.message)) from error
     except DbtBaseException as error:
         raise click.UsageError(masked(str(getattr(error, "msg", None) or error).strip())) from error
 
 
-def _place(project: str, directory: str, profile: str, target: str, data: dict[str, Any]) -> Place:
-    given = {key: value for key, value in data.items() if key != "threads"}
-    kind = given.pop("type", None)
+def _target(project: str, directory: str, profile: str, name: str, data: dict[str, Any]) -> Target:
+    options = {key: value for key, value in data.items() if key != "threads"}
+    kind = options.pop("type", None)
     if kind != TYPE:
-        raise click.UsageError(f"target {target!r} of profile {profile!r} is of type {kind!r}, not {TYPE!r}")
-    given = MvsinkCredentials.translate_aliases(given)
-    MvsinkCredentials.validate(given)
-    keep_secret(secrets_of(given.get("shard_root"), given.get("storage_options")))
-    return Place(
+        raise click.UsageError(f"target {name!r} of profile {profile!r} is of type {kind!r}, not {TYPE!r}")
+    options = MvsinkCredentials.translate_aliases(options)
+    MvsinkCredentials.validate(options)
+    keep_secret(secrets_of(options.get("shard_root"), options.get("storage_options")))
+    return Target(
         project=project,
-        target=target,
-        shards=shards_of(directory, given.get("shard_root")).rstrip("/"),
-        storage_options=given.get("storage_options"),
+        name=name,
+        shards=shards_of(directory, options.get("shard_root")).rstrip("/"),
+        storage_options=options.get("storage_options"),
     )
 
 
-def takes_place(command: Command) -> Command:
-    """dbt's options on a command, which gets a `Place` for them as its first argument."""
+def takes_target(command: Command) -> Command:
+    """Give a command dbt's options, and pass it their `Target` as its first argument."""
 
     @wraps(command)
-    def with_place(
+    def with_target(
         *,
         project_dir: str,
         profiles_dir: str,
@@ -99,13 +97,13 @@ def takes_place(command: Command) -> Command:
         vars: Any,
         **others: Any,
     ) -> Any:
-        return command(load_place(str(project_dir), str(profiles_dir), profile, target, vars), **others)
+        return command(load_target(str(project_dir), str(profiles_dir), profile, target, vars), **others)
 
-    return _with_options(with_place)  # type: ignore[no-any-return]
+    return _with_options(with_target)  # type: ignore[no-any-return]
 
 
 def takes_dbt(command: Command) -> Command:
-    """The same for a command that runs dbt: it gets the `Place`, and a `Dbt` with these options."""
+    """The same for a command that runs dbt, which also gets a `Dbt` with these options."""
 
     @wraps(command)
     def with_dbt(
@@ -117,10 +115,8 @@ def takes_dbt(command: Command) -> Command:
         vars: Any,
         **others: Any,
     ) -> Any:
-        place = load_place(str(project_dir), str(profiles_dir), profile, target, vars)
-        return command(
-            place, Dbt(str(project_dir), str(profiles_dir), profile, target, dict(vars or {})), **others
-        )
+        options = (str(project_dir), str(profiles_dir), profile, target)
+        return command(load_target(*options, vars), Dbt(*options, dict(vars or {})), **others)
 
     return _with_options(with_dbt)  # type: ignore[no-any-return]
 

@@ -1,4 +1,4 @@
-"""`mvsink history MODEL`: the commits of a shard, newest first, as far as its log still tells them."""
+"""`mvsink history MODEL`: the commits of a shard that its log still has, newest first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from dbt.adapters.mvsink.cli.discovery import FoundShard, choose, find_shards, progress, words
+from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose, find_shards, progress, words
 from dbt.adapters.mvsink.cli.render import (
     Column,
     Output,
@@ -17,13 +17,13 @@ from dbt.adapters.mvsink.cli.render import (
     write_json,
     write_table,
 )
-from dbt.adapters.mvsink.cli.target import Place, takes_place
+from dbt.adapters.mvsink.cli.target import Target, takes_target
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard import Antichain, Commit
 from dbt.adapters.mvsink.user_sql.words import last_part
 
 CREATE = "create"
-SHORT = 8  # characters of a writer's id that people need
+SHORT_ID = 8  # characters of a writer's id
 LIMIT = 20
 
 
@@ -31,10 +31,10 @@ LIMIT = 20
 class CommitLine:
     """One commit; the names are those of the JSON. Times are ms.
 
-    ``lower`` and ``upper`` are None where the commit did not move the upper; ``final`` says that it
-    moved it to the empty frontier. What only this adapter's commits tell (counts, who, why) is None
-    for those of other engines. ``references``: the times that other shards were read at, by name;
-    ``versions``: the versions of tables.
+    ``lower`` and ``upper`` are None if the commit did not move the upper; ``final``: it moved the
+    upper to the empty frontier. Fields that only this adapter records (counts, who, why) are None
+    for other engines' commits. ``references`` has the times at which other shards were read, by
+    name; ``versions`` the versions of tables.
     """
 
     version: int
@@ -57,7 +57,7 @@ class CommitLine:
 
 
 def commit_line(commit: Commit) -> CommitLine:
-    """What is told of a commit."""
+    """A commit as it is shown."""
     note = commit.note
     ours = commit.kind == CREATE or bool(commit.token)
     return CommitLine(
@@ -81,8 +81,8 @@ def commit_line(commit: Commit) -> CommitLine:
     )
 
 
-def the_one(shards: Sequence[FoundShard], model: str) -> FoundShard:
-    """The only shard of that name; `click.UsageError` if there are several."""
+def the_one(shards: Sequence[DiscoveredShard], model: str) -> DiscoveredShard:
+    """The only shard of that name; `click.UsageError` if there are several of them."""
     if len(shards) > 1:
         relations = ", ".join(shard.relation for shard in shards)
         raise click.UsageError(f"{model!r} has several shards; name one of {relations}")
@@ -93,15 +93,12 @@ def _time(frontier: Antichain | None) -> int | None:
     return None if frontier is None else frontier.as_option()
 
 
-# shown
-
-
 def _upper(commit: CommitLine) -> str:
     return "final" if commit.final else time_text(commit.upper)
 
 
 def _who(commit: CommitLine) -> str:
-    return " ".join(part for part in (commit.host, (commit.writer_id or "")[:SHORT]) if part)
+    return " ".join(part for part in (commit.host, (commit.writer_id or "")[:SHORT_ID]) if part)
 
 
 def _read(commit: CommitLine) -> str:
@@ -134,7 +131,7 @@ COLUMNS: list[Column[CommitLine]] = [
 
 
 @click.command()
-@takes_place
+@takes_target
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -144,31 +141,31 @@ COLUMNS: list[Column[CommitLine]] = [
 )
 @click.option(
     "--all",
-    "everybody_s",
+    "all_owners",
     is_flag=True,
     help="Find MODEL also among the shards of other projects and targets.",
 )
 @takes_output
 @click.argument("model")
-def history(place: Place, model: str, limit: int, everybody_s: bool, output: str) -> None:
+def history(target: Target, model: str, limit: int, all_owners: bool, output: str) -> None:
     """Who changed MODEL's shard, when, how and why.
 
     MODEL is a name as in ref(), a unique id, schema.identifier, or schema.identifier/_inputs/ID for
-    what a task keeps of an input. Commits are told as far as the log still has them: Delta cleans
-    up those older than its retention once they are in a checkpoint.
+    the companion shard of a task's input. Only commits that the log still has are shown: Delta
+    removes those older than its retention once they are in a checkpoint.
 
     Exit code: 0; 1 if the shard could not be read; 2 for wrong usage, such as an unknown model.
     """
-    shards = find_shards(place)
-    inputs = [companion for shard in choose(shards, place, (), everybody_s) for companion in shard.inputs]
+    shards = find_shards(target)
+    inputs = [companion for shard in choose(shards, target, (), all_owners) for companion in shard.inputs]
     shard = next((companion for companion in inputs if companion.relation == model), None)
-    shard = shard or the_one(choose(shards, place, (model,), everybody_s), model)
+    shard = shard or the_one(choose(shards, target, (model,), all_owners), model)
     if shard.reader is None:
         raise click.ClickException(f"{shard.relation}: {shard.error}")
     try:
         with progress(f"reading the log of {shard.relation}"):
             commits = [commit_line(commit) for commit in reversed(shard.reader.history(limit))]
-    except Exception as error:  # whatever a log can hold that is no commit
+    except Exception as error:  # a log may contain anything
         raise click.ClickException(f"{shard.relation}: {words(error)}") from error
     if output == Output.JSON.value:
         head = {"model": shard.model, "relation": shard.relation, "uri": masked(shard.uri)}

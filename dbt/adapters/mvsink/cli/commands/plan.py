@@ -1,7 +1,7 @@
 """`mvsink plan`: what the next `dbt run` would do to each maintained model. Nothing is written.
 
-dbt runs the selected models in read-only mode, one after the other as always; each is compared with
-its inputs as they stand, so what an upstream model would write is not seen further down.
+dbt runs the selected models in read-only mode, in its usual order. Each is compared with its inputs
+as they are now, so that downstream models do not include what an upstream model would write.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import click
 from dbt.cli import params
 
-from dbt.adapters.mvsink.cli.dbt_runner import Dbt, Ran, flat
+from dbt.adapters.mvsink.cli.dbt_runner import Dbt, RunResult, flat
 from dbt.adapters.mvsink.cli.discovery import progress
 from dbt.adapters.mvsink.cli.render import (
     Column,
@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.cli.render import (
     write_json,
     write_table,
 )
-from dbt.adapters.mvsink.cli.target import Place, takes_dbt
+from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 
 SAMPLE = 5  # rows
 FAILED, CHANGES = 1, 2  # exit codes
@@ -34,11 +34,12 @@ FAILED, CHANGES = 1, 2  # exit codes
 class ModelPlan:
     """What a run would do to one model; the names are those of the JSON. Times are ms.
 
-    ``inserted``, ``deleted``: rows. ``errors``: error updates added or retracted. ``gate``: None
-    without a publish gate or without a change; else whether it lets the change through, and
-    ``gate_message`` why not. ``compacted``: live files and updates that would be rewritten.
-    ``columns_added``: columns that it would get in place, their types by name. ``overtaken``: the
-    shards that a later run has written, so that the model would be left as it is.
+    ``inserted``, ``deleted``: rows. ``errors``: error updates added or retracted. ``gate``: whether
+    the publish gate would let the change through, and ``gate_message`` why not; None without a gate
+    or without a change. ``compacted``: live files and updates that would be rewritten.
+    ``columns_added``: the types, by name, of columns that would be added in place. ``overtaken``:
+    the shards that a later run has written already, so that this run would leave the model as it
+    is.
     """
 
     model: str
@@ -60,7 +61,7 @@ class ModelPlan:
 
     @property
     def changes(self) -> bool:
-        """Would something be written that a reader can see?"""
+        """Whether a run would write something that a reader can see."""
         return bool(self.inserted or self.deleted or self.errors or self.generation or self.columns_added)
 
     @property
@@ -68,38 +69,35 @@ class ModelPlan:
         return bool(self.error) or self.gate is False
 
 
-def planned(ran: Ran) -> ModelPlan:
-    """The plan out of a read-only run's result."""
+def planned(ran: RunResult) -> ModelPlan:
+    """The plan from the result of a read-only run."""
     plan = ModelPlan(ran.name, ran.unique_id, ran.relation, message=ran.message)
     if not ran.ok:
         return replace(plan, error=ran.message or ran.status)
-    told, preview = ran.response, ran.response.get("preview") or {}
+    response, preview = ran.response, ran.response.get("preview") or {}
     gate = preview.get("gate")
     return replace(
         plan,
-        inserted=told.get("rows_inserted", 0),
-        deleted=told.get("rows_deleted", 0),
+        inserted=response.get("rows_inserted", 0),
+        deleted=response.get("rows_deleted", 0),
         errors=preview.get("errors", 0),
-        generation=told.get("generation", ""),
-        columns_added=told.get("columns_added", {}),
-        next_refresh=told.get("next_refresh"),
+        generation=response.get("generation", ""),
+        columns_added=response.get("columns_added", {}),
+        next_refresh=response.get("next_refresh"),
         gate=None if gate is None else not gate,
         gate_message=gate or "",
         compacted=preview.get("compacted"),
-        overtaken=told.get("overtaken", ""),
+        overtaken=response.get("overtaken", ""),
         sample=tuple(preview.get("sample", ())),
     )
 
 
 def exit_code(plans: Iterable[ModelPlan], detailed: bool) -> int:
-    """1 if a run would fail, else 2 if it would change something and that was asked for, else 0."""
+    """1 if a run would fail; else 2 if it would change something and ``detailed`` is set; else 0."""
     plans = list(plans)
     if any(plan.fails for plan in plans):
         return FAILED
     return CHANGES if detailed and any(plan.changes for plan in plans) else 0
-
-
-# shown
 
 
 def _change(plan: ModelPlan) -> str:
@@ -136,7 +134,7 @@ COLUMNS: list[Column[ModelPlan]] = [
 
 
 def sample_lines(plan: ModelPlan) -> list[str]:
-    """The rows of the sample, with how often they would be added or removed."""
+    """The rows of the sample, with the number of copies that would be added or removed."""
     lines = []
     for update in plan.sample:
         row = update.get("row")
@@ -163,13 +161,13 @@ def _text(value: Any) -> str:
     type=click.IntRange(min=0),
     default=SAMPLE,
     show_default=True,
-    help="Changed rows to show of each model.",
+    help="How many changed rows to show per model.",
 )
 @click.option("--detailed-exitcode", is_flag=True, help="Exit code 2 if something would change.")
 @click.pass_context
 def plan(
     context: click.Context,
-    place: Place,
+    target: Target,
     dbt: Dbt,
     select: Any,
     exclude: Any,
@@ -179,26 +177,26 @@ def plan(
 ) -> None:
     """What the next `dbt run` would do to each selected model. Nothing is written.
 
-    Each model is compared with its inputs as they stand: +N -M rows, some of them, the next
+    Each model is compared with its inputs as they are now: +N -M rows, a sample of them, the next
     refresh, what would be compacted afterwards, and whether the publish gate would let it through.
 
     Exit code: 0; 1 if a run would fail; 2 for wrong usage, and with --detailed-exitcode if
     something would change.
     """
     dbt = replace(dbt, vars={**dbt.vars, "mvsink_read_only": True, "mvsink_sample": sample})
-    with progress("comparing what is there with what should be"):
+    with progress("comparing stored contents with queries"):
         manifest = dbt.parsed()
         models = [model for model in dbt.models(flat(select), flat(exclude), manifest) if model.maintained]
         plans = [planned(ran) for ran in dbt.run(models, manifest)] if models else []
     plans.sort(key=lambda each: each.model)
     if output == Output.JSON.value:
-        told = [asdict(each) for each in plans]
+        models_json = [asdict(each) for each in plans]
         write_json(
             {
-                "project": place.project,
-                "target": place.target,
+                "project": target.project,
+                "target": target.name,
                 "changes": any(p.changes for p in plans),
-                "models": told,
+                "models": models_json,
             }
         )
     elif plans:

@@ -1,8 +1,8 @@
-"""`mvsink status`: what every shard holds, how far it is behind, and what keeps its history.
+"""`mvsink status`: what every shard contains, how far it is behind, and what keeps its history.
 
-Everything is told by a shard's newest log version and its newest commits; no data file is opened.
-Counts come from the live files' statistics, so they count *updates*; rows follow from them only
-where every file's diffs are known to be alike.
+Everything comes from a shard's newest log version and its newest commits; no data file is opened.
+Counts come from the live files' statistics, so they count *updates*. The number of rows follows
+from them only if all diffs in a file are known to be equal, for every file.
 """
 
 from __future__ import annotations
@@ -11,27 +11,35 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import click
 
-from dbt.adapters.mvsink.cli.discovery import FoundShard, choose, find_shards, in_parallel, progress, words
+from dbt.adapters.mvsink.cli.discovery import (
+    DiscoveredShard,
+    choose,
+    find_shards,
+    in_parallel,
+    progress,
+    words,
+)
 from dbt.adapters.mvsink.cli.render import Output, takes_output, write_json, write_table
 from dbt.adapters.mvsink.cli.shard_status import Condition, Hold, ShardStatus
-from dbt.adapters.mvsink.cli.status_table import FITS, lines, short_columns, short_lines, wide_columns
-from dbt.adapters.mvsink.cli.target import Place, takes_place
+from dbt.adapters.mvsink.cli.status_table import MAX_LINE, lines, short_columns, short_lines, wide_columns
+from dbt.adapters.mvsink.cli.target import Target, takes_target
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, decide
 from dbt.adapters.mvsink.shard import Commit, DataFile, ReadHandle, ShardState
 from dbt.adapters.mvsink.shard_sql import creation_of
 from dbt.adapters.mvsink.shard_sql.properties import stored_schedule, watched_shard
 
-NEWEST = 20  # commits in which the newest refresh is nearly always found
+NEWEST = 20  # commits; the newest refresh is nearly always among them
 RUNS = ("append", "advance")
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of all shards: the models' names by shard id, and the newest versions by URI."""
+    """All shards that were read: the models' names by shard id, and the newest states by URI."""
 
     models: Mapping[str, str]
     states: Mapping[str, ShardState]
@@ -42,9 +50,11 @@ def clock() -> int:
     return int(time.time() * 1000)
 
 
-def statuses(shards: Sequence[FoundShard], everything: Sequence[FoundShard], now: int) -> list[ShardStatus]:
-    """The status of ``shards`` and of their inputs at ``now`` (ms). ``everything`` is who may be a
-    holder.
+def statuses(
+    shards: Sequence[DiscoveredShard], everything: Sequence[DiscoveredShard], now: int
+) -> list[ShardStatus]:
+    """The status of ``shards`` and of their inputs at ``now`` (ms). ``everything``: the shards that
+    may have holds on them.
     """
     read = [(shard, shard.state) for shard in _with_inputs(everything) if shard.state is not None]
     known = Known(
@@ -52,14 +62,11 @@ def statuses(shards: Sequence[FoundShard], everything: Sequence[FoundShard], now
         {shard.uri: state for shard, state in read},
     )
 
-    def look(shard: FoundShard) -> ShardStatus:
-        return status_of(shard, known, now)
-
-    return in_parallel(look, shards)
+    return in_parallel(partial(status_of, known=known, now=now), shards)
 
 
-def status_of(shard: FoundShard, known: Known, now: int) -> ShardStatus:
-    """One shard's status; what cannot be read is said in ``error``."""
+def status_of(shard: DiscoveredShard, known: Known, now: int) -> ShardStatus:
+    """One shard's status; if it cannot be read, ``error`` says why."""
     inputs = tuple(status_of(companion, known, now) for companion in shard.inputs)
     unreadable = ShardStatus(
         shard.model, shard.relation, masked(shard.uri), Condition.UNREADABLE, error=shard.error, inputs=inputs
@@ -68,12 +75,12 @@ def status_of(shard: FoundShard, known: Known, now: int) -> ShardStatus:
         return unreadable
     try:
         return _status(shard, shard.state, newest_refresh(shard.reader), known, inputs, now)
-    except Exception as error:  # one shard, whatever is wrong with it, must not hide the others
+    except Exception as error:  # a broken shard must not hide the others
         return ShardStatus(**{**vars(unreadable), "error": words(error)})
 
 
 def _status(
-    shard: FoundShard,
+    shard: DiscoveredShard,
     state: ShardState,
     newest: Commit | None,
     known: Known,
@@ -126,7 +133,7 @@ def condition(state: ShardState) -> Condition:
 
 
 def newest_refresh(reader: ReadHandle) -> Commit | None:
-    """The newest commit of a run: it moved the upper. None if the log tells of none any more."""
+    """The newest commit of a run, which moved the upper; None if the log no longer has one."""
     for newest in (NEWEST, None):
         commits = reader.history(newest)
         for commit in reversed(commits):
@@ -140,8 +147,8 @@ def newest_refresh(reader: ReadHandle) -> Commit | None:
 def lag(state: ShardState, computed_through: int | None, now: int) -> int | None:
     """How long ago (ms) the contents were computed; None if there are none, or if they are final.
 
-    Measured on the newest run's own time, not on the upper, which a schedule moves ahead; on the
-    upper if no commit tells.
+    Counted from the newest run's own time, because a schedule moves the upper ahead of it; from the
+    upper if no commit records that time.
     """
     upper = state.upper.as_option()
     if not state.readable or upper is None:
@@ -150,8 +157,8 @@ def lag(state: ShardState, computed_through: int | None, now: int) -> int | None
 
 
 def next_refresh(state: ShardState, schedule: RefreshSchedule | None, now: int) -> int | None:
-    """The refresh (ms) that comes next; at or before ``now`` it is due: the next run makes it. None
-    on every run, or if none is left.
+    """The next refresh (ms); if it is not after ``now``, the next run will do it. None without a
+    schedule, or if no refresh is left.
     """
     if schedule is None or state.dropped is not None:
         return None
@@ -160,11 +167,10 @@ def next_refresh(state: ShardState, schedule: RefreshSchedule | None, now: int) 
 
 
 def pending_inputs(state: ShardState, shards: Mapping[str, ShardState]) -> int | None:
-    """How many times a task's input has that it has not processed. ``shards`` are the newest
-    versions known, by URI.
+    """How many times of its input a task has not processed. ``shards``: the newest states by URI.
 
-    None for what is no task, for an input whose times only a run finds out (a table), and where the
-    files' statistics do not tell.
+    None for a shard that is not a task's, for an input whose times only a run can determine (a
+    table), and if the files' statistics are not sufficient.
     """
     watched = watched_shard(state)
     source = shards.get(watched.uri) if watched else None
@@ -183,10 +189,9 @@ def pending_inputs(state: ShardState, shards: Mapping[str, ShardState]) -> int |
 
 
 def row_count(files: Sequence[DataFile]) -> int | None:
-    """How many rows the collection has at its newest time: all diffs added up, errors left out.
+    """How many rows the collection has at its newest time: the sum of all diffs, without errors.
 
-    Exact where in each file all diffs are equal (a load, a batch of insertions only); None where
-    that is not known.
+    Known if all diffs in each file are equal (a load, a batch of insertions only); otherwise None.
     """
     rows = 0
     for file in files:
@@ -203,8 +208,8 @@ def row_count(files: Sequence[DataFile]) -> int | None:
 
 
 def recent_share(files: Sequence[DataFile]) -> float | None:
-    """Updates outside the largest batch over those in it: what readers pay beyond a plain scan.
-    None without updates.
+    """Updates outside the largest batch relative to those in it: what readers pay beyond a plain
+    scan. None without updates.
     """
     batches: Counter[str] = Counter()
     for file in files:
@@ -218,72 +223,72 @@ def _total(counts: Sequence[int | None]) -> int | None:
     return sum(known) if len(known) == len(counts) else None
 
 
-def _with_inputs(shards: Sequence[FoundShard]) -> Iterator[FoundShard]:
+def _with_inputs(shards: Sequence[DiscoveredShard]) -> Iterator[DiscoveredShard]:
     for shard in shards:
         yield shard
         yield from shard.inputs
 
 
 @click.command()
-@takes_place
+@takes_target
 @click.option(
     "--all",
-    "everybody_s",
+    "all_owners",
     is_flag=True,
-    help="Every shard there is, whatever project or target it belongs to.",
+    help="The shards of all projects and targets.",
 )
 @click.option(
     "--wide",
     is_flag=True,
-    help="Every column, exact times, and what tasks keep of their inputs, however long the lines.",
+    help="Every column, exact times, and the companion shards of tasks' inputs, in lines of any length.",
 )
 @takes_output
 @click.argument("models", nargs=-1, metavar="[MODEL]...")
 @click.pass_context
 def status(
-    context: click.Context, place: Place, models: tuple[str, ...], everybody_s: bool, wide: bool, output: str
+    context: click.Context, target: Target, models: tuple[str, ...], all_owners: bool, wide: bool, output: str
 ) -> None:
-    """What each shard holds and how far it is behind.
+    """What each shard contains and how far it is behind.
 
     All shards of this project and target, or those of the MODELs: names as in ref(), unique ids, or
     schema.identifier.
 
-    computed is how long ago the contents were computed, refreshed when a run last moved them on.
-    Rows are shown only where the files' statistics make them certain. --wide shows all there is,
+    computed is how long ago the contents were computed, refreshed when a run last advanced them.
+    Rows are shown only if the files' statistics determine their number. --wide shows everything,
     and --output json the same for programs.
 
-    Exit code: 0; 1 if a shard could not be read (the others are shown all the same); 2 for wrong
-    usage, such as an unknown model.
+    Exit code: 0; 1 if a shard could not be read (the others are still shown); 2 for wrong usage,
+    such as an unknown model.
     """
     now = clock()
-    everything = find_shards(place)
-    shards = choose(everything, place, models, everybody_s)
+    everything = find_shards(target)
+    shards = choose(everything, target, models, all_owners)
     with progress(f"reading {len(shards)} logs"):
-        told = statuses(shards, everything, now)
+        answers = statuses(shards, everything, now)
     if output == Output.JSON.value:
         head = {
-            "project": place.project,
-            "target": place.target,
-            "shard_root": masked(place.shards),
+            "project": target.project,
+            "target": target.name,
+            "shard_root": masked(target.shards),
             "now": now,
         }
-        write_json({**head, "shards": [asdict(shard) for shard in told]})
-    elif told:
-        _write(told, everybody_s, wide, now)
+        write_json({**head, "shards": [asdict(shard) for shard in answers]})
+    elif answers:
+        _write(answers, all_owners, wide, now)
     else:
         click.echo(
-            f"no shards of project {place.project}, target {place.target} below {masked(place.shards)}"
+            f"no shards of project {target.project}, target {target.name} below {masked(target.shards)}"
         )
-    if any(line.shard.error for line in lines(told)):
+    if any(line.shard.error for line in lines(answers)):
         context.exit(1)
 
 
-def _write(told: Sequence[ShardStatus], everybody_s: bool, wide: bool, now: int) -> None:
+def _write(shards: Sequence[ShardStatus], all_owners: bool, wide: bool, now: int) -> None:
     if wide:
-        write_table(wide_columns(everybody_s), list(lines(told)))
+        write_table(wide_columns(all_owners), list(lines(shards)))
         return
-    shown = list(short_lines(told))
-    write_table(short_columns(everybody_s, now), shown, FITS)
+    shown = list(short_lines(shards))
+    write_table(short_columns(all_owners, now), shown, MAX_LINE)
     for line in shown:
         if line.shard.error:
             click.echo(f"{line.label.strip()}: {line.shard.error}")

@@ -1,9 +1,9 @@
-"""`mvsink watch`: runs models when their schedule or their inputs say so, until it is stopped.
-`rounds` decides when.
+"""`mvsink watch`: run models when their schedule or a change of their inputs requires it, until
+stopped. `scheduler` decides when.
 
-One Spark for the whole watch; between rounds it lets go of the embedded metastore, so that a `dbt
-run` from another terminal gets its turn. The project is parsed once: models that are added or
-changed while it runs are seen by the next watch.
+One Spark serves the whole watch. Between rounds the embedded metastore is released, so that a `dbt
+run` from another terminal can use it. The project is parsed once: models that are added or changed
+later are not noticed until the next watch.
 """
 
 from __future__ import annotations
@@ -20,25 +20,24 @@ from typing import Any
 import click
 from dbt.cli import params
 
-from dbt.adapters.mvsink.cli.dbt_runner import TASK, Dbt, DbtFailed, Model, Ran, flat
+from dbt.adapters.mvsink.cli.dbt_runner import TASK, Dbt, DbtFailed, Model, RunResult, flat
 from dbt.adapters.mvsink.cli.discovery import words
-from dbt.adapters.mvsink.cli.probes import Inputs, Kind, Look, Looker, Place
+from dbt.adapters.mvsink.cli.probes import Inputs, Kind, Observation, Place, Prober
 from dbt.adapters.mvsink.cli.render import duration_text, time_text
-from dbt.adapters.mvsink.cli.scheduler import Round, Rounds, Watched, Why
-from dbt.adapters.mvsink.cli.target import Place as Target
-from dbt.adapters.mvsink.cli.target import takes_dbt
+from dbt.adapters.mvsink.cli.scheduler import Reason, Round, Scheduler, Watched
+from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.connection.factory import EMBEDDED
 from dbt.adapters.mvsink.continual_task.parse import parse
 from dbt.adapters.mvsink.durations import parse_interval, parse_time
 
-POLL = 0.5  # seconds between looks
-LEARN_AGAIN = 60_000  # ms after which it is asked again what a model reads
+POLL = 0.5  # seconds between two probes
+RELEARN_AFTER = 60_000  # ms after which a model's inputs are determined again
 VIEW = "view"
 MAX_RATE = 30  # rounds a minute
 
 
 class SparkEnded(click.ClickException):
-    """Spark's process is gone, and a process has only one."""
+    """Spark's JVM has ended; this process cannot start another one."""
 
 
 def clock() -> int:
@@ -48,92 +47,90 @@ def clock() -> int:
 
 @dataclass
 class Watch:
-    """One watch. ``stopping`` is set by a signal; what is running is cancelled by dbt, as for
-    Ctrl-C.
-    """
+    """One watch. A signal sets ``stopping``; dbt cancels a running query, as for Ctrl-C."""
 
     dbt: Dbt
     manifest: Any
-    looker: Looker
-    rounds: Rounds
+    prober: Prober
+    scheduler: Scheduler
     views: Sequence[Model] = ()
-    least: float = 60 / MAX_RATE  # seconds from the start of a round to that of the next
+    min_period: float = 60 / MAX_RATE  # seconds from the start of a round to that of the next
     until: int | None = None  # ms
     stopping: bool = False
     learned_at: dict[str, int] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Rounds until it is told to stop, or ``until``."""
+        """Run rounds until it is stopped, or ``until``."""
         while not self._over():
             started = time.monotonic()
-            due, looks = self.rounds.due(clock())
+            due, observations = self.scheduler.due(clock())
             if due:
-                self._round(due, looks)
-                self._let_go()
-                time.sleep(max(0.0, self.least - (time.monotonic() - started)))
+                self._round(due, observations)
+                self._release_metastore()
+                time.sleep(max(0.0, self.min_period - (time.monotonic() - started)))
             else:
                 time.sleep(POLL)
 
     def _over(self) -> bool:
         return self.stopping or (self.until is not None and clock() >= self.until)
 
-    def _round(self, due: Mapping[str, Why], looks: Mapping[Place, Look | None]) -> None:
+    def _round(self, due: Mapping[str, Reason], observations: Mapping[Place, Observation | None]) -> None:
         started = clock()
-        models = [self.rounds.watched[name].model for name in due]
+        models = [self.scheduler.watched[name].model for name in due]
         try:
-            ran = self.dbt.run([*self.views, *models], self.manifest.deepcopy())
+            results = self.dbt.run([*self.views, *models], self.manifest.deepcopy())
         except DbtFailed as error:
-            self.rounds.failed(due, clock())
+            self.scheduler.failed(due, clock())
             say(f"dbt failed: {words(error)}; trying again{self._when(due)}")
             self._check_spark()
             return
         self.views = [
             view
             for view in self.views
-            if not any(each.ok and each.unique_id == view.unique_id for each in ran)
+            if not any(each.ok and each.unique_id == view.unique_id for each in results)
         ]
-        done = Round(tuple(each for each in ran if each.unique_id in due), due, started, clock())
-        self.rounds.done(ran, looks, started, done.ended)
-        for line in lines(done, [each for each in ran if each.unique_id not in due]):
+        done = Round(tuple(each for each in results if each.unique_id in due), due, started, clock())
+        self.scheduler.done(results, observations, started, done.ended)
+        for line in lines(done, [each for each in results if each.unique_id not in due]):
             say(line)
-        failed = [each.unique_id for each in done.ran if not each.ok]
+        failed = [each.unique_id for each in done.results if not each.ok]
         if failed:
             say(f"  trying again{self._when(failed)}")
             self._check_spark()
-        self._learn(done.ran)
+        self._learn(done.results)
 
     def _when(self, names: Any) -> str:
-        first = min(self.rounds.watched[name].wait_until for name in names)
+        first = min(self.scheduler.watched[name].wait_until for name in names)
         return f" in {duration_text(max(0, first - clock()))}"
 
-    def _learn(self, ran: Sequence[Ran]) -> None:
-        """Ask Spark what the models read, while the metastore is ours."""
+    def _learn(self, results: Sequence[RunResult]) -> None:
+        """Determine by Spark what the models read, while this process has the metastore."""
         session = EMBEDDED.running()
-        for each in ran:
+        for each in results:
             if not each.ok or session is None or clock() < self.learned_at.get(each.unique_id, 0):
                 continue
             own = None
             try:
-                own = self.looker.shard_of(session, *each.relation.split(".", 1))
+                own = self.prober.shard_of(session, *each.relation.split(".", 1))
                 inputs = self._inputs(session, each)
             except Exception as error:
-                say(f"  cannot tell what {each.name} reads, so it runs every interval: {words(error)}")
-                inputs = Inputs(blind=True)
-            self.rounds.learned(each.unique_id, inputs, clock(), own)
-            self.learned_at[each.unique_id] = clock() + LEARN_AGAIN
+                say(f"  cannot determine what {each.name} reads, so it runs every interval: {words(error)}")
+                inputs = Inputs(untrackable=True)
+            self.scheduler.learned(each.unique_id, inputs, clock(), own)
+            self.learned_at[each.unique_id] = clock() + RELEARN_AFTER
 
-    def _inputs(self, session: Any, ran: Ran) -> Inputs:
-        """What the model is to be run for. A task looks at its input alone, unless it waits for
-        references.
+    def _inputs(self, session: Any, ran: RunResult) -> Inputs:
+        """The inputs whose changes make the model due: for a task its input alone, unless it waits
+        for references.
         """
-        if self.rounds.watched[ran.unique_id].model.materialized != TASK:
-            return self.looker.inputs(session, ran.compiled)
+        if self.scheduler.watched[ran.unique_id].model.materialized != TASK:
+            return self.prober.inputs(session, ran.compiled)
         program = parse(ran.compiled, ran.relation, ran.name)
-        found = self.looker.inputs(session, program.with_ctes(f"select * from {program.input.name}"))
+        inputs = self.prober.inputs(session, program.with_ctes(f"select * from {program.input.name}"))
         waits = self.manifest.nodes[ran.unique_id].config.get("on_late_reference") == "wait"
-        return replace(found, blind=found.blind or waits)
+        return replace(inputs, untrackable=inputs.untrackable or waits)
 
-    def _let_go(self) -> None:
+    def _release_metastore(self) -> None:
         if EMBEDDED.running() is not None:
             EMBEDDED.release_metastore()
 
@@ -143,62 +140,62 @@ class Watch:
             raise SparkEnded(ended)
 
 
-def lines(done: Round, others: Sequence[Ran]) -> Iterator[str]:
+def lines(done: Round, others: Sequence[RunResult]) -> Iterator[str]:
     """A round in words: one line, and one more for each model that failed."""
-    changes = [f"{ran.name} {_changed(ran)}" for ran in done.ran if ran.ok]
-    why = sorted({done.why[ran.unique_id].text for ran in done.ran} - {"upstream"})
-    fresh = "" if done.fresh is None else f"fresh {done.fresh / 1000:.1f} s after the change, "
+    changes = [f"{ran.name} {_changed(ran)}" for ran in done.results if ran.ok]
+    why = sorted({done.reasons[ran.unique_id].text for ran in done.results} - {"upstream"})
+    fresh = "" if done.delay is None else f"fresh {done.delay / 1000:.1f} s after the change, "
     took = f"{(done.ended - done.started) / 1000:.1f} s"
     yield f"{', '.join(changes) or 'nothing ran'}  ({'; '.join(why)}; {fresh}ran {took})"
-    for ran in (*done.ran, *others):
+    for ran in (*done.results, *others):
         if not ran.ok:
             yield f"  {ran.name} {'skipped' if ran.skipped else 'failed'}: {ran.message.strip()}"
 
 
-def _changed(ran: Ran) -> str:
-    told = ran.response
-    if told.get("kind") in ("append", "read-only"):
-        return f"+{told['rows_inserted']:,} -{told['rows_deleted']:,}"
-    return "unchanged" if told.get("kind") == "none" else str(told.get("kind") or ran.message)
+def _changed(ran: RunResult) -> str:
+    response = ran.response
+    if response.get("kind") in ("append", "read-only"):
+        return f"+{response['rows_inserted']:,} -{response['rows_deleted']:,}"
+    return "unchanged" if response.get("kind") == "none" else str(response.get("kind") or ran.message)
 
 
 def say(line: str) -> None:
-    """Print at once, with the time: somebody is watching."""
+    """Print a line with the time, unbuffered."""
     click.echo(f"{time_text(clock() // 1000 * 1000)[11:]}  {line}")
 
 
 def watched_models(models: Sequence[Model], manifest: Any, shards: str) -> list[Watched]:
-    """The maintained ones among ``models``, with what is upstream of each."""
+    """``models``, all maintained, each with those that are upstream of it."""
     ids = {model.unique_id for model in models}
-    found = []
+    watched = []
     for model in models:
         node = manifest.nodes[model.unique_id]
         upstream = frozenset(ids & _ancestors(manifest, model.unique_id))
-        found.append(Watched(model, Place(Kind.SHARD, f"{shards}/{node.schema}/{node.alias}"), upstream))
-    return found
+        watched.append(Watched(model, Place(Kind.SHARD, f"{shards}/{node.schema}/{node.alias}"), upstream))
+    return watched
 
 
 def _ancestors(manifest: Any, unique_id: str) -> set[str]:
-    found: set[str] = set()
+    ancestors: set[str] = set()
     waiting = [unique_id]
     while waiting:
         node = manifest.nodes.get(waiting.pop())
-        new = set(getattr(getattr(node, "depends_on", None), "nodes", ())) - found
-        found |= new
+        new = set(getattr(getattr(node, "depends_on", None), "nodes", ())) - ancestors
+        ancestors |= new
         waiting += new
-    return found
+    return ancestors
 
 
 @contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """SIGINT and SIGTERM call ``stop`` and interrupt whatever is going on, as Ctrl-C does."""
+    """SIGINT and SIGTERM call ``stop`` and interrupt what is running, as Ctrl-C does."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         stop()
         raise KeyboardInterrupt
 
     def terminate(number: int, frame: FrameType | None) -> None:
-        # whoever else listens for Ctrl-C, such as a wait for the metastore, hears it too
+        # so that other handlers of Ctrl-C, such as a wait for the metastore, are called too
         os.kill(os.getpid(), signal.SIGINT)
 
     before = {
@@ -214,21 +211,21 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _interval(context: click.Context, option: click.Parameter, given: str) -> int:
-    text = f"{given} seconds" if given.replace(".", "", 1).isdigit() and "." not in given else given
+def _interval(context: click.Context, option: click.Parameter, value: str) -> int:
+    text = f"{value} seconds" if value.isdigit() else value
     parsed = parse_interval(text)
     if not parsed:
-        raise click.BadParameter(f"got {given!r}, expected an interval like '10 seconds'")
+        raise click.BadParameter(f"got {value!r}, expected an interval like '10 seconds'")
     return parsed
 
 
-def _until(context: click.Context, option: click.Parameter, given: str | None) -> int | None:
-    if given is None:
+def _until(context: click.Context, option: click.Parameter, value: str | None) -> int | None:
+    if value is None:
         return None
-    interval = parse_interval(given)
-    parsed = parse_time(given) if interval is None else clock() + interval
+    interval = parse_interval(value)
+    parsed = parse_time(value) if interval is None else clock() + interval
     if parsed is None:
-        raise click.BadParameter(f"got {given!r}, expected an interval like '2 minutes', or an ISO 8601 time")
+        raise click.BadParameter(f"got {value!r}, expected an interval like '2 minutes', or an ISO 8601 time")
     return parsed
 
 
@@ -241,14 +238,14 @@ def _until(context: click.Context, option: click.Parameter, given: str | None) -
     default="10 seconds",
     show_default=True,
     callback=_interval,
-    help="How often a model runs whose inputs cannot be looked at.",
+    help="How often a model runs if changes of its inputs cannot be tracked.",
 )
 @click.option(
     "--max-rate",
     type=click.FloatRange(min=0, min_open=True),
     default=MAX_RATE,
     show_default=True,
-    help="Most rounds a minute.",
+    help="Maximum number of rounds per minute.",
 )
 @click.option(
     "--until", callback=_until, help="When to stop: an interval like '2 minutes', or an ISO 8601 time."
@@ -256,12 +253,12 @@ def _until(context: click.Context, option: click.Parameter, given: str | None) -
 def watch(
     target: Target, dbt: Dbt, select: Any, exclude: Any, interval: int, max_rate: float, until: int | None
 ) -> None:
-    """Run models when their schedule or their inputs say so, until stopped.
+    """Run models when they are due, until stopped.
 
     The first round runs the selected views and maintained models. After that a maintained model
-    runs when a file, a Delta table or a shard that it reads has changed, when its schedule says so,
-    or every --interval if its inputs cannot be looked at; and whatever is downstream of it with it.
-    An error is told and tried again, later each time.
+    runs when a file, a Delta table or a shard that it reads has changed, when its schedule requires
+    it, or every --interval if changes of its inputs cannot be tracked. Downstream models run with
+    it. A model that fails is reported and retried, after a longer wait each time.
 
     Exit code: 0 when stopped (Ctrl-C, SIGTERM, --until; a running query is cancelled); 1 if dbt
     cannot parse the project, or if Spark itself has ended; 2 for wrong usage.
@@ -271,12 +268,16 @@ def watch(
     maintained = [model for model in models if model.maintained]
     if not maintained:
         raise click.UsageError("no maintained models are selected")
-    looker = Looker(target.shards, target.storage_options)
-    rounds = Rounds(
-        watched_models(maintained, manifest, target.shards), looker.look, _intruded(looker), interval, clock()
+    prober = Prober(target.shards, target.storage_options)
+    scheduler = Scheduler(
+        watched_models(maintained, manifest, target.shards),
+        prober.probe,
+        _written_by_others(prober),
+        interval,
+        clock(),
     )
     views = [model for model in models if model.materialized == VIEW]
-    watching = Watch(dbt, manifest, looker, rounds, views, 60 / max_rate, until)
+    watching = Watch(dbt, manifest, prober, scheduler, views, 60 / max_rate, until)
     say(f"watching {', '.join(sorted(model.name for model in maintained))}")
 
     def stop() -> None:
@@ -287,12 +288,12 @@ def watch(
     say("stopped")
 
 
-def _intruded(looker: Looker) -> Callable[[Place, Look | None], bool]:
-    """Asked after a run: dbt's invocation is then the newest one."""
+def _written_by_others(prober: Prober) -> Callable[[Place, Observation | None], bool]:
+    """A check to be called after a run, when dbt's newest invocation is that run."""
 
-    def intruded(place: Place, before: Look | None) -> bool:
+    def written_by_others(place: Place, before: Observation | None) -> bool:
         from dbt_common.invocation import get_invocation_id
 
-        return looker.intruded(place, before, str(get_invocation_id()))
+        return prober.written_by_others(place, before, str(get_invocation_id()))
 
-    return intruded
+    return written_by_others
