@@ -67,7 +67,7 @@ class OwnedByAnother(MvsinkError):
 
 
 class InvalidName(MvsinkError):
-    """A schema or an alias that Spark does not accept, or that would leave the directory of shards."""
+    """A schema or an alias that Spark refuses, or that would leave the directory of shards."""
 
     def __init__(self, model: str, what: str, name: str, reason: str = ""):
         super().__init__(

@@ -45,8 +45,8 @@ class TestClonePossible(CleanUp, Delta, BaseClonePossible):
         self.run_and_save_state(project.project_root, with_snapshot=True)
         clone = ["clone", "--state", "state", "--target", "otherschema"]
         assert len(run_dbt(clone)) == 4
-        found = project.adapter.list_relations(database=project.database, schema=other_schema)
-        assert Counter(relation.type for relation in found) == Counter({"table": 3, "view": 1})
+        relations = project.adapter.list_relations(database=project.database, schema=other_schema)
+        assert Counter(relation.type for relation in relations) == Counter({"table": 3, "view": 1})
         assert ["no-op" in result.message.lower() for result in run_dbt(clone)] == [True] * 4
         again = run_dbt([*clone, "--resource-type", "model"])
         assert ["no-op" in result.message.lower() for result in again] == [True] * 2

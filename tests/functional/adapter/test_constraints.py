@@ -112,7 +112,7 @@ DEPENDENCY = "-- depends_on: <foreign_key_model_identifier>"
 class SparkDdl(Delta, SparkProperties):
     @pytest.fixture(scope="class")
     def expected_sql(self):
-        """The statement that builds the table; what is constrained comes in statements of its own."""
+        """The statement that builds the table; the constraints are added by later statements."""
         return CREATED.format(columns=IN_ORDER, values=VALUES, dependency=DEPENDENCY)
 
 

@@ -14,13 +14,13 @@ def families() -> set[type]:
     """The nearest base class of dbt-tests-adapter of each test class here that is not skipped as a
     whole.
     """
-    found = set()
+    tests = set()
     for path in HERE.glob("test_*.py"):
         module = importlib.import_module(f"tests.functional.adapter.{path.stem}")
         for name, test in inspect.getmembers(module, inspect.isclass):
             if name.startswith("Test") and test.__module__ == module.__name__ and not skipped(test):
-                found.update(theirs(test)[:1])
-    return found
+                tests.update(theirs(test)[:1])
+    return tests
 
 
 def theirs(test: type) -> list[type]:

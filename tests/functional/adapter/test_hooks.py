@@ -62,9 +62,9 @@ def rows(project, table, state):
     return [dict(zip(FIELDS, row)) for row in project.run_sql(query, fetch="all")]
 
 
-def check(found, project, state):
+def check(hooks, project, state):
     """This profile's values, where the base has those of its Postgres profile."""
-    for row in found:
+    for row in hooks:
         assert {field: row[field] for field in EXPECTED} == EXPECTED
         assert (row["test_state"], row["target_schema"]) == (state, project.test_schema)
         assert row["target_host"] in ("", "None")  # the embedded session has none
@@ -80,9 +80,9 @@ class ModelHooks:
 
     def check_hooks(self, state, project, host, count=1):
         """See `check`."""
-        found = rows(project, "on_model_hook", state)
-        assert len(found) == count
-        check(found, project, state)
+        hooks = rows(project, "on_model_hook", state)
+        assert len(hooks) == count
+        check(hooks, project, state)
 
 
 class TestPrePostModelHooks(ModelHooks, BasePrePostModelHooks):
@@ -179,6 +179,6 @@ class TestPrePostRunHooks(BasePrePostRunHooks):
 
     def check_hooks(self, state, project, host):
         """See `check`."""
-        found = rows(project, "on_run_hook", state)
-        assert len(found) == 1
-        check(found, project, state)
+        hooks = rows(project, "on_run_hook", state)
+        assert len(hooks) == 1
+        check(hooks, project, state)

@@ -18,7 +18,7 @@ MERGE = {"models": {"+incremental_strategy": "merge"}}
 class TestIncrementalUniqueKey(Delta, SparkScripts, BaseIncrementalUniqueKey):
     @pytest.fixture(scope="class")
     def project_config_update(self):
-        """dbt-spark appends unless it is told to merge."""
+        """dbt-spark appends unless it is configured to merge."""
         return MERGE
 
     def fail_to_build_inc_missing_unique_key_column(self, incremental_model_name):
@@ -56,7 +56,7 @@ class TestMergeExcludeColumns(Delta, BaseMergeExcludeColumns):
 class TestIncrementalOnSchemaChange(Delta, BaseIncrementalOnSchemaChange):
     @pytest.fixture(scope="class")
     def project_config_update(self):
-        """dbt-spark appends unless it is told to merge."""
+        """dbt-spark appends unless it is configured to merge."""
         return MERGE
 
     def test_run_incremental_append_new_columns(self, project):
@@ -76,7 +76,7 @@ class TestIncrementalOnSchemaChange(Delta, BaseIncrementalOnSchemaChange):
 class TestMicrobatch(BaseMicrobatch):
     @pytest.fixture(scope="class")
     def microbatch_model_sql(self):
-        """dbt-spark replaces the batch's partition: the model needs a column to be partitioned by."""
+        """dbt-spark replaces the batch's partition, so the model needs a partition column."""
         return """
             {{ config(materialized='incremental', incremental_strategy='microbatch', event_time='event_time',
                       partition_by='day', batch_size='day', begin=modules.datetime.datetime(2020, 1, 1)) }}

@@ -65,12 +65,12 @@ class TestMaterializedViewBasic(MaterializedViewBasic):
         adapter = project.adapter
         with get_connection(adapter):
             schema = adapter.Relation.create(schema=relation.schema).without_identifier()
-            found = {r.identifier: r for r in adapter.list_relations_without_caching(schema)}.get(
+            current = {r.identifier: r for r in adapter.list_relations_without_caching(schema)}.get(
                 relation.identifier
             )
-            if found is None:
+            if current is None:
                 return None
-            return "materialized_view" if adapter.mv_is_shard(found) else str(found.type)
+            return "materialized_view" if adapter.mv_is_shard(current) else str(current.type)
 
     def test_materialized_view_full_refresh(self, project, my_materialized_view):
         """Our line of the log for a replacement: the shard's new generation."""

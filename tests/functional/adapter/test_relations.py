@@ -43,14 +43,14 @@ from tests.functional.adapter.spelling import Delta
 class SparkCaching:
     def run_and_inspect_cache(self, project, run_args=None):
         """As the base, but a Spark relation has no database to compare in lower case."""
-        seen = []
+        names = []
         for _ in range(2):
             run_dbt(run_args)
             (relation,) = project.adapter.cache.relations.values()
             assert relation.database is None
             assert relation.schema == project.test_schema == project.test_schema.lower()
-            seen.append((relation.schema, relation.identifier.lower()))
-        assert seen[0] == seen[1]
+            names.append((relation.schema, relation.identifier.lower()))
+        assert names[0] == names[1]
 
 
 class TestCachingLowercaseModel(SparkCaching, BaseCachingLowercaseModel):

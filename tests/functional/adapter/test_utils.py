@@ -153,7 +153,7 @@ class TestLength(BaseLength):
 class TestListagg(BaseListagg):
     @pytest.fixture(scope="class")
     def seeds(self):
-        """Without the ordered cases: dbt-spark's `listagg` says that it cannot order, and does not."""
+        """Without the ordered cases: dbt-spark's `listagg` cannot order."""
         expected = fixture_listagg.seeds__data_listagg_output_csv.splitlines(keepends=True)
         return {
             "data_listagg.csv": fixture_listagg.seeds__data_listagg_csv,

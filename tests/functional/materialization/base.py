@@ -48,8 +48,8 @@ class Base:
         )
 
     def last(self, project, name="mv"):
-        told = json.loads((Path(project.project_root) / "target" / "run_results.json").read_text())
-        return {r["unique_id"].split(".")[-1]: r["adapter_response"] for r in told["results"]}[name]
+        results = json.loads((Path(project.project_root) / "target" / "run_results.json").read_text())
+        return {r["unique_id"].split(".")[-1]: r["adapter_response"] for r in results["results"]}[name]
 
     def properties(self, project, name="mv"):
         return dict(

@@ -27,9 +27,9 @@ class TestColumnsAreAdded(TimeBase):
     }
 
     def equal(self, project, name, query):
-        held = f"select * from {relation_from_name(project.adapter, name)}"
-        assert project.run_sql(f"({held}) except all ({query})", fetch="all") == []
-        assert project.run_sql(f"({query}) except all ({held})", fetch="all") == []
+        contents = f"select * from {relation_from_name(project.adapter, name)}"
+        assert project.run_sql(f"({contents}) except all ({query})", fetch="all") == []
+        assert project.run_sql(f"({query}) except all ({contents})", fetch="all") == []
 
     def test_history_readers_and_tasks_go_on(self, project):
         at(0, "run", "--exclude", "old")
@@ -38,8 +38,8 @@ class TestColumnsAreAdded(TimeBase):
         before = self.shard(project, "mv")
         assert len(self.rows(project, "old")) == 4
         self.model(project, "mv", WIDER)
-        given = json.dumps({"mvsink_read_only": True, "mvsink_run_time": T + 2 * MINUTE})
-        planned = run_dbt_and_capture(["run", "--select", "mv", "--vars", given])[1]
+        variables = json.dumps({"mvsink_read_only": True, "mvsink_run_time": T + 2 * MINUTE})
+        planned = run_dbt_and_capture(["run", "--select", "mv", "--vars", variables])[1]
         assert "read-only: would write +4 -4; columns added: big string, c int" in planned
         assert self.shard(project, "mv") == before
         out = at(2)

@@ -84,17 +84,17 @@ class TestDropped(Dropping):
     def models(self):
         return {"source_rows.sql": SOURCE, **self.START}
 
-    def drop(self, project, *arguments, **given):
+    def drop(self, project, *arguments, **options):
         place = ["--project-dir", str(project.project_root), "--profiles-dir", str(project.profiles_dir)]
-        return CliRunner().invoke(cli, ["drop", *place, *arguments], **given)
+        return CliRunner().invoke(cli, ["drop", *place, *arguments], **options)
 
     def test_by_name(self, project, shard_root):
         schema = project.test_schema
         run_dbt(["run"])
         holder = str(self.at(shard_root, project, "reader").shard_id)
         assert set(self.at(shard_root, project, "held").holds) == {holder}
-        for arguments, given in ((["--dry-run"], {}), ([], {"input": "n\n"}), ([], {})):
-            result = self.drop(project, "reader", *arguments, **given)
+        for arguments, options in ((["--dry-run"], {}), ([], {"input": "n\n"}), ([], {})):
+            result = self.drop(project, "reader", *arguments, **options)
             assert (
                 f"releases its holds on {schema}.held" in result.output
                 and "the next `dbt run` creates it again" in result.output
@@ -111,7 +111,7 @@ class TestDropped(Dropping):
         )
         assert not self.at(shard_root, project, "held").holds
         assert "was dropped at" in self.drop(project, "reader", "--yes").output
-        assert self.drop(project, "nobody", "--yes").exit_code == 2
+        assert self.drop(project, "unknown", "--yes").exit_code == 2
 
         Path(project.project_root, "models", "gone.sql").unlink()
         project.run_sql(f"drop view {schema}.gone")

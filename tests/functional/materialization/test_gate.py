@@ -65,9 +65,9 @@ class TestGate(Base):
         for what, (rows, message) in cases.items():
             self.set_source(project, source(*rows))
             [_, result] = run_dbt(["run"], expect_pass=False)
-            told = "\n".join(line.strip() for line in result.message.splitlines()) + "\n"
-            assert "the would-be contents fail their audit, and nothing was written" in told, what
-            assert message in told, (what, told)
+            message_lines = "\n".join(line.strip() for line in result.message.splitlines()) + "\n"
+            assert "the would-be contents fail their audit, and nothing was written" in message_lines, what
+            assert message in message_lines, (what, message_lines)
             assert self.trace(project) == before, what
             assert (
                 result.message.split(": ", 1)[1].split("\n")[0]
@@ -98,9 +98,9 @@ class TestGate(Base):
         before = self.trace(project)
         self.set_source(project, source((1, "z")))
         [_, result] = run_dbt(["run"], expect_pass=False)
-        said = f"{project.test_schema}.mv would change by +1 -"
-        assert said in result.message and "rows, max_change allows 1" in result.message
-        assert f"gate: would fail: {said}" in run_dbt_and_capture(["run", "--select", "mv", *READ_ONLY])[1]
+        reason = f"{project.test_schema}.mv would change by +1 -"
+        assert reason in result.message and "rows, max_change allows 1" in result.message
+        assert f"gate: would fail: {reason}" in run_dbt_and_capture(["run", "--select", "mv", *READ_ONLY])[1]
         assert self.trace(project) == before
         run_dbt(["run", *ACCEPT])
         assert self.rows(project) == [(1, "z")]

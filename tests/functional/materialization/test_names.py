@@ -21,9 +21,9 @@ class TestBadAliases(Base):
 
     @pytest.fixture(scope="class")
     def models(self):
-        given = {f"bad_{number}.sql": configured(alias=alias) for number, alias in enumerate(BAD)}
+        bad = {f"bad_{number}.sql": configured(alias=alias) for number, alias in enumerate(BAD)}
         task = "{{ config(materialized='continual_task', alias='../t') }} on input {{ ref('source_rows') }} as (insert into {{ this }} select 1)"
-        return {"source_rows.sql": SOURCE, "task.sql": task, **given}
+        return {"source_rows.sql": SOURCE, "task.sql": task, **bad}
 
     def test_each_is_refused_by_its_models_name_before_anything_is_made(self, project, shard_root):
         before = set(os.listdir(shard_root))
@@ -47,10 +47,10 @@ class TestVariables(Base):
 
     def test_what_is_ours_is_not_substituted_and_the_users_sql_is(self, project, spark):
         run_dbt(["run", "--full-refresh"])
-        told = [
+        rows = [
             tuple(row) for row in project.run_sql(f"describe extended {project.test_schema}.mv", fetch="all")
         ]
-        assert ("id", "int", "${env:HOME}") in told and ("Comment", "a ${spark.app.name}", "") in told
+        assert ("id", "int", "${env:HOME}") in rows and ("Comment", "a ${spark.app.name}", "") in rows
         assert {row[1] for row in self.rows(project)} == {spark.conf.get("spark.app.name")}
         _, out = run_dbt_and_capture(["run"])
         assert "+0 -0" in out and "republished" not in out

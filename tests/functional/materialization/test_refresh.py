@@ -20,8 +20,8 @@ MORE = SOURCE.replace("(1, 'a')", "(1, 'a'), (4, 'd')")
 
 def run(minute, *more, read_only=False, **kwargs):
     """`dbt run` so many minutes after 10:00; what it printed."""
-    given = {"mvsink_run_time": T + minute * MINUTE, "mvsink_read_only": read_only}
-    return run_dbt_and_capture(["run", "--vars", json.dumps(given), *more], **kwargs)[1]
+    variables = {"mvsink_run_time": T + minute * MINUTE, "mvsink_read_only": read_only}
+    return run_dbt_and_capture(["run", "--vars", json.dumps(variables), *more], **kwargs)[1]
 
 
 class TestSchedules(Base):
@@ -48,8 +48,8 @@ class TestSchedules(Base):
             self.set_source(project, MORE)
             assert f"up to date until {DAY}T10:45:00Z" in run(44) and len(self.rows(project)) == 3
             assert f"+4 -3 at {DAY}T10:45:00Z" in run(50)
-            told = self.last(project)
-            assert (told["kind"], told["lower"], told["upper"]) == (
+            response = self.last(project)
+            assert (response["kind"], response["lower"], response["upper"]) == (
                 "append",
                 T + 45 * MINUTE,
                 T + 90 * MINUTE,

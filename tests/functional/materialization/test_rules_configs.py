@@ -189,21 +189,21 @@ models:
         run_dbt(["run", "--full-refresh"])
         assert len(self.rows(project)) == 2
 
-    def test_unique_and_keys_are_told_in_a_warning_of_ours(self, project):
+    def test_unique_and_keys_give_a_warning_of_ours(self, project):
         self.contract(project, self.NOT_ENFORCED["unique"])
         _, out = run_dbt_and_capture(["run", "--full-refresh", "--select", "mv", "source_rows"])
-        told = [
+        warnings = [
             line for line in out.splitlines() if "unique" in line and "not enforced" in line and "mv" in line
         ]
-        assert [line for line in told if "While constructing" not in line]
+        assert [line for line in warnings if "While constructing" not in line]
 
 
 FED = "create or replace view {{ this.schema }}.fed as select %s as id"
 HOOKED = """{{ config(materialized='self_correcting_mv',
   pre_hook=[{'sql': "%(first)s", 'transaction': true}, {'sql': "%(second)s", 'transaction': false}],
   post_hook=[
-    {'sql': "insert into {{ this.schema }}.told select concat('in ', sum(id)) from {{ this }}", 'transaction': true},
-    {'sql': "insert into {{ this.schema }}.told select concat('after ', sum(id)) from {{ this }}", 'transaction': false}]) }}
+    {'sql': "insert into {{ this.schema }}.hook_log select concat('in ', sum(id)) from {{ this }}", 'transaction': true},
+    {'sql': "insert into {{ this.schema }}.hook_log select concat('after ', sum(id)) from {{ this }}", 'transaction': false}]) }}
 select id from {{ target.schema }}.fed"""
 
 
@@ -211,22 +211,25 @@ class TestHooks(Base):
     def hooked(self, project, first, second):
         self.set_model(project, HOOKED % {"first": FED % first, "second": FED % second})
 
-    def told(self, project):
+    def hook_log(self, project):
         return sorted(
-            row[0] for row in project.run_sql(f"select * from {project.test_schema}.told", fetch="all")
+            row[0] for row in project.run_sql(f"select * from {project.test_schema}.hook_log", fetch="all")
         )
 
     def test_all_pre_hooks_before_reading_and_all_post_hooks_after_publishing(self, project):
         """Whatever their `transaction`; also when nothing changed."""
-        project.run_sql(f"create table {project.test_schema}.told (what string)")
+        project.run_sql(f"create table {project.test_schema}.hook_log (what string)")
         self.hooked(project, 1, 2)
         run_dbt(["run", "--select", "mv", "--full-refresh"])
-        assert (self.rows(project), self.told(project)) == ([(2,)], ["after 2", "in 2"])
+        assert (self.rows(project), self.hook_log(project)) == ([(2,)], ["after 2", "in 2"])
         self.hooked(project, 3, 4)
         run_dbt(["run", "--select", "mv"])
-        assert (self.rows(project), self.told(project)) == ([(4,)], ["after 2", "after 4", "in 2", "in 4"])
+        assert (self.rows(project), self.hook_log(project)) == (
+            [(4,)],
+            ["after 2", "after 4", "in 2", "in 4"],
+        )
         _, out = run_dbt_and_capture(["run", "--select", "mv"])
-        assert "+0 -0 at" in out and len(self.told(project)) == 6
+        assert "+0 -0 at" in out and len(self.hook_log(project)) == 6
 
     def test_a_failing_pre_hook_leaves_the_shard(self, project):
         run_dbt(["run", "--full-refresh"])
@@ -236,7 +239,7 @@ class TestHooks(Base):
         assert "PARSE_SYNTAX_ERROR" in results[0].message and self.state(project) == before
 
     def test_a_grant_that_the_engine_refuses_fails_the_model(self, project):
-        self.set_model(project, configured(grants={"select": ["somebody"]}))
+        self.set_model(project, configured(grants={"select": ["a_user"]}))
         results = run_dbt(["run", "--select", "source_rows", "mv"], expect_pass=False)
         assert "42601" in results[-1].message
 

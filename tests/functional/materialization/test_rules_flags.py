@@ -85,10 +85,10 @@ class TestReadOnly(Base):
         )
         profiles = Path(str(project.profiles_dir), "profiles.yml")
         text = profiles.read_text()
-        told = yaml.safe_load(text)
-        for output in told["test"]["outputs"].values():
+        profile = yaml.safe_load(text)
+        for output in profile["test"]["outputs"].values():
             output["read_only"] = True
-        profiles.write_text(yaml.safe_dump(told))
+        profiles.write_text(yaml.safe_dump(profile))
         try:
             _, out = run_dbt_and_capture(["run", "--select", "mv", "built"], expect_pass=False)
         finally:
@@ -105,7 +105,7 @@ class TestReadOnly(Base):
             configured(
                 pre_hook="no SQL",
                 post_hook="no SQL",
-                grants={"select": ["nobody"]},
+                grants={"select": ["a_user"]},
                 persist_docs={"relation": True},
             ),
         )
@@ -144,9 +144,9 @@ class TestTime(Base):
         for name in ("one", "two"):
             write_file(now, project.project_root, "models", f"{name}.sql")
         run_dbt(["run"])
-        told = [self.last(project, name)["upper"] for name in ("one", "two", "mv")]
-        assert len(set(told)) == 1
-        assert self.rows(project, "one") == self.rows(project, "two") == [(told[0] - 1,)]
+        uppers = [self.last(project, name)["upper"] for name in ("one", "two", "mv")]
+        assert len(set(uppers)) == 1
+        assert self.rows(project, "one") == self.rows(project, "two") == [(uppers[0] - 1,)]
         for name in ("one", "two"):
             Path(project.project_root, "models", f"{name}.sql").unlink()
 

@@ -19,45 +19,47 @@ KEYS = {"rows_affected", "rows_inserted", "rows_deleted", "lower", "upper", "ver
 class TestRunResults(Base):
     """`adapter_response`, one kind after the other."""
 
-    def told(self, project, *flags):
+    def run(self, project, *flags):
         run_dbt(["run", "--select", "source_rows"])
         run_dbt(["run", "--select", "mv", *flags])
-        told = self.last(project)
+        response = self.last(project)
         # dbt leaves out what is None
-        absent = {"lower", "upper"} if told["kind"] == "final" else set()
-        assert set(told) >= KEYS - absent
-        return tuple(told[key] for key in ("kind", "rows_inserted", "rows_deleted", "rows_affected")), told
+        absent = {"lower", "upper"} if response["kind"] == "final" else set()
+        assert set(response) >= KEYS - absent
+        return tuple(
+            response[key] for key in ("kind", "rows_inserted", "rows_deleted", "rows_affected")
+        ), response
 
     def test_append(self, project):
-        counts, told = self.told(project, "--full-refresh")
+        counts, response = self.run(project, "--full-refresh")
         assert counts == ("append", 3, 0, 3)
         assert (
-            told["version"] <= self.state(project).version
-            and told["upper"] == self.state(project).upper.as_option()
+            response["version"] <= self.state(project).version
+            and response["upper"] == self.state(project).upper.as_option()
         )
 
     def test_none(self, project):
         run_dbt(["run", "--full-refresh"])
         before = self.state(project)
-        counts, told = self.told(project)
+        counts, response = self.run(project)
         assert counts == ("none", 0, 0, 0)
-        assert told["lower"] == before.upper.as_option() < told["upper"]
+        assert response["lower"] == before.upper.as_option() < response["upper"]
 
     def test_read_only(self, project):
         run_dbt(["run", "--full-refresh"])
         before = self.state(project)
         self.set_source(project, CHANGED)
-        counts, told = self.told(project, "--vars", "{mvsink_read_only: true}")
+        counts, response = self.run(project, "--vars", "{mvsink_read_only: true}")
         assert counts == ("read-only", 1, 2, 3)
-        assert told["version"] == before.version and told["lower"] == before.upper.as_option()
+        assert response["version"] == before.version and response["lower"] == before.upper.as_option()
 
     def test_final(self, project):
         run_dbt(["run", "--full-refresh"])
         with self.writer(project) as handle:
             handle.compare_and_append_batch([], handle.upper, Antichain.empty())
         self.set_source(project, CHANGED)
-        counts, told = self.told(project)
-        assert counts == ("final", 0, 0, 0) and (told.get("lower"), told.get("upper")) == (None, None)
+        counts, response = self.run(project)
+        assert counts == ("final", 0, 0, 0) and (response.get("lower"), response.get("upper")) == (None, None)
         assert len(self.rows(project)) == 3  # readable when finished
 
 

@@ -22,14 +22,19 @@ class TestRuns(Base):
         assert (after.files, after.version) == (before.files, before.version + 1)
         self.set_source(project, "select * from values (1, 'a'), (2, 'B'), (4, 'd') as t(id, name)")
         run_dbt(["run"])
-        told = self.last(project)
-        assert (told["rows_inserted"], told["rows_deleted"], told["rows_affected"], told["kind"]) == (
+        response = self.last(project)
+        assert (
+            response["rows_inserted"],
+            response["rows_deleted"],
+            response["rows_affected"],
+            response["kind"],
+        ) == (
             2,
             2,
             4,
             "append",
         )
-        assert told["lower"] == after.upper.as_option() and told["upper"] > told["lower"]
+        assert response["lower"] == after.upper.as_option() and response["upper"] > response["lower"]
         assert self.rows(project) == [(1, "a"), (2, "B"), (4, "d")]
 
     def test_the_log_line(self, project):

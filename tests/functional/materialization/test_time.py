@@ -31,8 +31,8 @@ def updates(lower, upper):
 def at(minute, *args, expect_pass=True):
     """dbt so many minutes after 10:00; what it printed."""
     command, *more = args or ("run",)
-    given = json.dumps({"mvsink_run_time": T + minute * MINUTE})
-    return run_dbt_and_capture([command, *more, "--vars", given], expect_pass=expect_pass)[1]
+    variables = json.dumps({"mvsink_run_time": T + minute * MINUTE})
+    return run_dbt_and_capture([command, *more, "--vars", variables], expect_pass=expect_pass)[1]
 
 
 class TimeBase(Base):
@@ -43,7 +43,7 @@ class TimeBase(Base):
         return {"source_rows.sql": SOURCE, **self.START}
 
     @pytest.fixture(autouse=True)
-    def anew(self, fresh, project):
+    def dropped(self, fresh, project):
         """Each test begins with these files and without relations."""
         for name, text in self.START.items():
             write_file(text, project.project_root, "models", name)
@@ -240,18 +240,18 @@ class TestOvertaken(TimeBase):
 
     def test_what_would_mix_two_runs_is_left_to_the_later_one_and_so_is_all_that_reads_it(self, project):
         """The run of 10:02 is run in two parts, as if it were slow between; the one of 10:03
-        overtakes it at `total`.
+        supersedes it at `total`.
         """
         at(0)
         self.set_source(project, MORE)
         at(2, "run", "--select", "source_rows", "mv")
         self.set_source(project, MORE.replace("(2, 'b')", "(2, 'b'), (5, 'e')"))
         at(3, "run", "--select", "source_rows", "mv", "total")
-        told = f"superseded: total was written by a later run (as of {AT.format(3)}), which passed over this run's time; left to the"
+        line = f"superseded: total was written by a later run (as of {AT.format(3)}), which passed over this run's time; left to the"
         before = self.shard(project, "both").version
         self.model(project, "new", self.START["both.sql"])
         out = at(2, "run", "--select", "total", "both", "top", "new")
-        assert all(told in out for told in (told, f"not refreshed yet; {told}"))
+        assert all(each in out for each in (line, f"not refreshed yet; {line}"))
         assert {self.last(project, name)["overtaken"] for name in ("both", "top", "new")} == {"total"}
         assert self.shard(project, "both").version == before and self.rows(project, "both") == [(3, 3)]
         out = at(3, "run", "--select", "both", "top", "new")
@@ -323,8 +323,8 @@ class TestReadingThePast(TimeBase):
             past(1439): "Got: 1439",
             past(T, of="source_rows"): "only a shard has a history",
         }
-        for query, told in cases.items():
-            assert told in self.refused(0, f"select * from {query}")
+        for query, message in cases.items():
+            assert message in self.refused(0, f"select * from {query}")
         at(5, "run", "--select", "mv")
         assert self.shard(project, "mv").since.as_option() == T + 4 * MINUTE + 1
         wanted = f"readable is [2026-11-20T10:04:00.001Z ({T + 4 * MINUTE + 1}), "

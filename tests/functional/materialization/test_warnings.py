@@ -1,4 +1,4 @@
-"""Warnings are dbt's: `--warn-error` fails the model that gives one, and leaves nothing half-done."""
+"""Warnings are dbt's: `--warn-error` fails the model, and leaves nothing half-done."""
 
 from __future__ import annotations
 

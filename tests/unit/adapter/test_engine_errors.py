@@ -54,7 +54,7 @@ def test_an_error_while_rows_are_fetched_is_dbts_without_javas_stack(connections
     )
 
 
-def test_and_the_engine_tells_its_state(connections, monkeypatch):
+def test_the_engine_reports_the_sqlstate_of_such_an_error(connections, monkeypatch):
     cursor = SimpleNamespace(fetchall=failing)
     monkeypatch.setattr(
         connections, "get_thread_connection", lambda: SimpleNamespace(handle=None), raising=False

@@ -20,12 +20,12 @@ def project(tmp_path, monkeypatch):
         "dbt.flags.get_flags", lambda: SimpleNamespace(PROFILES_DIR=str(tmp_path / "profiles"))
     )
 
-    def make(given, declared=None, read="", profile=""):
+    def make(cli, declared=None, read="", profile=""):
         for path, text in (("macros/m.sql", read), ("profiles/profiles.yml", profile)):
             (tmp_path / path).parent.mkdir(exist_ok=True)
             (tmp_path / path).write_text(text)
         return SimpleNamespace(
-            cli_vars=given,
+            cli_vars=cli,
             vars=SimpleNamespace(vars=declared or {}),
             project_name="shop",
             project_root=str(tmp_path),
@@ -37,7 +37,7 @@ def project(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("cli", "message"),
     [
         (
             {"read_only": True},
@@ -64,16 +64,16 @@ def project(tmp_path, monkeypatch):
         ({"mvsink_accept": [1]}, "Got: [1]"),
     ],
 )
-def test_what_is_nearly_ours_or_has_no_value_of_ours_is_refused(project, given, message):
+def test_a_misspelled_variable_or_an_invalid_value_is_refused(project, cli, message):
     with pytest.raises(MvsinkError) as raised:
-        check_variables(project(given))
+        check_variables(project(cli))
     assert message in raised.value.msg
     if "unknown" in message:
         assert all(known.name in raised.value.msg for known in VARIABLES)
 
 
 @pytest.mark.parametrize("declared", [{"mvsink_readonly": True}, {"shop": {"mvsink_readonly": True}}])
-def test_a_project_s_unknown_variable_with_our_prefix_is_refused(project, declared):
+def test_an_unknown_variable_of_the_project_with_our_prefix_is_refused(project, declared):
     with pytest.raises(MvsinkError, match="mvsink_readonly"):
         check_variables(project({}, declared))
 
@@ -81,13 +81,13 @@ def test_a_project_s_unknown_variable_with_our_prefix_is_refused(project, declar
 @pytest.mark.parametrize(
     "config",
     [
-        {"given": {}},
-        {"given": {"run_date": "2026-11-20", "samples": 5, "resets": 1}},
-        {"given": {"sample": 5}, "read": "limit {{ var('sample', 1) }}"},
-        {"given": {"read_only": True}, "profile": "read_only: \"{{ var( 'read_only' ) | as_bool }}\""},
-        {"given": {"read_only": True}, "declared": {"read_only": False}},
+        {"cli": {}},
+        {"cli": {"run_date": "2026-11-20", "samples": 5, "resets": 1}},
+        {"cli": {"sample": 5}, "read": "limit {{ var('sample', 1) }}"},
+        {"cli": {"read_only": True}, "profile": "read_only: \"{{ var( 'read_only' ) | as_bool }}\""},
+        {"cli": {"read_only": True}, "declared": {"read_only": False}},
         {
-            "given": {
+            "cli": {
                 "mvsink_read_only": False,
                 "mvsink_run_time": 1_763_650_800_000,
                 "mvsink_reset": "t",
@@ -96,7 +96,7 @@ def test_a_project_s_unknown_variable_with_our_prefix_is_refused(project, declar
         },
     ],
 )
-def test_a_project_s_own_variables_and_ours_are_let_through(project, config):
+def test_the_projects_own_variables_and_ours_are_accepted(project, config):
     check_variables(project(**config))
 
 
@@ -105,7 +105,7 @@ def test_dbt_debug_has_no_project():
 
 
 @pytest.mark.parametrize(
-    ("given", "declared", "value"),
+    ("cli", "declared", "value"),
     [
         ({}, {}, None),
         ({}, {"mvsink_read_only": True}, True),
@@ -121,8 +121,10 @@ def test_dbt_debug_has_no_project():
         ({"mvsink_read_only": False}, {"mvsink_read_only": True}, False),
     ],
 )
-def test_the_command_line_is_before_the_project_and_that_before_all_packages(project, given, declared, value):
-    assert variable(project(given, declared), "mvsink_read_only") is value
+def test_the_command_line_takes_precedence_over_the_project_and_that_over_packages(
+    project, cli, declared, value
+):
+    assert variable(project(cli, declared), "mvsink_read_only") is value
 
 
 @pytest.mark.parametrize("name", [known.name for known in VARIABLES])

@@ -15,7 +15,7 @@ from dbt.adapters.mvsink.engine import EngineError
 @pytest.fixture
 def adapter(monkeypatch):
     """One whose schema `s` has three views; that of `broken` cannot be read. ``asked`` are those
-    that were looked at.
+    that were marked.
     """
     made = MaintainedAdapter.__new__(MaintainedAdapter)
     made.asked = []
@@ -29,27 +29,27 @@ def adapter(monkeypatch):
     made.list_relations = lambda *_: [SimpleNamespace(identifier=name) for name in ("a", "broken", "z")]
 
     def fail(warnings):
-        if found := list(warnings):
-            raise DbtRuntimeError("; ".join(found))
+        if messages := list(warnings):
+            raise DbtRuntimeError("; ".join(messages))
 
     monkeypatch.setattr(module, "warn_of_all", fail)
     return made
 
 
-def test_of_a_view_before_it_is_dropped(adapter):
+def test_a_view_warns_before_it_is_dropped(adapter):
     with pytest.raises(DbtRuntimeError, match="broken: could not be marked"):
         adapter.mv_mark_dropped(SimpleNamespace(identifier="broken"))
     adapter.mv_mark_dropped(SimpleNamespace(identifier="a"))
 
 
-def test_of_a_schema_after_it_is_dropped_with_all_its_views_looked_at(adapter):
+def test_a_schema_warns_after_it_is_dropped_and_tries_all_its_views(adapter):
     warnings = adapter.mv_mark_schema_dropped(SimpleNamespace(database=None, schema="s"))
     assert (adapter.asked, warnings) == (["a", "broken", "z"], ["broken: could not be marked"])
     with pytest.raises(DbtRuntimeError):
         adapter.mv_warn(warnings)
 
 
-def test_a_relation_that_is_not_there_is_no_warning(adapter, monkeypatch):
+def test_a_missing_relation_gives_no_warning(adapter, monkeypatch):
     monkeypatch.delattr(adapter, "_mark_dropped")
 
     def gone(relation):

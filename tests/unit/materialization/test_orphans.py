@@ -1,4 +1,4 @@
-"""Which published shards are orphans: told by what dbt has listed anyway, and by the shards' own
+"""Which published shards are orphans, from dbt's own listing and the shards' own
 logs.
 """
 
@@ -70,8 +70,8 @@ def test_whose_shard_it_is(tmp_path, project, target, unique_id, orphaned):
         {"owner": json.dumps({"project": project, "target": target, "unique_id": unique_id})}
     )
     shown = {Relation("s", "m"): str(tmp_path / "m"), Relation("s", "lost"): str(tmp_path / "nothing")}
-    found = orphans(shown, None, NODES, ("shop", "dev"))
-    assert [(each.relation.identifier, each.unique_id) for each in found] == (
+    result = orphans(shown, None, NODES, ("shop", "dev"))
+    assert [(each.relation.identifier, each.unique_id) for each in result] == (
         [("m", unique_id)] if orphaned else []
     )
 

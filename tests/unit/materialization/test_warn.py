@@ -1,4 +1,4 @@
-"""Warnings are dbt's: they are errors where dbt is told so."""
+"""Warnings are dbt's own events: errors where `warn_error` or `warn_error_options` say so."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ KEY = "s3://key:secret@bucket"
 
 @pytest.fixture
 def manager(monkeypatch):
-    """dbt's event manager; ``told`` are the warnings that it got."""
+    """dbt's event manager; ``messages`` are the warnings that it got."""
     made = EventManager()
-    made.told = []
-    made.callbacks.append(lambda event: made.told.append((event.info.level, event.info.msg)))
+    made.messages = []
+    made.callbacks.append(lambda event: made.messages.append((event.info.level, event.info.msg)))
     for module in ("dbt.adapters.mvsink.materialization.warn", "dbt_common.events.functions"):
         monkeypatch.setattr(f"{module}.get_event_manager", lambda: made)
     return made
 
 
-def options(**given):
-    return WarnErrorOptionsV2(**given, valid_error_names=ALL_EVENT_NAMES)
+def options(**values):
+    return WarnErrorOptionsV2(**values, valid_error_names=ALL_EVENT_NAMES)
 
 
 def test_a_warning_is_an_event_of_dbt_without_secrets(manager):
     assert not warnings_are_errors()
     warn(f"shard {KEY}: lost")
     warn_of_all(["a {b}", "c"])
-    assert manager.told == [
+    assert manager.messages == [
         ("warn", "mvsink adapter: shard s3://***@bucket: lost"),
         ("warn", "mvsink adapter: a {b}"),
         ("warn", "mvsink adapter: c"),
@@ -44,7 +44,7 @@ def test_a_warning_is_an_event_of_dbt_without_secrets(manager):
     [(True, options()), (False, options(error=["AdapterEventWarning"])), (False, options(error="all"))],
     ids=["--warn-error", "this event", "all events"],
 )
-def test_where_warnings_are_errors_all_are_named_and_none_is_printed(manager, warn_error, chosen):
+def test_where_warnings_are_errors_one_error_names_all_and_none_is_printed(manager, warn_error, chosen):
     manager.warn_error, manager.warn_error_options = warn_error, chosen
     assert warnings_are_errors()
     with pytest.raises(EventCompilationError, match="lost"):
@@ -53,10 +53,10 @@ def test_where_warnings_are_errors_all_are_named_and_none_is_printed(manager, wa
         warn_of_all(["first", "second"])
     assert "first" in str(raised.value) and "second" in str(raised.value)
     warn_of_all([])
-    assert manager.told == []
+    assert manager.messages == []
 
 
-def test_a_silenced_warning_is_no_error(manager):
+def test_a_silenced_warning_is_not_an_error(manager):
     manager.warn_error_options = options(
         error="all", silence=["AdapterEventWarning"], warn=["AdapterEventWarning"]
     )

@@ -1,4 +1,4 @@
-"""When a run leaves a model because a later run superseded what it reads. Pure: the logs are lists."""
+"""When a run leaves a model because a later run superseded what it reads. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SCHEMA = pa.schema([("x", pa.string())])
 
 
 def commit(lower, upper, through=None, version=0):
-    """One that moved the upper; ``through``: the run's own time, if it is not that of the contents."""
+    """A commit that moved the upper; ``through``: the run's time, if not the contents'."""
     bounds = (None if bound is None else Antichain.of(bound) for bound in (lower, upper))
     note = CommitNote(computed_through=through if through is not None or upper is None else upper - 1)
     return Commit(version, 0, "append", *bounds, "", "", "", note)

@@ -73,7 +73,7 @@ class AdapterEngine:
         cut = [name for name, kind in columns if _CUT.search(kind)]
         if not cut:
             return columns
-        # DESCRIBE shows 25 fields of a struct (spark.sql.debug.maxToStringFields); `typeof` shows all
+        # DESCRIBE cuts a struct at 25 fields (spark.sql.debug.maxToStringFields), `typeof` does not
         types = ", ".join(f"typeof({sql.identifier(name)})" for name in cut)
         nothing = f"(select * from {sql.subquery(query, '_mv_query')} where false)"
         [kinds] = self.query(f"select {types} from range(1) left join {nothing} on true", "describe")

@@ -27,7 +27,7 @@ logger = AdapterLogger("mvsink")
 
 
 def check_setup(credentials: MvsinkCredentials) -> None:
-    """Log each check that passes. Raises `MvsinkError` with what is missing; leaves nothing behind."""
+    """Log each check that passes. Raises `MvsinkError`; leaves nothing behind."""
     if credentials.method == SparkConnectionMethod.SESSION:
         logger.info(f"PySpark {check_pyspark()}, Java {check_java()}: OK")
     check_shard_root(credentials)
@@ -55,8 +55,8 @@ def check_shard_root(credentials: MvsinkCredentials) -> None:
 
 
 def check_spark_writes_there(engine: AdapterEngine, credentials: MvsinkCredentials) -> None:
-    """Raises `MvsinkError` if this process does not see what Spark writes below the shard root; leaves
-    nothing behind.
+    """Raises `MvsinkError` if this process does not see what Spark writes below the shard root;
+    leaves nothing behind.
     """
     root = credentials.shards.rstrip("/")
     try:

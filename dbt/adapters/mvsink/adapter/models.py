@@ -1,6 +1,6 @@
-"""The adapter's methods that macros call for every maintained model: parse, delegate, translate errors.
+"""The adapter's methods that macros call for every maintained model.
 
-The work is in `materialization` and below it.
+They parse, delegate to `materialization`, and translate errors.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
     def mv_warn_of_ignored(
         self, invocation_id: str, nodes: Mapping[str, Any], selected: Sequence[str]
     ) -> None:
-        """Once per invocation: which of the selected models have configs of Spark tables that a shard
-        does not use.
+        """Once per invocation: which of the selected models have configs of Spark tables that a
+        shard does not use.
         """
         if not _first_call("ignored", invocation_id):
             return
@@ -162,8 +162,8 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     @available.parse_none
     def mv_mark_dropped(self, relation: MvsinkRelation) -> None:
-        """If ``relation`` is a published shard, mark the shard dropped; its files stay for the grace
-        period.
+        """If ``relation`` is a published shard, mark the shard dropped; its files stay for the
+        grace period.
         """
         # before the view is dropped: where it is an error, the view stays
         warn_of_all(self._mark_dropped(relation))
@@ -184,7 +184,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     @available.parse_list
     def mv_mark_shard_dropped(self, relation: str, uri: str) -> list[str]:
-        """Mark the shard at ``uri`` dropped and release its holds. Returns warnings for `mv_warn`."""
+        """Mark the shard dropped and release its holds. Returns warnings for `mv_warn`."""
         try:
             client = ShardClient(self._credentials().storage_options)
             with WriteHandle.from_read(client.open_reader(uri), "drop") as handle:
@@ -196,8 +196,8 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     @available.parse_none
     def mv_mark_schema_dropped(self, relation: MvsinkRelation) -> list[str]:
-        """`mv_mark_dropped` for every view of a schema. Returns warnings for `mv_warn`, to be raised
-        once the schema is dropped.
+        """`mv_mark_dropped` for every view of a schema. Returns warnings for `mv_warn`, to be
+        raised once the schema is dropped.
         """
         if not self.check_schema_exists(relation.database or "", str(relation.schema)):
             return []
@@ -216,8 +216,8 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     @available.parse_none
     def mv_shown(self, relation: MvsinkRelation | None) -> PublishedView | None:
-        """The shard that this relation shows. Runs no statement if the relation's listing rules that
-        out.
+        """The shard that this relation shows. Runs no statement if the relation's listing rules
+        that out.
         """
         information = getattr(relation, "information", None)
         return None if information and not may_be_shard(information) else self.published(relation)

@@ -3,8 +3,9 @@ literals.
 
 Every text round-trips. An unquoted field that is empty or ``null`` is NULL, as in every dbt seed; a
 quoted empty field is the empty string. Column types are inferred by dbt's rules in dbt's order
-(integer, number, date, timestamp, boolean, text), but on whole columns: a second instead of a minute
-for value after value. An integer is an INT as in dbt-spark, or a BIGINT if the values need it.
+(integer, number, date, timestamp, boolean, text), but on whole columns: a second instead of a
+minute for value after value. An integer is an INT as in dbt-spark, or a BIGINT if the values need
+it.
 """
 
 from __future__ import annotations
@@ -120,8 +121,8 @@ def infer(column: pa.ChunkedArray) -> str:
 
 
 def _fits(values: pa.ChunkedArray, kind: str) -> bool:
-    """Whether every value of the right shape is valid (no 13th month, no 30th of February, at most 64
-    bits).
+    """Whether every value of the right shape is valid (no 13th month, no 30th of February, at most
+    64 bits).
     """
     targets = {"int": pa.int32(), "bigint": pa.int64(), "date": pa.date32(), "timestamp": pa.date32()}
     if kind not in targets:
@@ -164,7 +165,7 @@ class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
             table = table.slice(0, 0)
         directory = os.path.join(self._staging_place(), f"seed-{uuid.uuid4().hex}")
         os.makedirs(directory)
-        # Positions instead of names in the file: a seed's header may have characters that Parquet refuses.
+        # Positions as names in the file: Parquet refuses characters that a seed's header may have.
         positions = [f"c{i}" for i in range(len(columns))]
         pq.write_table(table.rename_columns(positions), os.path.join(directory, "part-0.parquet"))
         quote = config.get("quote_columns")

@@ -1,7 +1,8 @@
 """A model's `audit`: which tests its new contents must pass before they are published.
 
-dbt compiles the tests, as `dbt test` would: `where`, `limit`, ephemeral references and all. Then the
-query of the new contents replaces the model's relation in them. Other relations are read as they are.
+dbt compiles the tests, as `dbt test` would: `where`, `limit`, ephemeral references and all. Then
+the query of the new contents replaces the model's relation in them. Other relations are read as
+they are.
 
 `audit: true` means the tests of error severity that belong to the model: generic tests on it, and
 singular tests that read it. It leaves out a test that also reads something downstream of the model,
@@ -39,7 +40,7 @@ class CompiledTest:
     severe: bool
 
     def audit(self, relation: str, verdict: str) -> Audit:
-        """The audit of ``relation``; ``verdict`` is the query that dbt's macro makes of the test."""
+        """The audit of ``relation``; ``verdict`` is the query that dbt's macro makes of it."""
         return Audit(self.name, _over(self._limited(), relation), _over(verdict, relation), self.severe)
 
     def _limited(self) -> str:

@@ -1,4 +1,4 @@
-"""A model's enforced contract: constraints that become assertions of the sink, and those that do not."""
+"""A model's enforced contract: which constraints become assertions of the sink."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ ENFORCED = ("not_null", "check")
 
 
 def contract_assertions(node: Mapping[str, Any], *, fails: bool) -> tuple[Assertion, ...]:
-    """`not_null` and `check`. With ``fails`` a row that breaks one fails the query; else it becomes an
-    error update.
+    """`not_null` and `check`. With ``fails`` a row that breaks one fails the query; else it becomes
+    an error update.
     """
     assertions: list[Assertion] = []
     for kind, constraint, columns in _declared(node):

@@ -58,8 +58,8 @@ class Definition:
         }
 
     def properties_before_effect(self, state: ShardState) -> dict[str, str]:
-        """The shard's properties while its contents are still of the old definition: only the schedule
-        is new.
+        """The shard's properties while its contents are still of the old definition: only the
+        schedule is new.
         """
         mine = self.properties()
         if not state.readable or DEFINITION not in state.properties:
@@ -88,8 +88,8 @@ class Definition:
         return tuple(name for key, name in named if key in before and before[key] != after[key])
 
     def check_changes(self, model: str, policy: str, state: ShardState, plan: Plan) -> str:
-        """A warning if the policy is ``continue`` and something changed, else empty. ``plan`` is the
-        run's. Raises `ConfigurationChanged` if the policy is ``fail``.
+        """A warning if the policy is ``continue`` and something changed, else empty. ``plan`` is
+        the run's. Raises `ConfigurationChanged` if the policy is ``fail``.
         """
         changed = " and ".join(self.changes(state))
         if changed and policy == "fail":
@@ -97,8 +97,8 @@ class Definition:
         return f"{changed} changed; takes effect {_when(plan)}" if changed and policy == "continue" else ""
 
     def replaces(self, policy: str, state: ShardState) -> bool:
-        """Whether to make a new generation: the query has changed, and a schedule, old or new, would
-        delay it.
+        """Whether to make a new generation: the query has changed, and a schedule, old or new,
+        would delay it.
         """
         changed = {"query", "ANSI mode"} & set(self.changes(state))
         waits = not self.refresh.on_commit or not stored_spec(state).on_commit or state.upper.is_empty()
@@ -122,7 +122,7 @@ def ansi_mode(engine: Engine) -> str:
 
 
 def without_time(query: str) -> str:
-    """The query without the run's time, and without the files that `mv_as_of` and `mv_updates` read."""
+    """The query without the run's time and the files that `mv_as_of` and `mv_updates` read."""
     return PAST.sub(r"\1", NOW.sub("mv_now()", query))
 
 

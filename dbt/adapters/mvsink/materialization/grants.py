@@ -1,5 +1,5 @@
-"""Grants on a published view. `CREATE OR REPLACE VIEW` loses them, so `publish` reads them first and
-restores them.
+"""Grants on a published view. `CREATE OR REPLACE VIEW` loses them, so `publish` reads them first
+and restores them.
 
 Plain Spark has no grants: its parser refuses `SHOW GRANTS` once per process, and no run asks again.
 """

@@ -62,7 +62,7 @@ class SelfCorrectingView:
         return warnings
 
     def check(self, context: RunContext, resources: ExitStack) -> CheckedView:
-        """See `Strategy`. Raises `ReadsItself`, `ReservedColumn`, `SameColumnTwice`, `UnknownColumn`."""
+        """See `Strategy`. Raises `ReadsItself`, or an error about a column."""
         query, relation, empty = context.query, context.relation, context.invocation.empty
         if reads(query, str(relation.schema), str(relation.identifier)):
             raise ReadsItself(context.model)

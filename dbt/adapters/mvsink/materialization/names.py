@@ -1,4 +1,4 @@
-"""The names that a maintained model may have: they name a view, and directories below `shard_root`."""
+"""The names that a maintained model may have: a view's, and directories below `shard_root`."""
 
 from __future__ import annotations
 

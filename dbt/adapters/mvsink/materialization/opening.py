@@ -107,7 +107,7 @@ def _published_shard(
 
 
 def _check_place(context: RunContext, uri: str) -> None:
-    """Raises `DifferentPlaces` if this process does not see what the engine writes beside the shard."""
+    """Raises `DifferentPlaces` if this process does not see what the engine writes there."""
     # a shard made under another `shard_root` is not below this one
     within = uri.startswith(f"{context.shard_root}/")
     place = context.shard_root if within else uri.rpartition("/")[0]

@@ -34,12 +34,12 @@ class Orphan:
 
 
 def may_be_shard(information: str) -> bool:
-    """Whether a relation may be a published shard; ``information`` is from `SHOW TABLE EXTENDED`."""
+    """Whether a relation with this `SHOW TABLE EXTENDED` may be a published shard."""
     return URI in information
 
 
 def shard_in_listing(information: str) -> str | None:
-    """The URI of the shard that a view shows, if its text in `SHOW TABLE EXTENDED` has our marker."""
+    """The URI of the shard that a view shows, from its text in `SHOW TABLE EXTENDED`."""
     text = _TEXT.search(information)
     marker = read_marker(information[text.end() :]) if text and may_be_shard(information) else None
     return None if marker is None else marker.uri

@@ -1,6 +1,4 @@
-"""The preview of a read-only run as plain JSON values for `run_results.json`; `mvsink plan` shows its
-sample of rows.
-"""
+"""The preview of a read-only run as plain JSON values for `run_results.json` and `mvsink plan`."""
 
 from __future__ import annotations
 
@@ -14,10 +12,10 @@ from dbt.adapters.mvsink.sink import Outcome, Preview
 def preview_values(outcome: Outcome) -> dict[str, Any] | None:
     """None for a run that was not read-only, or had nothing to compare.
 
-    ``errors``: error updates added or retracted. ``gate``: why the gate would fail, empty if it would
-    pass, None without a gate or a change. ``compacted``: live files that would be rewritten, and the
-    updates in them. ``sample``: rows with the ``diff`` they would be appended with; an error update
-    has an ``error`` and no ``row``.
+    ``errors``: error updates added or retracted. ``gate``: why the gate would fail, empty if it
+    would pass, None without a gate or a change. ``compacted``: live files that would be rewritten,
+    and the updates in them. ``sample``: rows with the ``diff`` they would be appended with; an
+    error update has an ``error`` and no ``row``.
     """
     preview = outcome.preview
     if preview is None:

@@ -1,8 +1,8 @@
 """Publishing: `schema.model` as a view over the shard's live files.
 
-One function, `publish`. It keeps what people put on the view (comments, properties, grants), overlays
-what dbt wants, and writes everything in one `CREATE OR REPLACE VIEW`, which alone would lose all of
-it.
+One function, `publish`. It keeps what people put on the view (comments, properties, grants),
+overlays what dbt wants, and writes everything in one `CREATE OR REPLACE VIEW`, which alone would
+lose all of it.
 
 The view carries the log version that it shows (`published_view.Marker`). Two runs may finish in the
 opposite order of their commits, so `publish` reads the log again afterwards, and starts over if the

@@ -46,7 +46,7 @@ class MvsinkResponse(AdapterResponse):
 
 
 def response(outcome: Outcome, notes: Sequence[str] = (), warnings: Sequence[str] = ()) -> MvsinkResponse:
-    """The response of a view's run. ``notes`` and the number of ``warnings`` are appended to its line."""
+    """The response of a view's run. Its line ends in ``notes`` and the number of ``warnings``."""
     return replace(
         _response(outcome, (log_line(outcome), *notes), warnings),
         rows_staged=outcome.rows_staged,
@@ -125,8 +125,8 @@ def _names(superseded: Superseded | None) -> tuple[str, ...]:
 
 
 def _superseded(superseded: Superseded) -> str:
-    """``superseded: total was written by a later run (as of 2026-11-20T15:00:00Z), which passed over
-    this run's time; ...``
+    """``superseded: total was written by a later run (as of 2026-11-20T15:00:00Z), which passed
+    over this run's time; ...``
     """
     names = _names(superseded)
     was = f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} written by a later run (as of {iso(superseded.by)})"

@@ -49,7 +49,7 @@ class Strategy(Protocol):
         ...
 
     def check(self, context: RunContext, resources: ExitStack) -> Checked:
-        """Everything that does not need the model's own shard. ``resources`` closes what is opened."""
+        """Check everything but the model's own shard. ``resources`` closes what is opened."""
         ...
 
 
@@ -110,7 +110,7 @@ class Published:
 
 
 def prepare(context: RunContext, strategy: Strategy) -> Prepared:
-    """Check what can be checked before a hook runs. Raises `RefreshesNeverHappen`, `InvalidName`."""
+    """Checks before the first hook. Raises `RefreshesNeverHappen`, `InvalidName`."""
     with translated(context.model):
         _check_refresh(context)
     _check_spark_accepts_the_name(context)
@@ -151,8 +151,8 @@ def publish(executed: Executed, docs: Docs) -> Published:
 
 
 def finish(published: Published) -> MvsinkResponse:
-    """Close every handle; dbt's response. Where warnings are errors they are raised here: nothing is
-    left to do.
+    """Close every handle; dbt's response. Where warnings are errors they are raised here: nothing
+    is left to do.
     """
     executed = published.executed
     context = executed.opened.context

@@ -80,8 +80,8 @@ class ContinualTask:
         return CheckedTask(self, context, columns, program, source, references, own)
 
     def _program(self, context: RunContext) -> Program:
-        """The task, without the CTEs that no statement needs: the query of an ephemeral input is not
-        read, its changes are.
+        """The task, without the CTEs that no statement needs: the query of an ephemeral input is
+        not read, its changes are.
         """
         name, model, sampled = str(context.relation), context.model, context.invocation.sampled
         whole = parse(context.query, name, model, self.ctes, sampled=sampled)
@@ -113,8 +113,8 @@ class CheckedTask:
                 raise ColumnsOfOutputChanged(self.context.model, changes)
 
     def execute(self, opened: Opened) -> Executed:
-        """See `Checked`. If another run meanwhile resets the task, or replaces a shard that it reads,
-        this one starts again from the new state.
+        """See `Checked`. If another run meanwhile resets the task, or replaces a shard that it
+        reads, this one starts again from the new state.
         """
         inputs = [*self.references.values(), *([self.source.shard] if self.source.shard else [])]
         writers = [each.handle for each in inputs if isinstance(each.handle, WriteHandle)]
@@ -227,7 +227,7 @@ def _of_the_same_owner(context: RunContext, references: Mapping[str, ShardInput]
 
 
 def reset_warning(model: str, node: Mapping[str, Any], invocation: Invocation, *, named: bool) -> str:
-    """Why a task is not reset though the invocation seems to ask for it; empty if there is no doubt.
+    """Why a task is not reset although the invocation seems to ask for it; empty otherwise.
 
     ``named``: `mvsink_reset` names it. A reset needs that and `--full-refresh`.
     """

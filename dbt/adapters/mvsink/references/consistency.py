@@ -1,9 +1,10 @@
-"""Runs that overlap in time never mix: when a run leaves a model to the next run, because a later run
-wrote what the model reads.
+"""Runs that overlap in time never mix: when a run leaves a model to the next run, because a later
+run wrote what the model reads.
 
-Say a run at `T` = 30 starts while a run at `T` = 20 still works, and writes a shard before the run at
-20 reaches it. As of 20 that shard holds what it held before, and always will. If it reads something
-that the run at 20 wrote, it is *stale* as of 20, and a model that read both would mix two times.
+Say a run at `T` = 30 starts while a run at `T` = 20 still works, and writes a shard before the run
+at 20 reaches it. As of 20 that shard holds what it held before, and always will. If it reads
+something that the run at 20 wrote, it is *stale* as of 20, and a model that read both would mix two
+times.
 
 The *origins* of a shard as of `T` are the times of the runs that its contents come from: its own
 run, and those of what it reads.
@@ -45,8 +46,8 @@ class Origins:
     """Where contents as of a run's time come from: see the module. ``times`` are ms; without any,
     the contents are consistent with everything.
 
-    ``passed``: the shards that a later run wrote, and its time. ``broken``: one of them is stale, or
-    did not exist yet.
+    ``passed``: the shards that a later run wrote, and its time. ``broken``: one of them is stale,
+    or did not exist yet.
     """
 
     times: frozenset[int] = frozenset()
@@ -91,7 +92,7 @@ def origins_read(references: Iterable[Reference], time: int, ledger: Ledger) -> 
 
 
 def origins_after(model: str, outcome: Outcome, history: Log, read: Origins, time: int) -> Origins:
-    """The origins of ``model`` after its run at ``time`` (ms); ``read`` are those of what it reads."""
+    """The origins of ``model`` after its run at ``time`` (ms), ``read`` those of its inputs."""
     if outcome.superseded is not None:
         return read
     if outcome.up_to_date:
@@ -100,7 +101,7 @@ def origins_after(model: str, outcome: Outcome, history: Log, read: Origins, tim
 
 
 def passed_over(own: Origins, read: Origins) -> Origins:
-    """The origins of a model that the run did not write: its ``own``, and those of what it reads."""
+    """The origins of a model that the run did not write: its ``own`` and its inputs'."""
     stale = bool(own.passed) and any(
         UNKNOWN not in own.times and time > max(own.times) for time in read.times
     )
@@ -108,7 +109,7 @@ def passed_over(own: Origins, read: Origins) -> Origins:
 
 
 def origins_of(name: str, state: ShardState, history: Log, time: int) -> Origins:
-    """The shard's own origin as of ``time`` (ms). Reads the log only if the upper is past that time."""
+    """The shard's own origin as of ``time`` (ms). Reads the log only if the upper is past it."""
     if state.upper.less_equal_time(time) or WATCHED in state.properties:
         return Origins()
     if state.creation is not None and state.creation > time:

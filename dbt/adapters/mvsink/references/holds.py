@@ -35,7 +35,7 @@ class Holds:
     references: Mapping[str, Reference]
 
     def take(self, needed: Antichain) -> None:
-        """Before the first read: keep the history from ``needed`` on, where there is no hold yet."""
+        """Before the first read: hold the history from ``needed`` on, where no hold is yet."""
         time = needed.as_option()
         if time is None:
             return

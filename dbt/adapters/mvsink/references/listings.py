@@ -1,4 +1,4 @@
-"""Listings of files: Spark caches a table's list of files, so a long-lived session reads stale ones.
+"""Listings of files: Spark caches them, so a long-lived session would read stale ones.
 
 Each table of files that a run's queries read is therefore refreshed once per invocation, before its
 first read: then all models of the invocation see the same files. The analyzed plan shows which

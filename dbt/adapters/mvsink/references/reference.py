@@ -127,7 +127,7 @@ class References:
         )
 
     def queries(self, time: int) -> dict[str, str]:
-        """What to read instead of each relation, by name. Raises `NotRefreshed`, `NotReadableThen`."""
+        """What replaces each relation, by name. Raises `NotRefreshed`, `NotReadableThen`."""
         return {**self._at_versions(), **{name: _at(shard, time) for name, shard in self.shards.items()}}
 
     def _at_versions(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-{# `dbt show -s task`: a task's text is no query; what there is to show is its output. #}
+{# `dbt show -s task`: a task's text is not a query, so its output is shown. #}
 {% macro mvsink__get_limit_sql(sql, limit) -%}
   {%- if model is defined and model.resource_type == 'model' and model.config.materialized == 'continual_task' -%}
     {%- if load_relation(this) is none -%}

@@ -1,6 +1,6 @@
 {#
-  A trigger for tables: for every time at which the input changed, the model's statements run over just those changes. The order of the
-  steps is that of self_correcting_mv.
+  A trigger for tables: for every time at which the input changed, the model's statements run over just those changes. The steps have
+  the order of self_correcting_mv.
 #}
 {% materialization continual_task, adapter='mvsink', supported_languages=['sql'] %}
   {%- set target_relation = this.incorporate(type='view') -%}

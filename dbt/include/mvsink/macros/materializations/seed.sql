@@ -1,4 +1,4 @@
-{# A seed goes in through a staged Parquet file (seeds.py). #}
+{# A seed is loaded through a staged Parquet file (adapter/seeds.py). #}
 {% materialization seed, adapter='mvsink' %}
   {%- set old_relation = adapter.get_relation(database=database, schema=schema, identifier=model['alias']) -%}
   {%- set target_relation = this.incorporate(type='table') -%}
@@ -10,7 +10,7 @@
 
   {{ mvsink_run_hooks(pre_hooks) }}
 
-  {#- The values are cast before the old table goes: a seed that cannot be read leaves it as it was. -#}
+  {#- The values are cast before the old table is dropped: a seed that cannot be read does not change it. -#}
   {%- do adapter.mv_check_seed(staged) -%}
   {%- if old_relation is not none -%}
     {%- do adapter.drop_relation(old_relation) -%}

@@ -1,7 +1,7 @@
 {#
   A maintained view: each run compares what the model's SQL gives with what the shard holds, and appends the difference.
   The order matters: everything is checked before a hook runs, hooks run before anything is read, the view shows the new contents
-  before grants and post-hooks. In read-only mode nothing but the comparison happens.
+  before grants and post-hooks. In read-only mode only the comparison happens.
 #}
 {% materialization self_correcting_mv, adapter='mvsink', supported_languages=['sql'] %}
   {%- set target_relation = this.incorporate(type='view') -%}
@@ -23,7 +23,7 @@
 {% endmaterialization %}
 
 
-{# What comes before a run of either materialization. #}
+{# The steps before a run of either materialization. #}
 {% macro mvsink_before_run(prepared, pre_hooks) %}
   {%- do adapter.mv_warn_of_ignored(invocation_id, graph.nodes, selected_resources) -%}
   {%- do mvsink_say_orphans() -%}
@@ -36,7 +36,7 @@
 {% endmacro %}
 
 
-{# What comes after it: the view, its grants, post-hooks, and the line. #}
+{# The steps after it: publishing, grants, post-hooks, and the log line. #}
 {% macro mvsink_after_run(executed, target_relation, existing, post_hooks) %}
   {%- set backup_relation = none if executed.read_only else mvsink_backup(existing) -%}
   {%- set published = adapter.mv_publish(executed, mvsink_docs()) -%}
@@ -72,7 +72,7 @@
 {% endmacro %}
 
 
-{# What concerns the whole invocation, as plain values. #}
+{# The invocation, as plain values. #}
 {% macro mvsink_invocation() %}
   {{ return({
     'id': invocation_id,

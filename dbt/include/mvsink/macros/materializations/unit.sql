@@ -1,6 +1,6 @@
 {#
-  A unit test of a continual task: the fixtures are the change at one time, `expect` is the output after all statements. dbt's own runs the
-  model's text as a query; that is what it still does for every other model.
+  A unit test of a continual task: the fixtures are the change at one time, `expect` is the output after all statements. For every other
+  model dbt's own materialization runs the model's text as a query.
 #}
 {% materialization unit, adapter='mvsink' %}
   {%- if not adapter.mv_is_task(model.tested_node_unique_id) -%}
@@ -24,14 +24,14 @@
 {% endmaterialization %}
 
 
-{# dbt's, in which rows may have a `_mv_diff`: how often a row came, or, below 0, how often it went. #}
+{# dbt's, in which rows may have a `_mv_diff`: how many copies were added, or, if negative, removed. #}
 {% macro get_fixture_sql(rows, column_name_to_data_types) %}
   {%- set like = defer_relation if (defer_relation and not load_relation(this)) else this -%}
   {{ mvsink_fixture(rows, like, column_name_to_data_types) }}
 {%- endmacro %}
 
 
-{# Rows as they are written; who reads them casts them. #}
+{# Rows without types; the query that reads them casts them. #}
 {% macro mvsink_untyped_fixture(rows) %}
   {%- set names = [] -%}
   {%- for row in rows -%}
@@ -51,7 +51,7 @@ select 1 as _mv_nothing limit 0
 {%- endmacro %}
 
 
-{# A task's own output may not be there yet; its rows are then read from `mvsink_untyped_fixture`, and this is never run. #}
+{# A task's own output may not exist yet; then its rows come from `mvsink_untyped_fixture`, and this is never run. #}
 {% macro mvsink_fixture(rows, relation, types=none) %}
   {%- set types, quoted, nothing = dict(types or {}), {}, {} -%}
   {%- for column in adapter.get_columns_in_relation(relation) -%}

@@ -27,7 +27,7 @@
 {% endmacro %}
 
 
-{# Once an invocation: how many orphans there are, if any. #}
+{# Once per invocation: how many orphans there are, if any. #}
 {% macro mvsink_say_orphans() %}
   {%- set count = adapter.mv_count_orphans(invocation_id, graph.nodes, project_name, target.name) -%}
   {%- if count -%}
@@ -37,7 +37,7 @@
 {% endmacro %}
 
 
-{# `mvsink drop`: the views of these shards, and the shards' marks. A view that shows another shard stays, as does anything else of that name. #}
+{# `mvsink drop`: drops the views of these shards and marks the shards dropped. It keeps a view that shows another shard. #}
 {% macro mvsink_drop(shards) %}
   {%- for shard in shards -%}
     {%- set relation = adapter.get_relation(target.database, shard.schema, shard.identifier) -%}

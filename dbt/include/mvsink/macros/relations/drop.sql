@@ -7,7 +7,7 @@
 {%- endmacro %}
 
 
-{# A schema goes with its shards: each is marked dropped, as if its view had been dropped by itself. #}
+{# Dropping a schema marks each of its shards dropped, as dropping their views would. #}
 {% macro mvsink__drop_schema(relation) -%}
   {%- set warnings = adapter.mv_mark_schema_dropped(relation) -%}
   {%- call statement('drop_schema') -%}

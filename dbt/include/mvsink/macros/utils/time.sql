@@ -3,7 +3,7 @@
   {{ return(adapter.mv_time(var('mvsink_run_time', none), run_started_at)) }}
 {% endmacro %}
 
-{# The run's logical time as a TIMESTAMP. In a model with a refresh schedule the run puts its write time there, once that is known. #}
+{# The run's logical time as a TIMESTAMP. In a model with a refresh schedule the run replaces it by its write time. #}
 {% macro mv_now() -%}
   timestamp_millis({{ mvsink_time() if execute else 0 }}L) /* mv_now */
 {%- endmacro %}
