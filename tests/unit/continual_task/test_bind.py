@@ -47,9 +47,11 @@ def test_what_relations_mean_in_a_statement(text, expected):
     assert line(bind(program, text, BINDINGS)) == expected
 
 
-def test_deletes_that_were_not_given_are_no_empty_relation():
+def test_deletes_that_are_not_bound_are_an_error():
     program = parse("on input db.x as (delete from db.t)", "db.t", "my_task")
-    with pytest.raises(ValueError, match="my_task reads the rows that its input lost, and was given none"):
+    with pytest.raises(
+        ValueError, match="my_task reads the deleted rows of its input, but they are not bound"
+    ):
         bind(program, "select * from db.x /* mv_deletes */", Bindings("IN", "THIS"))
 
 
@@ -120,7 +122,7 @@ def test_the_delta_of_a_statement(statement, expected):
     assert made(statement) == expected
 
 
-def test_the_kinds_of_a_merges_clauses_are_added_up():
+def test_the_delta_of_a_merge_is_the_union_of_its_kinds_of_clauses():
     query = made(
         f"{MERGE} when matched then update set * when not matched then insert * when not matched by source then delete"
     )
@@ -152,7 +154,7 @@ def test_ephemeral_models_are_bound_and_in_front_of_everything():
     assert own.startswith(f"{front}, c as (select * from ( THIS ) as `t`) select cast(_mv_0")
 
 
-def test_an_inserts_query_alone_tells_its_columns():
+def test_an_inserts_query_alone_is_bound_for_analysis():
     program = parse(
         "with e as (q) on input db.x as (with c as (r) insert into db.t select * from db.x)",
         "db.t",
@@ -180,11 +182,11 @@ ASSIGNED = [  # the columns that are assigned, and the query that tells the type
 
 
 @pytest.mark.parametrize("text, names, query", ASSIGNED)
-def test_the_values_that_an_update_or_a_merge_assigns_are_told_where_they_are_evaluated(text, names, query):
+def test_the_assigned_values_of_an_update_or_a_merge_are_queried_in_their_scope(text, names, query):
     program = parse(f"on input db.x as ({text})", "db.t", "my_task")
-    found = assigned(program, program.statements[0], COLUMNS, "CONTENTS", BINDINGS)
-    assert (found and found.columns) == names
-    assert (found and line(found.query)) == query
+    values = assigned(program, program.statements[0], COLUMNS, "CONTENTS", BINDINGS)
+    assert (values and values.columns) == names
+    assert (values and line(values.query)) == query
 
 
 def test_a_bound_statement_has_every_alias():
@@ -197,7 +199,7 @@ def test_a_bound_statement_has_every_alias():
     assert isinstance(merge, Merge) and (merge.alias, merge.source_alias) == ("t", "x")
 
 
-def test_what_is_bound_is_not_bound_again():
+def test_bound_queries_are_not_bound_again():
     """A reference's query may name what stands for something else in the user's text."""
     program = parse("on input db.x as (insert into db.t select * from db.r)", "db.t", "my_task")
     bindings = Bindings("IN", "THIS", references={"db.r": "select * from db.x"})
@@ -219,7 +221,7 @@ NARROWED = {
 
 
 @pytest.mark.parametrize(("text", "narrowed"), NARROWED.items(), ids=NARROWED)
-def test_what_a_condition_lets_through_is_all_that_is_added_up(text, narrowed):
+def test_only_rows_that_match_the_condition_are_consolidated(text, narrowed):
     program = parse(f"on input db.x as ({text})", "db.t", "my_task")
     query = line(delta(program, program.statements[0], COLUMNS, "CONTENTS", BINDINGS, APART))
     assert ("BASE" in query, "REST" in query) == (narrowed, narrowed)

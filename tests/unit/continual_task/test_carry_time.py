@@ -17,8 +17,8 @@ CARRIED_NOW = f"timestamp_millis(`x`.{TIME}) /* mv_now */"
 
 
 def carried(query: str) -> str | None:
-    found = stateless(parse(f"from transform db.x using (\n{query}\n)", "db.t", "t"), ["db.shard"])
-    return found and found.queries[0]
+    result = stateless(parse(f"from transform db.x using (\n{query}\n)", "db.t", "t"), ["db.shard"])
+    return result and result.queries[0]
 
 
 CARRIED = [
@@ -124,8 +124,8 @@ def test_in_doubt_times_run_one_by_one(query):
     ],
 )
 def test_all_statements_must_carry_it(statements, together):
-    found = stateless(parse(f"on input db.x as ({statements})", "db.t", "t"), [])
-    assert (found is not None) is together and (found is None or isinstance(found, Carried))
+    result = stateless(parse(f"on input db.x as ({statements})", "db.t", "t"), [])
+    assert (result is not None) is together and (result is None or isinstance(result, Carried))
 
 
 @pytest.mark.parametrize(

@@ -27,19 +27,19 @@ def checked(
 
 INSERT = "insert into db.t select *"
 DECLARED = columns(key="int", val="string")
-GIVEN = [("a", "int"), ("b", "string")]
+INSERTED = [("a", "int"), ("b", "string")]
 
 
 @pytest.mark.parametrize(
     "statements, declared, analysed, expected",
     [
-        (INSERT, None, [GIVEN], columns(a="int", b="string")),
-        (INSERT, DECLARED, [GIVEN], DECLARED),
-        ("insert into db.t (x, y) select *", None, [GIVEN], columns(x="int", y="string")),
+        (INSERT, None, [INSERTED], columns(a="int", b="string")),
+        (INSERT, DECLARED, [INSERTED], DECLARED),
+        ("insert into db.t (x, y) select *", None, [INSERTED], columns(x="int", y="string")),
         (
             f"delete from db.t; {INSERT}; {INSERT}",
             None,
-            [GIVEN, [("z", "int"), ("z", "int")]],
+            [INSERTED, [("z", "int"), ("z", "int")]],
             columns(a="int", b="string"),
         ),
         ("delete from db.t", DECLARED, [], DECLARED),
@@ -53,20 +53,20 @@ MERGE = "merge into db.t using db.x s on t.key = s.key"
 BAD = [
     (INSERT, columns(key="boolean"), [[("a", "int")]], errors.TypeMismatch,
      'statement 0: column "key" is of type boolean but expression is of type int'),
-    (f"{INSERT}; {INSERT}", None, [GIVEN, [*GIVEN, ("c", "int")]], errors.TooManyExpressions,
+    (f"{INSERT}; {INSERT}", None, [INSERTED, [*INSERTED, ("c", "int")]], errors.TooManyExpressions,
      "statement 1: INSERT has more expressions than target columns"),
-    (INSERT, DECLARED, [GIVEN[:1]], errors.TooFewExpressions, "statement 0: INSERT has fewer expressions than target columns"),
-    ("insert into db.t (val) select *", DECLARED, [GIVEN], errors.TooManyExpressions,
+    (INSERT, DECLARED, [INSERTED[:1]], errors.TooFewExpressions, "statement 0: INSERT has fewer expressions than target columns"),
+    ("insert into db.t (val) select *", DECLARED, [INSERTED], errors.TooManyExpressions,
      "statement 0: INSERT has more expressions than target columns"),
-    ("insert into db.t (key, val) select *", DECLARED, [GIVEN[:1]], errors.TooFewExpressions,
+    ("insert into db.t (key, val) select *", DECLARED, [INSERTED[:1]], errors.TooFewExpressions,
      "statement 0: INSERT has fewer expressions than target columns"),
-    ("insert into db.t (a, b, c) select *", None, [GIVEN], errors.TooFewExpressions,
+    ("insert into db.t (a, b, c) select *", None, [INSERTED], errors.TooFewExpressions,
      "statement 0: INSERT has fewer expressions than target columns"),
     ("insert into db.t (val, key) select *", DECLARED, [[("a", "int"), ("b", "string")]], errors.TypeMismatch,
      'statement 0: column "key" is of type int but expression is of type string'),
-    ("insert into db.t (key, other) select *", DECLARED, [GIVEN], errors.UnknownTargetColumn,
+    ("insert into db.t (key, other) select *", DECLARED, [INSERTED], errors.UnknownTargetColumn,
      'statement 0: column "other" is not a column of the output; expected one of: key, val'),
-    ("insert into db.t (key, KEY) select *", DECLARED, [GIVEN], errors.RepeatedColumn,
+    ("insert into db.t (key, KEY) select *", DECLARED, [INSERTED], errors.RepeatedColumn,
      'statement 0: column "KEY" is given more than once'),
     (INSERT, None, [[("a", "int"), ("A", "int")]], errors.RepeatedColumn, 'statement 0: column "A" is given more than once'),
     ("update db.t set other = 1", DECLARED, [], errors.UnknownTargetColumn,
@@ -77,7 +77,7 @@ BAD = [
     (f"{MERGE} when not matched then insert (key, other) values (1, 2)", DECLARED, [], errors.UnknownTargetColumn,
      'statement 0: column "other" is not a column of the output; expected one of: key, val'),
     (f"{MERGE} when matched then delete", None, [], errors.NoOutputColumns,
-     "my_task: no INSERT to take the output's columns from; give them as column_types, or in an enforced contract"),
+     "my_task: no INSERT to take the output's columns from; define them by column_types or an enforced contract"),
     (INSERT, None, [[("_mv_a", "int")]], ReservedColumn,
      "column `_mv_a`: names that start with `_mv_` are reserved; rename the column"),
     (INSERT, None, [[("a", "void")]], UnsupportedType, None),
@@ -107,17 +107,17 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("given, to", ASSIGNABLE)
-def test_what_may_be_stored(given, to):
-    assert checked("insert into db.t select *", columns(c=to), [("a", given)]) == columns(c=to)
+@pytest.mark.parametrize("value, to", ASSIGNABLE)
+def test_types_that_can_be_stored(value, to):
+    assert checked("insert into db.t select *", columns(c=to), [("a", value)]) == columns(c=to)
 
 
-@pytest.mark.parametrize("given, to", REFUSED)
-def test_what_may_not_be_stored(given, to):
+@pytest.mark.parametrize("value, to", REFUSED)
+def test_types_that_cannot_be_stored(value, to):
     with pytest.raises(
-        errors.TypeMismatch, match=re.escape(f'column "c" is of type {to} but expression is of type {given}')
+        errors.TypeMismatch, match=re.escape(f'column "c" is of type {to} but expression is of type {value}')
     ):
-        checked("insert into db.t select *", columns(c=to), [("a", given)])
+        checked("insert into db.t select *", columns(c=to), [("a", value)])
 
 
 def test_the_rules_hold_for_types_of_a_shard():
@@ -151,11 +151,11 @@ ASSIGNED = [
 
 
 @pytest.mark.parametrize("names, kinds, message", ASSIGNED)
-def test_what_an_update_or_a_merge_may_assign(names, kinds, message):
+def test_types_that_an_update_or_a_merge_may_assign(names, kinds, message):
     [statement] = parse("on input db.x as (update db.t set key = 1)", "db.t", "my_task").statements
-    given = [(f"_mv_{n}", kind) for n, kind in enumerate(kinds)]
+    values = [(f"_mv_{n}", kind) for n, kind in enumerate(kinds)]
     if message is None:
-        check_assigned_types(statement, TYPES, names, given)
+        check_assigned_types(statement, TYPES, names, values)
     else:
         with pytest.raises(errors.TypeMismatch, match=f"^{re.escape(message)}$"):
-            check_assigned_types(statement, TYPES, names, given)
+            check_assigned_types(statement, TYPES, names, values)

@@ -1,12 +1,12 @@
-"""What to run for a statement at one time, as SQL text.
+"""The SQL text to run for a statement at one time.
 
-A *delta* is a query that gives the output's columns and `_mv_diff BIGINT`: what the statement
-changes, not consolidated. Two queries stand for the output as it is before the statement.
-``contents`` gives its columns and `_mv_diff`, the multiplicity, at least 1; equal rows may stand in
-several records. `Bindings.this` gives plain rows, each as often as it occurs.
+A *delta* is a query with the output's columns and `_mv_diff BIGINT`: the statement's changes, not
+consolidated. Two queries represent the output before the statement. ``contents`` has its columns
+and `_mv_diff`, the multiplicity, at least 1; equal rows may be several records. `Bindings.this` has
+plain rows, each as often as it occurs.
 
-The user's text stays as it is but for the relations in it, which `bind` replaces: a task's name for
-its input means the rows inserted at the time, not the relation.
+The user's text stays as it is except for the relations in it, which `bind` replaces: a task's name
+for its input means the rows inserted at the time, not the relation.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Bindings:
-    """What the relations that a task names are at one time: queries that give plain rows.
+    """The relations that a task names at one time, as queries for plain rows.
 
     ``input``: the rows inserted; ``deletes``: the rows deleted, None for a task that does not use
-    them; ``this``: the output so far; ``references``: by name as dbt renders it, those that are not
-    read as they stand. ``now`` is the time (ms), `mv_now()`.
+    them; ``this``: the output so far; ``references``: by name as dbt renders it, those that are
+    replaced. ``now`` is the time (ms), `mv_now()`.
     """
 
     input: str
@@ -98,9 +98,7 @@ def bind(
     aliases: Mapping[str, str] | None = None,
     starts_with_relation: bool = False,
 ) -> str:
-    """``text``, a part of the task, with everything in it that means something else there than
-    elsewhere replaced.
-    """
+    """``text``, a part of the task, with its relations and `mv_now()` replaced."""
     if bindings.now is not None:
         text = query_at(text, bindings.now)
 
@@ -108,7 +106,7 @@ def bind(
         if not span.note(text).startswith(DELETES_MARK):
             return bindings.input
         if bindings.deletes is None:
-            raise ValueError(f"{program.model} reads the rows that its input lost, and was given none")
+            raise ValueError(f"{program.model} reads the deleted rows of its input, but they are not bound")
         return bindings.deletes
 
     own = {parts(program.input.name), parts(program.this)}
@@ -120,8 +118,8 @@ def bind(
 
 
 def bound(program: Program, statement: AnyStatement, bindings: Bindings) -> AnyStatement:
-    """The statement with every text in it bound, and every alias given. The output's own name means
-    the row that is looked at.
+    """The statement with every text in it bound, and with every alias. The output's own name means
+    the current row.
     """
     ctes = None if statement.ctes is None else bind(program, statement.ctes, bindings)
     if isinstance(statement, Insert):
@@ -133,8 +131,8 @@ def bound(program: Program, statement: AnyStatement, bindings: Bindings) -> AnyS
     where = None if statement.where is None else bind(program, statement.where, bindings, aliases=aliases)
     if isinstance(statement, Delete):
         return replace(statement, ctes=ctes, alias=alias, where=where)
-    given = _bound_assignments(program, statement.assignments, bindings, aliases)
-    return replace(statement, ctes=ctes, alias=alias, where=where, assignments=given)
+    assignments = _bound_assignments(program, statement.assignments, bindings, aliases)
+    return replace(statement, ctes=ctes, alias=alias, where=where, assignments=assignments)
 
 
 def _bound_merge(program: Program, merge: Merge, bindings: Bindings, aliases: Mapping[str, str]) -> Merge:
@@ -142,10 +140,10 @@ def _bound_merge(program: Program, merge: Merge, bindings: Bindings, aliases: Ma
     alias = merge.source_alias or (last_part(merge.source) if named else "_mv_source")
     if named and merge.source_alias is None:
         aliases = {**aliases, merge.source: alias}
-    suffix = f" as {sql.identifier(alias)}"  # with it there, none is added
+    suffix = f" as {sql.identifier(alias)}"  # so that `bind` adds none
     source = bind(program, merge.source + suffix, bindings, starts_with_relation=True)
 
-    def clauses(given: tuple[MergeClause, ...]) -> tuple[MergeClause, ...]:
+    def clauses(unbound: tuple[MergeClause, ...]) -> tuple[MergeClause, ...]:
         return tuple(
             replace(
                 clause,
@@ -154,7 +152,7 @@ def _bound_merge(program: Program, merge: Merge, bindings: Bindings, aliases: Ma
                 else bind(program, clause.condition, bindings, aliases=aliases),
                 assignments=_bound_assignments(program, clause.assignments, bindings, aliases),
             )
-            for clause in given
+            for clause in unbound
         )
 
     return replace(
@@ -169,9 +167,12 @@ def _bound_merge(program: Program, merge: Merge, bindings: Bindings, aliases: Ma
 
 
 def _bound_assignments(
-    program: Program, given: tuple[Assignment, ...], bindings: Bindings, aliases: Mapping[str, str]
+    program: Program, assignments: tuple[Assignment, ...], bindings: Bindings, aliases: Mapping[str, str]
 ) -> tuple[Assignment, ...]:
-    return tuple(replace(a, expression=bind(program, a.expression, bindings, aliases=aliases)) for a in given)
+    return tuple(
+        replace(each, expression=bind(program, each.expression, bindings, aliases=aliases))
+        for each in assignments
+    )
 
 
 def delta(
@@ -201,25 +202,23 @@ def delta(
 
 
 def _narrowable(statement: AnyStatement) -> bool:
-    """Does it look at those rows of the output only for which a condition is true, the same
-    whenever it is asked?
-    """
+    """Whether it reads only the rows of the output for which a deterministic condition is true."""
     if not isinstance(statement, (Delete, Update)) or statement.where is None:
         return False
     return not nondeterministic_functions(statement.where)
 
 
 def groups(program: Program) -> list[list[AnyStatement]]:
-    """The statements in order, in groups: only the first of a group reads the output, so none has
-    to wait for another's effects.
+    """The statements in order, in groups: only the first of a group reads the output, so none needs
+    the effects of another.
     """
-    found: list[list[AnyStatement]] = []
+    grouped: list[list[AnyStatement]] = []
     for statement in program.statements:
-        if found and not _reads_output(program, statement):
-            found[-1].append(statement)
+        if grouped and not _reads_output(program, statement):
+            grouped[-1].append(statement)
         else:
-            found.append([statement])
-    return found
+            grouped.append([statement])
+    return grouped
 
 
 def _reads_output(program: Program, statement: AnyStatement) -> bool:
@@ -230,7 +229,7 @@ def _reads_output(program: Program, statement: AnyStatement) -> bool:
 
 
 def analysed(program: Program, statement: Insert, bindings: Bindings) -> str:
-    """The INSERT's query alone, ready for the engine to tell its columns (`output_columns`)."""
+    """The INSERT's query alone, bound, for the engine to analyse (`output_columns`)."""
     query = bind(program, statement.query, bindings)
     ctes = None if statement.ctes is None else bind(program, statement.ctes, bindings)
     return _with_all_ctes(program, ctes, query, bindings)
@@ -239,33 +238,31 @@ def analysed(program: Program, statement: Insert, bindings: Bindings) -> str:
 def assigned(
     program: Program, statement: AnyStatement, columns: Columns, contents: str, bindings: Bindings
 ) -> Assigned | None:
-    """The values that an UPDATE or a MERGE assigns, ready for the engine to tell their types; None
-    for what assigns none.
+    """The values that an UPDATE or a MERGE assigns, bound, for the engine to analyse; None for other
+    statements.
     """
     if not isinstance(statement, (Update, Merge)):
         return None
     ready = bound(program, statement, bindings)
-    found = update_values(ready, contents) if isinstance(ready, Update) else None
+    values = update_values(ready, contents) if isinstance(ready, Update) else None
     if isinstance(ready, Merge):
-        found = merge_values(ready, columns, contents)
-    return found and replace(found, query=_with_all_ctes(program, ready.ctes, found.query, bindings))
+        values = merge_values(ready, columns, contents)
+    return values and replace(values, query=_with_all_ctes(program, ready.ctes, values.query, bindings))
 
 
 def _with_all_ctes(program: Program, own: str | None, query: str, bindings: Bindings) -> str:
-    everybodys = None if program.ctes is None else bind(program, program.ctes, bindings)
-    return with_ctes(everybodys, with_ctes(own, query))
+    shared = None if program.ctes is None else bind(program, program.ctes, bindings)
+    return with_ctes(shared, with_ctes(own, query))
 
 
 def insert_delta(statement: Insert, columns: Columns) -> str:
-    """The query's rows, typed as the output's columns; columns that an explicit list leaves out are
-    NULL.
-    """
+    """The query's rows, cast to the output's columns; columns missing in an explicit list are NULL."""
     return f"select {_inserted(statement, columns)}, 1L {DIFF} from {_as_inserted(statement.query, statement, columns)}"
 
 
 def carried_delta(statement: Insert, carried: str, columns: Columns) -> str:
-    """`insert_delta` for a query that gives `_mv_time` after its own columns (`stateless`); with
-    `_mv_time` before `_mv_diff`.
+    """`insert_delta` for a query whose last column is `_mv_time` (`stateless`); the delta has it
+    before `_mv_diff`.
     """
     source = _as_inserted(carried, statement, columns, (TIME,))
     return f"select {_inserted(statement, columns)}, {TIME}, 1L {DIFF} from {source}"

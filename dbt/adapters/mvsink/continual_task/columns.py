@@ -30,8 +30,8 @@ def output_columns(
     """The output's columns: ``declared`` by contract or `column_types`, else the first INSERT's.
     Every statement is checked.
 
-    ``analysed`` holds names and type texts of every INSERT's query, by the statement's number, as
-    the engine tells them. Raises a `TaskError`, `UnsupportedType` or `ReservedColumn`.
+    ``analysed``: names and type texts of the columns of every INSERT's query, by the statement's
+    number, as the engine reports them. Raises a `TaskError`, `UnsupportedType` or `ReservedColumn`.
     """
     columns = tuple(declared) if declared else _first(program, analysed)
     for column in columns:
@@ -48,18 +48,18 @@ def output_columns(
 def _first(program: Program, analysed: Mapping[int, Analysed]) -> tuple[Column, ...]:
     for statement in program.statements:
         if isinstance(statement, Insert):
-            given = analysed[statement.number]
-            names = statement.columns or [name for name, _ in given]
-            _count(statement.number, len(given), len(names))
+            inserted = analysed[statement.number]
+            names = statement.columns or [name for name, _ in inserted]
+            _count(statement.number, len(inserted), len(names))
             _known(statement.number, names, names)
             return tuple(
-                Column(name, parse_type(kind, name)) for name, (_, kind) in zip(names, given, strict=True)
+                Column(name, parse_type(kind, name)) for name, (_, kind) in zip(names, inserted, strict=True)
             )
     raise NoOutputColumns(program.model)
 
 
-def check_insert(statement: Insert, columns: Sequence[Column], given: Analysed) -> None:
-    """The INSERT's query, whose columns are ``given``, against the output's columns, by position."""
+def check_insert(statement: Insert, columns: Sequence[Column], inserted: Analysed) -> None:
+    """Check the columns ``inserted`` by the query against the output's ``columns``, by position."""
     known = {column.name.lower(): column for column in columns}
     if statement.columns is not None:
         _known(statement.number, statement.columns, [column.name for column in columns])
@@ -68,82 +68,81 @@ def check_insert(statement: Insert, columns: Sequence[Column], given: Analysed) 
         if statement.columns is not None
         else list(columns)
     )
-    _count(statement.number, len(given), len(targets))
-    for column, (_, kind) in zip(targets, given, strict=True):
+    _count(statement.number, len(inserted), len(targets))
+    for column, (_, kind) in zip(targets, inserted, strict=True):
         _check_type(statement, column, kind)
 
 
 def check_assigned(statement: AnyStatement, columns: Sequence[Column]) -> None:
-    """The columns that an UPDATE or a MERGE sets are columns of the output, each once. Their types:
+    """Check that an UPDATE or a MERGE sets columns of the output, each once. For their types see
     `check_assigned_types`.
     """
     names = [column.name for column in columns]
     if isinstance(statement, Update):
-        _known(statement.number, [given.column for given in statement.assignments], names)
+        _known(statement.number, [each.column for each in statement.assignments], names)
     elif isinstance(statement, Merge):
         for clause in (*statement.matched, *statement.not_matched, *statement.not_matched_by_source):
-            _known(statement.number, [given.column for given in clause.assignments], names)
+            _known(statement.number, [each.column for each in clause.assignments], names)
     else:
         assert isinstance(statement, (Delete, Insert))
 
 
 def check_assigned_types(
-    statement: AnyStatement, columns: Sequence[Column], names: Sequence[str], given: Analysed
+    statement: AnyStatement, columns: Sequence[Column], names: Sequence[str], values: Analysed
 ) -> None:
-    """The values that an UPDATE or a MERGE assigns to the columns ``names``, whose types the engine
-    tells in ``given``, in order.
+    """Check the types of the ``values`` that an UPDATE or a MERGE assigns to the columns ``names``,
+    in order.
     """
     known = {column.name.lower(): column for column in columns}
-    for name, (_, kind) in zip(names, given, strict=True):
+    for name, (_, kind) in zip(names, values, strict=True):
         _check_type(statement, known[name.lower()], kind)
 
 
-def _check_type(statement: AnyStatement, column: Column, given: str) -> None:
-    if not store_assignable(_read(given), column.type):
-        raise TypeMismatch(statement.number, column.name, column.type.text, given)
+def _check_type(statement: AnyStatement, column: Column, kind: str) -> None:
+    if not store_assignable(_read(kind), column.type):
+        raise TypeMismatch(statement.number, column.name, column.type.text, kind)
 
 
-def _count(statement: int, given: int, expected: int) -> None:
-    if given > expected:
+def _count(statement: int, actual: int, expected: int) -> None:
+    if actual > expected:
         raise TooManyExpressions(statement)
-    if given < expected:
+    if actual < expected:
         raise TooFewExpressions(statement)
 
 
-def _known(statement: int, given: Sequence[str], allowed: Sequence[str]) -> None:
-    known, seen = {name.lower() for name in allowed}, set()
-    for name in given:
+def _known(statement: int, names: Sequence[str], allowed: Sequence[str]) -> None:
+    known, earlier = {name.lower() for name in allowed}, set()
+    for name in names:
         if name.lower() not in known:
             raise UnknownTargetColumn(statement, name, allowed)
-        if name.lower() in seen:
+        if name.lower() in earlier:
             raise RepeatedColumn(statement, name)
-        seen.add(name.lower())
+        earlier.add(name.lower())
 
 
 def _read(kind: str) -> SparkType:
-    """A type that the engine tells, also one that a shard cannot keep."""
+    """A type that the engine reports, also one that shards do not support."""
     try:
         return parse_type(kind, "")
     except UnsupportedType:
-        # NULL can be stored as anything; whether a type with a NULL inside it can, the cast will
-        # tell.
+        # NULL can be stored as any type; for a type with a NULL inside it the cast decides
         return SparkType(kind, "void" if re.search(r"\bvoid\b", kind) else kind.partition("<")[0])
 
 
-def store_assignable(given: SparkType, to: SparkType) -> bool:
-    """May a value of type ``given`` be stored in a column of type ``to``? Source: Spark's
+def store_assignable(value: SparkType, to: SparkType) -> bool:
+    """Whether a value of type ``value`` can be stored in a column of type ``to``. Source: Spark's
     `Cast.canANSIStoreAssign`.
     """
-    if given.text == to.text or given.name == "void":
+    if value.text == to.text or value.name == "void":
         return True
-    if given.name in _NUMBERS and to.name in _NUMBERS:
+    if value.name in _NUMBERS and to.name in _NUMBERS:
         return True
-    if given.name in _DATETIMES and to.name in _DATETIMES:
+    if value.name in _DATETIMES and to.name in _DATETIMES:
         return True
     if to.name == "string":
-        return given.name not in ("array", "map", "struct")
-    if given.name != to.name or not given.nested:
+        return value.name not in ("array", "map", "struct")
+    if value.name != to.name or not value.nested:
         return False
-    theirs = given.inner or tuple(field.type for field in given.fields)
+    theirs = value.inner or tuple(field.type for field in value.fields)
     ours = to.inner or tuple(field.type for field in to.fields)
     return len(theirs) == len(ours) and all(map(store_assignable, theirs, ours))

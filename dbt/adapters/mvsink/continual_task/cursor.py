@@ -1,4 +1,4 @@
-"""Reading a task's tokens from left to right. Every complaint names the place."""
+"""Reading a task's tokens from left to right. Every error names the place."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _MARKS = re.compile(r"(?:\s*/\* mv_\w+ \*/)+")
 
 @dataclass
 class Cursor:
-    """The words ``[at, end)`` of ``source``, of which ``at`` moves. ``statement`` is the number of
-    the one it is in.
+    """The words ``[at, end)`` of ``source``; ``at`` moves. ``statement`` is the number of the
+    current one.
     """
 
     model: str
@@ -43,9 +43,7 @@ class Cursor:
         return self.stream[self.at + count].upper if self.at + count < self.end else ""
 
     def place(self, index: int | None = None) -> Place:
-        """Where the word at ``index`` is, the next one if not given; behind the last word if there
-        is none.
-        """
+        """The position of the word at ``index`` (default: the next one), or behind the last word."""
         index = self.at if index is None else index
         if index < self.end:
             offset = self.stream[index].start
@@ -54,16 +52,16 @@ class Cursor:
         return Place(self.model, self.source, offset, self.statement)
 
     def fail(self, message: str, index: int | None = None) -> StatementSyntax:
-        """The error that names a word, the next one if none is given."""
+        """An error at the word with that index (default: the next one)."""
         return StatementSyntax(self.place(index), message)
 
-    def given(self) -> str:
+    def shown(self) -> str:
         """The next word for a message."""
         return "nothing" if self.done else self.text(self.at, self.at + 1)
 
     def text(self, start: int, end: int) -> str:
-        """What the user wrote from word ``start`` to before word ``end``; our macros' marks behind
-        the last word belong to it.
+        """The source from word ``start`` to before word ``end``, with our macros' marks behind the
+        last word.
         """
         if start >= end:
             return ""
@@ -78,31 +76,31 @@ class Cursor:
         return False
 
     def expect(self, *keywords: str) -> None:
-        """Move past ``keywords``; an error names the first word that is another."""
+        """Move past ``keywords``. Raises an error at the first different word."""
         for keyword in keywords:
             if not self.take(keyword):
-                raise self.fail(f"expected {keyword}, got {self.given()}")
+                raise self.fail(f"expected {keyword}, got {self.shown()}")
 
     def name(self, what: str) -> tuple[str, ...]:
         """Move past a dotted name; its parts, unquoted."""
-        found: list[str] = []
+        names: list[str] = []
         while True:
             if self.done or not self.stream[self.at].is_name:
-                raise self.fail(f"expected {what}, got {self.given()}")
-            found.append(self.stream[self.at].text)
+                raise self.fail(f"expected {what}, got {self.shown()}")
+            names.append(self.stream[self.at].text)
             self.at += 1
             if not self.take("."):
-                return tuple(found)
+                return tuple(names)
 
     def alias(self) -> str | None:
         """Move past an alias if one comes next."""
-        found, self.at = alias_after(self.stream[: self.end], self.at)
-        return found
+        name, self.at = alias_after(self.stream[: self.end], self.at)
+        return name
 
     def parenthesized(self) -> Cursor:
         """Move past a pair of parentheses; a cursor over what is inside."""
         if self.upper != "(":
-            raise self.fail(f"expected (, got {self.given()}")
+            raise self.fail(f"expected (, got {self.shown()}")
         opening, end = self.at, closing(self.stream[: self.end], self.at)
         if end == self.end:
             raise self.fail("this parenthesis is not closed", opening)
@@ -110,17 +108,17 @@ class Cursor:
         return self.part(opening + 1, end)
 
     def expression(self, what: str, *ends: str) -> str:
-        """Move to the next of ``ends`` that is in no parentheses and no CASE, or to the end; the
-        text in between.
+        """Move to the next of ``ends`` outside parentheses and CASE, or to the end; the text in
+        between.
         """
         start = self.at
         self.at = next((index for index in self.outside() if self.stream[index].upper in ends), self.end)
         if start == self.at:
-            raise self.fail(f"expected {what}, got {self.given()}")
+            raise self.fail(f"expected {what}, got {self.shown()}")
         return self.text(start, self.at)
 
     def outside(self) -> Iterator[int]:
-        """The indexes of the words that are in no parentheses and in no CASE ... END."""
+        """The indexes of the words outside parentheses and CASE ... END."""
         depth = cases = 0
         for index in range(self.at, self.end):
             upper = self.stream[index].upper
@@ -134,7 +132,7 @@ class Cursor:
                 cases += 1
 
     def pieces(self, separator: str) -> list[Cursor]:
-        """The parts between ``separator``, which is in no parentheses."""
+        """The parts between each ``separator`` outside parentheses."""
         marks = [index for index in self.outside() if self.stream[index].upper == separator]
         starts, ends = [self.at, *(index + 1 for index in marks)], [*marks, self.end]
         return [self.part(start, end) for start, end in zip(starts, ends, strict=True)]
@@ -142,7 +140,7 @@ class Cursor:
     def query(self) -> str:
         """The rest, which must be a query."""
         if self.upper not in QUERY_STARTS:
-            raise self.fail(f"expected a query, got {self.given()}")
+            raise self.fail(f"expected a query, got {self.shown()}")
         return self.text(self.at, self.end)
 
     def ctes(self) -> str | None:

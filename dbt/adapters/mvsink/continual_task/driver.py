@@ -74,8 +74,8 @@ class TaskDriver:
         self.upkeep = Upkeep(self.engine, handle, request.clock, watch, request.invocation_id)
         self.stager = Stager(self.engine, handle, self.model, watch)
         self.input = TaskInput(self.source, request, handle, watch)
-        held = {name: self.references[name] for name in request.held_references}
-        self.holds = TaskHolds(self.model, handle, self.input, held)
+        references = {name: self.references[name] for name in request.held_references}
+        self.holds = TaskHolds(self.model, handle, self.input, references)
         self.commits = Commits(request, self.input, Append(handle, self.model), self.upkeep, watch)
         self.reference_times = ReferenceTimes(self.references, request.wait)
         self.waiting = 0

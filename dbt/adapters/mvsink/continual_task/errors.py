@@ -1,5 +1,5 @@
-"""What can be wrong with a continual task, one class a kind. Messages name the model, the statement
-and the place in the text.
+"""Errors of a continual task, one class per kind. Messages name the model, the statement and the
+place in the text.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ HEADS = (
 
 @dataclass(frozen=True)
 class Place:
-    """A position in a model's text. ``statement`` is the number, from 0, of the statement it is in,
-    if it is in one.
+    """A position in a model's text. ``statement`` is the number, from 0, of the statement around it;
+    None outside.
     """
 
     model: str
@@ -41,11 +41,11 @@ class Place:
 
 
 class TaskError(DataflowError):
-    """Root of what can be wrong with a task."""
+    """Root of the errors of a task."""
 
 
 class TaskSyntax(TaskError):
-    """Root of what is wrong at one place of a task's text."""
+    """Root of the errors at one place of a task's text."""
 
     def __init__(self, place: Place, message: str):
         statement = "" if place.statement is None else f"statement {place.statement}: "
@@ -54,7 +54,7 @@ class TaskSyntax(TaskError):
 
 
 class NoHead(TaskSyntax):
-    """The text does not start as a task does."""
+    """The text does not start with the head of a task."""
 
     def __init__(self, place: Place):
         super().__init__(place, f"a continual task is {HEADS}")
@@ -63,10 +63,10 @@ class NoHead(TaskSyntax):
 class SeveralInputs(TaskSyntax):
     """More than one input."""
 
-    def __init__(self, place: Place, given: Sequence[str]):
+    def __init__(self, place: Place, actual: Sequence[str]):
         super().__init__(
             place,
-            f"several inputs are not supported: got {', '.join(given)}. A continual task has one input, whose changes drive it; "
+            f"several inputs are not supported: got {', '.join(actual)}. A continual task has one input, whose changes drive it; "
             "its statements may read any other relation as a reference",
         )
 
@@ -79,7 +79,7 @@ class OwnOutputAsInput(TaskSyntax):
 
 
 class TextAfterStatements(TaskSyntax):
-    """Something follows the closing parenthesis."""
+    """Text behind the closing parenthesis."""
 
     def __init__(self, place: Place):
         super().__init__(place, "nothing may follow the closing parenthesis of a continual task")
@@ -88,19 +88,19 @@ class TextAfterStatements(TaskSyntax):
 class UnknownStatement(TaskSyntax):
     """A statement that a task cannot run."""
 
-    def __init__(self, place: Place, given: str):
+    def __init__(self, place: Place, actual: str):
         super().__init__(
-            place, f"got {given}, expected INSERT INTO, DELETE FROM, UPDATE or MERGE INTO {{{{ this }}}}"
+            place, f"got {actual}, expected INSERT INTO, DELETE FROM, UPDATE or MERGE INTO {{{{ this }}}}"
         )
 
 
 class WrongTarget(TaskSyntax):
-    """A statement that writes something else than the task's output."""
+    """A statement that writes to another relation than the task's output."""
 
-    def __init__(self, place: Place, given: str, this: str):
+    def __init__(self, place: Place, actual: str, this: str):
         super().__init__(
             place,
-            f"writes {given}; several outputs are not supported: a continual task writes its own output only, {{{{ this }}}} ({this})",
+            f"writes {actual}; several outputs are not supported: a continual task writes its own output only, {{{{ this }}}} ({this})",
         )
 
 
@@ -114,12 +114,12 @@ class SeveralStatements(TaskSyntax):
 
 
 class Fixpoint(TaskSyntax):
-    """Statements that are to run until nothing changes."""
+    """Statements that would run until nothing changes."""
 
-    def __init__(self, place: Place, given: str):
+    def __init__(self, place: Place, actual: str):
         super().__init__(
             place,
-            f"statements iterated to a fixpoint are not supported: got {given}. Every statement runs once for each time",
+            f"statements iterated to a fixpoint are not supported: got {actual}. Every statement runs once for each time",
         )
 
 
@@ -132,16 +132,16 @@ class DeletesOfAnother(TaskSyntax):
 
     def __init__(self, place: Place, input: str):
         super().__init__(
-            place, f"mv_deletes gives the rows that the input lost; its argument must be the input, {input}"
+            place, f"mv_deletes are the rows that the input lost; its argument must be the input, {input}"
         )
 
 
 class NoOutputColumns(TaskError):
-    """Nothing says which columns the output has."""
+    """The output's columns are not defined."""
 
     def __init__(self, model: str):
         super().__init__(
-            f"{model}: no INSERT to take the output's columns from; give them as column_types, or in an enforced contract"
+            f"{model}: no INSERT to take the output's columns from; define them by column_types or an enforced contract"
         )
 
 
@@ -156,9 +156,9 @@ class StatementColumns(TaskError):
 class TypeMismatch(StatementColumns):
     """A value that the engine would not store in the column."""
 
-    def __init__(self, statement: int, column: str, expected: str, given: str):
+    def __init__(self, statement: int, column: str, expected: str, actual: str):
         super().__init__(
-            statement, f'column "{column}" is of type {expected} but expression is of type {given}'
+            statement, f'column "{column}" is of type {expected} but expression is of type {actual}'
         )
 
 
@@ -187,16 +187,14 @@ class UnknownTargetColumn(StatementColumns):
 
 
 class RepeatedColumn(StatementColumns):
-    """A column that is given twice."""
+    """A column that is assigned twice."""
 
     def __init__(self, statement: int, column: str):
         super().__init__(statement, f'column "{column}" is given more than once')
 
 
 class StatementFailed(TaskError):
-    """The engine failed a statement while it ran. What was committed before stays; the next run
-    starts again there.
-    """
+    """A statement failed in the engine. Earlier commits stay; the next run continues after them."""
 
     def __init__(self, model: str, statement: str, error: EngineError):
         super().__init__(f"{model}: statement {statement}: {error.message}")
@@ -205,12 +203,10 @@ class StatementFailed(TaskError):
 
 
 class ColumnsOfOutputChanged(TaskError):
-    """The statements give other columns than the output has; a task's output cannot be computed
-    again.
-    """
+    """The statements have other columns than the output, and a task's output cannot be recomputed."""
 
     def __init__(self, model: str, changes: Sequence[str]):
         super().__init__(
-            f"{model}: the output's columns differ from what the task has written: {'; '.join(changes)}. Give the old columns, or reset "
+            f"{model}: the output's columns differ from those that the task has written: {'; '.join(changes)}. Restore the old columns, or reset "
             f"the task: --full-refresh --vars '{{mvsink_reset: [{model.rsplit('.', 1)[-1]}]}}'"
         )

@@ -46,7 +46,7 @@ def merge(cursor: Cursor, head: Head, alias: str | None, qualifiers: Qualifiers)
         place = cursor.at
         group = next((name for keywords, name in _CLAUSES.items() if cursor.take(*keywords)), None)
         if group is None:
-            raise cursor.fail(f"expected MATCHED or NOT MATCHED, got {cursor.given()}")
+            raise cursor.fail(f"expected MATCHED or NOT MATCHED, got {cursor.shown()}")
         if groups[group] and groups[group][-1].condition is None:
             raise cursor.fail("only the last clause of its kind may be without a condition", place)
         groups[group].append(_clause(cursor, group, qualifiers))
@@ -73,7 +73,7 @@ def _clause(cursor: Cursor, group: str, qualifiers: Qualifiers) -> MergeClause:
     if cursor.take("DELETE"):
         return MergeClause(Action.DELETE, condition)
     if cursor.upper != "UPDATE":
-        raise cursor.fail(f"expected UPDATE or DELETE, got {cursor.given()}")
+        raise cursor.fail(f"expected UPDATE or DELETE, got {cursor.shown()}")
     cursor.expect("UPDATE", "SET")
     if group == "matched" and cursor.take("*"):
         return MergeClause(Action.UPDATE_ALL, condition)

@@ -1,12 +1,12 @@
 """Reading a task's text.
 
 By tokens, not by a parser of another dialect: the structure of a task is checked here, its queries
-and expressions are Spark's to judge (`refused_by_engine` says where in the task's text Spark's
-complaint is).
+and expressions by Spark (`refused_by_engine` finds the place of Spark's error in the task's text).
 
->>> task = parse("on input db.orders as ( delete from db.t where key < 3; insert into db.t select key from db.orders )", "db.t", "t")
+>>> text = "on input db.x as (delete from db.t where key < 3; insert into db.t select key from db.x)"
+>>> task = parse(text, "db.t", "t")
 >>> [statement.text for statement in task.statements]
-['delete from db.t where key < 3', 'insert into db.t select key from db.orders']
+['delete from db.t where key < 3', 'insert into db.t select key from db.x']
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ def parse(text: str, this: str, model: str, ctes: Sequence[str] = (), *, sampled
 
     ``ctes`` are queries of ephemeral models that dbt has not put in front of the text:
     ``__dbt__cte__x as (...)``. ``sampled``: dbt puts a filter around every relation in this run; in
-    any other one, an input with a filter is a query, and refused. Raises a `TaskError`, before
-    anything else is looked at.
+    other runs an input with a filter is a query, and is refused. Raises a `TaskError`.
     """
     try:
         stream = words(text)
@@ -58,12 +57,12 @@ class _Parser:
     """One text and the cursor over it."""
 
     def __init__(self, cursor: Cursor, this: str, ctes: tuple[str, ...], sampled: bool):
-        self.cursor, self.this, self.given_ctes, self.sampled = cursor, this, ctes, sampled
+        self.cursor, self.this, self.extra_ctes, self.sampled = cursor, this, ctes, sampled
 
     def program(self) -> Program:
         cursor = self.cursor
         own = cursor.ctes()
-        ctes = _joined(self.given_ctes, own)
+        ctes = _joined(self.extra_ctes, own)
         form = self._form()
         named = self._input()
         body = self._body(form)
@@ -97,11 +96,11 @@ class _Parser:
         cursor, start = self.cursor, self.cursor.at
         named = self._relation()
         if cursor.upper in _INPUT_ENDS:
-            given = [named.name]
+            inputs = [named.name]
             while cursor.upper in _INPUT_ENDS:
                 cursor.at += 1
-                given.append(self._relation().name)
-            raise errors.SeveralInputs(cursor.place(start), given)
+                inputs.append(self._relation().name)
+            raise errors.SeveralInputs(cursor.place(start), inputs)
         if parts(named.name) == parts(self.this):
             raise errors.OwnOutputAsInput(cursor.place(start), self.this)
         return named
@@ -121,7 +120,7 @@ class _Parser:
         empty = inside.take("WHERE", "FALSE", "LIMIT", "0") and inside.done
         if not empty and not (self.sampled and inside.upper in ("WHERE", "LIMIT")):
             raise cursor.fail("a continual task's input is one relation, not a query", start)
-        # dbt's own alias for what it wrapped
+        # dbt's own alias for a wrapped relation
         if not cursor.done and cursor.stream[cursor.at].text.startswith("_dbt_"):
             cursor.at += 1
         return InputRef(name, wrapped=True)
@@ -130,7 +129,7 @@ class _Parser:
         cursor = self.cursor
         cursor.expect({Form.ON_INPUT: "AS", Form.TRANSFORM: "USING", Form.RETAIN: "WHILE"}[form])
         if cursor.upper in _LOOPS:
-            raise errors.Fixpoint(cursor.place(), cursor.given())
+            raise errors.Fixpoint(cursor.place(), cursor.shown())
         body = cursor.parenthesized()
         cursor.take(";")
         if not cursor.done:
@@ -179,7 +178,7 @@ class _Parser:
             "MERGE": self._merge,
         }
         if cursor.upper not in kinds:
-            raise errors.UnknownStatement(cursor.place(), cursor.given())
+            raise errors.UnknownStatement(cursor.place(), cursor.shown())
         kind = kinds[cursor.upper]
         cursor.at += 1
         return kind(cursor, head)
@@ -187,9 +186,9 @@ class _Parser:
     def _target(self, cursor: Cursor) -> None:
         place, start = cursor.place(), cursor.at
         cursor.name("{{ this }}")
-        given = cursor.text(start, cursor.at)
-        if parts(given) != parts(self.this):
-            raise errors.WrongTarget(place, given, self.this)
+        name = cursor.text(start, cursor.at)
+        if parts(name) != parts(self.this):
+            raise errors.WrongTarget(place, name, self.this)
 
     def _insert(self, cursor: Cursor, head: Head) -> Insert:
         cursor.expect("INTO")
@@ -197,7 +196,7 @@ class _Parser:
         self._target(cursor)
         if cursor.upper in ("PARTITION", "BY", "REPLACE", "IF"):
             raise cursor.fail(
-                f"{cursor.given()} is not supported: INSERT INTO {{{{ this }}}} [(columns)] query"
+                f"{cursor.shown()} is not supported: INSERT INTO {{{{ this }}}} [(columns)] query"
             )
         columns: tuple[str, ...] | None = None
         if cursor.upper == "(" and cursor.ahead(1) not in _QUERY_IN_PARENTHESES:
@@ -215,13 +214,13 @@ class _Parser:
         self._target(cursor)
         alias = cursor.alias()
         cursor.expect("SET")
-        given = assignments(cursor, self._qualifiers(alias), "WHERE")
-        return Update(**head, alias=alias, assignments=given, where=_where(cursor))
+        new = assignments(cursor, self._qualifiers(alias), "WHERE")
+        return Update(**head, alias=alias, assignments=new, where=_where(cursor))
 
     def _merge(self, cursor: Cursor, head: Head) -> AnyStatement:
         if cursor.upper == "WITH":
             raise cursor.fail(
-                "WITH SCHEMA EVOLUTION is not supported: on_schema_change says what happens to the output's columns"
+                "WITH SCHEMA EVOLUTION is not supported: on_schema_change decides about the output's columns"
             )
         cursor.expect("INTO")
         self._target(cursor)
@@ -229,13 +228,13 @@ class _Parser:
         return merge(cursor, head, alias, self._qualifiers(alias))
 
     def _qualifiers(self, alias: str | None) -> frozenset[tuple[str, ...]]:
-        """What a column of the output may be qualified by."""
+        """The names that may qualify a column of the output."""
         if alias is not None:
             return frozenset({(alias.lower(),)})
         return frozenset({parts(self.this), (last_part(self.this).lower(),)})
 
     def _deletes_used(self, named: InputRef, statements: Sequence[AnyStatement]) -> bool:
-        """Raises `DeletesOfAnother` where the mark stands behind anything else than the input."""
+        """Whether `mv_deletes` is used. Raises `DeletesOfAnother` if its argument is not the input."""
         source, stream = self.cursor.source, self.cursor.stream
         known = {
             span.end if span.wrapped is None else span.wrapped[1] for span in relations(source, named.name)
@@ -251,13 +250,13 @@ class _Parser:
                 raise errors.DeletesOfAnother(place, named.name)
         return bool(marked) or any(
             span.note(cte).startswith(DELETES_MARK)
-            for cte in self.given_ctes
+            for cte in self.extra_ctes
             for span in relations(cte, named.name)
         )
 
 
 def _statement_at(statements: Sequence[AnyStatement], offset: int) -> int | None:
-    """The number of the statement that the position is in."""
+    """The number of the statement around the position."""
     inside = (s.number for s in statements if s.start <= offset < s.start + len(s.text))
     return next(inside, None)
 
@@ -266,7 +265,7 @@ def _one_name(cursor: Cursor) -> str:
     name = cursor.name("a column's name")
     if len(name) > 1 or not cursor.done:
         raise cursor.fail(
-            f"expected a column's name, got {'.'.join(name) if cursor.done else cursor.given()}"
+            f"expected a column's name, got {'.'.join(name) if cursor.done else cursor.shown()}"
         )
     return name[0]
 
@@ -278,34 +277,34 @@ def _where(cursor: Cursor) -> str | None:
     return cursor.expression("a condition")
 
 
-def _joined(given: tuple[str, ...], own: str | None) -> str | None:
-    if not given:
+def _joined(extra: tuple[str, ...], own: str | None) -> str | None:
+    if not extra:
         return own
-    front = "with " + ",\n".join(cte.strip() for cte in given)
+    front = "with " + ",\n".join(cte.strip() for cte in extra)
     return front if own is None else with_ctes(front, own)
 
 
 def refused_by_engine(
     program: Program, number: int, message: str, details: str = ""
 ) -> errors.StatementSyntax:
-    """The engine's complaint about a query made from statement ``number``, with its place in the
-    task's text.
+    """The engine's error about a query made from statement ``number``, with its place in the task's
+    text.
 
-    ``details`` is all that the engine said, if ``message`` is a part of it: Spark quotes there what
-    it was given and says which line of that it means. The user's line is in it as it was written;
-    where it cannot be found, the place is the statement.
+    ``details`` is the engine's whole output, if ``message`` is a part of it: Spark quotes the query
+    there and names a line of it. The user's line is in it as written; if it cannot be found, the
+    place is the statement.
     """
     statement = program.statements[number]
-    offset = statement.start + _meant(statement.text, details or message)
-    said = _PLACE.sub("", re.split(r"\s*== SQL ==", message, maxsplit=1)[0]).strip()
-    return errors.StatementSyntax(errors.Place(program.model, program.text, offset, number), said)
+    offset = statement.start + _offset(statement.text, details or message)
+    reason = _PLACE.sub("", re.split(r"\s*== SQL ==", message, maxsplit=1)[0]).strip()
+    return errors.StatementSyntax(errors.Place(program.model, program.text, offset, number), reason)
 
 
 _PLACE = re.compile(r"\s*\(line (\d+), pos (\d+)\)")
 
 
-def _meant(statement: str, details: str) -> int:
-    """The offset in the statement's text of what Spark means; 0 if it cannot be told."""
+def _offset(statement: str, details: str) -> int:
+    """The offset in the statement's text of the error that Spark reports; 0 if unknown."""
     where, quote = _PLACE.search(details), re.search(r"^([ \t]*)== SQL ==\n", details, re.MULTILINE)
     if where is None or quote is None:
         return 0
@@ -313,9 +312,9 @@ def _meant(statement: str, details: str) -> int:
     line, column = int(where[1]) - 1, int(where[2])
     if line >= len(quoted):
         return 0
-    meant = quoted[line].removeprefix(quote[1])  # dbt indents what it wraps
-    found = statement.find(meant.strip()) if meant.strip() else -1
-    if found >= 0:
-        return found + max(0, column - (len(meant) - len(meant.lstrip())))
-    near = re.search(r"at or near '(\w[^']*)'", details)
-    return max(0, statement.find(near[1])) if near else 0
+    text = quoted[line].removeprefix(quote[1])  # dbt indents wrapped relations
+    start = statement.find(text.strip()) if text.strip() else -1
+    if start >= 0:
+        return start + max(0, column - (len(text) - len(text.lstrip())))
+    word = re.search(r"at or near '(\w[^']*)'", details)
+    return max(0, statement.find(word[1])) if word else 0

@@ -1,5 +1,5 @@
-"""What a task's run is asked to do, and what came of it: plain values between the dbt layer and
-`execute`. All times are ms.
+"""The request for a task's run and its outcome: plain values between the dbt layer and `driver`.
+All times are ms.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ class TaskRequest:
     are the output's.
 
     ``wait``: a reference that has not passed a pending time is waited for. ``held_references`` are
-    those on which this task may keep a hold: shards of its own project and target. ``reset``: what
-    was written is given up, the task starts anew. ``skip_errors``: the errors that the task has
-    recorded are taken back; what failed stays undone.
+    those on which this task may keep a hold: shards of its own project and target. ``reset``: the
+    task discards its output and starts from scratch. ``skip_errors``: the errors that the task has
+    recorded are taken back; the failed effects are not repeated.
     """
 
     model: str
@@ -44,9 +44,7 @@ class TaskRequest:
 
 @dataclass(frozen=True)
 class Late:
-    """A reference that has not passed a pending time: read as of ``time``, or ``time`` waits for
-    it.
-    """
+    """A reference that has not passed a pending time: it is read as of ``time``, or ``time`` waits."""
 
     name: str
     time: int
@@ -56,16 +54,16 @@ class Late:
 
 @dataclass(frozen=True)
 class TaskOutcome(RunOutcome):
-    """What a run did. ``times`` were processed, ``waiting`` is how many stay pending because of a
-    reference.
+    """The outcome of a run. ``times`` were processed; ``waiting`` is how many stay pending because
+    of a reference.
     """
 
     times: tuple[int, ...] = ()
     waiting: int = 0
-    pending: int | None = None  # read-only: how many times would be processed, if that can be told
+    pending: int | None = None  # read-only: how many times would be processed, if known
     late: tuple[Late, ...] = ()
 
     @classmethod
     def looked_at(cls, state: ShardState, time: int, pending: int | None) -> TaskOutcome:
-        """Of a read-only run at ``time``."""
+        """The outcome of a read-only run at ``time``."""
         return cls(Kind.READ_ONLY, Counts(), state.upper, state.upper, time, state, pending=pending)

@@ -1,10 +1,10 @@
-"""The deltas of DELETE, UPDATE and MERGE: the old rows negated, and the new ones; and the values
-that they assign, for their types.
+"""The deltas of DELETE, UPDATE and MERGE: the old rows negated, and the new ones; and the assigned
+values, for checking their types.
 
 Each changed row first gets its new values as a struct `_mv_new`, in the scope that the user's
 expressions expect; then it is split into its two sides. A MERGE is up to three such queries, one
-for each kind of WHEN. The first clause of a kind whose condition is true decides; a condition that
-is NULL is not true.
+per kind of WHEN. The first clause of a kind whose condition is true applies; a NULL condition is
+not true.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard_sql.current_view import Apart
 
 Columns = Sequence[Column]
-# As Spark's own MERGE says it: an SQLSTATE of class 23 is what tells a failure that the data cause
-# (`EngineError.caused_by_data`), and `raise_error` in SQL can give one in its text only.
+# As in Spark's own MERGE: an SQLSTATE of class 23 marks a failure caused by the data
+# (`EngineError.caused_by_data`), and `raise_error` can have one only in its text.
 SEVERAL_MATCH = (
     "[MERGE_CARDINALITY_VIOLATION] MERGE: several source rows match one row of the target. SQLSTATE: 23K01"
 )
@@ -35,12 +35,12 @@ _TARGET = "_mv_target"
 
 
 def target(contents: str, alias: str | None) -> str:
-    """The output as a relation under the alias by which the statement knows it."""
+    """The output as a relation under the statement's alias for it."""
     return sql.subquery(contents, alias or "_mv_this")
 
 
 def _value(expression: str) -> str:
-    """What an assignment's expression is: the output's columns have no other default than NULL."""
+    """The assigned expression; the default of every column of the output is NULL."""
     return "null" if expression.strip().upper() == "DEFAULT" else f"\n{expression}\n"
 
 
@@ -49,12 +49,12 @@ def _where(statement: Delete | Update) -> str:
 
 
 def within_reach(statement: Delete | Update, columns: Columns, apart: Apart) -> str:
-    """Contents, as far as the statement's condition can be true: enough for its delta, without
-    adding up the base.
+    """Contents, restricted to rows for which the statement's condition may be true: enough for its
+    delta, without consolidating the base.
 
-    The base's rows for which it is true, and all of the rest, added up: no row counts for more than
-    it does in the whole. But the condition is asked of base rows that are gone since, too, and may
-    fail on one: a failure here tells nothing of the contents.
+    The base's rows for which it is true and all other updates, consolidated: no row has a larger
+    multiplicity than in the whole. The condition is evaluated for deleted base rows, too, and may
+    fail on one: such a failure does not mean that the statement fails on the contents.
     """
     items = sql.columns(column.name for column in columns)
     base = f"select {items}, {DIFF} from {target(apart.base, statement.alias)}{_where(statement)}"
@@ -68,8 +68,8 @@ def delete_delta(statement: Delete, columns: Columns, contents: str) -> str:
 
 
 def update_delta(statement: Update, columns: Columns, contents: str) -> str:
-    """Minus the rows for which the condition is true, plus the same with new values, evaluated over
-    the old row.
+    """Minus the rows for which the condition is true, plus the same rows with new values, evaluated
+    over the old row.
     """
     alias = statement.alias or "_mv_this"
     new = _new(columns, statement.assignments, alias)
@@ -80,8 +80,8 @@ def update_delta(statement: Update, columns: Columns, contents: str) -> str:
 
 
 def merge_delta(statement: Merge, columns: Columns, contents: str) -> str:
-    """All clauses' changes. Fails where two source rows both change one row; a lone `WHEN MATCHED
-    THEN DELETE` cannot conflict.
+    """The changes of all clauses. The query fails if two source rows change one row; a lone `WHEN
+    MATCHED THEN DELETE` cannot conflict.
     """
     alias, source_alias = statement.alias or "_mv_this", statement.source_alias or "_mv_source"
     ours, theirs = target(contents, alias), f"{statement.source} {sql.identifier(source_alias)}"
@@ -116,8 +116,8 @@ def merge_delta(statement: Merge, columns: Columns, contents: str) -> str:
 
 @dataclass(frozen=True)
 class Assigned:
-    """The values that a statement assigns, a column of ``query`` each, and the columns of the
-    output that they are for.
+    """The values that a statement assigns, one column of ``query`` each, and the output's columns
+    that they are assigned to.
     """
 
     columns: tuple[str, ...]
@@ -125,12 +125,12 @@ class Assigned:
 
 
 def update_values(statement: Update, contents: str) -> Assigned:
-    """Of an UPDATE, evaluated over the old rows."""
+    """The values of an UPDATE, evaluated over the old rows."""
     return _assigned([(statement.assignments, target(contents, statement.alias))])
 
 
 def merge_values(statement: Merge, columns: Columns, contents: str) -> Assigned | None:
-    """Of a MERGE, each where it is evaluated; None if it only deletes."""
+    """The values of a MERGE, each in its scope; None if it only deletes."""
     alias, source_alias = statement.alias or "_mv_this", statement.source_alias or "_mv_source"
     ours, theirs = target(contents, alias), f"{statement.source} {sql.identifier(source_alias)}"
     places = (
@@ -138,24 +138,26 @@ def merge_values(statement: Merge, columns: Columns, contents: str) -> Assigned 
         (statement.not_matched, theirs),
         (statement.not_matched_by_source, ours),
     )
-    given = [
-        (_given(clause, columns, source_alias), place) for clauses, place in places for clause in clauses
+    scoped = [
+        (_assignments(clause, columns, source_alias), place)
+        for clauses, place in places
+        for clause in clauses
     ]
-    found = [(assignments, place) for assignments, place in given if assignments]
-    return _assigned(found) if found else None
+    nonempty = [(assignments, place) for assignments, place in scoped if assignments]
+    return _assigned(nonempty) if nonempty else None
 
 
-def _assigned(given: Sequence[tuple[Sequence[Assignment], str]]) -> Assigned:
+def _assigned(scoped: Sequence[tuple[Sequence[Assignment], str]]) -> Assigned:
     parts = []
-    for number, (assignments, place) in enumerate(given):
+    for number, (assignments, place) in enumerate(scoped):
         values = ", ".join(f"{_value(a.expression)} _mv_{n}" for n, a in enumerate(assignments))
         parts.append(f"{sql.subquery(f'select {values} from {place}', f'_mv_part_{number}')}")
-    columns = tuple(a.column for assignments, _ in given for a in assignments)
+    columns = tuple(a.column for assignments, _ in scoped for a in assignments)
     return Assigned(columns, f"select * from {' cross join '.join(parts)}")
 
 
-def _given(clause: MergeClause, columns: Columns, source_alias: str) -> Sequence[Assignment]:
-    """What a clause assigns; a star is every column by its name."""
+def _assignments(clause: MergeClause, columns: Columns, source_alias: str) -> Sequence[Assignment]:
+    """The assignments of a clause; a star is every column by its name."""
     if clause.action not in (Action.UPDATE_ALL, Action.INSERT_ALL):
         return clause.assignments
     source = sql.identifier(source_alias)
@@ -166,10 +168,10 @@ def _first(clauses: Sequence[MergeClause], columns: Columns, alias: str | None, 
     """`_mv_new` by the first clause that applies, NULL if none does."""
     branches = []
     for clause in clauses:
-        given, kept = _given(clause, columns, source_alias), clause.action is not Action.DELETE
-        branches.append(
-            f"when {_condition(clause)} then {_new(columns, given, alias if kept else None, kept=kept)}"
-        )
+        assignments = _assignments(clause, columns, source_alias)
+        kept = clause.action is not Action.DELETE
+        new = _new(columns, assignments, alias if kept else None, kept=kept)
+        branches.append(f"when {_condition(clause)} then {new}")
     return f"case {' '.join(branches)} end"
 
 
@@ -177,11 +179,11 @@ def _condition(clause: MergeClause) -> str:
     return "true" if clause.condition is None else f"(\n{clause.condition}\n)"
 
 
-def _new(columns: Columns, given: Sequence[Assignment], alias: str | None, *, kept: bool = True) -> str:
-    """The row with the values given; the other ones are those of ``alias``, or NULL. ``kept`` is
+def _new(columns: Columns, assignments: Sequence[Assignment], alias: str | None, *, kept: bool = True) -> str:
+    """The row with the assigned values; other columns are those of ``alias``, or NULL. ``kept`` is
     False if there is no new row.
     """
-    values: Mapping[str, str] = {a.column.lower(): _value(a.expression) for a in given}
+    values: Mapping[str, str] = {a.column.lower(): _value(a.expression) for a in assignments}
     fields = [f"'_mv_kept', {'true' if kept else 'false'}"]
     for column in columns:
         old = "null" if alias is None else f"{sql.identifier(alias)}.{sql.identifier(column.name)}"
@@ -191,8 +193,8 @@ def _new(columns: Columns, given: Sequence[Assignment], alias: str | None, *, ke
 
 
 def _sides(changed: str, columns: Columns, *, checked: bool = False) -> str:
-    """``changed`` gives old rows with `_mv_diff` and `_mv_new`; each becomes its old side and,
-    where kept, its new one.
+    """The delta of ``changed``, old rows with `_mv_diff` and `_mv_new`: the old side of each and, if
+    kept, the new one.
     """
     names = [sql.identifier(column.name) for column in columns]
     items = ", ".join(f"if(_mv_side, _mv_new.{name}, {name}) {name}" for name in names)

@@ -1,13 +1,13 @@
-"""A task as values: what `parse` reads and `plan` turns into queries.
+"""A task as values: `parse` reads them and `bind` turns them into queries.
 
-Every expression is the user's own text, cut from the source. What dbt's macros render, and this
-package recognizes:
+Every expression is the user's own text, cut from the source. This package recognizes what dbt's
+macros render:
 
 - ``{{ ref('x') }}``: ``schema.x``, or in dbt's parentheses, ``(select * from schema.x where false
   limit 0)``
 - ``{{ mv_deletes(ref('x')) }}``: the same, a blank, and `DELETES_MARK`: ``schema.x /* mv_deletes
   */``
-- ``{{ mv_now() }}``: ``timestamp_millis(1700000000000L) /* mv_now */`` (`sink.NOW`)
+- ``{{ mv_now() }}``: ``timestamp_millis(1700000000000L) /* mv_now */`` (`engine.NOW`)
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Update(Statement):
 
 
 class Action(enum.Enum):
-    """What a clause of a MERGE does; ``ALL`` is the form with a star."""
+    """The action of a clause of a MERGE; ``ALL`` is the form with a star."""
 
     UPDATE = "update"
     UPDATE_ALL = "update *"
@@ -126,8 +126,7 @@ class Program:
     """A task. ``deletes_used``: some statement reads the rows that the input lost.
 
     ``self_referencing``: some statement reads the output, as all but an INSERT do. ``ctes`` is a
-    text ``with a as (...), ...`` that belongs to every statement, ``text`` the source of
-    everything.
+    text ``with a as (...), ...`` that applies to every statement, ``text`` the whole source.
     """
 
     model: str

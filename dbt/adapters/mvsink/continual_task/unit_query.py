@@ -1,14 +1,14 @@
-"""All statements of a task over one change, as one query: what its output holds afterwards. Nothing
-is written; for unit tests.
+"""All statements of a task over one change, as one query for the output afterwards. Nothing is
+written; for unit tests.
 
-Each statement's delta reads what the output holds before it, a CTE of its own, so the text grows
-with the number of statements only:
+Each statement's delta reads the output before it, a CTE of its own, so the text grows only with the
+number of statements:
 
     _mv_0       the output so far
     _mv_1       _mv_0 and the delta of statement 0, consolidated
     ...
 
-This is what `effects` does batch by batch, without batches.
+`effects` does the same batch by batch.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from dbt.adapters.mvsink.user_sql.splice import with_ctes
 
 
 def output_after(
-    program: Program, columns: Sequence[Column], given: Sequence[Column], change: str, before: str | None
+    program: Program, columns: Sequence[Column], inputs: Sequence[Column], change: str, before: str | None
 ) -> str:
     """The rows of the output, as SQL, after the change of the input at one time.
 
-    ``columns`` are the output's, ``given`` the input's. ``change`` gives these and `_mv_diff`;
-    ``before`` the rows of the output so far, nothing if None. Both may name the task's CTEs.
+    ``columns`` are the output's, ``inputs`` the input's. ``change`` has these and `_mv_diff`;
+    ``before`` the rows of the output so far; None: no rows. Both may name the task's CTEs.
     """
     items = sql.columns(column.name for column in columns)
-    net_change = net(given, [], change, "<> 0")
-    inserted = repeated(given, net_change, f"{DIFF} > 0", DIFF)
-    deleted = repeated(given, net_change, f"{DIFF} < 0", f"-{DIFF}")
-    held = f"select {nulls(columns)} where false" if before is None else before
-    so_far = f"select {items}, 1L {DIFF} from {sql.subquery(held, '_mv_before')}"
+    net_change = net(inputs, [], change, "<> 0")
+    inserted = repeated(inputs, net_change, f"{DIFF} > 0", DIFF)
+    deleted = repeated(inputs, net_change, f"{DIFF} < 0", f"-{DIFF}")
+    rows = f"select {nulls(columns)} where false" if before is None else before
+    so_far = f"select {items}, 1L {DIFF} from {sql.subquery(rows, '_mv_before')}"
     named = [f"_mv_0 as (\n{with_ctes(program.ctes, so_far)}\n)"]
     for number, statement in enumerate(program.statements):
         contents = f"select {items}, {DIFF} from _mv_{number}"

@@ -124,8 +124,8 @@ class TooManyFiles(InputError):
 class ModeChanged(InputError):
     """`input_files` differs from its value when the input was first bound."""
 
-    def __init__(self, input_id: str, given: str, bound: str):
+    def __init__(self, input_id: str, configured: str, bound: str):
         super().__init__(
-            f"input {input_id}: input_files is {given!r}, but it was {bound!r} when the task began. "
+            f"input {input_id}: input_files is {configured!r}, but it was {bound!r} when the task began. "
             f"Allowed: {bound!r}, or reset the task"
         )

@@ -15,23 +15,25 @@ from dbt.adapters.mvsink.user_sql.checks import selected_names
 
 
 def output_columns(
-    engine: Engine, program: Program, given: Sequence[Column], declared: Sequence[Column] = ()
+    engine: Engine, program: Program, inputs: Sequence[Column], declared: Sequence[Column] = ()
 ) -> tuple[Column, ...]:
-    """The output's columns; the engine has then seen every statement. ``given`` are the input's
-    columns.
+    """The output's columns, after the engine has analysed every statement. ``inputs`` are the
+    input's columns.
 
-    Raises what `plan.output_columns` does, and `StatementSyntax` with the engine's complaint about
-    a statement.
+    Raises what `columns.output_columns` does, and `StatementSyntax` with the engine's error about a
+    statement.
     """
-    nothing = f"select {nulls(given)} where false"
+    nothing = f"select {nulls(inputs)} where false"
     inserts = [statement for statement in program.statements if isinstance(statement, Insert)]
     columns = tuple(declared)
     if not columns and inserts:  # the others may read the output's columns, which are not known yet
         first = inserts[0]
-        told = _analysed(
-            engine, program, first, plan.Bindings(nothing, _guessed(program, first, given), nothing)
+        first_columns = _analysed(
+            engine, program, first, plan.Bindings(nothing, _guessed(program, first, inputs), nothing)
         )
-        columns = plan.output_columns(replace(program, statements=(first,)), None, {first.number: told})
+        columns = plan.output_columns(
+            replace(program, statements=(first,)), None, {first.number: first_columns}
+        )
     this = f"select {nulls(columns)} where false" if columns else "select 1 where false"
     bindings = plan.Bindings(nothing, this, nothing)
     analysed = {statement.number: _analysed(engine, program, statement, bindings) for statement in inserts}
@@ -41,39 +43,43 @@ def output_columns(
         assigned = plan.assigned(program, statement, columns, contents, bindings)
         # before the delta, whose casts the engine may refuse in other words
         if assigned is not None:
-            types = _told(engine, program, statement, assigned.query)
+            types = _columns_of(engine, program, statement, assigned.query)
             plan.check_assigned_types(statement, columns, assigned.columns, types)
-        _told(engine, program, statement, plan.delta(program, statement, columns, contents, bindings))
+        _columns_of(engine, program, statement, plan.delta(program, statement, columns, contents, bindings))
     return columns
 
 
-def everything_read(program: Program, given: Sequence[Column], columns: Sequence[Column]) -> str:
-    """A query that reads what the statements read besides the input and the output."""
-    nothing, this = f"select {nulls(given)} where false", f"select {nulls(columns)} where false"
+def everything_read(program: Program, inputs: Sequence[Column], columns: Sequence[Column]) -> str:
+    """A query that reads the statements' references, all relations but the input and the output."""
+    nothing, this = f"select {nulls(inputs)} where false", f"select {nulls(columns)} where false"
     bindings = plan.Bindings(nothing, this, nothing)
     contents = f"select {nulls(columns)}, 1L {DIFF} where false"
     deltas = (plan.delta(program, statement, columns, contents, bindings) for statement in program.statements)
     return sql.union_all(f"select 1 from (\n{delta}\n)" for delta in deltas)
 
 
-def _guessed(program: Program, first: Insert, given: Sequence[Column]) -> str:
-    """The output as the INSERT that defines it may read it: it has the columns that are inserted,
-    their types are not known yet.
+def _guessed(program: Program, first: Insert, inputs: Sequence[Column]) -> str:
+    """The output as the INSERT that defines it may read it: with the inserted columns, of unknown
+    types.
     """
     names = first.columns
     if names is None:
         names = selected_names(first.query)
-    spread = [name for item in names for name in ([c.name for c in given] if item == "*" else [item]) if name]
+    spread = [
+        name for item in names for name in ([c.name for c in inputs] if item == "*" else [item]) if name
+    ]
     return f"select {', '.join(f'null {sql.identifier(name)}' for name in dict.fromkeys(spread)) or '1'} where false"
 
 
 def _analysed(
     engine: Engine, program: Program, statement: Insert, bindings: plan.Bindings
 ) -> list[tuple[str, str]]:
-    return _told(engine, program, statement, plan.analysed(program, statement, bindings))
+    return _columns_of(engine, program, statement, plan.analysed(program, statement, bindings))
 
 
-def _told(engine: Engine, program: Program, statement: AnyStatement, query: str) -> list[tuple[str, str]]:
+def _columns_of(
+    engine: Engine, program: Program, statement: AnyStatement, query: str
+) -> list[tuple[str, str]]:
     """The columns of a query made of ``statement``."""
     try:
         return engine.columns(query)

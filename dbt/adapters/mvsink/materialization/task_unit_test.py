@@ -1,9 +1,8 @@
-"""dbt's unit tests of a task: the fixtures are the change at one time, what is compared is the
-output after all statements.
+"""dbt's unit tests of a task: the fixtures are the change at one time, and the output after all
+statements is compared.
 
-dbt makes every fixture an ephemeral model, whose query it hands over with the test (`extra_ctes`).
-The one of the input may have `_mv_diff`, 1 where it is not given; that of `this` is the output so
-far.
+dbt makes every fixture an ephemeral model, whose query it passes with the test (`extra_ctes`). The
+one of the input may have `_mv_diff`, by default 1; that of `this` is the output so far.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.user_sql.splice import with_ctes
 from dbt.adapters.mvsink.user_sql.words import parts
 
-NO_OUTPUT = "None"  # what dbt renders `this` as where no rows are given for it
-NOTHING_GIVEN = "_mv_nothing"  # the one column of a fixture without rows
+NO_OUTPUT = "None"  # dbt's rendering of `this` if there is no fixture for it
+NO_ROWS = "_mv_nothing"  # the one column of a fixture without rows
 
 
 @dataclass(frozen=True)
@@ -36,36 +35,36 @@ class UnitQuery:
 def unit_query(
     engine: Engine, model: str, text: str, ctes: Sequence[str], declared: Sequence[Column], so_far: str = ""
 ) -> UnitQuery:
-    """What the task ``text`` makes of the fixtures ``ctes``. Raises what a run would raise for the
-    text.
+    """The output of the task ``text`` for the fixtures ``ctes``. Raises what a run would raise for
+    the text.
 
-    ``so_far``: the rows given for `this`, as SQL of any types. dbt's own fixture for them is not
-    used: it is there only where the text names `this`, and has types only where the task has run.
+    ``so_far``: the fixture's rows of `this`, as SQL of any types. dbt's own fixture for them is not
+    used: it exists only if the text names `this`, and has types only if the task has run.
     """
     output = f"__dbt__cte__{parts(model)[-1]}"
     others = tuple(cte for cte in ctes if parts(cte.strip().split()[0])[-1] != output)
     program = parse(text, output if len(others) < len(ctes) else NO_OUTPUT, model, others)
-    told = engine.columns(with_ctes(program.ctes, f"select * from {program.input.name}"))
-    given = tuple(Column(name, parse_type(kind, name)) for name, kind in told if name.lower() != DIFF)
-    columns = output_columns(engine, program, given, declared)
-    diff = f"cast({DIFF} as bigint)" if len(given) < len(told) else "1L"
-    change = f"select {sql.columns(c.name for c in given)}, {diff} {DIFF} from {program.input.name}"
+    fixture = engine.columns(with_ctes(program.ctes, f"select * from {program.input.name}"))
+    inputs = tuple(Column(name, parse_type(kind, name)) for name, kind in fixture if name.lower() != DIFF)
+    columns = output_columns(engine, program, inputs, declared)
+    diff = f"cast({DIFF} as bigint)" if len(inputs) < len(fixture) else "1L"
+    change = f"select {sql.columns(c.name for c in inputs)}, {diff} {DIFF} from {program.input.name}"
     before = _typed(engine, model, so_far, columns) if so_far else None
     return UnitQuery(
-        output_after(program, columns, given, change, before),
+        output_after(program, columns, inputs, change, before),
         {column.name.lower(): column.type.text for column in columns},
         {column.name.lower(): sql.identifier(column.name) for column in columns},
     )
 
 
 def _typed(engine: Engine, model: str, so_far: str, columns: Sequence[Column]) -> str:
-    """The rows of ``so_far`` as rows of the output; NULL where a column is not given."""
-    given = {name.lower() for name, _ in engine.columns(so_far)} - {NOTHING_GIVEN}
+    """The rows of ``so_far`` as rows of the output; missing columns are NULL."""
+    fixture = {name.lower() for name, _ in engine.columns(so_far)} - {NO_ROWS}
     names = {column.name.lower() for column in columns}
-    for name in sorted(given - names):
+    for name in sorted(fixture - names):
         raise UnknownFixtureColumn(model, name, sorted(names))
     items = [
-        f"cast({sql.identifier(c.name) if c.name.lower() in given else 'null'} as {c.type.text}) {sql.identifier(c.name)}"
+        f"cast({sql.identifier(c.name) if c.name.lower() in fixture else 'null'} as {c.type.text}) {sql.identifier(c.name)}"
         for c in columns
     ]
     return f"select {', '.join(items)} from {sql.subquery(so_far, '_mv_given')}"
