@@ -24,12 +24,10 @@ def values(*rows: str) -> str:
     return "select cast(x as string) x from values " + ", ".join(f"({row})" for row in rows) + " as t(x)"
 
 
-A, B, C, Z = "'a'", "'b'", "'c'", "'z'"
+A, B, C = "'a'", "'b'", "'c'"
+# the other rows of the table are in test_rules_write.py; these compile the same code
 TABLE = {
-    "{a,b} on {}": ((A, B), (), [("a", 1), ("b", 1)]),
     "{a,b} on {a,c}": ((A, B), (A, C), [("b", 1), ("c", -1)]),
-    "{a,a} on {a}": ((A, A), (A,), [("a", 1)]),
-    "{} on {a,a,z}": ((), (A, A, Z), [("a", -2), ("z", -1)]),
     "a row three times in desired and once in persist": ((A, A, A), (A,), [("a", 2)]),
     "NULL equals NULL": (("null", A), ("null",), [("a", 1)]),
 }
@@ -116,19 +114,19 @@ def test_a_failing_query_fails_the_model_and_leaves_the_shard(model):
         }
 
 
-@pytest.mark.parametrize(
-    "guard",
-    [
-        "select x from {v} where x = 'q'",
-        "select count(*) from {v}",
-        "select 1 from {v} v join {v} w using (x)",
-    ],
-)
-def test_readers_fail_whatever_they_ask(model, guard):
+READERS = [
+    "select x from {v} where x = 'q'",
+    "select count(*) from {v}",
+    "select 1 from {v} v join {v} w using (x)",
+]
+
+
+def test_every_reader_of_a_live_error_fails(model):
     model.run(values(A, "null"), assertions=(not_null("x"),))
     model.contents().createOrReplaceTempView("failing")
-    with pytest.raises(Exception, match="must not be null"):
-        model.session.sql(guard.format(v="failing")).collect()
+    for reader in READERS:
+        with pytest.raises(Exception, match="must not be null"):
+            model.session.sql(reader.format(v="failing")).collect()
 
 
 def test_a_second_run_without_changes_writes_no_file(model):
@@ -208,8 +206,8 @@ def test_every_supported_type_with_duplicates_and_random_mutations(model):
     numbered = spark.createDataFrame(pairs, source.schema.add("n", "long")).localCheckpoint()
     numbered.createOrReplaceTempView("every_type")
     wanted = "select " + ", ".join(names) + " from every_type join values {} as k(n) using (n)"
-    for round_ in range(5):
-        for _ in range(40):  # a mutation: a row vanishes, comes, or comes once more
+    for round_ in range(3):
+        for _ in range(67):  # a mutation: a row vanishes, comes, or comes once more
             if chance.random() < 0.5 and len(rows) > 1:
                 rows.pop(chance.randrange(len(rows)))
             else:
@@ -242,31 +240,37 @@ def test_equal_by_group_by_is_no_change(model):
     assert outcome.kind is Kind.NONE
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("(1, cast(null as int))", "(cast(null as int), 1)"),
-        ("(array(1, null), 1)", "(array(null, 1), 1)"),
-        ("(array(array(), array(1)), 1)", "(array(array(1), array()), 1)"),
-        ("(cast(array() as array<int>), 1)", "(cast(null as array<int>), 1)"),
-        (
-            "(named_struct('a', 1, 'b', cast(null as int)), 1)",
-            "(named_struct('a', cast(null as int), 'b', 1), 1)",
-        ),
-        ("(map('a', 1, 'b', cast(null as int)), 1)", "(map('a', cast(null as int), 'b', 1), 1)"),
-        ("('ab', 'c')", "('a', 'bc')"),
-    ],
-)
-def test_rows_that_a_plain_hash_confuses_are_told_apart(model, one, other):
-    model.run(f"select a, b from values {one}, {other} as t(a, b)")
-    outcome = model.run(f"select a, b from values {one}, {one} as t(a, b)")
-    assert (outcome.counts.inserted, outcome.counts.deleted) == (1, 1)
+CONFUSABLE = [  # pairs of values in two columns whose plain hashes are equal
+    ("1, cast(null as int)", "cast(null as int), 1"),
+    ("array(1, null), 1", "array(null, 1), 1"),
+    ("array(array(), array(1)), 1", "array(array(1), array()), 1"),
+    ("cast(array() as array<int>), 1", "cast(null as array<int>), 1"),
+    ("named_struct('a', 1, 'b', cast(null as int)), 1", "named_struct('a', cast(null as int), 'b', 1), 1"),
+    ("map('a', 1, 'b', cast(null as int)), 1", "map('a', cast(null as int), 'b', 1), 1"),
+    ("'ab', 'c'", "'a', 'bc'"),
+]
 
 
-@pytest.mark.parametrize("name", ["a{b,c}", "[ab]?", "x*y"])
-def test_a_place_whose_name_looks_like_a_pattern(spark, tmp_path, name):
-    (tmp_path / "b").mkdir()  # what a pattern could mean is there too
-    model = Model(spark, tmp_path / name)
+def test_rows_that_a_plain_hash_confuses_are_different_rows(model):
+    """Every pair has two columns of its own, which are NULL in the rows of the others."""
+
+    def row(pair, side):
+        values = ["null, null"] * len(CONFUSABLE)
+        values[pair] = CONFUSABLE[pair][side]
+        return f"select {pair}, {', '.join(values)}"
+
+    def rows(other):
+        return [row(pair, side) for pair in range(len(CONFUSABLE)) for side in (0, other)]
+
+    names = ", ".join(f"a{pair}, b{pair}" for pair in range(len(CONFUSABLE)))
+    for other in (1, 0):
+        outcome = model.run(f"select * from ({' union all '.join(rows(other))}) as t(pair, {names})")
+    assert (outcome.counts.inserted, outcome.counts.deleted) == (len(CONFUSABLE), len(CONFUSABLE))
+
+
+def test_a_directory_name_with_wildcards_is_taken_literally(spark, tmp_path):
+    (tmp_path / "b").mkdir()  # matches as a pattern
+    model = Model(spark, tmp_path / "a{b,c}[ab]?x*y")
     for wanted in ((A, B), (A, C, C), (A, C, C)):
         outcome = model.run(values(*wanted))
         model.assert_holds(values(*wanted))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from contextlib import contextmanager
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.support.session_engine import Model, open_shard
 
 MESSAGE = "data files of shard .* are gone or damaged"
 BY_SPARK = (
-    # where the file is the one that it takes the columns from
+    # if the file is the one that Spark takes the columns from
     "FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY|UNABLE_TO_INFER_SCHEMA"
 )
 READERS = {
@@ -31,10 +32,10 @@ def copied(path):
     shutil.copy(path, path.with_name(f"part-x-{path.name}"))
 
 
-@pytest.fixture
-def published(quick, tmp_path):
+@pytest.fixture(scope="module")
+def published(quick, tmp_path_factory):
     """A shard of two batches, and the text of its view."""
-    model = Model(quick, tmp_path)
+    model = Model(quick, tmp_path_factory.mktemp("lost"))
     model.run(QUERY)
     model.run(CHANGED)
     with open_shard(model.uri, None) as handle:
@@ -42,19 +43,32 @@ def published(quick, tmp_path):
     return model, text
 
 
+@contextmanager
+def damaged(path, damage):
+    """The file at ``path`` with ``damage`` done to it or beside it, until the block ends."""
+    contents, siblings = path.read_bytes(), set(path.parent.iterdir())
+    damage(path)
+    try:
+        yield
+    finally:
+        for added in set(path.parent.iterdir()) - siblings:
+            added.unlink()
+        path.write_bytes(contents)
+
+
 @pytest.mark.parametrize("number", [0, 1])
 @pytest.mark.parametrize("damage", [gone, cut_short, emptied, copied])
 def test_every_reader_fails(quick, published, damage, number):
     model, text = published
-    damage(file_of(model, number))
-    passed = {}
-    for name, query in READERS.items():
-        try:
-            passed[name] = quick.sql(query.format(v=f"({text})")).collect()
-        except Exception as error:
-            if not re.search(f"{MESSAGE}|{BY_SPARK}", str(error)):
-                passed[name] = str(error)
-    assert passed == {}
+    results = {}
+    with damaged(file_of(model, number), damage):
+        for name, query in READERS.items():
+            try:
+                results[name] = quick.sql(query.format(v=f"({text})")).collect()
+            except Exception as error:
+                if not re.search(f"{MESSAGE}|{BY_SPARK}", str(error)):
+                    results[name] = str(error)
+    assert results == {}
 
 
 def test_a_whole_shard_is_read(quick, published):

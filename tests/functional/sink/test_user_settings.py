@@ -1,6 +1,4 @@
-"""Settings of a user's session that change how Spark writes and reads files: what a shard holds is
-exact all the same.
-"""
+"""A shard's contents are exact whatever a user's session sets for writing and reading files."""
 
 from __future__ import annotations
 
@@ -21,19 +19,19 @@ ROWS = [
 ]
 QUERY = " union all ".join("select " + COLUMNS.format(*row) for row in ROWS)
 CHANGED = QUERY.replace("678901", "678902")  # a microsecond
-SETTINGS = {
+SETTINGS = {  # each changes what Spark would write or read by itself; a group has one value of each
     "none": {},
-    "milliseconds": {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS"},
-    "INT96": {
+    "milliseconds, the old calendar and format, another zone": {
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS",
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
+        "spark.sql.parquet.writeLegacyFormat": "true",
+        "spark.sql.session.timeZone": "Asia/Kolkata",
+    },
+    "INT96, no days before 1582, timestamps without a zone, reading": {
         "spark.sql.parquet.outputTimestampType": "INT96",
         "spark.sql.parquet.int96RebaseModeInWrite": "LEGACY",
-    },
-    "the old calendar": {"spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY"},
-    "no days before 1582": {"spark.sql.parquet.datetimeRebaseModeInWrite": "EXCEPTION"},
-    "the old format": {"spark.sql.parquet.writeLegacyFormat": "true"},
-    "timestamps without a zone": {"spark.sql.timestampType": "TIMESTAMP_NTZ"},
-    "another zone": {"spark.sql.session.timeZone": "Asia/Kolkata"},
-    "reading": {
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "EXCEPTION",
+        "spark.sql.timestampType": "TIMESTAMP_NTZ",
         "spark.sql.parquet.binaryAsString": "true",
         "spark.sql.parquet.int96AsTimestamp": "false",
         "spark.sql.parquet.inferTimestampNTZ.enabled": "false",
@@ -46,7 +44,7 @@ SETTINGS = {
 
 
 @pytest.fixture(params=SETTINGS.values(), ids=SETTINGS)
-def given(request, spark):
+def settings(request, spark):
     before = {name: spark.conf.get(name) for name in request.param}
     for name, value in request.param.items():
         spark.conf.set(name, value)
@@ -55,11 +53,11 @@ def given(request, spark):
         spark.conf.set(name, value)
 
 
-def test_contents_are_exact_and_a_change_of_a_microsecond_is_seen(spark, tmp_path, given):
+def test_contents_are_exact_and_a_change_of_a_microsecond_is_detected(spark, tmp_path, settings):
     model = Model(spark, tmp_path)
     query, changed = (text.replace("timestamp '", "timestamp_ltz '") for text in (QUERY, CHANGED))
     assert model.run(query).counts.inserted == 3
-    assert {name: spark.conf.get(name) for name in given} == given
+    assert {name: spark.conf.get(name) for name in settings} == settings
     model.assert_holds(query)
     assert model.run(query).counts.nothing
     outcome = model.run(changed)
@@ -67,8 +65,8 @@ def test_contents_are_exact_and_a_change_of_a_microsecond_is_seen(spark, tmp_pat
     model.assert_holds(changed)
     for batch in outcome.state.files:
         assert batch.trusted
-    held = DeltaTable(model.uri).to_pyarrow_dataset().to_table()
-    assert held.schema.field("at").type == pa.timestamp("us", tz="UTC")
-    assert held.num_rows == 5 and {str(day) for day in held.column("day").to_pylist()} == {
+    stored = DeltaTable(model.uri).to_pyarrow_dataset().to_table()
+    assert stored.schema.field("at").type == pa.timestamp("us", tz="UTC")
+    assert stored.num_rows == 5 and {str(day) for day in stored.column("day").to_pylist()} == {
         day for _, day in ROWS
     }
