@@ -7,7 +7,7 @@ import pytest
 from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.physical import HASH
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.sink.detection import FEWEST_BITS, MOST_BITS, Buckets, differing_buckets
+from dbt.adapters.mvsink.sink.detection import MAX_BITS, MIN_BITS, Buckets, differing_buckets
 from tests.support.session_engine import Model
 
 BITS = 10
@@ -86,7 +86,7 @@ def test_a_larger_shard_has_more_buckets_within_bounds(spark, tmp_path):
         with model.open(query) as handle:
             return Buckets.of(Layout.of(handle, handle.state())).bits
 
-    assert (bits(10), bits(300_000)) == (FEWEST_BITS, 12) and MOST_BITS == 20
+    assert (bits(10), bits(300_000)) == (MIN_BITS, 12) and MAX_BITS == 20
 
 
 @pytest.mark.parametrize("kind", ["tinyint", "int", "bigint", "string", "date"])

@@ -1,9 +1,9 @@
 """Append: commit the staged batch of a description with one compare-and-append.
 
-- Shard upper before the description's lower: raise it with an empty append, then go on. This is the
-  one place that brings a new shard up to its as-of, so read-only has one place to guard.
-- Shard upper past the lower: not an error. Another writer was faster: what was staged is deleted
-  and the caller goes on from the new upper.
+- Shard upper before the description's lower: raise it with an empty append, then continue. This is
+  the one place that brings a new shard up to its as-of, so read-only has one place to guard.
+- Shard upper past the lower: not an error. Another writer was faster: the staged batch is deleted
+  and the caller continues from the new upper.
 - Success: the new upper is the next lower.
 """
 
@@ -21,7 +21,7 @@ log = logging.getLogger("mvsink.sink.append")
 
 @dataclass
 class Append:
-    """The operator. It owns no data: batches come in staged and go out appended or deleted."""
+    """The operator. It owns no data: a staged batch is either appended or deleted."""
 
     handle: WriteHandle
     model: str
@@ -30,8 +30,8 @@ class Append:
     def raise_upper(
         self, upper: Antichain, as_of: Antichain, note: CommitNote, creation: int | None = None
     ) -> bool:
-        """Bring a shard whose upper is ``upper`` up to ``as_of``, without data; its since comes
-        along, and it learns its ``creation``.
+        """Move a shard's upper and since from ``upper`` to ``as_of``, without data, and record its
+        ``creation`` (ms).
 
         False if another writer moved the upper first.
         """
@@ -52,8 +52,8 @@ class Append:
         note: CommitNote,
         inputs: Mapping[str, int] | None = None,
     ) -> AppendResult | None:
-        """Commit ``batch`` (None: only the upper moves). None if another writer was faster: then
-        the batch is gone.
+        """Commit ``batch``; if it is None, only the upper moves. Returns None, and deletes the
+        batch, if another writer was faster.
         """
         batches = [] if batch is None else [batch]
         try:

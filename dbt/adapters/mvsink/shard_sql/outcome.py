@@ -53,7 +53,8 @@ class RunOutcome:
     upper twice if it wrote nothing.
 
     ``time`` is the write time in ms, or the run's if nothing was written. ``drift`` is how many
-    rows a fold dropped that no append can have written, ``mismatches`` how many appends lost a race.
+    rows a fold dropped that no append can have written, ``mismatches`` how many appends lost a
+    race.
     """
 
     kind: Kind

@@ -53,7 +53,7 @@ class Stager:
             return stage(self.engine, self.handle, query, what)
 
     def adopt(self, staged: StagedDirectory, description: BatchDescription) -> Batch | None:
-        """The staged files as the batch of ``description``; None, and deleted, if they are empty."""
+        """The staged files as the batch of ``description``; if empty, None and they are deleted."""
         batch = self.handle.adopt(staged, description.lower, description.upper)
         if batch.rows == 0:
             batch.delete()

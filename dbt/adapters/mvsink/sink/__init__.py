@@ -13,19 +13,19 @@
 
 Frontiers: the *desired* frontier is the run's time + 1 (all times before it can be computed), with
 a schedule the next refresh after the run's time; the *persist* frontier is the shard's upper. A run
-moves the second to the first (`plan`).
+moves the persist frontier to the desired frontier (`plan`).
 
 Invariants:
 
 - Only `append` (and `driver`, for a new generation) moves a shard's upper; only `rewrite` replaces
   files, and adds columns.
-- What is staged but not committed is invisible, and is deleted by whoever staged it, or by garbage
-  collection.
-- What is staged with hashes for one time has each row with one sign (`Directory.consolidated`).
-- What is *written* never rests on a hash: hashes only say where to look (`write`), and what a
-  reader may skip (`view`).
-- In what Spark stages as a correction, one hash is one row, and one record of the base at most; a
-  row that would break this is staged without a hash.
+- Staged files that are not committed are invisible. The run that staged them deletes them, or
+  garbage collection does.
+- In files staged with hashes for one time, each row has one sign (`Directory.consolidated`).
+- What is *written* never depends on a hash: hashes only show where to compare (`write`), and which
+  rows a reader may skip (`current_view`).
+- In a staged correction a hash belongs to one row, and to at most one record of the base; a row
+  that would break this is staged without a hash.
 - The shard is read back through a write handle's newest state, never through a cached one.
 
 The layer reaches Spark through `Engine` alone and knows neither dbt nor how a commit is stored.

@@ -5,12 +5,13 @@ frontier, its ``since``: times before it move up to it. Rows are compared as GRO
 (NULL equals NULL, NaN equals NaN, -0.0 equals 0.0), maps and structs included. Every term is a
 query that gives the model's columns and
 
-    _mv_error STRING   NULL, or an error update's message (then the model's columns are NULL)
-    _mv_hash  BIGINT   the row's hash (hashing.py), never NULL here _mv_diff  BIGINT   the
-    multiplicity _mv_base  BIGINT   1 for a record of the shard's base, or of what would be it if
-    another engine damaged the base, else 0
+- ``_mv_error`` STRING: NULL, or an error update's message (then the model's columns are NULL)
+- ``_mv_hash`` BIGINT: the row's hash (`engine.row_hash`), never NULL here
+- ``_mv_diff`` BIGINT: the multiplicity
+- ``_mv_base`` BIGINT: 1 for a record of the shard's base, or of the compacted files that took the
+  base's place when another engine damaged it, else 0
 
-An error update is therefore just one more kind of row, and is corrected like one.
+An error update is therefore one more kind of row, and is corrected like one.
 
 >>> from dbt.adapters.mvsink.engine.types import Column, parse_type
 >>> c = Correction((Column("a", parse_type("int", "a")),), since=7)
@@ -44,7 +45,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Correction:
-    """Collections to be added up. ``scope``: what alone is looked at."""
+    """Collections to be summed. ``scope``: the only rows to compare; None: all rows."""
 
     columns: tuple[Column, ...]
     since: int
@@ -52,27 +53,27 @@ class Correction:
     scope: Scope | None = None
 
     def insert(self, query: str) -> Correction:
-        """Add a collection: what should be there."""
+        """Add a collection: the rows that the shard should hold."""
         return replace(self, terms=(*self.terms, Term(query, 1)))
 
     def insert_negated(self, query: str) -> Correction:
-        """Subtract a collection: what is there already."""
+        """Subtract a collection: the rows that the shard holds already."""
         return replace(self, terms=(*self.terms, Term(query, -1)))
 
     def advance_since(self, time: int) -> Correction:
-        """Move the frontier up to ``time`` (ms); it never goes back."""
+        """Move the frontier up to ``time`` (ms); it never moves back."""
         return replace(self, since=max(self.since, time))
 
     def restricted_to(self, scope: Scope) -> Correction:
-        """The same correction over the rows that ``scope`` names only."""
+        """The same correction over the rows of ``scope`` only."""
         return replace(self, scope=scope)
 
     def consolidate_at_since(self) -> str:
         """The net multiplicity of every row, all times moved up to `since`; zeros dropped.
 
-        A hash that cannot stand for its row is NULL in what is staged: it stands for another row of
-        the correction too, or the shard's base has it more than once (`layout`). All rows of one
-        hash are looked at, or none.
+        A row is staged without its hash (NULL) if another row of the correction has the same hash,
+        or if the shard's base has it more than once (`layout`). Of one hash, all rows are compared
+        or none.
         """
         items = sql.columns(column.name for column in self.columns)
         terms = sql.union_all(self._term(term, items) for term in self.terms)
@@ -88,9 +89,7 @@ class Correction:
         )
 
     def updates_before(self, upper: int) -> str:
-        """The consolidated updates with ``since <= time < upper``; the columns of a batch, in
-        order.
-        """
+        """The consolidated updates with ``since <= time < upper``, in the columns of a batch."""
         if upper <= self.since:
             raise ValueError(
                 f"updates before {upper} asked of a correction whose since is {self.since}: there are none"
@@ -105,11 +104,10 @@ class Correction:
 
 @dataclass(frozen=True)
 class Assertion:
-    """What every row must satisfy. ``violated`` is a condition over the query's columns, true for a
+    """A condition on every row. ``violated``, an expression over the query's columns, is true for a
     row that breaks it.
 
-    ``fails`` decides what such a row does: fail the query with ``message``, or become an error
-    update with it.
+    Such a row fails the query with ``message`` if ``fails``, else it becomes an error update.
     """
 
     violated: str
@@ -129,12 +127,12 @@ def not_null(column: str, *, fails: bool = False) -> Assertion:
 
 @dataclass(frozen=True)
 class Desired:
-    """What the model's SQL says, as a term of a correction.
+    """The result of the model's SQL, as a term of a correction.
 
-    A row that breaks one of ``assertions`` is no row but an error update, its message that of the
-    first one broken. ``missing`` are columns that the shard keeps although the query has lost them:
-    NULL in every row. With a ``condition`` only those of the query's rows are meant for which it is
-    true.
+    A row that breaks one of ``assertions`` becomes an error update with the message of the first
+    one it breaks. ``missing`` are columns that the shard keeps although the query no longer has
+    them: they are NULL in every row. With a ``condition`` the term has only the query's rows for
+    which it is true.
     """
 
     query: str
@@ -145,9 +143,7 @@ class Desired:
     condition: str = ""
 
     def where(self, condition: str) -> Desired:
-        """The same under this ``condition`` over the query's columns; it stands as near to the
-        query as can be.
-        """
+        """The same with a ``condition`` over the query's columns, applied directly to the query."""
         return replace(self, condition=condition)
 
     def value(self, column: Column) -> str:
@@ -176,17 +172,17 @@ class Desired:
         return f"select {kept}, {ERROR} from (\n{checked}\n)"
 
     def plain_rows(self) -> str:
-        """The model's columns of every row that is no error: what readers would get."""
+        """The model's columns of every row without an error, as readers would get them."""
         items = sql.columns(column.name for column in self.columns)
         return f"select {items} from (\n{self.rows()}\n) where {ERROR} is null"
 
     def hashed(self) -> str:
         """`rows` with `_mv_hash`, and a `_mv_diff` of one per row.
 
-        The partition's number, of which nothing is left, makes the hash an expression that the
-        optimizer neither copies nor looks through. It would otherwise carry the semi-join on
-        buckets down into the user's query and derive constraints from it, one for every subset of
-        the columns: planning twenty columns took minutes.
+        The partition's number, masked to zero, makes the hash an expression that the optimizer
+        neither copies nor rewrites. It would otherwise push the semi-join on buckets down into the
+        user's query and derive constraints from it, one for every subset of the columns: planning
+        twenty columns took minutes.
         """
         items = sql.columns(column.name for column in self.columns)
         opaque = f"({row_hash(self.columns, self.salt, ERROR)} | (spark_partition_id() & 0))"
@@ -194,7 +190,7 @@ class Desired:
 
 
 def persisted(layout: Layout, *, errors_only: bool = False) -> str | None:
-    """What the shard holds, as a term; None if it holds nothing at all."""
+    """The shard's contents as a term; None if it is empty."""
     if layout.empty:
         return None
     items = sql.columns(layout.names)

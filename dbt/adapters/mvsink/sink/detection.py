@@ -1,17 +1,16 @@
-"""Detection: which rows of two collections differ, told by their hashes alone.
+"""Detection: which rows of two collections may differ, by their hashes alone.
 
-Each side's hashes are added up in buckets, a bucket for about 64 rows: few enough that the sums of
-a task stay near the processor, enough that few rows which did not change are in a bucket that
-differs, as long as few changed. What is found only says where to look.
+Each side's hashes are summed per bucket, with one bucket for about 64 rows: few enough that a
+task's sums fit the processor's cache, enough that, if few rows changed, few unchanged rows are in a
+bucket that differs. The result only shows which rows to compare.
 
-A bucket is told by the row's hash, which spreads changed rows best: mostly one is alone in its
-bucket. Or by a column's value (`locator`), which keeps the rows of a key together and tells the
-query which keys to look for. Rows without a value there may be most of the table: they have buckets
+A row's bucket follows from its hash, which spreads changed rows best: most are alone in their
+bucket. Or it follows from a column's value (`locator`), which keeps the rows of a key together and
+limits the query to certain keys. Rows with NULL there may be most of the table: they have buckets
 of their own, by their hash.
 
-No sum can overflow, however many rows share a bucket: a hash is added up in two parts of 22 bits,
-and fewer than 2^40 copies of rows are added on either side (`Layout.detectable` bounds what the
-shard holds).
+No sum can overflow, however many rows share a bucket: a hash is summed in two parts of 22 bits, and
+fewer than 2^40 copies of rows are summed on either side (`Layout.detectable` bounds the shard's).
 """
 
 from __future__ import annotations
@@ -23,38 +22,37 @@ from dbt.adapters.mvsink.engine import Column, sql
 from dbt.adapters.mvsink.physical import DIFF, HASH
 from dbt.adapters.mvsink.shard_sql import Layout
 
-ROWS_A_BUCKET = 64
-NEIGHBOUR_BITS = 5  # so many low bits of a whole number do not count for its bucket
+ROWS_PER_BUCKET = 64
+NEIGHBOUR_BITS = 5  # low bits of an integer that do not count for its bucket
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
-PART_BITS = 22  # of a hash; two parts and the most bits of a bucket's number are the whole hash
-# of a bucket's number; the embedded session's quick map for sums ends at 2^20 keys
-FEWEST_BITS, MOST_BITS = 10, 20
+PART_BITS = 22  # of a hash; two parts and the longest bucket number make up the whole hash
+# of a bucket's number; the embedded session's fast map for sums holds up to 2^20 keys
+MIN_BITS, MAX_BITS = 10, 20
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The rows to look at: ``query`` gives ``b``, a bucket, and ``h``, the one hash in it that
-    counts; NULL: all of them do.
+    """The rows to compare: ``query`` gives ``b``, a bucket, and ``h``, the only hash in it to
+    compare; if that is NULL, all of them.
 
-    It is broadcast: it has at most as many rows as there are buckets (`MOST_BITS`).
+    It is broadcast: it has at most as many rows as there are buckets (`MAX_BITS`).
     """
 
     query: str
     buckets: Buckets
 
     def restrict(self, rows: str) -> str:
-        """Those of ``rows``, a query with `_mv_hash` and the locator, that are to be looked at."""
+        """The rows to compare among ``rows``, a query with `_mv_hash` and the locator."""
         return (
             f"select /*+ BROADCAST(_mv_scope) */ * from (\n{rows}\n) _mv_rows left semi join {self._joined}"
         )
 
     def overlooked(self, rows: str, hashes: str) -> str:
-        """Those of ``rows``, by their hash, that have one of ``hashes`` (``h``) but are not looked
-        at.
+        """The hashes of those ``rows`` that have one of ``hashes`` (``h``) but are not compared.
 
-        By its own bits a hash is in one bucket, where every row that has it is seen. By a locator
-        two rows that collide may be in two, and then the hash of one must not stand for it: it
-        would take the other away from readers.
+        With buckets by hash, all rows of a hash are in one bucket and compared together. With a
+        locator two rows that collide may be in two buckets; then neither may be stored with its
+        hash, because a deletion by that hash would hide the other row from readers.
         """
         return (
             f"select /*+ BROADCAST(_mv_scope) */ _mv_rows.{HASH} from (\n{rows}\n) _mv_rows "
@@ -69,8 +67,8 @@ class Scope:
 
 @dataclass(frozen=True)
 class Buckets:
-    """``bits`` of a row's hash are its bucket's number; with a ``locator``, of that column's value,
-    so that equal values share a bucket.
+    """A bucket's number is ``bits`` bits of the row's hash; with a ``locator``, of the hash of that
+    column's value, so that equal values share a bucket.
     """
 
     bits: int
@@ -79,23 +77,23 @@ class Buckets:
 
     @classmethod
     def of(cls, shard: Layout, locator: Column | None = None) -> Buckets:
-        """For a shard of that size. With a locator there are twice as many: see `number`."""
+        """For a shard of that size; a locator doubles the number of buckets, see `number`."""
         rows = sum(directory.rows for directory in shard.directories)
-        most = MOST_BITS if locator is None else MOST_BITS - 1
-        return cls(min(max((rows // ROWS_A_BUCKET).bit_length() - 1, FEWEST_BITS), most), shard.salt, locator)
+        most = MAX_BITS if locator is None else MAX_BITS - 1
+        return cls(min(max((rows // ROWS_PER_BUCKET).bit_length() - 1, MIN_BITS), most), shard.salt, locator)
 
     @property
     def nearly_all(self) -> int:
-        """If so many differ, looking at these alone saves nothing."""
+        """The number of differing buckets from which comparing them alone saves nothing."""
         return 1 << (self.bits - 1)
 
     def with_locator(self, *items: str) -> str:
-        """A list of columns, with the one that tells the bucket if there is one."""
+        """A list of columns, followed by the locator if there is one."""
         return ", ".join([*items, *([] if self.locator is None else [sql.identifier(self.locator.name)])])
 
     def number(self, qualifier: str = "") -> str:
-        """The bucket of a row. Where the locator is NULL it is one of as many further buckets, by
-        the row's hash.
+        """The bucket of a row. Rows whose locator is NULL have as many further buckets, by the
+        row's hash.
         """
         by_hash = self._low_bits(f"{qualifier}.{HASH}" if qualifier else HASH)
         if self.locator is None:
@@ -104,11 +102,11 @@ class Buckets:
         return f"if({value} is null, {2**self.bits}L + {by_hash}, {self._located(value)})"
 
     def located(self, value: str, numbers: Sequence[int]) -> str:
-        """A condition: can the bucket of a row whose locator is ``value``, an expression, be among
-        ``numbers``?
+        """A condition: whether the bucket of a row with the locator ``value``, an expression, may
+        be among ``numbers``.
 
-        They are bits of a constant array, so that the optimizer sees a plain condition on one
-        column. NULL may be in any of its buckets.
+        These are bits of a constant array, so that the optimizer has a simple condition on one
+        column. A NULL may be in any of its buckets.
         """
         words = [0] * (-(-(2**self.bits) // 64))
         nulls = False
@@ -123,11 +121,11 @@ class Buckets:
         return f"({value} is null or {among})" if nulls else f"({value} is not null and {among})"
 
     def digest(self, hashed_rows: str, sign: int) -> str:
-        """Each row's bucket, and its share of what is added up there: ``x`` of hashes by XOR, ``s``
-        and ``t`` of parts of them by sum.
+        """Each row's bucket ``b`` and its contribution to the bucket's totals: ``x`` to the XOR of
+        hashes, ``s`` and ``t`` to sums of parts of hashes.
 
-        XOR does not see a multiplicity that changes by two, the sums do; and each tells whether the
-        other is that of a single hash. ``hashed_rows`` gives `_mv_hash`, `_mv_diff` and the
+        XOR misses a multiplicity that changes by two, the sums do not; together they show whether
+        the totals are those of a single hash. ``hashed_rows`` gives `_mv_hash`, `_mv_diff` and the
         locator.
         """
         diff = DIFF if sign > 0 else f"-{DIFF}"
@@ -136,13 +134,14 @@ class Buckets:
         return f"select {self.number()} b, {odd} x, {sums} from (\n{hashed_rows}\n)"
 
     def scope(self, differing: str, *, exact: bool = True) -> Scope:
-        """The rows that ``differing``, the result of `differing_buckets`, says may differ.
+        """The rows that may differ by ``differing``, the result of `differing_buckets`.
 
-        Where the copies of one row are all that differs, by one, ``x`` *is* its hash: the bucket is
-        a cell of an invertible Bloom lookup table (Goodrich and Mitzenmacher, 2011). Most are, as
-        long as few rows changed, and then hardly any row that did not is looked at. That several
-        hashes pass for one takes 44 bits that agree by chance; then what is staged does not add up
-        to what was detected, and is thrown away (`write`). Not ``exact``: always the whole bucket.
+        If a bucket differs only in the copies of one row, by one, ``x`` is that row's hash: the
+        bucket is a cell of an invertible Bloom lookup table (Goodrich and Mitzenmacher, 2011). If
+        few rows changed, most buckets are of this kind, and hardly any unchanged row is compared.
+        Several hashes pass for one only if 44 bits agree by chance; then the staged rows do not
+        agree with what was detected and are deleted (`write`). Not ``exact``: always the whole
+        bucket.
         """
         inside = f"{self._low_bits('x')} = b and " if self.locator is None else ""
         came = f"s = {_upper('x')} and t = {_middle('x')}"
@@ -151,26 +150,25 @@ class Buckets:
         return Scope(f"select b, if({one}, x, cast(null as bigint)) h from (\n{differing}\n)", self)
 
     def _located(self, value: str) -> str:
-        """The bucket of a locator's value. Neighbours share one: rows mostly lie in order, and so
-        do their sums near the processor.
+        """The bucket of a locator's value. Neighbours share one: rows are mostly stored in order,
+        so that their sums stay in the processor's cache.
         """
-        near = (
+        neighbourhood = (
             f"shiftright({value}, {NEIGHBOUR_BITS})"
             if self.locator and self.locator.type.name in INTEGERS
             else value
         )
-        return self._low_bits(f"xxhash64({sql.bigint(self.salt)}, {near})")
+        return self._low_bits(f"xxhash64({sql.bigint(self.salt)}, {neighbourhood})")
 
     def _low_bits(self, hash_expression: str) -> str:
         return f"({hash_expression} & {2**self.bits - 1}L)"
 
 
 def differing_buckets(digests: Sequence[str]) -> str:
-    """The buckets whose totals over all ``digests`` are not zero, with those totals: ``b, x, s,
-    t``.
+    """The buckets whose totals over all ``digests`` are not zero, with the totals: ``b, x, s, t``.
 
-    Each side is added up on its own first, which leaves at most one record a bucket and task to
-    shuffle, and none to shuffle again.
+    Each side is summed by itself first: at most one record per bucket and task is shuffled, and
+    none is shuffled twice.
     """
     sums = "select b, bit_xor(x) x, sum(s) s, sum(t) t from"
     totals = sql.union_all(f"{sums} (\n{digest}\n) group by b" for digest in digests)
@@ -178,14 +176,14 @@ def differing_buckets(digests: Sequence[str]) -> str:
 
 
 def narrow(layout: Layout, buckets: Buckets) -> str:
-    """`_mv_hash`, `_mv_diff` and the locator of all the shard's rows: narrow columns where the
-    hashes can be believed.
+    """`_mv_hash`, `_mv_diff` and the locator of all the shard's rows; only these columns are read
+    where the stored hashes can be trusted.
     """
     return layout.updates(buckets.with_locator(f"{believed_hash(layout)} {HASH}", DIFF))
 
 
 def believed_hash(layout: Layout) -> str:
-    """The hash of a row outside the base, computed where none is stored that can be believed."""
+    """The hash of a row outside the base, computed if no trusted one is stored."""
     return f"coalesce({HASH}, {layout.hash_of()})" if layout.unhashed or layout.loose else HASH
 
 

@@ -1,6 +1,6 @@
-"""What can go wrong in the dataflow layer, one class a kind.
+"""The errors of the sink, one class per kind.
 
-Messages name what was given and what is allowed; the dbt layer adds the model's name.
+Messages show the value and the allowed values; the dbt layer adds the model's name.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ class SchemaChanged(DataflowError):
 
 
 class NeverRefreshed(DataflowError):
-    """A shard would be created, but all refreshes of its schedule are past. ``last`` and ``now``
-    are ms.
-    """
+    """A new shard whose schedule has no refresh left. ``last`` and ``now`` are ms."""
 
     def __init__(self, last: int | None, now: int):
         super().__init__(
@@ -37,18 +35,16 @@ class NeverRefreshed(DataflowError):
 class UnknownColumn(DataflowError):
     """A config names a column that the query does not have."""
 
-    def __init__(self, option: str, given: str, allowed: Sequence[str]):
-        super().__init__(f"{option}: got {given!r}, expected columns of the query: {', '.join(allowed)}")
+    def __init__(self, option: str, value: str, allowed: Sequence[str]):
+        super().__init__(f"{option}: got {value!r}, expected columns of the query: {', '.join(allowed)}")
 
 
 class NondeterministicQuery(DataflowError):
-    """Both evaluations of the query differ although it was read from one staged copy: the storage
-    is broken.
-    """
+    """Two reads of one staged copy of the query's result differ: the storage is broken."""
 
 
 class GateFailed(DataflowError):
-    """Would-be contents that may not be published: nothing was written."""
+    """The new contents must not be published: nothing was written."""
 
 
 class MaxChangeExceeded(GateFailed):
@@ -62,7 +58,7 @@ class MaxChangeExceeded(GateFailed):
 
 
 class AuditFailed(GateFailed):
-    """Audits that the would-be contents fail, each with some of the rows it found."""
+    """The new contents fail audits; each is shown with some of the failing rows."""
 
     def __init__(self, failures: Sequence[str]):
         listed = "".join(f"\n  {failure}" for failure in failures)

@@ -1,12 +1,12 @@
 """When a query is evaluated once, into files of its own, instead of once to detect changes and once
 more to fetch them.
 
-Two evaluations write nothing that did not change, and where nothing changed the second is not
-needed. But a query that shuffles (joins, aggregates, sorts, deduplicates) costs much more than
-writing down a result that is small: there one evaluation is hardly dearer if nothing changed, and
-saves a whole one if something did.
+Two evaluations write only what changed, and the second is not needed if nothing did. But a query
+that shuffles (joins, aggregates, sorts, deduplicates) costs much more than writing down a small
+result: a single evaluation then costs hardly more if nothing changed, and saves a whole evaluation
+if something did.
 
-Evaluated once or twice, what is staged is the same.
+The staged correction is the same either way.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Copied:
 
 
 def copied_rows(desired: Desired) -> str:
-    """What a `Copied` is read from."""
+    """The query whose rows a `Copied` reads."""
     return f"select {_items(desired.columns)}, {ERROR}, {HASH} from (\n{desired.hashed()}\n)"
 
 
 def evaluated_once(engine: Engine, desired: Desired, shard: Layout) -> bool:
-    """Is ``desired`` to be evaluated once? Asks the engine for the query's plan if the shard is
-    small, as its result then is.
+    """Whether to evaluate ``desired`` once. If the shard, and so the result, is small, this asks
+    the engine for the query's plan.
     """
     return sum(directory.rows for directory in shard.directories) <= FEW_ROWS and _shuffles(
         engine, desired.query
@@ -51,9 +51,7 @@ def evaluated_once(engine: Engine, desired: Desired, shard: Layout) -> bool:
 
 
 def _shuffles(engine: Engine, query: str) -> bool:
-    """Does the plan move rows between tasks? A plan that cannot be had, or that is no text of
-    Spark's, tells of none.
-    """
+    """Whether the plan moves rows between tasks; False for a plan in another form than Spark's."""
     return any(_SHUFFLE.search(str(row[0])) for row in engine.query(f"explain\n{query}", "explain"))
 
 

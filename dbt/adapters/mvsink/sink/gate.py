@@ -1,14 +1,13 @@
-"""The publish gate: would-be contents are looked at after they are staged and before they are
-appended.
+"""The publish gate: new contents are checked after they are staged and before they are appended.
 
-Two things can close it. *max_change*: a correction that changes more rows than allowed. *Audits*:
-queries for bad rows, run over the would-be contents. What fails commits nothing: the staged batch
-is deleted, and readers have never seen a row of it.
+Two checks can fail. *max_change*: the correction changes more rows than allowed. *Audits*: queries
+for bad rows, run over the new contents, find some. Then nothing is committed: the staged batch is
+deleted, and no reader has seen a row of it.
 
 The first load and a full refresh are exempt from `max_change`; audits always run. A correction that
-changes nothing is not looked at, since nothing would be published by it. A new generation for
-another reason (changed columns, a changed definition) replaces all rows, and nobody has counted
-which are new: it counts by how many rows more or fewer it has.
+changes nothing is not checked. A new generation for another reason (changed columns, a changed
+definition) replaces all rows without counting which are new: its change is the difference in the
+number of rows.
 """
 
 from __future__ import annotations
@@ -29,32 +28,32 @@ LONGEST_VALUE = 80  # characters of a value that an error shows
 
 @dataclass(frozen=True)
 class MaxChange:
-    """How much a correction may change: so many ``rows``, so many ``percent`` of those that are
-    there. None: no limit.
+    """How much a correction may change: this many ``rows``, this ``percent`` of the current rows.
+    None: no limit.
 
-    An updated row is one deletion and one insertion; it counts once, so what counts is the larger
-    of the two sums.
+    An updated row is one deletion and one insertion but counts once: the change is the larger of
+    the two sums.
 
-    >>> MaxChange(rows=10).broken_by(inserted=11, deleted=3, held=100)
+    >>> MaxChange(rows=10).broken_by(inserted=11, deleted=3, current=100)
     '11 rows, max_change allows 10'
-    >>> MaxChange(percent=5).broken_by(inserted=0, deleted=6, held=100)
+    >>> MaxChange(percent=5).broken_by(inserted=0, deleted=6, current=100)
     '6 of 100 rows (6.0 %), max_change allows 5 %'
-    >>> MaxChange(percent=5).broken_by(inserted=7, deleted=0, held=0)
+    >>> MaxChange(percent=5).broken_by(inserted=7, deleted=0, current=0)
     ''
     """
 
     rows: int | None = None
     percent: float | None = None
 
-    def broken_by(self, inserted: int, deleted: int, held: int) -> str:
-        """In words; empty if it is not. Of no rows there is no share, so ``percent`` says nothing
-        about an empty collection.
+    def broken_by(self, inserted: int, deleted: int, current: int) -> str:
+        """Why a change exceeds the limit, empty if it does not. ``percent`` does not limit a change
+        of an empty collection.
         """
         changed = max(inserted, deleted)
         if self.rows is not None and changed > self.rows:
             return f"{changed} rows, max_change allows {self.rows}"
-        if self.percent is not None and held and changed * 100 > self.percent * held:
-            return f"{changed} of {held} rows ({changed * 100 / held:.1f} %), max_change allows {self.percent:g} %"
+        if self.percent is not None and current and changed * 100 > self.percent * current:
+            return f"{changed} of {current} rows ({changed * 100 / current:.1f} %), max_change allows {self.percent:g} %"
         return ""
 
 
@@ -72,8 +71,8 @@ class Audit:
 
 @dataclass(frozen=True)
 class Gate:
-    """What a model's would-be contents have to pass. ``accepted``: a change of any size is let
-    through, this once.
+    """The checks that a model's new contents have to pass. ``accepted``: this run may change any
+    number of rows.
     """
 
     max_change: MaxChange | None = None
@@ -91,30 +90,36 @@ class Gate:
 
 
 def check(
-    gate: Gate, engine: Engine, model: str, counts: Counts, held: Layout | None, replaces: bool, contents: str
+    gate: Gate,
+    engine: Engine,
+    model: str,
+    counts: Counts,
+    current: Layout | None,
+    replaces: bool,
+    contents: str,
 ) -> list[str]:
-    """Warnings for would-be contents that pass; raises `GateFailed` for others.
+    """Warnings for new contents that pass; raises `GateFailed` if they do not.
 
-    ``counts`` is what changes against ``held``, None if the change's size does not matter.
-    ``replaces``: all rows are new. ``contents`` is the query of the would-be contents.
+    ``counts`` is the change of ``current``, which is None if the size of the change does not
+    matter. ``replaces``: all rows are new. ``contents`` is the query of the new contents.
     """
-    if gate.max_change is not None and gate.counts_changes and held is not None:
-        [[rows]] = engine.query(row_count(held), "gate")
+    if gate.max_change is not None and gate.counts_changes and current is not None:
+        [[rows]] = engine.query(row_count(current), "gate")
         _check_change(gate.max_change, model, counts, int(str(rows)), replaces)
     return _check_contents(gate.audits, engine, contents)
 
 
-def _check_change(allowed: MaxChange, model: str, counts: Counts, held: int, replaces: bool) -> None:
+def _check_change(allowed: MaxChange, model: str, counts: Counts, current: int, replaces: bool) -> None:
     inserted, deleted = counts.inserted, counts.deleted
     if replaces:
-        inserted, deleted = max(0, inserted - held), max(0, held - inserted)
-    broken = allowed.broken_by(inserted, deleted, held)
+        inserted, deleted = max(0, inserted - current), max(0, current - inserted)
+    broken = allowed.broken_by(inserted, deleted, current)
     if broken:
         raise MaxChangeExceeded(model, f"+{inserted} -{deleted}", broken)
 
 
 def _check_contents(audits: Sequence[Audit], engine: Engine, contents: str) -> list[str]:
-    """Every audit runs, so that the error tells of all that fail."""
+    """Every audit runs, so that the error shows all that fail."""
     failures, warnings = [], []
     for audit in audits:
         try:
@@ -131,8 +136,8 @@ def _check_contents(audits: Sequence[Audit], engine: Engine, contents: str) -> l
 
 
 def would_be(shard: Layout, batch: Batch | None) -> str:
-    """The query of the contents with a staged correction: the shard's parts and the batch as one
-    more directory. Errors are left out.
+    """The query of the contents with a staged correction, without errors: the batch is one more
+    directory of the shard.
     """
     return plain_rows(shard if batch is None else with_batch(shard, batch))
 
@@ -148,12 +153,12 @@ def _failures(count: int) -> str:
 
 
 def _true(value: object) -> bool:
-    """Also as text or a number, as a test's own macro may give it."""
+    """Also for text or a number, which a test's own macro may return."""
     return str(value).lower() in ("true", "1", "t", "yes")
 
 
 def _shown(engine: Engine, audit: Audit, contents: str) -> str:
-    """A few of the bad rows, in lines of their own."""
+    """A few of the bad rows, one per line."""
     failing = audit.failing(contents)
     names = [name for name, _ in engine.columns(failing)]
     rows = engine.query(f"select * from (\n{failing}\n) limit {FAILING_ROWS}", f"audit {audit.name}")

@@ -1,14 +1,14 @@
-"""The locator: a column by whose values a large view's changed rows are found again in its query.
+"""The locator: a column whose values locate a large view's changed rows in its query.
 
-Detection tells which buckets differ. Where a bucket's number comes from one column's value, the
-query's second evaluation can be asked for those values only, by a condition on that column; Spark
-carries it down past projections, joins, and groupings and windows by that column, towards the
-scans. Whatever column is taken, and wherever Spark leaves the condition, the same rows are fetched.
+Detection shows which buckets differ. If a bucket's number comes from one column's value, a
+condition on that column limits the query's second evaluation to the values of these buckets; Spark
+pushes it down past projections, joins, and groupings and windows by that column, towards the scans.
+Any column gives the same rows, wherever Spark leaves the condition.
 
-So the choice is one of speed alone. A column with few values fills few buckets, and one that
-changes brings them all with it; so does one value that many rows share. A column qualifies whose
-values in a sample of the base are different enough, and none of them frequent: the first in the
-model's order. NULL may be frequent, because it fills as many buckets as there are
+The choice is therefore one of speed alone. A column with few values fills few buckets, and one
+changed row makes all rows of its bucket candidates; so does a value that many rows share. The first
+column qualifies, in the model's order, whose values in a sample of the base are mostly different
+and none of them frequent. NULL may be frequent: it has buckets of its own
 (`detection.Buckets.number`).
 """
 
@@ -25,13 +25,13 @@ from dbt.adapters.mvsink.sink.evaluate_once import FEW_ROWS
 
 LOCATING = ("tinyint", "smallint", "int", "bigint", "string", "date", "timestamp", "timestamp_ntz", "decimal")
 SAMPLED = 10_000  # rows
-LEAST_DISTINCT = 0.1  # of the sampled rows
-MOST_FREQUENT = 0.01  # of the sampled rows, for a single value other than NULL
+MIN_DISTINCT = 0.1  # of the sampled rows
+MAX_FREQUENCY = 0.01  # of the sampled rows, for a single value other than NULL
 
 
 def locator(handle: WriteHandle, desired: Desired, shard: Layout) -> Column | None:
-    """The column; None for a small shard, where a second evaluation costs little, and where no
-    column qualifies.
+    """The column; None if no column qualifies, or for a small shard, where a second evaluation
+    costs little.
     """
     if shard.base is None or shard.base.rows < FEW_ROWS:
         return None
@@ -48,6 +48,6 @@ def locator(handle: WriteHandle, desired: Desired, shard: Layout) -> Column | No
 def _varied(values: pa.ChunkedArray) -> bool:
     present = values.drop_null()
     counts = pc.value_counts(present).field("counts")
-    if len(counts) < LEAST_DISTINCT * len(values):
+    if len(counts) < MIN_DISTINCT * len(values):
         return False
-    return bool(pc.max(counts).as_py() <= max(MOST_FREQUENT * len(values), 1 / LEAST_DISTINCT))
+    return bool(pc.max(counts).as_py() <= max(MAX_FREQUENCY * len(values), 1 / MIN_DISTINCT))

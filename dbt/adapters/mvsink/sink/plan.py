@@ -1,10 +1,10 @@
 """The plan of a run: at what time it writes, where the upper goes, and whether it begins a new
 generation. Pure.
 
-Without contents there is nothing to read, so a shard that waits for its first refresh has ``since``
-= ``upper`` = that refresh; the commit that writes it moves the upper past. What is readable stays
-so: only a shard that was never written, or was dropped, waits for its first refresh. A full refresh
-and a changed definition write at ``T`` itself.
+A shard that waits for its first refresh has no contents to read, so ``since`` = ``upper`` = that
+refresh; the commit that writes it moves the upper past it. A readable shard stays readable: only a
+shard that was never written, or was dropped, waits for its first refresh. A full refresh and a
+changed definition write at ``T`` itself.
 
 | shard | the run is | writes at | a new generation |
 |---|---|---|---|
@@ -12,11 +12,11 @@ and a changed definition write at ``T`` itself.
 | without contents | `--full-refresh` | as above, if the upper was raised | yes |
 | readable | `--full-refresh` | `T` | yes |
 | readable, scheduled or finished | of another definition | `T` | yes |
-| any | anything else | the newest refresh not after `T`, not before the upper | if one is due and the columns differ |
+| any | anything else | the newest refresh in `[upper, T]` | if one is due and columns differ |
 
-Columns that only come are no reason for a new generation where there is a history to keep: they are
-added in place. A publish gate stands before every commit and cannot be passed before the columns
-are there, so with one a change of columns is a generation.
+Columns that are only added need no new generation if the shard has a history to keep: they are
+added in place. With a publish gate a change of columns is a new generation, because the gate comes
+before every commit and its audits need the columns.
 """
 
 from __future__ import annotations
@@ -36,12 +36,11 @@ START = Antichain.of(0)
 
 @dataclass(frozen=True)
 class Plan:
-    """``time``: the write time in ms, None if no refresh is due. ``upper``: where the shard's upper
-    goes.
+    """``time``: the write time in ms, None if no refresh is due. ``upper``: the shard's next upper.
 
-    ``creation``: the logical time at which the generation began. ``generation``: why all contents
-    are replaced, empty if they are not. ``begins``: the commit is to tell the creation. ``added``:
-    columns that the shard gets before it is written.
+    ``creation``: the logical time (ms) at which the generation began. ``generation``: why all
+    contents are replaced, empty if they are not. ``begins``: the commit records the creation.
+    ``added``: columns that the shard gets before it is written.
     """
 
     creation: int
@@ -60,11 +59,10 @@ def run_timing(
     full_refresh: bool = False,
     redefined: bool = False,
 ) -> Plan:
-    """The plan of a run at ``time``, but for its columns; ``state`` is None where there is no shard
-    yet.
+    """The plan of a run at ``time`` (ms) apart from columns; ``state`` is None without a shard.
 
-    ``redefined``: a changed definition is to take effect at once. Raises `NeverRefreshed` if a
-    shard would never have contents.
+    ``redefined``: a changed definition takes effect at once. Raises `NeverRefreshed` if a shard
+    would never have contents.
     """
     if state is None:
         return _created(refresh, time)
@@ -77,14 +75,14 @@ def run_timing(
         return replace(_created(refresh, time), generation=FULL_REFRESH)
     if not state.readable and state.creation is None:
         return _created(refresh, time, state.upper)
-    return _going_on(refresh, creation_of(state), state.upper, time, readable=state.readable)
+    return _continued(refresh, creation_of(state), state.upper, time, readable=state.readable)
 
 
 def _created(refresh: RefreshSpec, time: int, upper: Antichain = START) -> Plan:
-    return replace(_going_on(refresh, time, upper, time, readable=False), begins=True)
+    return replace(_continued(refresh, time, upper, time, readable=False), begins=True)
 
 
-def _going_on(refresh: RefreshSpec, creation: int, upper: Antichain, time: int, *, readable: bool) -> Plan:
+def _continued(refresh: RefreshSpec, creation: int, upper: Antichain, time: int, *, readable: bool) -> Plan:
     schedule = refresh.schedule(creation)
     due, frontier = decide(schedule, creation, upper, time)
     if due is None and frontier.is_empty() and not readable:
@@ -93,8 +91,8 @@ def _going_on(refresh: RefreshSpec, creation: int, upper: Antichain, time: int, 
 
 
 def planned(request: SinkRequest, state: ShardState) -> Plan:
-    """The plan of ``request``. Raises `NeverRefreshed`, or `SchemaChanged` where other columns are
-    to fail the run.
+    """The plan of ``request``. Raises `NeverRefreshed`, or `SchemaChanged` if other columns are to
+    fail the run.
     """
     plan = run_timing(
         request.refresh, request.time, state, full_refresh=request.full_refresh, redefined=request.redefined
@@ -102,7 +100,7 @@ def planned(request: SinkRequest, state: ShardState) -> Plan:
     if plan.generation not in ("", DEFINITION_CHANGED):
         return plan
     changes = column_changes(request, state)
-    # a repair, as any other: it waits for the next refresh
+    # like any correction, a change of columns waits for the next refresh
     if plan.generation or plan.time is None or not changes:
         return plan
     added = added_columns(request, state)
@@ -112,21 +110,21 @@ def planned(request: SinkRequest, state: ShardState) -> Plan:
 
 
 def added_columns(request: SinkRequest, state: ShardState) -> tuple[Column, ...]:
-    """The columns that the query has and the shard has not, in the query's order; none if anything
-    else differs too.
+    """The query's columns that the shard does not have, in the query's order; none if anything else
+    differs too.
     """
-    held = shard_columns(state.schema)
-    names = {column.name for column in held}
+    stored = shard_columns(state.schema)
+    names = {column.name for column in stored}
     added = tuple(column for column in wanted_columns(request, state) if column.name not in names)
-    alone = len(schema_changes(held, wanted_columns(request, state))) == len(added)
+    alone = len(schema_changes(stored, wanted_columns(request, state))) == len(added)
     # names differ by more than case
-    anew = {name.lower() for name in names}.isdisjoint(column.name.lower() for column in added)
-    return added if alone and anew else ()
+    distinct = {name.lower() for name in names}.isdisjoint(column.name.lower() for column in added)
+    return added if alone and distinct else ()
 
 
 def column_changes(request: SinkRequest, state: ShardState) -> list[str]:
-    """How the query's columns differ from the shard's, in words. Raises `SchemaChanged` if that is
-    to fail the run.
+    """How the query's columns differ from the shard's, in words. Raises `SchemaChanged` if that
+    fails the run.
     """
     changes = schema_changes(shard_columns(state.schema), wanted_columns(request, state))
     if changes and request.on_schema_change is OnSchemaChange.FAIL:
@@ -135,8 +133,8 @@ def column_changes(request: SinkRequest, state: ShardState) -> list[str]:
 
 
 def wanted_columns(request: SinkRequest, state: ShardState) -> tuple[Column, ...]:
-    """The columns that the shard should have: the query's, and with `append_new_columns` those it
-    has lost too.
+    """The columns that the shard should have: the query's, and with `append_new_columns` also
+    those that the query no longer has.
     """
     if request.on_schema_change is not OnSchemaChange.APPEND_NEW_COLUMNS:
         return request.columns
@@ -145,11 +143,9 @@ def wanted_columns(request: SinkRequest, state: ShardState) -> tuple[Column, ...
     return (*request.columns, *lost)
 
 
-def schema_changes(held: tuple[Column, ...], wanted: tuple[Column, ...]) -> list[str]:
-    """The differences between a shard's columns and a query's, in words; the order of columns is
-    none.
-    """
-    before = {column.name: column.type.text for column in held}
+def schema_changes(stored: tuple[Column, ...], wanted: tuple[Column, ...]) -> list[str]:
+    """The differences between a shard's columns and a query's, in words. Order is no difference."""
+    before = {column.name: column.type.text for column in stored}
     after = {column.name: column.type.text for column in wanted}
     changes = [f"`{name}` {kind} is new" for name, kind in after.items() if name not in before]
     changes += [f"`{name}` is gone" for name in before if name not in after]
@@ -162,11 +158,11 @@ def schema_changes(held: tuple[Column, ...], wanted: tuple[Column, ...]) -> list
 
 
 def next_since(request: SinkRequest, state: ShardState, plan: Plan) -> Antichain:
-    """Where since goes: it trails the run's time by ``retain_history``, never passes the newest
-    write time, never goes back.
+    """The shard's next since: it trails the run's time by ``retain_history``, never passes the
+    newest write time, and never moves back.
 
-    Where nothing is written, the newest update that a file tells of stands for the newest write
-    time: it is not later.
+    If nothing is written, the newest update in the files' statistics, which is not later, is taken
+    for the newest write time.
     """
     newest = plan.time
     if newest is None:
@@ -181,9 +177,7 @@ def next_since(request: SinkRequest, state: ShardState, plan: Plan) -> Antichain
 def compacted_after(
     request: SinkRequest, state: ShardState, plan: Plan, updates: int
 ) -> tuple[DataFile, ...]:
-    """The live files that would be compacted once so many ``updates`` are appended: with the append
-    that the plan describes.
-    """
+    """The live files that would be compacted after the plan's append of ``updates`` updates."""
     if plan.generation or not state.readable:
         return ()
     if plan.added:

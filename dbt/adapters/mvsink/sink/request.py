@@ -1,6 +1,4 @@
-"""What a run is asked to do, and what came of it: plain values between the dbt layer and the
-driver.
-"""
+"""The request for a run and its outcome: plain values between the dbt layer and the driver."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from dbt.adapters.mvsink.sink.gate import Gate
 
 
 class OnSchemaChange(enum.Enum):
-    """What happens when the query's columns are no longer the shard's."""
+    """The reaction to a query whose columns differ from the shard's."""
 
     SYNC_ALL_COLUMNS = "sync_all_columns"
     APPEND_NEW_COLUMNS = "append_new_columns"
@@ -26,23 +24,23 @@ class OnSchemaChange(enum.Enum):
 
 
 class References(Protocol):
-    """The relations that a query reads at a time of its own, fixed for the whole run."""
+    """The relations that a query reads as of fixed times, which stay the same for the whole run."""
 
     def read_at(self, query: str, time: int) -> str:
-        """``query`` with every one of them read as of ``time`` (ms), as far as that can be."""
+        """``query`` with every relation that has a history read as of ``time`` (ms)."""
         ...
 
     def times(self, time: int) -> Mapping[str, int]:
-        """The times in ms that they are read at then, by name."""
+        """The times (ms) at which they are read for the write time ``time``, by name."""
         ...
 
     def versions(self) -> Mapping[str, int]:
-        """The versions of those that have no times, by name."""
+        """The versions of the relations without times, by name."""
         ...
 
 
 class NoReferences:
-    """A query whose relations are all read as they stand."""
+    """A query whose relations are all read as they are."""
 
     def read_at(self, query: str, time: int) -> str:
         return query
@@ -56,8 +54,8 @@ class NoReferences:
 
 @dataclass(frozen=True)
 class Superseded:
-    """Why a run leaves a model to the next: a later run, at ``by`` (ms), wrote the shards ``names``
-    before this one came to them.
+    """Why a run leaves a model to the next run: a later run, of time ``by`` (ms), has written the
+    shards ``names`` already.
     """
 
     names: tuple[str, ...]
@@ -69,9 +67,9 @@ class SinkRequest:
     """One run of one model.
 
     ``time`` is the run's logical time `T`, ``retain_history`` how far since trails upper; both in
-    ms. ``clock`` is the wall clock in ms, to tell an upper that is ahead of it. ``redefined``: a
-    changed definition is to take effect at once, though a schedule would have it wait.
-    ``superseded``: what is due is not to be written.
+    ms. ``clock`` is the wall clock in ms, to detect an upper that is ahead of it. ``redefined``: a
+    changed definition takes effect at once, before the next refresh of the schedule.
+    ``superseded``: a refresh that is due is not written.
     """
 
     model: str
@@ -94,20 +92,18 @@ class SinkRequest:
     superseded: Superseded | None = None
 
     def query_at(self, time: int) -> str:
-        """The query as it runs for ``time`` (ms): that is its `mv_now()`, and what its references
-        are read as of.
-        """
+        """The query as it runs for ``time`` (ms), its `mv_now()` and the time of its references."""
         return self.references.read_at(query_at(self.query, time), time)
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What a read-only run tells besides its counts.
+    """What a read-only run reports besides its counts.
 
     ``sample`` are some of the updates: the model's ``columns``, time, diff, error, hash. ``gate``
-    is why the publish gate would keep the contents back, empty if they would pass; None without a
-    gate, or if nothing would change. ``compacted`` are the live files that the run would rewrite:
-    afterwards, or to add columns.
+    is why the publish gate would reject the contents, empty if they would pass; None without a
+    gate, or if nothing would change. ``compacted`` are the live files that the run would rewrite,
+    after its append or to add columns.
     """
 
     columns: tuple[str, ...] = ()
@@ -122,14 +118,14 @@ class Outcome(RunOutcome):
 
     generation: str = ""  # why a new generation was made, empty if none was
     columns_added: tuple[Column, ...] = ()  # in place, before the contents were corrected
-    preview: Preview | None = None  # read-only: what else is known of what a run would do
+    preview: Preview | None = None  # of a read-only run
     rows_staged: int = 0
     bytes_staged: int = 0
     candidate_buckets: int | None = None
     evaluated_once: bool = False
-    # there was nothing to write: no refresh was due, or the shard had passed the run's time
+    # nothing to write: no refresh was due, or the shard's upper was past the run's time
     up_to_date: bool = False
-    superseded: Superseded | None = None  # something was due, and is left to the next run
+    superseded: Superseded | None = None  # a refresh was due, and is left to the next run
     scheduled: bool = False  # a schedule explains the upper
     references: Mapping[str, int] | None = (
         None  # the times (ms) that the query read other shards at, by name; None: it was not run

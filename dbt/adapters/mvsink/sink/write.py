@@ -2,24 +2,24 @@
 
 A row that did not change is neither shuffled nor written:
 
-1. *Detect.* One pass over desired and one over the shard's narrow columns add hashes up in buckets.
-   Buckets whose totals differ are candidates; none means there is nothing to do.
-2. *Fetch.* Desired again and the shard's rows, both only of the one hash by which a candidate
-   bucket differs, or of the whole bucket (`detection`), grouped by the whole row. Sums that are not
-   zero are the correction. In a large view the buckets are those of a column's values, and desired
-   is asked for these values only (`locator`).
-3. *Agree.* What was staged must give exactly the differences that detection found, and no row that
-   was not looked at may share a hash with it. If not, the query is not deterministic, its inputs
-   moved, or two rows collide: the query is evaluated once into a staging place and corrected
-   against that.
+1. *Detect.* One pass over desired and one over the shard's narrow columns sum hashes per bucket.
+   Buckets whose totals differ are candidates; without candidates there is nothing to do.
+2. *Fetch.* Desired and the shard's rows are read again, only those of the one hash by which a
+   candidate bucket differs, or of the whole bucket (`detection`), and grouped by the whole row.
+   Sums other than zero are the correction. In a large view a column's values make up the buckets,
+   and desired is evaluated for the candidates' values only (`locator`).
+3. *Agree.* The staged rows must give exactly the differences that were detected, and no row outside
+   the comparison may share a hash with one of them. If not, the query is not deterministic, its
+   inputs changed, or two rows collide: the query is evaluated once into staged files, and the
+   correction is computed from these.
 
-That is also what is done from the start where it costs less (`once`).
+If a single evaluation costs less, it is used from the start (`evaluate_once`).
 
-The first load has nothing to compare with: it is written as it comes, one record a row. Whether
-some hash stands there more than once is not asked until a correction touches it; the fetch sees
-that for nothing, where the load would pay a shuffle.
+The first load has nothing to compare with: it is written as it is, one record per row. A hash may
+occur in it more than once. That is not checked until a correction touches it, because the fetch
+shows it at no cost, whereas the load would need a shuffle.
 
-Nothing here commits: what is staged is a batch to append, or to delete.
+Nothing here commits: a staged batch is appended, or deleted, by the driver.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Previewed:
-    """What would be staged: its counts, how many updates they are, and some of these."""
+    """A correction that was not staged: its counts, its number of updates, and some of these."""
 
     counts: Counts
     updates: int
@@ -65,8 +65,8 @@ class Previewed:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What detection staged: the differing buckets with their totals; and their ``numbers``."""
+class Detected:
+    """The staged result of detection: the differing buckets, their totals and numbers."""
 
     staged: StagedDirectory
     buckets: Buckets
@@ -78,7 +78,7 @@ class Found:
 
     @property
     def partial(self) -> bool:
-        """Is it worth while to look at the differing buckets alone?"""
+        """Whether comparing the differing buckets alone saves work."""
         return self.candidates < self.buckets.nearly_all
 
     @property
@@ -86,13 +86,13 @@ class Found:
         return f"select * from {sql.parquet_in(self.staged.uri)}"
 
     def narrowed(self, desired: Desired | Copied) -> Desired | Copied:
-        """``desired``, evaluated no further than it may differ."""
+        """``desired``, limited to the differing buckets as far as its locator allows."""
         column = self.buckets.locator
         if column is None or isinstance(desired, Copied):
             return desired
         numbers = self.numbers.to_pylist()
         condition = self.buckets.located(desired.value(column), numbers)
-        # a row that breaks one is in the bucket of NULL, whatever the query says it is
+        # an error update has no value: it is in a bucket of NULL, not in that of the query's row
         if desired.assertions:
             condition = (
                 f"({condition} or {self.buckets.located(f'cast(null as {column.type.text})', numbers)})"
@@ -113,7 +113,7 @@ class Write:
         self.stager = Stager(self.engine, self.handle, self.model, self.watch)
 
     def stage(self, desired: Desired, shard: Layout, time: int, description: BatchDescription) -> Written:
-        """Stage what is missing so that the shard holds ``desired`` from ``time`` on."""
+        """Stage the correction after which the shard holds ``desired`` from ``time`` on."""
         if shard.empty:
             written = self.first_load(desired, time, description)
         elif shard.detectable and evaluated_once(self.engine, desired, shard):
@@ -125,9 +125,7 @@ class Write:
         return written
 
     def first_load(self, desired: Desired, time: int, description: BatchDescription) -> Written:
-        """Stage all of ``desired`` against an empty shard, as it comes: equal rows stay records of
-        their own.
-        """
+        """Stage all of ``desired`` for an empty shard; equal rows stay separate records."""
         items = sql.columns(column.name for column in desired.columns)
         meta = f"{sql.bigint(time)} {TIME}, {DIFF}, {ERROR}, {HASH}"
         staged = self.stager.stage(f"select {items}, {meta} from (\n{desired.hashed()}\n)", "write")
@@ -143,15 +141,15 @@ class Write:
         names = sql.columns(column.name for column in desired.columns)
         wanted = f"select {names}, {ERROR}, {hashed} {HASH}, {DIFF}, 0L {BASE} from (\n{row}\n)"
         correction = Correction(desired.columns, time).insert(wanted)
-        held = persisted(shard, errors_only=True)
-        if held is not None:
-            correction = correction.insert_negated(held)
+        current = persisted(shard, errors_only=True)
+        if current is not None:
+            correction = correction.insert_negated(current)
         staged = self.stager.stage(self._updates(correction, description), "write")
         return self._written(staged, description, None)
 
     def failure_of(self, desired: Desired) -> EngineError | None:
-        """The error with which the query fails by itself, all of it evaluated and nothing of ours
-        with it; None if it does not fail.
+        """The error of the query by itself, evaluated completely and without our expressions; None
+        if it does not fail.
         """
         try:
             self.stager.stage(desired.rows(), "confirm").delete()
@@ -160,16 +158,11 @@ class Write:
         return None
 
     def preview(self, desired: Desired, shard: Layout, time: int, sample: int = 0) -> Previewed:
-        """What `stage` would stage, counted, with up to ``sample`` of its updates; nothing is
-        written anywhere.
-        """
+        """The correction's counts, with up to ``sample`` of its updates; nothing is written."""
         correction = self._correction(desired, shard, time)
         if not shard.empty and shard.detectable:
             buckets = Buckets.of(shard)
-            found = differing_buckets(
-                [buckets.digest(desired.hashed(), 1), buckets.digest(narrow(shard, buckets), -1)]
-            )
-            correction = correction.restricted_to(buckets.scope(found))
+            correction = correction.restricted_to(buckets.scope(_differing(buckets, desired, shard)))
         updates = correction.consolidate_at_since()
         with self.watch("preview"):
             counts, records = self.stager.sums(updates)
@@ -196,7 +189,7 @@ class Write:
     def _correct_once(
         self, desired: Desired, shard: Layout, time: int, description: BatchDescription
     ) -> Written:
-        """Evaluate the query into a staging place, then correct against what stands there."""
+        """Evaluate the query into staged files, then compute the correction from these."""
         copy = self.stager.stage(copied_rows(desired), "evaluate")
         try:
             written = self._compared(Copied(copy.uri, desired.columns), shard, time, description, exact=False)
@@ -215,58 +208,57 @@ class Write:
         *,
         exact: bool,
     ) -> Written | None:
-        """Detect, fetch, agree; None if what was staged does not add up to what was detected: then
-        it is deleted.
+        """Detect, fetch, agree. None, with nothing left staged, if the staged rows do not agree
+        with what was detected.
         """
-        found = self._detect(desired, shard)
+        detected = self._detect(desired, shard)
         try:
-            if found.candidates == 0:
+            if detected.candidates == 0:
                 log.debug("%s: skipping empty [%s, %s)", self.model, description.lower, description.upper)
                 return Written(None, Counts(), 0)
-            scope = found.buckets.scope(found.totals, exact=exact) if found.partial else None
+            scope = detected.buckets.scope(detected.totals, exact=exact) if detected.partial else None
             if scope is None:
                 correction = self._correction(desired, shard, time)
             else:
-                correction = self._correction(found.narrowed(desired), shard, time).restricted_to(scope)
+                correction = self._correction(detected.narrowed(desired), shard, time).restricted_to(scope)
             staged = self.stager.stage(self._updates(correction, description), "write")
-            if self._agrees(found, scope, staged, shard):
-                return self._written(staged, description, found.candidates)
+            if self._agrees(detected, scope, staged, shard):
+                return self._written(staged, description, detected.candidates)
             staged.delete()
             return None
         finally:
-            found.staged.delete()
+            detected.staged.delete()
 
     def _correction(self, desired: Desired | Copied, shard: Layout, time: int) -> Correction:
         correction = Correction(desired.columns, 0).advance_since(time).insert(desired.hashed())
-        held = persisted(shard)
-        return correction if held is None else correction.insert_negated(held)
+        current = persisted(shard)
+        return correction if current is None else correction.insert_negated(current)
 
     @staticmethod
     def _updates(correction: Correction, description: BatchDescription) -> str:
         return correction.updates_before(description.upper.stored())
 
-    def _detect(self, desired: Desired | Copied, shard: Layout) -> Found:
+    def _detect(self, desired: Desired | Copied, shard: Layout) -> Detected:
         buckets = Buckets.of(
             shard, None if isinstance(desired, Copied) else locator(self.handle, desired, shard)
         )
-        differing = differing_buckets(
-            [buckets.digest(desired.hashed(), 1), buckets.digest(narrow(shard, buckets), -1)]
-        )
-        staged = self.stager.stage(differing, "detect")
+        staged = self.stager.stage(_differing(buckets, desired, shard), "detect")
         numbers = self.handle.read_staged(staged, pa.schema([("b", pa.int64())])).column("b")
-        return Found(staged, buckets, numbers)
+        return Detected(staged, buckets, numbers)
 
-    def _agrees(self, found: Found, scope: Scope | None, staged: StagedDirectory, shard: Layout) -> bool:
-        """Do the staged updates add up, bucket by bucket, to what detection found, and may their
-        hashes stand for them?
+    def _agrees(
+        self, detected: Detected, scope: Scope | None, staged: StagedDirectory, shard: Layout
+    ) -> bool:
+        """Whether the staged updates add up, per bucket, to the detected differences, and their
+        hashes belong to no other row of the shard.
         """
         hashed = f"coalesce({HASH}, {shard.hash_of()}) {HASH}"
-        rows = f"select {found.buckets.with_locator(hashed, DIFF)} from {sql.parquet_in(staged.uri)}"
-        left = differing_buckets([found.totals, found.buckets.digest(rows, -1)])
+        rows = f"select {detected.buckets.with_locator(hashed, DIFF)} from {sql.parquet_in(staged.uri)}"
+        left = differing_buckets([detected.totals, detected.buckets.digest(rows, -1)])
         against = [f"select b from (\n{left}\n)"]
-        if scope is not None and found.buckets.locator is not None:
+        if scope is not None and detected.buckets.locator is not None:
             hashes = f"select {HASH} h from {sql.parquet_in(staged.uri)} where {HASH} is not null"
-            against.append(scope.overlooked(narrow(shard, found.buckets), hashes))
+            against.append(scope.overlooked(narrow(shard, detected.buckets), hashes))
         with self.watch("agree"):
             return not self.engine.query(f"select * from (\n{sql.union_all(against)}\n) limit 1", "agree")
 
@@ -281,3 +273,10 @@ class Write:
         except BaseException:
             batch.delete()
             raise
+
+
+def _differing(buckets: Buckets, desired: Desired | Copied, shard: Layout) -> str:
+    """The query of the buckets in which ``desired`` and ``shard`` differ."""
+    return differing_buckets(
+        [buckets.digest(desired.hashed(), 1), buckets.digest(narrow(shard, buckets), -1)]
+    )
