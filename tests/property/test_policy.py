@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbt.adapters.mvsink.shard import DataFile, ShardState, compaction_due
-from dbt.adapters.mvsink.shard.policy import FEWEST_MERGED, MOST_RECENT_BATCHES, MOST_RECENT_SHARE
+from dbt.adapters.mvsink.shard.policy import MAX_RECENT_BATCHES, MAX_RECENT_SHARE, MIN_MERGED
 from tests.support.shards import SCHEMA, at
 
 YEAR, MONTH = 365 * 24, 30 * 24 * 60
@@ -61,7 +61,7 @@ class Simulated:
         self.most_recent, before = max(self.most_recent, len(self.batches) - 1), len(self.batches)
         if plan is not None:
             self.compact([file.batch_id for file in plan.files], since)
-            assert len(self.batches) <= before - (1 if plan.with_base else FEWEST_MERGED - 2)
+            assert len(self.batches) <= before - (1 if plan.with_base else MIN_MERGED - 2)
             self.bases += plan.with_base
         sizes = sorted(file.rows for file in self.files.values() if file.max_time <= since)
         self.most_share = max(self.most_share, sum(sizes[:-1]) / sizes[-1])
@@ -92,7 +92,7 @@ class Simulated:
 
 def bound(base, smallest):
     """The docstring's."""
-    ratio = max(MOST_RECENT_SHARE * base / smallest, 4)
+    ratio = max(MAX_RECENT_SHARE * base / smallest, 4)
     growth = 1 / (1 - (ratio / 3) ** (-1 / 13))
     return 1 + math.log(ratio) / math.log(growth) + 11
 
@@ -117,7 +117,7 @@ def test_what_a_year_costs(base, runs, rows, amplification, bases):
         shard.run(rows)
     assert shard.amplification < amplification < bound(base + shard.appended, rows)
     assert shard.bases <= bases
-    assert shard.most_recent <= MOST_RECENT_BATCHES and shard.most_share <= MOST_RECENT_SHARE
+    assert shard.most_recent <= MAX_RECENT_BATCHES and shard.most_share <= MAX_RECENT_SHARE
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -132,7 +132,7 @@ def test_batches_of_any_sizes_stay_within_the_bounds(base, sizes):
     for rows in sizes * 4:
         shard.run(rows)
     assert shard.amplification <= bound(base + shard.appended, min(sizes))
-    assert shard.most_recent <= MOST_RECENT_BATCHES and shard.most_share <= MOST_RECENT_SHARE
+    assert shard.most_recent <= MAX_RECENT_BATCHES and shard.most_share <= MAX_RECENT_SHARE
 
 
 HISTORY = {"a day": (24, 10), "a week": (168, 12), "a month": (720, 16)}
@@ -146,5 +146,5 @@ def test_history_that_is_kept_is_bounded_too(retained, amplification):
     assert (
         shard.amplification < amplification
         and shard.bases == 0
-        and shard.most_recent <= MOST_RECENT_BATCHES + 1
+        and shard.most_recent <= MAX_RECENT_BATCHES + 1
     )

@@ -4,7 +4,7 @@ see the same.
 
 from __future__ import annotations
 
-from dbt.adapters.mvsink.shard.policy import MOST_RECENT_BATCHES
+from dbt.adapters.mvsink.shard.policy import MAX_RECENT_BATCHES
 from dbt.adapters.mvsink.shard_sql import Layout
 from tests.support.session_engine import Model
 
@@ -35,7 +35,7 @@ def test_small_changes_never_rewrite_the_base(session, tmp_path):
         merged += any(file.min_diff < 0 < file.max_diff and file.rows > 8 for file in state.files)
         if n % 6 == 0 or n > RUNS - 3:
             model.assert_holds(desired(n))
-    assert len(bases) == 1 and most < MOST_RECENT_BATCHES and merged
+    assert len(bases) == 1 and most < MAX_RECENT_BATCHES and merged
     assert sum(1 for commit in handle.history() if commit.kind == "compact") >= 2
 
 

@@ -8,23 +8,25 @@
    ReadHandle  <------snapshot, updates, listen, files----------+
 ```
 
-A shard holds *updates* ``(row, time, diff)``. `upper` is its write frontier: all times not beyond
-it are final. `since` is its read frontier: history before it may have been compacted away. Reads
-are exact for ``since <= as_of < upper``.
+A shard holds *updates* ``(row, time, diff)``. `upper` is its write frontier: all times before it
+are final. `since` is its read frontier: history before it may have been compacted away. Reads are
+exact for ``since <= as_of < upper``.
 
 Invariants:
 
-- Only a new generation lets `upper` fall; `since` never goes back and never passes `upper`.
-- Of two writers with the same expected upper one wins; the other gets `UpperMismatch` and has
+- `upper` falls only with a new generation; `since` never moves back and never passes `upper`.
+- Of two writers with the same expected upper one wins. The other gets `UpperMismatch`, and has
   changed nothing.
 - An update at a time before `upper` never changes, except by compaction, which changes no readable
-  collection, and by the addition of columns (`evolve`): there it is NULL in them. What was staged
-  for other columns than the shard has is never appended.
-- Nothing staged is visible before its commit, and nothing is deleted before it is known that its
+  collection, and by the addition of columns (`evolve`), in which it is NULL. A batch staged for
+  other columns than the shard's is never appended.
+- Staged files are invisible until their commit, and are deleted only once it is known that the
   commit did not happen.
 
-The layer knows no SQL engine and no dbt. Decisions are pure (`state`), retries are `machine`'s,
-Delta is `delta`'s.
+The layer knows no SQL engine and no dbt. Decisions are pure (`state`, `policy`), `commit_loop` owns
+the retries, and only `delta` commits to Delta. The handles' methods are the public API, in full:
+replicated writers (`append`), batches handed between processes (`to_transmittable`), listeners and
+waits (`listen`, `wait_for_upper_past`) are for programs that use shards without dbt.
 """
 
 from dbt.adapters.mvsink.physical import LARGEST_TIME

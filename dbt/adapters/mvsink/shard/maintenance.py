@@ -1,7 +1,6 @@
-"""Work that keeps a shard quick and tidy. An append returns it as a value; whoever runs it performs
-it.
+"""Work that keeps a shard fast and tidy. An append returns it as a value, the caller performs it.
 
-None of it changes the collection at a readable time, moves an upper, or matters if it is lost.
+It never changes the collection at a readable time, never moves an upper, and may be lost.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dbt.adapters.mvsink.shard.errors import InvalidUsage, OutsideShard
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.read import leased_since
 from dbt.adapters.mvsink.shard.state import BATCHES, CompactionPlan, Maintenance
-from dbt.adapters.mvsink.shard.storage import StoredFile, is_part, part_path
+from dbt.adapters.mvsink.shard.storage import Storage, StoredFile, is_part, part_path
 from dbt.adapters.mvsink.shard.updates import advance, consolidate, physical_schema
 from dbt.adapters.mvsink.shard.write import WriteHandle
 
@@ -32,8 +31,8 @@ def compact_with_pyarrow(handle: WriteHandle, plan: CompactionPlan) -> bool:
     """Rewrite the plan's files in this process: for small shards. False if another commit came
     first.
 
-    What is settled (at or before ``plan.since``) becomes one batch at that time. A base holds no
-    negative counts: those, errors and later updates, with their times, stay apart.
+    Settled updates (at or before ``plan.since``) become one batch at that time. A base has only
+    positive diffs: negative ones, errors, and later updates with their times are kept apart.
     """
     schema = physical_schema(handle.schema)
     table = pa.concat_tables(
@@ -53,9 +52,7 @@ def compact_with_pyarrow(handle: WriteHandle, plan: CompactionPlan) -> bool:
 
 
 def _stage(handle: WriteHandle, table: pa.Table) -> Batch | None:
-    """A batch with these rows as they are, hashes included: they follow rows that were trusted
-    before.
-    """
+    """A batch of these rows as they are, including hashes: these belong to rows already trusted."""
     if table.num_rows == 0:
         return None
     staged = handle.stage()
@@ -72,12 +69,12 @@ def collect_garbage(
     staged_grace_ms: int = STAGED_GRACE_MS,
     removed_grace_ms: int = REMOVED_GRACE_MS,
 ) -> list[str]:
-    """Remove what nothing needs any more; the paths removed.
+    """Delete files that are no longer needed; the paths deleted.
 
-    Staged directories whose newest file is older than ``staged_grace_ms`` and that no commit
-    references, and files that the log removed longer than ``removed_grace_ms`` ago (a view that
-    another metastore published may read them until then). While a reader holds a lease nothing that
-    was ever live is removed.
+    These are staged directories without a committed file whose newest file is older than
+    ``staged_grace_ms``, and files that the log removed more than ``removed_grace_ms`` ago (a view
+    published by another metastore may read them until then). While a reader has a lease, no file
+    that was ever live is deleted.
     """
     storage = handle.storage
     live = {file.path for file in handle.state().files}
@@ -85,35 +82,36 @@ def collect_garbage(
     known = {path: at for path, at in removals.times.items() if path not in live}
     leased = not leased_since(storage, now_ms).is_empty()
     due = [] if leased else [path for path, at in known.items() if at < now_ms - removed_grace_ms]
-    removed = [path for path in due if _deleted(path, lambda path: storage.delete([path]))]
-    known = {path: at for path, at in known.items() if path not in set(removed)}
+    deleted = [path for path in due if _deleted(path, lambda path: storage.delete([path]))]
+    known = {path: at for path, at in known.items() if path not in set(deleted)}
+    for directory, files in _batch_directories(storage).items():
+        if max(file.modified for file in files) >= now_ms - staged_grace_ms:
+            continue
+        paths = [file.path for file in files]
+        if removals.gap:
+            # Some files may have been live, removed at an unknown time: count from now.
+            known |= {path: now_ms for path in paths if is_part(path) and path not in live | known.keys()}
+        referenced = any(path in live or path in known for path in paths)
+        if not referenced and _deleted(directory, storage.delete_directory):
+            deleted += paths
+    _deleted(BATCHES, lambda path: storage.remove_empty_directories(path, now_ms - staged_grace_ms))
+    storage.keep_removals(replace(removals, times=known))
+    return deleted
+
+
+def _batch_directories(storage: Storage) -> dict[str, list[StoredFile]]:
+    """The files below ``batches/``, by the directory of their batch."""
     directories: dict[str, list[StoredFile]] = {}
     for file in storage.list_files(BATCHES):
         directories.setdefault("/".join(file.path.split("/")[:2]), []).append(file)
-    for directory, files in directories.items():
-        if max(file.modified for file in files) >= now_ms - staged_grace_ms:
-            continue
-        # some were live once, and nobody knows when they were removed: from now on they count as
-        # removed
-        if removals.gap:
-            known |= {
-                file.path: now_ms
-                for file in files
-                if is_part(file.path) and file.path not in live | known.keys()
-            }
-        referenced = any(file.path in live or file.path in known for file in files)
-        if not referenced and _deleted(directory, storage.delete_directory):
-            removed += [file.path for file in files]
-    _deleted(BATCHES, lambda path: storage.remove_empty_directories(path, now_ms - staged_grace_ms))
-    storage.keep_removals(replace(removals, times=known))
-    return removed
+    return directories
 
 
 def delete_dropped(handle: WriteHandle, now_ms: int, grace_ms: int = REMOVED_GRACE_MS) -> list[str]:
     """Delete the files of a shard that was dropped longer than ``grace_ms`` ago, and its other
     garbage; the paths deleted. The log stays.
 
-    The log gives the files up first, so it never names one that is gone. If this is interrupted,
+    The files are removed from the log first, so it never names a missing one. After an interruption
     garbage collection deletes the rest.
     """
     before, dropped_by = handle.state(), now_ms - grace_ms
@@ -131,8 +129,8 @@ def delete_dropped(handle: WriteHandle, now_ms: int, grace_ms: int = REMOVED_GRA
 
 
 def _deleted(path: str, delete: Callable[[str], None]) -> bool:
-    """Delete ``path``. What a symbolic link leads out of the shard to stays, with a warning: the
-    rest is collected all the same.
+    """Whether ``path`` was deleted. Files outside the shard, reached by a symbolic link, stay, with
+    a warning; the rest is collected.
     """
     try:
         delete(path)
@@ -143,18 +141,17 @@ def _deleted(path: str, delete: Callable[[str], None]) -> bool:
 
 
 def checkpoint(handle: WriteHandle) -> None:
-    """Write a checkpoint of the log, so that opening the shard stays quick."""
+    """Write a checkpoint of the log, so that opening the shard stays fast."""
     handle.storage.checkpoint()
 
 
 def perform_maintenance(
     handle: WriteHandle, due: Maintenance, now_ms: int, compact: Callable[[CompactionPlan], object]
 ) -> None:
-    """What an append left to do, as of ``now_ms`` (wall clock, milliseconds); ``compact`` does the
-    heavy part.
+    """Perform the work ``due`` at ``now_ms`` (wall clock); ``compact`` does the heavy part.
 
-    The checkpoint comes last: until it is there, garbage collection and it stay due, so that what
-    fails here is done by a later run.
+    The checkpoint comes last: until it is written, garbage collection and checkpoint stay due, so a
+    later run repeats what failed here.
     """
     if due.compact is not None:
         compact(due.compact)

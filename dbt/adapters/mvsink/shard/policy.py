@@ -3,32 +3,33 @@
 Readers pay for every *recent* batch, one that is not yet in the compacted *base*. So recent batches
 stay few and small:
 
-- `MOST_RECENT_BATCHES` (16) at most beside the base. That many merge by *levels*: batches of
-  similar size become one, which later merges with batches of its own size. The base takes no part.
-- `MOST_RECENT_SHARE` (10 %) of the base's rows at most. Beyond that, the recent batches are merged
-  into the base.
+- There are fewer than `MAX_RECENT_BATCHES` (16) beside the base. When there are as many, they merge
+  by *levels*: batches of similar size become one, which later merges with others of its size. The
+  base is not involved.
+- They have at most `MAX_RECENT_SHARE` (10 %) of the base's rows. Beyond that they are merged into
+  the base.
 
-Only *settled* updates, at times that readers no longer tell apart (at or before `since`), go into
-the base or are added up with each other. Batches with later times merge among themselves, with
-their times kept.
+Only *settled* updates, at times that readers can no longer distinguish (at or before `since`), are
+merged into the base or consolidated. Batches with later times merge among themselves and keep their
+times.
 
-Bounds, for a shard whose batches are settled when they come (no `retain_history`):
+Bounds, for a shard whose batches are settled when they are appended (no `retain_history`):
 
-- Live batches. Between two appends there are at most 16 beside the base, after a merge at most 15.
-  A merge takes `FEWEST_MERGED` (4) batches or more and leaves at most 3: rows with a hash, rows
-  without one, and history.
-- Write amplification: rows written for one row that is appended, at most ``1 + log_g(R) + 11``.
-  ``1`` is the append. ``11`` is the base: 1.1 of its rows are written for every 0.1 that come. The
-  logarithm is the levels: ``R`` is how many times the smallest batch fits into 10 % of the base,
-  and every merge takes a row to a batch at least ``g = 1 / (1 - (R / 3) ** (-1 / 13))`` times as
-  large as before. For the merge is that of the smallest ``p`` of 16 batches with the largest
-  growth, ``(s_1 + ... + s_p) / s_p``; were it below ``g`` for all ``p`` from 4 to 16, the sums
-  would grow by more than ``(g / (g - 1)) ** 13 = R / 3`` from the third to the sixteenth, and 10 %
-  of the base would be exceeded.
+- Live batches: between two appends at most 16 beside the base, after a merge at most 15. A merge
+  takes `MIN_MERGED` (4) batches or more and leaves at most 3: rows with a hash, rows without one,
+  and history.
+- Write amplification, the rows written per appended row: at most ``1 + log_g(R) + 11``. ``1`` is
+  the append. ``11`` is the base: 1.1 times its rows are written for every 0.1 that are appended.
+  The logarithm is the levels: ``R`` is how many times the smallest batch fits into 10 % of the
+  base, and every merge moves a row to a batch at least ``g = 1 / (1 - (R / 3) ** (-1 / 13))`` times
+  as large. Proof: of 16 batches ordered by size, the merge takes the smallest ``p`` with the
+  largest growth ``(s_1 + ... + s_p) / s_p``. If that were below ``g`` for all ``p`` from 4 to 16,
+  the sums would grow by more than ``(g / (g - 1)) ** 13 = R / 3`` from the third to the sixteenth,
+  and exceed 10 % of the base.
 
 A base of 10 billion rows with hourly runs of 1,000 updates has ``R`` = 10^6 and ``g`` = 1.6, hence
-a bound of 41. Equal batches come nowhere near it: in a year each row is rewritten five times, the
-base never. Rows that cancel each other out shrink the batches, and only save work.
+a bound of 41. Equal batches stay far below it: in a year each row is rewritten five times, the base
+never. Rows that cancel out shrink the batches, and only save work.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ from dataclasses import dataclass
 
 from dbt.adapters.mvsink.shard.state import CompactionPlan, DataFile, ShardState
 
-MOST_RECENT_BATCHES = 16
-MOST_RECENT_SHARE = 0.10
-FEWEST_MERGED = 4
+MAX_RECENT_BATCHES = 16
+MAX_RECENT_SHARE = 0.10
+MIN_MERGED = 4
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class _Live:
 
     @property
     def foldable(self) -> int:
-        """The rows that a base can take in: never errors."""
+        """The number of rows that a base can take in: all but errors."""
         return sum((file.rows or 0) - (file.errors or 0) for file in self.files)
 
     @property
@@ -68,9 +69,7 @@ class _Live:
 
 
 def compaction_due(state: ShardState) -> CompactionPlan | None:
-    """What to compact so that reads stay near a plain scan; None if nothing. See the module for the
-    bounds.
-    """
+    """The files to compact so that reads stay close to a plain scan; None if none are due."""
     since = state.since.as_option()
     live = _live(state)
     if live is None or since is None:
@@ -79,37 +78,37 @@ def compaction_due(state: ShardState) -> CompactionPlan | None:
     base = max(
         settled, key=lambda batch: (batch.rows, -batch.first_time, batch.batch_id), default=None
     )  # the earliest of the largest
-    taken = [batch for batch in settled if batch is not base]
-    if base is not None and sum(batch.foldable for batch in taken) > MOST_RECENT_SHARE * base.rows:
-        return CompactionPlan(_files([base, *taken]), state.since)
+    recent = [batch for batch in settled if batch is not base]
+    if base is not None and sum(batch.foldable for batch in recent) > MAX_RECENT_SHARE * base.rows:
+        return CompactionPlan(_files([base, *recent]), state.since)
     history = [batch for batch in live if batch not in settled]
-    if len(taken) + len(history) < MOST_RECENT_BATCHES:
+    if len(recent) + len(history) < MAX_RECENT_BATCHES:
         return None
-    merged = max(_merge(taken), _merge(history), key=_growth)
+    merged = max(_merge(recent), _merge(history), key=_growth)
     return CompactionPlan(_files(merged), state.since, with_base=False)
 
 
 def _live(state: ShardState) -> list[_Live] | None:
-    """The live batches; None if there is a foreign file: it is folded in first."""
+    """The live batches; None if there is a foreign file, which has to be folded in first."""
     files: dict[str, list[DataFile]] = {}
     for file in state.files:
         if file.batch_id is None:
             return None
         files.setdefault(file.batch_id, []).append(file)
-    return [_Live(batch_id, tuple(held)) for batch_id, held in files.items()]
+    return [_Live(batch_id, tuple(batch)) for batch_id, batch in files.items()]
 
 
 def _merge(batches: Sequence[_Live]) -> Sequence[_Live]:
-    """Of the smallest batches, `FEWEST_MERGED` or more, those whose rows' batches grow most; none
-    if there are too few.
+    """The smallest batches, `MIN_MERGED` or more, whose merge grows most; none if there are too
+    few.
     """
     ordered = sorted(batches, key=lambda batch: (batch.rows, batch.batch_id))
-    candidates = [ordered[:count] for count in range(FEWEST_MERGED, len(ordered) + 1)]
+    candidates = [ordered[:count] for count in range(MIN_MERGED, len(ordered) + 1)]
     return max(candidates, key=lambda merged: (_growth(merged), len(merged)), default=())
 
 
 def _growth(merged: Sequence[_Live]) -> float:
-    """How many times the largest of these batches fits into all of them; 0 for none."""
+    """How many times the largest batch fits into all of them; -1 if there are none."""
     largest = max((batch.rows for batch in merged), default=0)
     return sum(batch.rows for batch in merged) / max(1, largest) if merged else -1.0
 

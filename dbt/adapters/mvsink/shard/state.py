@@ -1,7 +1,7 @@
 """One version of a shard as a value, and the pure functions that decide about it.
 
-Nothing here does I/O. A transition takes the `ShardState` it was decided on and gives the `Change`
-to commit at exactly the next version, or raises; `machine` owns the retries.
+Nothing here does I/O. A transition takes the `ShardState` that it is decided on and returns the
+`Change` to commit at exactly the next version, or raises; `commit_loop` owns the retries.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EMPTY: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class DataFile:
-    """A live file. Counts and bounds are None where the log does not tell; times are ms."""
+    """A live file. Counts and bounds are None if the log lacks them; times are ms."""
 
     path: str
     size: int
@@ -45,13 +45,13 @@ class DataFile:
 
     @property
     def batch_id(self) -> str | None:
-        """The directory under ``batches/`` that holds the file; None for a foreign file."""
+        """The directory under ``batches/`` that the file is in; None for a foreign file."""
         parts = self.path.split("/")
         return parts[1] if len(parts) == 3 and parts[0] == BATCHES else None
 
     @property
     def trusted(self) -> bool:
-        """May its hashes be believed? Only where one of our own commits staged all of them."""
+        """Whether its hashes can be trusted: one of our own commits staged all of them."""
         return (
             self.batch_id is not None
             and not self.deletion_vector
@@ -62,12 +62,12 @@ class DataFile:
 
 @dataclass(frozen=True)
 class ShardState:
-    """One version of the log. ``schema`` is that of the data columns; ``created``, ``dropped`` and
-    ``creation`` are ms.
+    """One version of the log. ``schema`` is that of the data columns; times are ms.
 
-    ``statistics``: does the log tell the statistics of our columns, however many the shard has?
-    ``created`` is the clock when the table was made, ``creation`` the logical time at which the
-    generation began, if that is known.
+    ``created`` is the wall clock when the table was made, ``creation`` the logical time at which
+    the generation began, if known, ``dropped`` the wall clock when the shard was dropped.
+    ``statistics``: whether the log keeps statistics of the physical columns, however many columns
+    the shard has.
     """
 
     version: int
@@ -88,19 +88,19 @@ class ShardState:
 
     @property
     def readable(self) -> bool:
-        """Is there a time to read at? Not before the first contents: a shard without them never
-        reads as an empty collection.
+        """Whether there is a time to read at. There is none before the first contents, so that a
+        shard without contents never reads as an empty collection.
         """
         return self.since.less_than(self.upper)
 
 
 @dataclass(frozen=True)
 class CommitNote:
-    """Who, when, how long (``seconds``) and why, for the commit's metadata. Nothing that
-    correctness needs lives here.
+    """Who, when, how long (``seconds``) and why, for the commit's metadata. Correctness does not
+    depend on it.
 
     ``references``: the times (ms) at which the contents' query read other shards, by name;
-    ``versions``: those at which it read tables.
+    ``versions``: the versions at which it read tables.
     """
 
     rows_inserted: int = 0
@@ -116,7 +116,7 @@ class CommitNote:
 
 @dataclass(frozen=True)
 class Change:
-    """What one commit does. None leaves a part of the state as it is."""
+    """The effect of one commit. None leaves that part of the state unchanged."""
 
     kind: str
     upper: Antichain | None = None
@@ -141,8 +141,8 @@ class Change:
 
 @dataclass(frozen=True)
 class CompactionPlan:
-    """Rewrite ``files``, with times advanced to ``since``: as a new base, or without one
-    (``with_base``) as one more recent batch.
+    """Rewrite ``files``, with times advanced to ``since``: as a new base (``with_base``), or as one
+    more recent batch.
     """
 
     files: tuple[DataFile, ...]
@@ -152,10 +152,10 @@ class CompactionPlan:
 
 @dataclass(frozen=True)
 class Maintenance:
-    """What an append leaves to do, for whoever runs it, in this order.
+    """The work that is due after an append, in this order.
 
-    Garbage and the log are due together, some versions after the last checkpoint: what was not done
-    is due again after the next append.
+    Garbage collection and the checkpoint are due together, some versions after the last checkpoint.
+    Work that was not done is due again after the next append.
     """
 
     compact: CompactionPlan | None = None
@@ -164,7 +164,7 @@ class Maintenance:
 
 
 def apply(state: ShardState, change: Change) -> ShardState:
-    """The state after ``change`` is committed on ``state``."""
+    """The state after ``change`` was committed on ``state``."""
     removed = {file.path for file in change.removes}
     kept = () if change.remove_all else tuple(file for file in state.files if file.path not in removed)
     return replace(
@@ -199,8 +199,8 @@ def compare_and_append(
     inputs: Mapping[str, int] = EMPTY,
     removes: Sequence[DataFile] = (),
 ) -> Change:
-    """Move ``upper`` from ``expected`` to ``new`` with ``adds``; `UpperMismatch` if the upper is
-    another.
+    """Move the upper from ``expected`` to ``new`` with ``adds``; `UpperMismatch` if the upper
+    differs.
     """
     if state.upper != expected:
         raise UpperMismatch(state.upper, expected)
@@ -218,7 +218,7 @@ def compare_and_append(
 
 
 def advance_since(state: ShardState, since: Antichain) -> Antichain:
-    """Where `since` may go: never back, never past a hold, never past the upper."""
+    """How far `since` may move: never back, never past a hold, never past the upper."""
     bounded = since.meet(state.upper)
     for hold in state.holds.values():
         bounded = bounded.meet(Antichain.of(hold))
@@ -226,14 +226,14 @@ def advance_since(state: ShardState, since: Antichain) -> Antichain:
 
 
 def hold(state: ShardState, holder: str, time: int) -> Change:
-    """Keep history from ``time`` on for ``holder``. `InvalidUsage` if it is gone already."""
+    """Keep history from ``time`` on for ``holder``. `InvalidUsage` if it was released already."""
     if not state.since.less_equal_time(time):
         raise InvalidUsage(f"cannot hold history from {time} for {holder}: since is {state.since!r} already")
     return Change(kind="advance", holds={holder: time})
 
 
 def release(holder: str) -> Change:
-    """A hold at 2^63-1 holds nothing."""
+    """Release ``holder``'s hold: at the empty frontier it keeps no history."""
     return Change(kind="advance", holds={holder: EMPTY_FRONTIER})
 
 
@@ -245,7 +245,7 @@ def replace_generation(
     since: Antichain,
     expected_version: int | None,
 ) -> Change:
-    """All files removed, ``adds`` added, one generation later. Only here may ``upper`` fall."""
+    """A new generation with the files ``adds``. Only here may the upper fall."""
     if expected_version is not None and state.version != expected_version:
         raise FilesChanged(f"the shard is at version {state.version}, expected {expected_version}")
     return Change(
@@ -262,15 +262,14 @@ def replace_generation(
 
 
 def discard(state: ShardState, dropped_by: int) -> Change | None:
-    """Remove all files of a shard that was dropped at or before ``dropped_by`` (ms). None if there
-    is nothing to do.
+    """Remove all files of a shard that was dropped at or before ``dropped_by`` (ms).
 
-    Since goes to the upper, so that the shard holds no time to read at: without files it must never
-    read as an empty collection. None too while somebody holds history, or if the shard has a new
-    generation meanwhile.
+    Since moves to the upper, so that the shard has no readable time: without files it must never
+    read as an empty collection. None if there is nothing to do, while history is held, or if a new
+    generation has begun.
     """
-    held = any(time != EMPTY_FRONTIER for time in state.holds.values())
-    if state.dropped is None or state.dropped > dropped_by or not state.files or held:
+    is_held = any(time != EMPTY_FRONTIER for time in state.holds.values())
+    if state.dropped is None or state.dropped > dropped_by or not state.files or is_held:
         return None
     return Change(kind="schema", since=state.upper, remove_all=True)
 
@@ -288,8 +287,8 @@ def evolution(
     the columns that are new in ``schema``.
 
     Hashes cover all columns, so a file that is not rewritten would be wrong afterwards. Raises
-    `FilesChanged` if other files are live or nothing is new: somebody else was faster;
-    `SchemaMismatch` if a column would go or change its type.
+    `FilesChanged` if other files are live or no column is new, as another writer was faster, and
+    `SchemaMismatch` if a column would be removed or change its type.
     """
     require_live(state, removes)
     if len(state.files) > len({file.path for file in removes}):
@@ -300,9 +299,9 @@ def evolution(
     if differences:
         raise SchemaMismatch(uri, differences)
     if not new:
-        raise FilesChanged(f"the columns are there already at version {state.version}")
-    # The files' times stay, but the only commit that carries a schema marks what it removes as
-    # changed: so does it what it adds.
+        raise FilesChanged(f"the shard has these columns already at version {state.version}")
+    # The updates stay the same, but Delta's commit with a schema always marks removed files as a
+    # change of data, so the added ones are marked alike.
     return Change(kind="evolve", adds=tuple(adds), remove_all=True, schema=schema)
 
 
@@ -321,18 +320,20 @@ def _require_new(state: ShardState, files: Sequence[DataFile]) -> None:
             raise InvalidUsage(f"{file.path} is in the shard already: its batch was appended before")
 
 
-def schema_differences(held: pa.Schema, given: pa.Schema) -> list[str]:
-    """The differences in words; order and nullability are none."""
-    before = {column.name: column.type for column in held}
-    after = {column.name: column.type for column in given}
-    found = [f"`{name}` {kind} is not in the shard" for name, kind in after.items() if name not in before]
-    found += [f"`{name}` {kind} is missing" for name, kind in before.items() if name not in after]
-    found += [
+def schema_differences(stored: pa.Schema, wanted: pa.Schema) -> list[str]:
+    """The differences in words. Order and nullability do not count."""
+    before = {column.name: column.type for column in stored}
+    after = {column.name: column.type for column in wanted}
+    differences = [
+        f"`{name}` {kind} is not in the shard" for name, kind in after.items() if name not in before
+    ]
+    differences += [f"`{name}` {kind} is missing" for name, kind in before.items() if name not in after]
+    differences += [
         f"`{name}` is {before[name]} in the shard, given {kind}"
         for name, kind in after.items()
         if name in before and before[name] != kind
     ]
-    return found
+    return differences
 
 
 def check_bounds(lower: Antichain, upper: Antichain, *, empty: bool) -> None:
