@@ -1,8 +1,7 @@
-"""The texts in a Delta log: the actions of a commit, the paths they name, and what a commit of ours
-says about itself.
+"""The texts in a Delta log: a commit's actions, the paths they name, and our own commit metadata.
 
-A path is never taken from a log as it stands: `checked_path` refuses whatever could lead out of the
-shard's directory.
+A path from a log is never used unchecked: `checked_path` refuses every path that could lead out of
+the shard's directory.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ STILL_ENCODED = re.compile(r"%(2e|2f|5c)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit as the log tells it; ``timestamp`` is ms."""
+    """One commit in the log; ``timestamp`` is ms."""
 
     version: int
     timestamp: int
@@ -39,7 +38,7 @@ class Commit:
 
 
 def commit_path(version: int) -> str:
-    """Where the commit of ``version`` is."""
+    """The path of the commit of ``version``."""
     return f"{LOG}/{version:020d}.json"
 
 
@@ -50,9 +49,7 @@ def commit_version(path: str) -> int | None:
 
 
 def actions(text: str) -> Iterator[dict[str, Any]]:
-    """The actions of a commit. A line that holds none is passed over: whether a log can be loaded
-    at all, Delta decides.
-    """
+    """The actions of a commit. Other lines are skipped: Delta decides whether a log is valid."""
     for line in text.splitlines():
         try:
             action = json.loads(line)
@@ -72,25 +69,25 @@ def first_garbage(text: str) -> tuple[int, str] | None:
 
 def commit_info(text: str) -> Mapping[str, Any]:
     """The commit's `commitInfo`; empty if it has none."""
-    found = next((action["commitInfo"] for action in actions(text) if "commitInfo" in action), None)
-    return found if isinstance(found, dict) else {}
+    info = next((action["commitInfo"] for action in actions(text) if "commitInfo" in action), None)
+    return info if isinstance(info, dict) else {}
 
 
 def own_metadata(info: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a commit of ours says about itself; empty for another's."""
+    """The metadata in a commit of ours; empty for another writer's."""
     try:
-        told = json.loads(info.get("mvsink") or "{}")
+        own = json.loads(info.get("mvsink") or "{}")
     except (TypeError, ValueError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return own if isinstance(own, dict) else {}
 
 
 def checked_path(encoded: str) -> str | None:
     """The path that a log names as ``encoded``, relative to the shard's directory; None if it is
     refused.
 
-    Refused are absolute paths, schemes, `.`, `..` and empty segments, backslashes, NUL, and
-    whatever another reader could decode to these. Such a path is another spelling of a file, or
+    Refused are absolute paths, schemes, `.`, `..` and empty segments, backslashes, NUL, and every
+    text that another reader could decode to these. Such a path is another spelling of a file, or
     leads out of the shard.
 
     >>> checked_path("batches/1/part%20a.parquet"), checked_path("%2e%2e/x"), checked_path("a/%252e%252e/x"), checked_path("file:///x")
@@ -98,14 +95,14 @@ def checked_path(encoded: str) -> str | None:
     """
     path = unquote(encoded)
     segments = path.split("/")
-    spelled = any(segment in ("", ".", "..") for segment in segments)
-    if spelled or SCHEME.match(path) or STILL_ENCODED.search(path) or "\\" in path or "\0" in path:
+    relative = any(segment in ("", ".", "..") for segment in segments)
+    if relative or SCHEME.match(path) or STILL_ENCODED.search(path) or "\\" in path or "\0" in path:
         return None
     return path
 
 
 def metadata(change: Change) -> dict[str, object]:
-    """What a commit says about itself, as `commit_of` reads it back."""
+    """The metadata of a commit, as `commit_of` reads it back."""
     note = change.note
     return {
         "kind": change.kind,
@@ -127,28 +124,28 @@ def metadata(change: Change) -> dict[str, object]:
 
 
 def commit_of(version: int, text: str) -> Commit:
-    """The commit of ``version``, whose file holds ``text``."""
+    """The commit of ``version`` from its file's ``text``."""
     info = commit_info(text)
-    told = own_metadata(info)
-    lower, upper = told.get("lower"), told.get("upper")
+    own = own_metadata(info)
+    lower, upper = own.get("lower"), own.get("upper")
     return Commit(
         version=version,
         timestamp=int(str(info.get("timestamp") or 0)),
-        kind=str(told.get("kind") or info.get("operation") or "foreign"),
+        kind=str(own.get("kind") or info.get("operation") or "foreign"),
         lower=None if lower is None else Antichain.of(lower),
         upper=None if upper is None else Antichain.of(upper),
-        token=str(told.get("token") or ""),
-        writer_id=str(told.get("writer_id") or ""),
-        host=str(told.get("host") or ""),
+        token=str(own.get("token") or ""),
+        writer_id=str(own.get("writer_id") or ""),
+        host=str(own.get("host") or ""),
         note=CommitNote(
-            rows_inserted=int(told.get("rows_inserted") or 0),
-            rows_deleted=int(told.get("rows_deleted") or 0),
-            drift=int(told.get("drift") or 0),
-            computed_through=told.get("computed_through"),
-            purpose=str(told.get("purpose") or ""),
-            invocation_id=str(told.get("invocation_id") or ""),
-            seconds=told.get("seconds"),
-            references=told.get("references") or {},
-            versions=told.get("versions") or {},
+            rows_inserted=int(own.get("rows_inserted") or 0),
+            rows_deleted=int(own.get("rows_deleted") or 0),
+            drift=int(own.get("drift") or 0),
+            computed_through=own.get("computed_through"),
+            purpose=str(own.get("purpose") or ""),
+            invocation_id=str(own.get("invocation_id") or ""),
+            seconds=own.get("seconds"),
+            references=own.get("references") or {},
+            versions=own.get("versions") or {},
         ),
     )

@@ -1,6 +1,6 @@
 """A shard's files on a filesystem or an object store: Parquet parts, and small texts written whole.
 
-Nothing here knows the log: what is live, `delta` knows.
+This module does not know the log, nor which files are live: `delta` does.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.shard.errors import OutsideShard, StorageError
 from dbt.adapters.mvsink.shard.state import DataFile
 from dbt.adapters.mvsink.shard.storage import DEFAULT_TIMEOUT, Footer, PartWriter, StoredFile, with_schema
 
-BUFFER = 2**16  # bytes that are read at once where not all of a file is wanted
+BUFFER = 2**16  # bytes per read if only a part of a file is needed
 
 
 class FileStore:
@@ -36,20 +36,20 @@ class FileStore:
         return _ParquetPart(self, path, schema)
 
     def read(self, file: DataFile, schema: pa.Schema, rows: int | None = None) -> pa.Table:
-        with self._parquet(file.path, 0 if rows is None else BUFFER) as (held, _):
-            names = [name for name in schema.names if name in held.schema_arrow.names]
+        with self._parquet(file.path, 0 if rows is None else BUFFER) as (parquet, _):
+            names = [name for name in schema.names if name in parquet.schema_arrow.names]
             if rows is None:
-                return with_schema(held.read(columns=names), schema)
-            first = next(held.iter_batches(rows, columns=names), None)
+                return with_schema(parquet.read(columns=names), schema)
+            first = next(parquet.iter_batches(rows, columns=names), None)
             return schema.empty_table() if first is None else with_schema(pa.table(first), schema)
 
     def footer(self, path: str) -> Footer:
-        with self._parquet(path) as (held, size):
+        with self._parquet(path) as (parquet, size):
             notes = {
                 key.decode(): value.decode(errors="replace")
-                for key, value in (held.metadata.metadata or {}).items()
+                for key, value in (parquet.metadata.metadata or {}).items()
             }
-            return Footer(_from_footer(path, size, held.metadata), held.schema_arrow, notes)
+            return Footer(_from_footer(path, size, parquet.metadata), parquet.schema_arrow, notes)
 
     def describe(self, path: str) -> DataFile:
         return self.footer(path).file
@@ -60,25 +60,22 @@ class FileStore:
     def schema_of(self, path: str) -> pa.Schema:
         """The columns that a Parquet file physically has, with their types."""
         self._inside(path)
-        with self._parquet(path) as (held, _):
-            return held.schema_arrow
+        with self._parquet(path) as (parquet, _):
+            return parquet.schema_arrow
 
     @contextmanager
     def _parquet(self, path: str, buffer: int = 0) -> Iterator[tuple[pq.ParquetFile, int]]:
-        """The file, open, and its size in bytes. Any failure of the filesystem or of Arrow is a
-        `StorageError` that names the file.
+        """The open file, and its size in bytes.
 
-        INT96 is Spark's old form of a timestamp. Arrow reads it as nanoseconds unless told
-        otherwise, and those end in 2262.
+        INT96 is Spark's old form of a timestamp. Arrow reads it as nanoseconds by default, whose
+        range ends in 2262.
         """
-        try:
-            with self.filesystem.open_input_file(self._at(path)) as source:
-                yield (
-                    pq.ParquetFile(source, buffer_size=buffer, coerce_int96_timestamp_unit="us"),
-                    source.size(),
-                )
-        except (OSError, pa.ArrowException) as error:
-            raise StorageError(f"cannot read {path} of shard {self.uri}: {error}") from error
+        with (
+            _storage_errors("read", path, self.uri),
+            self.filesystem.open_input_file(self._at(path)) as source,
+        ):
+            file = pq.ParquetFile(source, buffer_size=buffer, coerce_int96_timestamp_unit="us")
+            yield file, source.size()
 
     def list_files(self, directory: str) -> list[StoredFile]:
         selector = pafs.FileSelector(self._at(directory), allow_not_found=True, recursive=True)
@@ -94,13 +91,13 @@ class FileStore:
         ]
 
     def directories(self, path: str = "") -> list[str]:
-        """The names of the directories just below ``path``, in order; none if it is not there."""
+        """The names of the directories directly below ``path``, in order; none if it does not exist."""
         selector = pafs.FileSelector(self._at(path), allow_not_found=True)
-        found = self.filesystem.get_file_info(selector)
-        return sorted(info.base_name for info in found if info.type == pafs.FileType.Directory)
+        infos = self.filesystem.get_file_info(selector)
+        return sorted(info.base_name for info in infos if info.type == pafs.FileType.Directory)
 
     def stat(self, path: str) -> StoredFile | None:
-        """The file's size and time; None if it is not there."""
+        """The file's size and time; None if it does not exist."""
         info = self.filesystem.get_file_info(self._at(path))
         return (
             None
@@ -109,8 +106,8 @@ class FileStore:
         )
 
     def write_text(self, path: str, text: str) -> None:
-        """Readers see the old text or the new one: an object store writes whole, on a disk a rename
-        does it.
+        """Readers see the old text or the new one: an object store writes files whole, on a disk a
+        rename replaces them.
         """
         self._make_parent(path)
         local = _local(self.uri) is not None
@@ -133,8 +130,8 @@ class FileStore:
             raise StorageError(f"cannot read {path} of shard {self.uri}: {error}") from error
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Files that are gone already do not matter. `OutsideShard`, and nothing is deleted, if one
-        lies outside.
+        """Files that are gone already are ignored. If one lies outside the shard, raises
+        `OutsideShard` and deletes nothing.
         """
         places = [self._inside(path) for path in paths]
         for place in places:
@@ -142,7 +139,7 @@ class FileStore:
                 self.filesystem.delete_file(place)
 
     def delete_directory(self, directory: str) -> None:
-        """A symbolic link is removed itself, never followed."""
+        """A symbolic link itself is removed, never followed."""
         place = self._inside(directory) if directory else self._at("")
         if _local(self.uri) is not None and os.path.islink(place):
             os.unlink(place)
@@ -152,43 +149,41 @@ class FileStore:
             self.delete([file.path for file in self.list_files(directory)])
 
     def remove_empty_directories(self, directory: str, before: int) -> None:
-        """From the leaves up, on a disk. One that just lost its last entry counts as changed now."""
+        """Bottom up, on a disk. A directory that just lost its last entry counts as changed now."""
         if _local(self.uri) is None:
             return
         top = self._inside(directory)
         for place, _, _ in os.walk(top, topdown=False):
-            with suppress(OSError):  # not empty, or gone meanwhile
+            with suppress(OSError):  # not empty, or already gone
                 if place != top and os.stat(place).st_mtime_ns // 1_000_000 < before:
                     os.rmdir(place)
 
     @property
     def filesystem(self) -> pafs.FileSystem:
-        """Arrow's own for local paths, else the log's store, so that one set of options serves
-        both.
-        """
+        """Arrow's own for local paths, else the log's store, so that both use the same options."""
         if self._filesystem is None:
             self._filesystem = pafs.LocalFileSystem() if _local(self.uri) is not None else self.object_store()
         return self._filesystem
 
     def object_store(self) -> pafs.FileSystem:
         """The store that the log is in; its root is ``uri``."""
-        raise StorageError(f"{self.uri} is no local path")
+        raise StorageError(f"{self.uri} is not a local path")
 
     def _at(self, path: str) -> str:
         root = _local(self.uri)
         return path if root is None else f"{root}/{path}".rstrip("/")
 
     def _inside(self, path: str) -> str:
-        """Where ``path`` is. Raises `OutsideShard` if `..` or a symbolic link on the way to it
-        leads out of the shard's directory.
+        """The place of ``path``. Raises `OutsideShard` if `..` or a symbolic link on the way leads
+        out of the shard's directory.
         """
         place, root = self._at(path), _local(self.uri)
         if root is not None:
             top, parent = os.path.realpath(root), os.path.realpath(os.path.dirname(place))
             if parent != top and not parent.startswith(f"{top.rstrip(os.sep)}{os.sep}"):
                 raise OutsideShard(
-                    f"{path!r} of shard {self.uri} is in {parent}, outside the shard's directory. It is neither read nor deleted: move what is "
-                    "there into the shard's directory, or take the link away"
+                    f"{path!r} of shard {self.uri} is in {parent}, outside the shard's directory. It is neither read nor deleted: move its "
+                    "files into the shard's directory, or remove the link"
                 )
         return place
 
@@ -219,12 +214,17 @@ class _ParquetPart:
             self.sink.close()
         return self.storage.describe(self.path)
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, pa.ArrowException) as error:
-            raise StorageError(f"cannot write {self.path} of shard {self.storage.uri}: {error}") from error
+    def _writing(self) -> AbstractContextManager[None]:
+        return _storage_errors("write", self.path, self.storage.uri)
+
+
+@contextmanager
+def _storage_errors(verb: str, path: str, uri: str) -> Iterator[None]:
+    """A failure of the filesystem or of Arrow is a `StorageError` that names the file."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise StorageError(f"cannot {verb} {path} of shard {uri}: {error}") from error
 
 
 def _from_footer(path: str, size: int, metadata: pq.FileMetaData) -> DataFile:
@@ -234,15 +234,16 @@ def _from_footer(path: str, size: int, metadata: pq.FileMetaData) -> DataFile:
     bounds: dict[str, tuple[int | None, int | None]] = {}
     groups = range(metadata.num_row_groups)
     for name in META:
-        found = (
+        statistics = (
             [metadata.row_group(g).column(names.index(name)).statistics for g in groups]
             if name in names
             else []
         )
-        known = [s for s in found if s is not None and s.has_null_count]
-        nulls[name] = sum(s.null_count for s in known) if name in names and len(known) == len(found) else None
-        values = [s for s in found if s is not None and s.has_min_max]
-        complete = bool(values) and name in (TIME, DIFF) and len(known) == len(found)
+        counted = [s for s in statistics if s is not None and s.has_null_count]
+        all_counted = len(counted) == len(statistics)
+        nulls[name] = sum(s.null_count for s in counted) if name in names and all_counted else None
+        values = [s for s in statistics if s is not None and s.has_min_max]
+        complete = bool(values) and name in (TIME, DIFF) and all_counted
         bounds[name] = (min(s.min for s in values), max(s.max for s in values)) if complete else (None, None)
     rows = metadata.num_rows
     return DataFile(

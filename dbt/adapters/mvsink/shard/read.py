@@ -1,9 +1,8 @@
-"""Reading a shard: snapshots, updates, a listener; and the leases that keep history for a running
-reader.
+"""Reading a shard: snapshots, updates, a listener, and the leases that keep history for readers.
 
 Reads are exact for ``since <= as_of < upper``. A lease is a small file ``leases/<id>`` beside the
 log with the reader's since and the time it expires; a reader renews it while it works, so one that
-died holds history for no longer than the time-out.
+died keeps history no longer than the timeout.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ POLL = 0.05  # seconds
 
 
 class ReadHandle(Handle):
-    """A reader of one shard. It takes a lease with its first read, and gives it up with `expire`."""
+    """A reader of one shard. It takes a lease with its first read, and releases it with `expire`."""
 
     def __init__(self, storage: Storage, opened: ShardState):
         self.storage = storage
@@ -76,8 +75,8 @@ class ReadHandle(Handle):
         )
 
     def listen(self, as_of: int) -> Iterator[tuple[pa.Table, Antichain]]:
-        """Updates after ``as_of`` as the upper moves, each with the frontier they are complete up
-        to; ends when the shard does.
+        """Updates after ``as_of`` (ms) as the upper moves, each table with the frontier up to which
+        they are complete. Ends when the shard's upper is empty.
         """
         frontier = Antichain.of(as_of).step_forward()
         self._readable(as_of, as_of + 1)
@@ -100,7 +99,7 @@ class ReadHandle(Handle):
         return (self.state() if as_of is None else self._readable(as_of, as_of + 1)).files
 
     def expire(self) -> None:
-        """Give up the lease."""
+        """Release the lease."""
         self.storage.delete([f"{LEASES}/{self.reader_id}"])
 
     def __enter__(self) -> ReadHandle:
@@ -114,23 +113,21 @@ class ReadHandle(Handle):
         state = self.state()
         readable = state.since.stored() <= lower and (state.upper.is_empty() or upper <= state.upper.stored())
         if not readable or upper < lower:
-            asked = f"as of {lower}" if upper == lower + 1 else f"[{lower}, {upper})"
-            raise InvalidUsage(f"cannot read {asked}: readable is [{state.since!r}, {state.upper!r})")
+            wanted = f"as of {lower}" if upper == lower + 1 else f"[{lower}, {upper})"
+            raise InvalidUsage(f"cannot read {wanted}: readable is [{state.since!r}, {state.upper!r})")
         self._renew(state.since)
         return state
 
-    def _renew(self, held: Antichain) -> None:
-        """Keep history from ``held`` on for this reader."""
+    def _renew(self, since: Antichain) -> None:
+        """Keep history from ``since`` on for this reader."""
         now = int(time.time() * 1000)
         if now - self._renewed > LEASE_MS // 3:
-            lease = {"since": held.stored(), "expires": now + LEASE_MS}
+            lease = {"since": since.stored(), "expires": now + LEASE_MS}
             self.storage.write_text(f"{LEASES}/{self.reader_id}", json.dumps(lease))
             self._renewed = now
 
     def _updates(self, state: ShardState, lower: Antichain, upper: Antichain) -> pa.Table:
-        """Updates of the live files; what nobody can have appended is left out, as the view leaves
-        it out.
-        """
+        """Updates of the live files, without rows that cannot have been appended, as in the view."""
         schema = physical_schema(state.schema)
         tables = [schema.empty_table()]
         for file in state.files:
@@ -138,7 +135,7 @@ class ReadHandle(Handle):
             if not outside:
                 if file.deletion_vector:
                     raise InvalidUsage(
-                        f"another engine left a deletion vector on {file.path} of shard {self.uri}; its rows cannot be told here"
+                        f"another engine left a deletion vector on {file.path} of shard {self.uri}; its rows cannot be distinguished here"
                     )
                 table = self.storage.read(file, schema)
                 tables.append(between(table.filter(_appended(table, state)), lower, upper))
@@ -153,7 +150,7 @@ def _appended(table: pa.Table, state: ShardState) -> pa.ChunkedArray:
 
 
 def leased_since(storage: Storage, now_ms: int) -> Antichain:
-    """The earliest since that a living lease needs; the empty antichain if there is none. Dead
+    """The earliest since that an active lease needs; the empty frontier if there is none. Expired
     leases are removed.
     """
     earliest = Antichain.empty()
@@ -167,10 +164,10 @@ def leased_since(storage: Storage, now_ms: int) -> Antichain:
 
 
 def _lease(text: str | None, file: StoredFile) -> tuple[Antichain | None, int]:
-    """A lease's since (None: it holds nothing) and when it expires, in ms.
+    """A lease's since (None if it keeps no history) and when it expires, in ms.
 
-    One that cannot be read, or is just being written, holds nothing itself, and is removed when
-    nobody can be writing it any more.
+    A lease that is unreadable or half-written keeps none, and is removed once it cannot be in the
+    middle of being written.
     """
     try:
         lease = json.loads(text or "")

@@ -1,12 +1,12 @@
-"""The ledger of removed files: what the log has removed, when, and has not been deleted yet.
+"""The ledger of removed files: files that the log removed, with the time, and that still exist.
 
-Delta's log tells it too, but only by all its commits. So what was read once is kept in a small file
+Delta's log has them too, but scattered over all its commits. So they are kept in a small file
 beside the log, and garbage collection reads no commit twice, whether a shard has ten commits or a
-million; old commits can be cleaned away.
+million. Old commits can be cleaned up.
 
-The ledger only saves reading: without it, or with one that cannot be read, the commits that are
-left are read again. Where some of them are gone that nobody had read (a *gap*), a file's removal
-may be unknown; collection then counts it from the day it notices the file.
+The ledger only saves reading: if it is missing or unreadable, the remaining commits are read again.
+If commits were cleaned up unread (a *gap*), a file's removal may be unknown; collection then counts
+from the time it notices the file.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dataclasses import dataclass, field
 from dbt.adapters.mvsink.shard.commit_log import actions, checked_path, commit_path
 
 log = logging.getLogger("mvsink.shard")
-PLACE = "_mvsink/removed.json"  # a name with an underscore is hidden: no VACUUM takes it for data
+PLACE = "_mvsink/removed.json"  # VACUUM ignores names that begin with an underscore
 
 
 @dataclass(frozen=True)
 class Removals:
-    """``times``: when (ms) the log removed a path. Commits up to version ``through`` were read;
-    ``gap``: some of them were gone.
+    """``times``: when (ms) the log removed each path, by commits up to version ``through``; ``gap``:
+    whether some of these were missing.
     """
 
     through: int = -1
@@ -33,20 +33,21 @@ class Removals:
     gap: bool = False
 
     def text(self, shard_id: str) -> str:
-        """As the ledger keeps it."""
+        """The ledger's text."""
         return json.dumps({"shard_id": shard_id, "through": self.through, "removed": dict(self.times)})
 
 
 def read(text: str | None, shard_id: str, newest: int) -> Removals:
-    """What a ledger tells; nothing if it is another shard's, ahead of version ``newest`` (a log
-    that was put back), or unreadable.
+    """The ledger in ``text``; empty if it is another shard's, ahead of version ``newest`` (after a
+    log was restored), or unreadable.
     """
     try:
-        told = json.loads(text or "")
+        stored = json.loads(text or "")
         removals = Removals(
-            int(told["through"]), {checked_path(path) or "": int(at) for path, at in told["removed"].items()}
+            int(stored["through"]),
+            {checked_path(path) or "": int(at) for path, at in stored["removed"].items()},
         )
-        if told["shard_id"] != shard_id or removals.through > newest or "" in removals.times:
+        if stored["shard_id"] != shard_id or removals.through > newest or "" in removals.times:
             return Removals()
         return removals
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -61,11 +62,11 @@ def followed(
     now_ms: int,
     uri: str,
 ) -> Removals:
-    """``known`` and what the commits up to ``newest`` say since. ``versions`` lists those that are
-    still there: asked if one is not.
+    """``known`` with the removals of later commits, up to ``newest``. ``versions`` lists the commits
+    that exist; it is called if one is missing.
 
-    A path that was added again is no longer removed. A path outside the shard's directory is passed
-    over, with a warning.
+    A path that was added again is no longer removed. A path outside the shard's directory is
+    skipped with a warning.
     """
     times, gap, version = dict(known.times), False, known.through + 1
     while version <= newest:
@@ -84,16 +85,16 @@ def _apply(text: str, version: int, times: dict[str, int], now_ms: int, uri: str
     for action in actions(text):
         committed = int((action.get("commitInfo") or {}).get("timestamp") or committed)
         kind = "add" if "add" in action else "remove"
-        named = (action.get(kind) or {}).get("path")
-        if not isinstance(named, str):
+        encoded = (action.get(kind) or {}).get("path")
+        if not isinstance(encoded, str):
             continue
-        path = checked_path(named)
+        path = checked_path(encoded)
         if path is None:
             log.warning(
                 "shard %s: commit %s names %r to %s, outside the shard: left alone",
                 uri,
                 commit_path(version),
-                named,
+                encoded,
                 kind,
             )
         elif kind == "add":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
@@ -35,9 +35,7 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class Footer:
-    """What a data file's footer tells: its description, its columns as Arrow reads them, and the
-    writer's notes.
-    """
+    """A data file's footer: its description, its columns as Arrow reads them, the writer's notes."""
 
     file: DataFile
     schema: pa.Schema
@@ -62,15 +60,15 @@ class PartWriter(Protocol):
 
 
 class Storage(Protocol):
-    """One shard's storage. Paths are relative to ``uri``; for ``timeout`` seconds a transient
-    failure is tried again.
+    """One shard's storage. Paths are relative to ``uri``; a transient failure is retried for
+    ``timeout`` seconds.
     """
 
     uri: str
     timeout: float
 
     def create(self, schema: pa.Schema, shard_id: uuid.UUID, salt: int, created: int) -> None:
-        """Make the shard; harmless if somebody else just did."""
+        """Create the shard; harmless if another writer just did."""
         ...
 
     def load(self) -> ShardState | None:
@@ -78,7 +76,7 @@ class Storage(Protocol):
         ...
 
     def load_at(self, version: int) -> ShardState | None:
-        """An earlier version; None if the log no longer tells it."""
+        """An earlier version; None if it was cleaned up."""
         ...
 
     def commit(self, version: int, change: Change) -> None:
@@ -94,17 +92,15 @@ class Storage(Protocol):
         ...
 
     def progress(self, input_id: str) -> int | None:
-        """The newest progress on that input that a commit told; None if none did."""
+        """The newest progress on that input that a commit recorded; None if none did."""
         ...
 
     def history(self, newest: int | None = None) -> list[Commit]:
-        """The commits that the log still tells, oldest first; only so many of the ``newest`` if
-        that is given.
-        """
+        """The commits still in the log, oldest first; only the ``newest`` so many if given."""
         ...
 
     def checkpoint(self) -> None:
-        """Make the log quick to load."""
+        """Make the log fast to load."""
         ...
 
     def checkpointed(self) -> int:
@@ -116,9 +112,7 @@ class Storage(Protocol):
         ...
 
     def read(self, file: DataFile, schema: pa.Schema, rows: int | None = None) -> pa.Table:
-        """A file's rows in ``schema``; columns that it lacks are NULL. Only so many of the first
-        ``rows`` if that is given.
-        """
+        """A file's rows in ``schema``, missing columns NULL; only the first ``rows`` if given."""
         ...
 
     def describe(self, path: str) -> DataFile:
@@ -134,7 +128,7 @@ class Storage(Protocol):
         ...
 
     def list_files(self, directory: str) -> list[StoredFile]:
-        """All files below ``directory``; none if it is not there."""
+        """All files below ``directory``; none if it does not exist."""
         ...
 
     def write_text(self, path: str, text: str) -> None:
@@ -142,34 +136,34 @@ class Storage(Protocol):
         ...
 
     def read_text(self, path: str) -> str | None:
-        """A small file; None if it is not there."""
+        """The text of a small file; None if it does not exist."""
         ...
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Delete files; those that are gone already do not matter."""
+        """Delete files; those that are gone already are ignored."""
         ...
 
     def delete_directory(self, directory: str) -> None:
-        """Delete a directory and all in it; it need not be there."""
+        """Delete a directory with its contents, if it exists."""
         ...
 
     def removals(self) -> Removals:
-        """The files that the log removed and nobody has deleted yet, as of the newest version."""
+        """The files that the log removed and that are not deleted yet, at the newest version."""
         ...
 
     def keep_removals(self, removals: Removals) -> None:
-        """Remember them, so that the commits that told them need not be read again."""
+        """Store them, so that the commits they come from need not be read again."""
         ...
 
     def remove_empty_directories(self, directory: str, before: int) -> None:
-        """Remove what is empty below ``directory`` and has not changed since ``before`` (ms). An
-        object store has no directories.
+        """Remove empty directories below ``directory`` that have not changed since ``before`` (ms).
+        An object store has none.
         """
         ...
 
 
 def is_part(path: str) -> bool:
-    """Is this a data file, and not a marker, a checksum or something half-written?"""
+    """Whether this is a data file, not a marker, a checksum or a half-written file."""
     name = path.rsplit("/", 1)[-1]
     return name.endswith(".parquet") and not name.startswith(("_", ".")) and "/_temporary/" not in path
 
@@ -312,7 +306,7 @@ class MemoryStorage:
         self.removed = dict(removals.times)
 
     def remove_empty_directories(self, directory: str, before: int) -> None:
-        """There are none."""
+        """Memory has no directories."""
 
     def _table(self, path: str) -> pa.Table:
         blob = self.blobs.get(path)
@@ -358,11 +352,6 @@ def part_path(batch_id: str, number: int) -> str:
     return f"{BATCHES}/{batch_id}/part-{number:05d}.parquet"
 
 
-def renumbered(file: DataFile, path: str) -> DataFile:
-    """The same description under another path."""
-    return replace(file, path=path)
-
-
 def require(state: ShardState | None, uri: str) -> ShardState:
     """``state``, or `NotAShard` if there is none."""
     if state is None:
@@ -371,5 +360,5 @@ def require(state: ShardState | None, uri: str) -> ShardState:
 
 
 def only_parts(files: Sequence[StoredFile]) -> Iterator[str]:
-    """The paths that are data files. An empty one is among them: nobody stages one on purpose."""
+    """The paths of data files, including empty files: these are never staged on purpose."""
     return (file.path for file in files if is_part(file.path))
