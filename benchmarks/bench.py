@@ -73,21 +73,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=10_000_000, help="of the generated workload")
     parser.add_argument("--only", choices=["generated", "join"])
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     session = start()
     workloads = []
-    if given.only != "join":
+    if arguments.only != "join":
         workloads.append(
-            Workload(GENERATED.name, lambda n: GENERATED.query(n).format(rows=given.rows), GENERATED.read)
+            Workload(GENERATED.name, lambda n: GENERATED.query(n).format(rows=arguments.rows), GENERATED.read)
         )
-    if given.only != "generated":
+    if arguments.only != "generated":
         make_tpch(session)
         workloads.append(JOIN)
     for workload in workloads:
         print(f"\n{workload.name}", flush=True)
         place = Path(tempfile.mkdtemp(prefix="mvsink-bench-"))
         try:
-            report(measure(session, workload, place, given.rounds))
+            report(measure(session, workload, place, arguments.rounds))
         finally:
             shutil.rmtree(place, ignore_errors=True)
 
@@ -139,11 +139,11 @@ def in_turn(rounds: int, step: Callable[[], object], reference: Callable[[], obj
     """Median wall-clock seconds of both, in ``rounds`` after two that do not count."""
     seconds: tuple[list[float], list[float]] = ([], [])
     for number in range(rounds + 2):
-        for run, found in zip((step, reference), seconds, strict=True):
+        for run, times in zip((step, reference), seconds, strict=True):
             started = time.monotonic()
             run()
             if number >= 2:
-                found.append(time.monotonic() - started)
+                times.append(time.monotonic() - started)
         print(".", end="", flush=True)
     return statistics.median(seconds[0]), statistics.median(seconds[1])
 

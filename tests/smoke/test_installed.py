@@ -25,16 +25,16 @@ def run():
     result = dbtRunner().invoke(["run", "--quiet", "--profiles-dir", ".", "--no-use-colors"])
     if not result.success:
         sys.exit(f"{result.exception} {[r.message for r in result.result or []]}")
-    told = result.result.results[0].adapter_response
+    response = result.result.results[0].adapter_response
     rows = sorted(list(row) for row in EMBEDDED.running().sql("select * from s.mv").collect())
-    return [told["rows_inserted"], told["rows_deleted"], rows]
+    return [response["rows_inserted"], response["rows_deleted"], rows]
 
 source = Path(sys.argv[1])
-told = []
+outcomes = []
 for rows in json.loads(sys.argv[2]):
     replace_source(source, rows)
-    told.append(run())
-print("TOLD", json.dumps(told))
+    outcomes.append(run())
+print("OUTCOMES", json.dumps(outcomes))
 """
 
 
@@ -47,8 +47,8 @@ def test_load_correct_and_nothing_changed(tmp_path):
         env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    told = json.loads(done.stdout.split("TOLD ")[1])
-    assert told == [[4, 0, sorted(first)], [1, 2, sorted(second)], [0, 0, sorted(second)]]
+    outcomes = json.loads(done.stdout.split("OUTCOMES ")[1])
+    assert outcomes == [[4, 0, sorted(first)], [1, 2, sorted(second)], [0, 0, sorted(second)]]
 
 
 QUESTION = "Enter a number: "
@@ -67,9 +67,9 @@ def test_dbt_init_offers_the_adapter_with_a_profile_that_works(tmp_path):
     number = re.search(r"\[(\d+)\] mvsink", offered)
     assert number, offered
     # where Spark runs, the schema, threads
-    told, _ = init.communicate(f"{number[1]}\n1\nanalytics\n4\n", timeout=120)
+    output, _ = init.communicate(f"{number[1]}\n1\nanalytics\n4\n", timeout=120)
     profile = (tmp_path / "profiles.yml").read_text()
-    assert "type: mvsink" in profile and "method: session" in profile, told
+    assert "type: mvsink" in profile and "method: session" in profile, output
     built = subprocess.run(
         [DBT, "run", *place], cwd=tmp_path / "shop", stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300
     )  # fmt: skip

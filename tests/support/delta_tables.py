@@ -26,9 +26,9 @@ def actions(root: Path, version: int) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log_file(root, version).read_text().splitlines()]
 
 
-def write_actions(root: Path, version: int, given: list[dict[str, Any]]) -> None:
+def write_actions(root: Path, version: int, commit: list[dict[str, Any]]) -> None:
     """A commit with these actions, written or written over."""
-    log_file(root, version).write_text("\n".join(map(json.dumps, given)) + "\n")
+    log_file(root, version).write_text("\n".join(map(json.dumps, commit)) + "\n")
 
 
 def log_file(root: Path, version: int) -> Path:
@@ -36,10 +36,10 @@ def log_file(root: Path, version: int) -> Path:
 
 
 def delete_by_vector(
-    root: Path, version: int, path: str, positions: list[int], held: list[int] | None = None
+    root: Path, version: int, path: str, positions: list[int], deleted_before: list[int] | None = None
 ) -> None:
     """Commit ``version`` that deletes rows of ``path``, as Spark does it with deletion vectors on;
-    ``held`` were deleted before.
+    ``deleted_before`` were deleted by earlier commits.
     """
     add = next(
         a["add"] for v in range(version) for a in actions(root, v) if a.get("add", {}).get("path") == path
@@ -51,8 +51,8 @@ def delete_by_vector(
         "extendedFileMetadata": True,
         "partitionValues": {},
     }
-    if held:
-        remove["deletionVector"] = inline_vector(held)
+    if deleted_before:
+        remove["deletionVector"] = inline_vector(deleted_before)
     write_actions(
         root,
         version,

@@ -141,13 +141,13 @@ def _call(node: exp.Anonymous) -> exp.Expression:
 
 def _files(glob: str) -> list[str]:
     """The Parquet files that Hadoop would find."""
-    found = []
+    paths = []
     for choice in _choices(glob):
         path = Path(choice.replace("\\", ""))
-        found += (
+        paths += (
             [str(path)] if path.suffix == ".parquet" else sorted(str(file) for file in path.glob("*.parquet"))
         )
-    return found
+    return paths
 
 
 def _choices(glob: str) -> list[str]:

@@ -40,9 +40,9 @@ def make_archive() -> None:
         root = Path(directory)
         project = Project(root / "project", root / "shards", root / "source")
         project.set_source([(1, "a")])
-        code, told = project.run()
+        code, output = project.run()
     if code:
-        raise SystemExit(f"a run to archive the classes of failed: {told}")
+        raise SystemExit(f"a run to archive the classes of failed: {output}")
     made.replace(ARCHIVE)
 
 

@@ -72,7 +72,7 @@ def widened(table: pa.Table, **columns: list[Any]) -> pa.Table:
 
 def evolve(handle: Any, name: str, state: Any = None) -> bool:
     """Add a column to ``state``, the newest unless given: all live files as one batch, NULL in it.
-    False if somebody else was faster.
+    False if another writer was faster.
     """
     state = state or handle.state()
     schema = pa.schema([*state.schema, (name, pa.string())])

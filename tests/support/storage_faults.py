@@ -1,4 +1,4 @@
-"""A storage that fails when it is told to, around one that works."""
+"""A storage that fails on demand, around one that works."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from dbt.adapters.mvsink.shard.errors import TransientError, UnknownOutcome
 
 
 class FaultyStorage:
-    """Passes everything on to ``inner``. ``plan`` is asked before each load and commit what shall
+    """Passes everything on to ``inner``. Before each load and commit ``plan`` says what is to
     go wrong.
 
-    ``"before"``: a transient failure, nothing happens. ``"lost"``: the commit happens, and the
-    caller is told that nobody knows. ``"unknown"``: it does not happen, and the caller is told the
-    same. Anything callable is called (to kill the process, say).
+    ``"before"``: a transient failure, nothing happens. ``"lost"``: the commit happens, and its
+    outcome is reported as unknown. ``"unknown"``: it does not happen, and is reported as unknown. Anything callable is called (to kill the process, say).
     """
 
     def __init__(self, inner: Any, plan: Callable[[str], Any]):

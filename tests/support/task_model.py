@@ -52,11 +52,11 @@ class Collection:
             del counted[thing]
 
     def at(self, time: int) -> Counter[Any]:
-        held: Counter[Any] = Counter()
+        counts: Counter[Any] = Counter()
         for then, updates in self.updates.items():
             if then <= time:
-                held.update(updates)
-        return Counter({thing: count for thing, count in held.items() if count})
+                counts.update(updates)
+        return Counter({thing: count for thing, count in counts.items() if count})
 
 
 def rows(counted: Counter[Any], sign: int = 1) -> list[Row]:
@@ -142,12 +142,12 @@ def most(values: Iterable[Any]) -> Any:
     return max((value for value in values if value is not None), default=None)
 
 
-def grouped(given: list[Row], function: Callable[[list[Any]], Any]) -> list[Row]:
-    return [(key, function([val for k, val in given if k == key])) for key in {key for key, _ in given}]
+def grouped(rows: list[Row], function: Callable[[list[Any]], Any]) -> list[Row]:
+    return [(key, function([val for k, val in rows if k == key])) for key in {key for key, _ in rows}]
 
 
-def keys(given: list[Row]) -> set[Any]:
-    return {key for key, _ in given if key is not None}
+def keys(rows: list[Row]) -> set[Any]:
+    return {key for key, _ in rows if key is not None}
 
 
 def insert(rng: Random) -> Step:
@@ -216,7 +216,7 @@ def update(rng: Random) -> Step:
 
 def merge(rng: Random) -> Step:
     """Every source row has a key of its own, so no row of the output matches twice."""
-    source, given = rng.choice(
+    source, rows = rng.choice(
         [
             ("(select key, max(val) as val from {i} group by key)", lambda w: grouped(w.gained, most)),
             ("(select key, count(*) as val from {d} group by key)", lambda w: grouped(w.lost, len)),
@@ -251,7 +251,7 @@ def merge(rng: Random) -> Step:
         return merge(rng)
 
     def run(t: list[Row], w: World) -> list[Row]:
-        offered = dict(given(w))
+        offered = dict(rows(w))
         after = []
         for k, v in t:
             after += matched[1](k, v, offered[k]) if k is not None and k in offered else left[1](k, v)
@@ -271,20 +271,22 @@ def random_steps(rng: Random) -> list[Step]:
 
 def random_history(rng: Random, times: list[int], *, errors: bool) -> Updates:
     """Changes at these times of what is always a collection; few rows, so that they meet."""
-    held: Counter[Any] = Counter()
-    found: Updates = {}
+    current: Counter[Any] = Counter()
+    updates: Updates = {}
     for time in times:
         change: Counter[Any] = Counter()
         for _ in range(rng.randint(1, 4)):
             row = (rng.choice([0, 1, 2, 3, None]), rng.choice([0, 1, 2, 3, 4, None]))
-            present = held[row] + change[row]
+            present = current[row] + change[row]
             change[row] += -rng.randint(1, present) if present and rng.random() < 0.5 else rng.randint(1, 2)
         if errors and rng.random() < 0.2:
-            change["bad"] += -1 if held["bad"] else 1
+            change["bad"] += -1 if current["bad"] else 1
         if rng.random() < 0.2:  # a time at which rows only went
-            change = Counter({thing: -count for thing, count in held.items() if count and rng.random() < 0.5})
+            change = Counter(
+                {thing: -count for thing, count in current.items() if count and rng.random() < 0.5}
+            )
         change = Counter({thing: diff for thing, diff in change.items() if diff})
-        held.update(change)
+        current.update(change)
         if change:
-            found[time] = change
-    return found
+            updates[time] = change
+    return updates

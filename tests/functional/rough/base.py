@@ -33,7 +33,7 @@ class Case:
     query: str
     wanted: str = ""  # what it holds, if that is not what ``query`` says
     configs: Mapping[str, Any] = field(default_factory=dict)
-    in_duckdb: bool = True  # False where the README promises nothing: the reason stands at the case
+    in_duckdb: bool = True  # False where the README promises nothing: the reason is at the case
 
     def model(self) -> str:
         listed = "".join(f", {key}={value!r}" for key, value in self.configs.items())
@@ -46,12 +46,12 @@ class Case:
 
 
 @dataclass
-class Seen:
+class Observed:
     """What three runs said and left: per run status, message, inserted and deleted rows; what is
     wrong with the contents after it.
     """
 
-    said: list[tuple[str, str, int, int]] = field(default_factory=list)
+    outcomes: list[tuple[str, str, int, int]] = field(default_factory=list)
     wrong: dict[str, Any] = field(default_factory=dict)
     expected: list[tuple[int, int]] = field(default_factory=list)
     contents: Counter[str] = field(default_factory=Counter)
@@ -69,77 +69,77 @@ class Table:
         }
 
     @pytest.fixture(scope="class")
-    def seen(self, project: Any, spark: Any) -> dict[str, Seen]:
+    def observed(self, project: Any, spark: Any) -> dict[str, Observed]:
         return three_runs(project, spark, self.CASES)
 
-    def test_two_runs_a_change_and_contents(self, seen: dict[str, Seen], case: str) -> None:
-        if found := problems(seen[case]):
-            pytest.fail("\n".join(found), pytrace=False)
+    def test_two_runs_a_change_and_contents(self, observed: dict[str, Observed], case: str) -> None:
+        if faults := problems(observed[case]):
+            pytest.fail("\n".join(faults), pytrace=False)
 
 
-def problems(seen: Seen) -> list[str]:
+def problems(observed: Observed) -> list[str]:
     """In words; empty if all three runs and both contents were as they should."""
-    failed = [f"{status}: {message}" for status, message, _, _ in seen.said if status != "success"]
-    if failed or len(seen.said) != 3:
-        return failed or [f"{len(seen.said)} runs"]
-    first, second, third = ((inserted, deleted) for _, _, inserted, deleted in seen.said)
-    found = [f"{where}: {what}" for where, what in seen.wrong.items()]
-    if [first, third] != seen.expected:
-        found.append(f"runs 1 and 3 said {first}, {third}; right is {seen.expected}")
-    if second != (0, 0) or "+0 -0" not in seen.said[1][1]:
-        found.append(f"the second run said {seen.said[1][1]}")
+    failed = [f"{status}: {message}" for status, message, _, _ in observed.outcomes if status != "success"]
+    if failed or len(observed.outcomes) != 3:
+        return failed or [f"{len(observed.outcomes)} runs"]
+    first, second, third = ((inserted, deleted) for _, _, inserted, deleted in observed.outcomes)
+    faults = [f"{where}: {what}" for where, what in observed.wrong.items()]
+    if [first, third] != observed.expected:
+        faults.append(f"runs 1 and 3 said {first}, {third}; right is {observed.expected}")
+    if second != (0, 0) or "+0 -0" not in observed.outcomes[1][1]:
+        faults.append(f"the second run said {observed.outcomes[1][1]}")
     if third == (0, 0):
-        found.append("the case changes nothing")
-    return found
+        faults.append("the case changes nothing")
+    return faults
 
 
 def three_runs(
     project: Any, spark: Any, cases: Mapping[str, Case], *arguments: str, command: str = "run"
-) -> dict[str, Seen]:
+) -> dict[str, Observed]:
     """`dbt run` or `build` three times; what each case's model said and held."""
-    seen = {name: Seen() for name in cases}
+    observed = {name: Observed() for name in cases}
     for run, n in enumerate((1, 1, 2)):
         write_file(STEP.format(n), project.project_root, "models", "step.sql")
         for result in run_dbt([command, *arguments], expect_pass=None):
-            if result.node.name in seen:
+            if result.node.name in observed:
                 answer = result.adapter_response
-                said = (
+                outcome = (
                     str(result.status),
                     result.message,
                     answer.get("rows_inserted", -1),
                     answer.get("rows_deleted", -1),
                 )
-                seen[result.node.name].said.append(said)
+                observed[result.node.name].outcomes.append(outcome)
         if run != 1:
             for name, case in cases.items():
-                if seen[name].said and seen[name].said[-1][0] == "success":
-                    compare(project, spark, name, case, n, seen[name])
-    return seen
+                if observed[name].outcomes and observed[name].outcomes[-1][0] == "success":
+                    compare(project, spark, name, case, n, observed[name])
+    return observed
 
 
-def compare(project: Any, spark: Any, name: str, case: Case, n: int, seen: Seen) -> None:
+def compare(project: Any, spark: Any, name: str, case: Case, n: int, observed: Observed) -> None:
     """What the view, and the shard in DuckDB, hold more and less than the query gives."""
     schema, identifier = schema_of(project, case), case.configs.get("alias", name)
     view = f"`{schema}`.`{identifier}`"
     try:
         wanted = Counter(rows(spark.sql(case.at(n, project.test_schema)).toArrow()))
-        seen.expected.append((total(wanted - seen.contents), total(seen.contents - wanted)))
-        seen.contents = wanted
-        differ(seen, f"view, step {n}", Counter(rows(spark.table(view).toArrow())), wanted)
+        observed.expected.append((total(wanted - observed.contents), total(observed.contents - wanted)))
+        observed.contents = wanted
+        differ(observed, f"view, step {n}", Counter(rows(spark.table(view).toArrow())), wanted)
         if case.in_duckdb:
             differ(
-                seen,
+                observed,
                 f"DuckDB, step {n}",
                 in_duckdb(uri_of(project, schema, identifier), spark.table(view).columns),
                 wanted,
             )
     except Exception as error:
-        seen.wrong[f"step {n}"] = repr(error)
+        observed.wrong[f"step {n}"] = repr(error)
 
 
-def differ(seen: Seen, where: str, actual: Counter[str], wanted: Counter[str]) -> None:
+def differ(observed: Observed, where: str, actual: Counter[str], wanted: Counter[str]) -> None:
     if actual != wanted:
-        seen.wrong[where] = {"extra": first_few(actual - wanted), "missing": first_few(wanted - actual)}
+        observed.wrong[where] = {"extra": first_few(actual - wanted), "missing": first_few(wanted - actual)}
 
 
 def total(rows: Counter[str]) -> int:

@@ -38,11 +38,13 @@ class TestManyRows:
     @pytest.fixture(scope="class")
     def runs(self, project: Any) -> list[dict[str, str]]:
         """Per run, what it said of each model."""
-        said = []
+        messages = []
         for n in (1, 1, 2):
             write_file(STEP.format(n), project.project_root, "models", "step.sql")
-            said.append({result.node.name: result.message for result in run_dbt(["run"], expect_pass=None)})
-        return said
+            messages.append(
+                {result.node.name: result.message for result in run_dbt(["run"], expect_pass=None)}
+            )
+        return messages
 
     def test_two_runs_a_change_and_contents(
         self, project: Any, spark: Any, runs: list[dict[str, str]], case: str

@@ -1,4 +1,4 @@
-"""Names of models, schemas and columns that mean something to somebody else: to Spark's redaction,
+"""Names of models, schemas and columns with a meaning elsewhere: to Spark's redaction,
 to SQL, to a file system.
 """
 

@@ -50,5 +50,5 @@ class TestNeighbours(Table):
         return neighbours | {f"{name}.sql": case.model() for name, case in self.CASES.items()}
 
     @pytest.fixture(scope="class")
-    def seen(self, project, spark):
+    def observed(self, project, spark):
         return three_runs(project, spark, self.CASES, command="build")

@@ -92,11 +92,11 @@ class TestSettings:
     def test_two_runs_a_change_contents_and_a_run_without_the_setting(self, project, spark, case):
         names = {f"{case}__{name}": each for name, each in CASES.items()}
         with settings(spark, SETTINGS[case]):
-            seen = three_runs(project, spark, names, "--select", "step", *names)
-        found = [f"{name}: {problem}" for name in names for problem in problems(seen[name])]
+            observed = three_runs(project, spark, names, "--select", "step", *names)
+        wrong = [f"{name}: {problem}" for name in names for problem in problems(observed[name])]
         if case not in OTHERWISE:
             for result in run_dbt(["run", "--select", *names], expect_pass=None):
                 if "+0 -0" not in result.message:
-                    found.append(f"{result.node.name}: without the setting: {result.message}")
-        if found:
-            pytest.fail("\n".join(found), pytrace=False)
+                    wrong.append(f"{result.node.name}: without the setting: {result.message}")
+        if wrong:
+            pytest.fail("\n".join(wrong), pytrace=False)

@@ -124,7 +124,7 @@ def test_a_deletion_vector_is_a_condition_on_row_positions(root):
     append(root, *range(10), configuration={"delta.enableDeletionVectors": "true"})
     [path] = data_paths(root, 0)
     delete_by_vector(root, 1, path, [2, 3, 4, 7])
-    delete_by_vector(root, 2, path, [0, 2, 3, 4, 7], held=[2, 3, 4, 7])
+    delete_by_vector(root, 2, path, [0, 2, 3, 4, 7], deleted_before=[2, 3, 4, 7])
     table = DeltaInput(str(root))
     [whole] = table.change(None, 1).added
     assert whole.rows == "not (_metadata.row_index in (7) or _metadata.row_index between 2 and 4)"
@@ -141,7 +141,7 @@ def test_vectors_of_very_many_rows_are_refused_naming_table_and_file(root, monke
     append(root, *range(10), configuration={"delta.enableDeletionVectors": "true"})
     [path] = data_paths(root, 0)
     delete_by_vector(root, 1, path, [1, 2, 3, 5])
-    delete_by_vector(root, 2, path, [1, 3, 5], held=[1, 2, 3, 5])
+    delete_by_vector(root, 2, path, [1, 3, 5], deleted_before=[1, 2, 3, 5])
     table = DeltaInput(str(root))
     table.check(0)
     table.check(1)
