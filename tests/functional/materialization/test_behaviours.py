@@ -97,7 +97,7 @@ class TestFlags(Base):
         run_dbt(["run", "--full-refresh"])
         before = self.state(project)
         self.set_source(project, "select * from values (9, 'z') as t(id, name)")
-        self.set_model(project, configured(read_only=True, post_hook="this is no SQL"))
+        self.set_model(project, configured(read_only=True, post_hook="this is not SQL"))
         _, out = run_dbt_and_capture(["run"])
         assert "read-only: would write +1 -3" in out and self.state(project) == before
 

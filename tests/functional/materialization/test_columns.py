@@ -1,6 +1,4 @@
-"""Columns added in place, through dbt: what the lines say, what the view shows, and that whoever
-reads the shard goes on.
-"""
+"""Columns added in place, through dbt: the log lines, the view, and readers that keep working."""
 
 from __future__ import annotations
 

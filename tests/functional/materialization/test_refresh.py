@@ -109,7 +109,7 @@ class TestSchedules(Base):
         )
         assert len(self.rows(project)) == 3
         write_file(
-            configured(refresh=f"at {DAY} 10:30", pre_hook="this is no SQL"),
+            configured(refresh=f"at {DAY} 10:30", pre_hook="this is not SQL"),
             project.project_root,
             "models",
             "late.sql",
@@ -122,7 +122,7 @@ class TestSchedules(Base):
             Path(project.project_root, "models", "late.sql").unlink()
 
     def test_a_bad_schedule_is_refused_before_any_sql_runs(self, project):
-        self.set_model(project, configured(refresh=[{"every": "1 month"}], pre_hook="this is no SQL"))
+        self.set_model(project, configured(refresh=[{"every": "1 month"}], pre_hook="this is not SQL"))
         [result] = run_dbt(["run", "--select", "mv"], expect_pass=False)
         assert (
             ".mv: invalid config `refresh`" in result.message
