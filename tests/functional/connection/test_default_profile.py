@@ -143,7 +143,7 @@ def test_a_session_started_again_is_not_in_its_own_way_and_a_killed_holder_frees
     holder.until("running on")
     lock = MetastoreLock(place / "restarted" / ".mvsink" / "metastore.lock")
     jvm = int(holder.out.split()[-1])
-    assert lock._told()["jvm"] == jvm and _is_java(jvm)
+    assert lock._stored()["jvm"] == jvm and _is_java(jvm)
     holder.popen.kill()
     holder.end()
     lock.acquire(60, lambda _: None)

@@ -1,3 +1,13 @@
-"""The embedded Spark session: dbt's connection on it, the Java it needs, whose turn it is at the
-metastore, where its log goes.
+"""Ways to connect to Spark. `factory` has one line for each of our own; the embedded Spark is one.
+
+```
+ factory                 methods and how each connects; EMBEDDED, this process's Spark
+ cursor                  dbt's connection to the embedded Spark
+ embedded                the session: EmbeddedSpark, which owns all of its state
+ settings, formats       what Spark is started with
+ profile_settings        what a profile sets on the running session
+ jvm, java, hadoop, home Spark's process, the Java it needs, its configuration, its directory
+ metastore, metastore_lock  the embedded metastore and which process may use it
+ progress, log_forwarding, error_text  what users read
+```
 """

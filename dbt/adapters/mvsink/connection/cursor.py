@@ -117,7 +117,7 @@ class SessionConnection(SparkConnectionWrapper):
         self._next_job = text
 
     def cancel(self) -> None:
-        """Stop this connection's statement, from any thread; no other statement is accepted after it."""
+        """Stop the running statement, from any thread; later statements are refused."""
         self._cancelled.set()
         threading.Thread(target=self._cancel_jobs, name=f"cancel {self.tag}", daemon=True).start()
 

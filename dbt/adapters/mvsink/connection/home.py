@@ -1,4 +1,4 @@
-"""The directory `.mvsink` beside the project, where the embedded Spark keeps everything of its own."""
+"""The directory `.mvsink` beside the project, where the embedded Spark keeps its files."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def prepare(home: Path) -> None:
 
 
 def configure_logging(home: Path) -> None:
-    """Write Spark's logging configuration: everything goes to `LOG_FILE`, errors only by default."""
+    """Write Spark's logging configuration: to `LOG_FILE`, by default errors only."""
     level = os.environ.get("MVSINK_SPARK_LOG_LEVEL", "error").lower()
     (home / "log4j2.properties").write_text(LOG4J.format(file=home / LOG_FILE, level=level))

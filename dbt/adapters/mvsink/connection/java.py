@@ -1,4 +1,4 @@
-"""The Java that the embedded Spark needs, checked before Spark starts: Spark's own message is a page."""
+"""The Java that the embedded Spark needs, checked before Spark starts with a page of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lower layers log by the standard library; here their lines become dbt's debug events."""
+"""Forwards what the lower layers log with the standard library to dbt, as debug events."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The embedded metastore (Derby) belongs to one process at a time; the others wait, and say for
-whom.
+"""A lock for the embedded metastore (Derby): one process uses it at a time, the others wait and show
+which process they wait for.
 
-The lock is the kernel's (`flock`), so that a crash frees it. The file says who holds it. Spark's
-JVM outlives a killed holder by a moment, with the metastore still open, so its process id stands
-there too and the next holder waits for it to go.
+The lock is the kernel's (`flock`), so that a crash frees it. The file names the holder. Spark's JVM
+outlives a killed holder for a moment, with the metastore still open. Therefore the file has its
+process id too, and the next holder waits until that process has ended.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ ALTERNATIVES = (
     "(`server_side_parameters: spark.hadoop.hive.metastore.uris` or `spark.hadoop.javax.jdo.option.ConnectionURL`)"
 )
 POLL = 0.2  # seconds
-SAY_EVERY = 10.0  # seconds
+REPORT_EVERY = 10.0  # seconds
 
-# What `note` keeps of a command line: its other words may hold secrets (--vars).
+# The words of a command line that `note` keeps: others may be secret (--vars).
 COMMANDS = frozenset(
     [
         "build",
@@ -61,14 +61,15 @@ COMMANDS = frozenset(
 )
 
 _interrupted = threading.Event()
-_given_up: set[Path] = set()  # the locks that this invocation has waited for in vain
+_timed_out: set[Path] = set()  # locks that this invocation has waited for in vain
 
 
 def notice_interrupts() -> None:
-    """At the start of an invocation. Python tells Ctrl-C to the main thread, and dbt waits in
-    another one, which the main thread then waits for: tell it too."""
+    """Called at the start of an invocation. Python delivers Ctrl-C to the main thread only, while dbt
+    waits for the lock in another thread: let that thread notice it too.
+    """
     _interrupted.clear()
-    _given_up.clear()
+    _timed_out.clear()
     before = signal.getsignal(signal.SIGINT)
     main = threading.current_thread() is threading.main_thread()
     if not main or not callable(before) or getattr(before, "notices", False):
@@ -89,26 +90,26 @@ class MetastoreLock:
         self.path = path
         self._file: IO[str] | None = None
 
-    def acquire(self, timeout: float, say: Callable[[str], None]) -> None:
-        """Wait up to ``timeout`` seconds; ``say`` gets a line that names the holder.
-        `DbtRuntimeError` naming it after that.
+    def acquire(self, timeout: float, report: Callable[[str], None]) -> None:
+        """Wait up to ``timeout`` seconds; ``report`` gets a line that names the holder. After that,
+        `DbtRuntimeError`, which names it too.
 
-        An invocation waits once: dbt asks for another connection after the first one has failed.
+        An invocation waits only once, although dbt tries another connection after the first failed.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         file = open(self.path, "a+", encoding="utf-8")  # noqa: SIM115 - it stays open while the lock is held
-        started, said = time.monotonic(), -SAY_EVERY
+        started, reported = time.monotonic(), -REPORT_EVERY
         while not self._try(file):
             waited = time.monotonic() - started
-            if waited >= timeout or self.path in _given_up:
+            if waited >= timeout or self.path in _timed_out:
                 file.close()
-                _given_up.add(self.path)
+                _timed_out.add(self.path)
                 raise DbtRuntimeError(
                     f"the embedded metastore {self.path.parent} is in use by {self.holder()}, after {timeout:.0f} s. {ALTERNATIVES}"
                 )
-            if waited - said >= SAY_EVERY:
-                say(f"waiting for the embedded metastore, in use by {self.holder()}")
-                said = waited
+            if waited - reported >= REPORT_EVERY:
+                report(f"waiting for the embedded metastore, in use by {self.holder()}")
+                reported = waited
             if _interrupted.wait(POLL):
                 file.close()
                 raise DbtRuntimeError(
@@ -122,16 +123,16 @@ class MetastoreLock:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return False
-        told = self._told()
-        jvm, here = told.get("jvm"), told.get("host") == socket.gethostname()
-        # The number may belong to another process by now: only a Java can be the one that is meant.
+        holder = self._stored()
+        jvm, here = holder.get("jvm"), holder.get("host") == socket.gethostname()
+        # The number may have been reused by another process, unless that is a Java.
         if here and isinstance(jvm, int) and _is_java(jvm):
             fcntl.flock(file, fcntl.LOCK_UN)
             return False
         return True
 
     def note(self, jvm: int | None) -> None:
-        """Write down who holds the lock; ``jvm`` is the process id of its Spark."""
+        """Write this process into the file; ``jvm`` is the process id of its Spark."""
         assert self._file is not None
         self._file.seek(0)
         self._file.truncate()
@@ -145,7 +146,7 @@ class MetastoreLock:
         self._file.flush()
 
     def release(self) -> None:
-        """Give it up; harmless if it is not held."""
+        """Release the lock; harmless if it is not held."""
         if self._file is not None:
             self._file.seek(0)
             self._file.truncate()
@@ -153,13 +154,13 @@ class MetastoreLock:
             self._file = None
 
     def holder(self) -> str:
-        """Who holds it, in words."""
-        told = self._told()
-        if "pid" not in told:
+        """The holder, in words."""
+        holder = self._stored()
+        if "pid" not in holder:
             return "another process"
-        return f"process {told['pid']} on {told['host']} ({told['command']})"
+        return f"process {holder['pid']} on {holder['host']} ({holder['command']})"
 
-    def _told(self) -> dict[str, object]:
+    def _stored(self) -> dict[str, object]:
         try:
             return dict(json.loads(self.path.read_text(encoding="utf-8") or "{}"))
         except (OSError, ValueError, TypeError):
@@ -167,7 +168,7 @@ class MetastoreLock:
 
 
 def command_of(arguments: Sequence[str]) -> str:
-    """The program and its command, without anything else that was given.
+    """The program and its command, without any other argument.
 
     >>> command_of(["/usr/bin/dbt", "--log-level", "none", "run", "--vars", "{token: hunter2}"])
     'dbt run'
@@ -178,13 +179,13 @@ def command_of(arguments: Sequence[str]) -> str:
 
 
 def _is_java(pid: int) -> bool:
-    """Is ``pid`` a living Java? Where processes cannot be looked at, any living one may be."""
+    """Whether ``pid`` is a running Java; without /proc, whether it is running at all."""
     if not _is_alive(pid):
         return False
     command = Path(f"/proc/{pid}/cmdline")
     try:
         return b"java" in command.read_bytes()
-    except (FileNotFoundError, ProcessLookupError):  # it has ended just now, or there is no /proc
+    except (FileNotFoundError, ProcessLookupError):  # it has just ended, or there is no /proc
         return not Path("/proc/self").exists() and _is_alive(pid)
     except PermissionError:
         return True

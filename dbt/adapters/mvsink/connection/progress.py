@@ -1,10 +1,8 @@
-"""Progress lines while something takes long: Spark's start, and the statements of a model on the
-embedded session.
+"""Progress lines for slow work on the embedded Spark: its start, and the statements of a model.
 
-One background thread per process looks every second at the work that is under way, and reports each
-piece at most every `EVERY` seconds. Short work is never mentioned. Lines are dbt events of level
-info, so `--quiet` and `--log-level` apply to them; ``progress: false`` in the profile turns them
-off.
+One background thread per process checks the current work every second, and reports each piece at
+most every `EVERY` seconds. Short work is never reported. Lines are dbt events of level info, so
+`--quiet` and `--log-level` apply to them; ``progress: false`` in the profile turns them off.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 
 EVERY = 10.0  # seconds between two lines about one piece of work
 TICK = 1.0  # seconds
-CATALOG = "the catalog"  # what statements outside of any node of the project are about
+CATALOG = "the catalog"  # the subject of statements outside of the project's nodes
 STARTING = "starting Spark"
 
 logger = AdapterLogger("mvsink")
@@ -33,9 +31,7 @@ logger = AdapterLogger("mvsink")
 
 @dataclass(eq=False)
 class Work:
-    """One piece of work and when it was last reported. ``details`` is called from the reporting
-    thread.
-    """
+    """One piece of work and when it was last reported. The reporting thread calls ``details``."""
 
     name: str
     details: Callable[[float], str]
@@ -43,13 +39,13 @@ class Work:
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
 
     def __post_init__(self) -> None:
-        self.said = self.began
+        self.reported = self.began
 
     def report(self, now: float) -> None:
-        """Log one line if the last one is `EVERY` seconds ago."""
-        if now - self.said < EVERY:
+        """Log one line if the last one was `EVERY` seconds ago or more."""
+        if now - self.reported < EVERY:
             return
-        self.said = now
+        self.reported = now
         try:
             details = self.details(self.began)
         except Exception as error:  # the statement is ending, or its Spark is
@@ -60,9 +56,7 @@ class Work:
 
 
 class Reporter:
-    """The work under way in this process, and the thread that reports it. Every method is
-    thread-safe.
-    """
+    """The current work of this process, and the thread that reports it. Every method is thread-safe."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -71,7 +65,7 @@ class Reporter:
 
     @contextmanager
     def reporting(self, work: Work) -> Iterator[None]:
-        """``work`` is under way in here."""
+        """``work`` is current inside."""
         with self._changed:
             self._work.append(work)
             if self._thread is None or not self._thread.is_alive():
@@ -90,8 +84,8 @@ class Reporter:
             with self._changed:
                 while not self._work:
                     self._changed.wait()
-                under_way = list(self._work)
-            for work in under_way:
+                current = list(self._work)
+            for work in current:
                 work.report(time.time())
             time.sleep(TICK)
 
@@ -101,7 +95,7 @@ _reporter = Reporter()
 
 @contextmanager
 def starting_spark(on: bool) -> Iterator[None]:
-    """Spark starts in here. Said at once: it takes from 5 seconds to a minute."""
+    """Spark starts inside. Reported at once, because it takes from 5 seconds to a minute."""
     if not on:
         yield
         return
@@ -111,11 +105,11 @@ def starting_spark(on: bool) -> Iterator[None]:
 
 
 class StatementProgress:
-    """The progress of one connection's statements, whose Spark jobs carry ``tag``. Belongs to the
-    connection's thread.
+    """The progress of one connection's statements, whose Spark jobs have ``tag``. Used by the
+    connection's thread only.
 
-    A model of many short statements is as long as one of a single long statement: time counts from
-    the node's first statement.
+    Time counts from the node's first statement, because many short statements take as long as one
+    long statement.
     """
 
     def __init__(self, session: SparkSession, tag: str, on: bool):
@@ -125,7 +119,7 @@ class StatementProgress:
 
     @contextmanager
     def statement(self) -> Iterator[None]:
-        """A statement runs in here."""
+        """A statement runs inside."""
         if not self._on:
             yield
             return
@@ -142,8 +136,8 @@ class StatementProgress:
 
 
 def jobs_text(session: SparkSession, tag: str, since: float) -> str:
-    """What Spark's jobs of this tag have done since then: `stage 3, 120 of 200 tasks, 4.2 M rows`.
-    Empty while none is running.
+    """The progress of the tag's Spark jobs since then (seconds since the epoch):
+    `stage 3, 120 of 200 tasks, 4.2 M rows read`. Empty while no job runs.
     """
     core: Any = session.sparkContext._jsc.sc()
     store = core.statusStore()
@@ -164,7 +158,7 @@ def jobs_text(session: SparkSession, tag: str, since: float) -> str:
 
 
 def _rows(stage: Any) -> int:
-    """What a stage has read so far, from files and from other stages; nothing once it is complete."""
+    """The rows that an active stage has read so far, from files and from other stages; else 0."""
     return (
         int(stage.inputRecords() + stage.shuffleReadRecords()) if stage.status().toString() == "ACTIVE" else 0
     )

@@ -1,4 +1,4 @@
-"""`mvsink drop`: drop a model's view, mark its shard dropped, and release its holds on other shards.
+"""`mvsink drop`: drop a model's view, mark its shard dropped, release its holds on others.
 
 The shard's files stay for the grace period; afterwards the same command deletes them. The logs show
 what there is to drop; dbt and Spark drop the view.
@@ -24,8 +24,8 @@ FAILED = 1  # exit code
 
 
 def consequences(shard: DiscoveredShard, everything: Sequence[DiscoveredShard]) -> list[str]:
-    """What dropping ``shard`` does, one line each. ``everything``: the shards that may have holds on
-    it, or it on them.
+    """What dropping ``shard`` does, one line each. ``everything``: the shards that may hold
+    it, or that it may hold.
     """
     owner = f" ({shard.owner.unique_id})" if shard.owner else ""
     lines = [
@@ -80,8 +80,8 @@ def due(shard: DiscoveredShard, now: int) -> bool:
 
 
 def delete(target: Target, shard: DiscoveredShard, now: int) -> None:
-    """Delete the files of a shard that is `due`. `click.ClickException` if they cannot be deleted, or
-    must not be.
+    """Delete the files of a shard that is `due`. `click.ClickException` if they cannot or must not
+    be deleted.
     """
     try:
         client = ShardClient(target.storage_options)

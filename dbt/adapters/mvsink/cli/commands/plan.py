@@ -93,7 +93,7 @@ def planned(ran: RunResult) -> ModelPlan:
 
 
 def exit_code(plans: Iterable[ModelPlan], detailed: bool) -> int:
-    """1 if a run would fail; else 2 if it would change something and ``detailed`` is set; else 0."""
+    """1 if a run would fail; else 2 if ``detailed`` and it would change something; else 0."""
     plans = list(plans)
     if any(plan.fails for plan in plans):
         return FAILED
@@ -190,15 +190,9 @@ def plan(
         plans = [planned(ran) for ran in dbt.run(models, manifest)] if models else []
     plans.sort(key=lambda each: each.model)
     if output == Output.JSON.value:
-        models_json = [asdict(each) for each in plans]
-        write_json(
-            {
-                "project": target.project,
-                "target": target.name,
-                "changes": any(p.changes for p in plans),
-                "models": models_json,
-            }
-        )
+        head = {"project": target.project, "target": target.name}
+        changes = any(each.changes for each in plans)
+        write_json({**head, "changes": changes, "models": [asdict(each) for each in plans]})
     elif plans:
         write_table(COLUMNS, plans)
         for each in plans:

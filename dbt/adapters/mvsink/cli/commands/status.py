@@ -116,11 +116,13 @@ def _status(
         files=len(state.files),
         bytes=sum(file.size for file in state.files),
         recent_share=recent_share(state.files),
-        holds=tuple(
-            Hold(holder, time, known.models.get(holder)) for holder, time in sorted(state.holds.items())
-        ),
+        holds=_holds(state, known),
         inputs=inputs,
     )
+
+
+def _holds(state: ShardState, known: Known) -> tuple[Hold, ...]:
+    return tuple(Hold(holder, time, known.models.get(holder)) for holder, time in sorted(state.holds.items()))
 
 
 def condition(state: ShardState) -> Condition:
