@@ -20,6 +20,6 @@ def test_a_place_that_both_spell_alike(spark, tmp_path, name):
 def test_a_place_that_only_one_of_them_decodes(spark, tmp_path):
     with pytest.raises(
         DifferentPlaces,
-        match=f"Spark reports that it wrote file:.*Python looked at file://{tmp_path}/a%20b/.*nothing of it",
+        match=f"Spark reports that it wrote file:.*Python read file://{tmp_path}/a%20b/.*nothing of it",
     ):
         check_same_place(SessionEngine(spark), "decoded", f"file://{tmp_path}/a%20b", None)

@@ -97,7 +97,7 @@ def test_other_places_are_named_and_asked_again_the_next_time(tmp_path, place, m
         for part in (
             f"shard_root {root}",
             "Spark reports that it wrote file://elsewhere",
-            f"Python looked at {root}/",
+            f"Python read {root}/",
             message,
         ):
             assert part in str(failure.value)

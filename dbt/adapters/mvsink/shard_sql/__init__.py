@@ -8,8 +8,8 @@ Invariants:
 
 - A hash is believed only in files that our own commits staged; all other rows are compared by their
   columns.
-- What is staged but not committed is invisible, and is deleted by whoever staged it, or by garbage
-  collection.
+- Files that are staged but not committed are invisible. Their writer deletes them, or garbage
+  collection does.
 - Only `append` moves a shard's upper; only `rewrite` replaces files, and adds columns.
 """
 

@@ -183,11 +183,13 @@ def known_times(shard: Layout, lower: int, upper: int | None = None) -> dict[int
             return None
         for time in {file.min_time or 0 for file in files}:
             parts[time].append(part)
-    if any(len(found) > 1 and not all(map(_only_inserts, found)) for found in parts.values()):
+    if any(len(same_time) > 1 and not all(map(_only_inserts, same_time)) for same_time in parts.values()):
         return None
     return {
-        time: Signs(any((part.max_diff or 1) > 0 for part in found), not all(map(_only_inserts, found)))
-        for time, found in sorted(parts.items())
+        time: Signs(
+            any((part.max_diff or 1) > 0 for part in same_time), not all(map(_only_inserts, same_time))
+        )
+        for time, same_time in sorted(parts.items())
     }
 
 

@@ -1,8 +1,8 @@
 """The canary: do the engine and this process mean the same place by a shard root?
 
 They may not: a path may be decoded or substituted differently by the two, a server may run on
-another machine, executors may write to disks of their own. Then rows would be committed that nobody
-finds, or found that are not all. So, before the first run of a session on a root, all executors
+another machine, executors may write to disks of their own. Then rows would be committed that no
+reader finds, or only some of them. So, before the first run of a session on a root, all executors
 write one small file each there, and this process reads them back.
 """
 
@@ -49,10 +49,14 @@ def _check(engine: Engine, root: str, options: Mapping[str, str] | None) -> None
     query = f"select id, {sql.text(token)} token from range(0, {tasks}, 1, {tasks})"
     try:
         engine.execute(sql.overwrite_directory(storage.uri, query), "canary")
-        there = _read(storage, token)
-        if there != set(range(tasks)):
+        visible = _read(storage, token)
+        if visible != set(range(tasks)):
             raise DifferentPlaces(
-                masked(root), masked(_written_to(engine, storage.uri)), masked(storage.uri), len(there), tasks
+                masked(root),
+                masked(_written_to(engine, storage.uri)),
+                masked(storage.uri),
+                len(visible),
+                tasks,
             )
     finally:
         with suppress(OSError, StorageError):  # what could not be read may not be there to delete
@@ -70,11 +74,11 @@ def _tasks(engine: Engine) -> int:
 
 def _read(storage: DeltaStorage, token: str) -> set[int]:
     """The numbers of the tasks whose files are found from here."""
-    found: set[int] = set()
+    visible: set[int] = set()
     for path in only_parts(storage.list_files("")):
         table = storage.read(DataFile(path, 0), SCHEMA)
-        found |= {row["id"] for row in table.to_pylist() if row["token"] == token}
-    return found
+        visible |= {row["id"] for row in table.to_pylist() if row["token"] == token}
+    return visible
 
 
 def _written_to(engine: Engine, uri: str) -> str:

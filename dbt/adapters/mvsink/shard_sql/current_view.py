@@ -27,7 +27,7 @@ def view_query(
     """The SELECT of the view over ``layout``.
 
     ``refreshed`` is False for a shard that no run has written: it never reads as an empty
-    collection. ``first_refresh`` says when one will, if a schedule tells. ``whole`` is for a text
+    collection. ``first_refresh`` says when one will, if there is a schedule. ``whole`` is for a text
     that is kept: readers also fail if a directory no longer holds exactly its files. The text names
     directories, so otherwise a file that is gone would just be missing from the result.
     """
@@ -47,7 +47,7 @@ def view_query(
 
 
 def _guard(failure: str) -> str:
-    """A condition that is true, or fails whoever has it evaluated: ``failure`` is a relation whose
+    """A condition that is true, or fails the query that evaluates it: ``failure`` is a relation whose
     one row has the message ``m``, or NULL.
 
     It is a scalar subquery, which runs before the first row is read: the optimizer loses a
@@ -60,8 +60,8 @@ def _guard(failure: str) -> str:
 class _Guarded(Layout):
     """A shard whose every scan fails while an error is live.
 
-    A guard above a join or an aggregate goes when that turns out to be empty, be it while the query
-    runs (adaptive execution replaces an empty stage and all that stands on it). Here a scan has
+    A guard above a join or an aggregate is dropped when that turns out to be empty, even while the
+    query runs (adaptive execution replaces an empty stage and everything above it). Here a scan has
     run, and failed, before anything can be known to be empty.
     """
 

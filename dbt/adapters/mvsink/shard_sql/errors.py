@@ -12,11 +12,11 @@ SHOWN_FILES = 5  # in a message
 class DifferentPlaces(DataflowError):
     """What the engine writes below a shard root is not, or not all, found from this process."""
 
-    def __init__(self, root: str, written: str, looked: str, found: int, wrote: int):
-        part = "nothing of it is there" if not found else f"only {found} of {wrote} files are there"
+    def __init__(self, root: str, written: str, read: str, visible: int, wrote: int):
+        part = "nothing of it is there" if not visible else f"only {visible} of {wrote} files are there"
         super().__init__(
             f"Spark and this Python process see different places under shard_root {root}: Spark reports that it wrote {written}; "
-            f"Python looked at {looked}, and {part}. Nothing was written to a shard. shard_root must be a place that every executor "
+            f"Python read {read}, and {part}. Nothing was written to a shard. shard_root must be a place that every executor "
             "of Spark and this machine share: a common filesystem or an object store, spelled as both read it"
         )
 

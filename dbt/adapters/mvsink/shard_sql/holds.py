@@ -7,18 +7,18 @@ from collections.abc import Iterable
 
 from dbt.adapters.mvsink.shard import NotAShard, ShardClient, ShardState, StorageError, WriteHandle
 
-HELD = "held"
+HOLDS = "held"
 
 
 def held_shards(state: ShardState) -> set[str]:
     """The URIs of the shards in which this one has holds."""
-    return set(json.loads(state.properties.get(HELD, "[]")))
+    return set(json.loads(state.properties.get(HOLDS, "[]")))
 
 
 def record_held_shards(handle: WriteHandle, uris: set[str]) -> None:
     """Replace the list; no commit if it is already this one."""
     if uris != held_shards(handle.state()):
-        handle.set_properties({HELD: json.dumps(sorted(uris))})
+        handle.set_properties({HOLDS: json.dumps(sorted(uris))})
 
 
 def release_holds(client: ShardClient, holder: str, uris: Iterable[str]) -> None:

@@ -20,7 +20,7 @@ def creation_of(state: ShardState) -> int:
 
 
 def owner_of(state: ShardState) -> dict[str, str]:
-    """`project`, `unique_id` and `target` of whom the shard belongs to; empty if it tells none."""
+    """`project`, `unique_id` and `target` of the shard's owner; empty if it has none."""
     return dict(json.loads(state.properties.get(OWNER, "{}")))
 
 
@@ -39,18 +39,16 @@ class Watched:
 
 
 def watched_shard(state: ShardState) -> Watched | None:
-    """What the task of this shard watches; None for what is no task, or one whose input is no
-    shard.
-    """
-    told = json.loads(state.properties.get(WATCHED, "{}"))
-    return Watched(told["shard_uri"], told["deletes"]) if told.get("shard_uri") else None
+    """The input of this shard's task; None if it is not a task's, or the input is not a shard."""
+    watched = json.loads(state.properties.get(WATCHED, "{}"))
+    return Watched(watched["shard_uri"], watched["deletes"]) if watched.get("shard_uri") else None
 
 
 def stored_schedule(state: ShardState) -> RefreshSchedule | None:
     """The schedule that the shard keeps, counted from its creation; None for `on_commit`.
 
-    With `refresh_schedule.decide` and `creation_of` it tells what a run would do, without the
-    model.
+    With `refresh_schedule.decide` and `creation_of` it gives what a run would do, without
+    the model.
     """
     spec = stored_spec(state)
     return None if spec.on_commit else spec.schedule(creation_of(state))
@@ -62,8 +60,8 @@ def stored_spec(state: ShardState) -> RefreshSpec:
 
 
 def first_refresh(state: ShardState) -> str:
-    """When a shard without contents will have some, as text; empty if no schedule tells, or if it
-    has.
+    """When a shard without contents will have some, as text; empty without a schedule, or if it
+    has some.
     """
     upper = state.upper.as_option()
     return "" if state.readable or not upper or stored_schedule(state) is None else iso(upper)

@@ -3,7 +3,7 @@
 
 Spark redacts properties whose key or value matches `spark.redaction.regex` or
 `spark.sql.redaction.options.regex`: the default patterns match a model called `hourly`, because of
-`url`. So what the adapter needs stands in the view's text, as a comment that Spark gives back
+`url`. So what the adapter needs is in the view's text, as a comment that Spark gives back
 unchanged (`Marker`). The properties of the same names remain, for people, for earlier releases, and
 to tell a published view from any other.
 
@@ -44,7 +44,7 @@ class Catalog(Protocol):
 
 class UnreadableView(DataflowError):
     """Spark does not give back what a published view says: neither its text nor SHOW CREATE TABLE
-    tells.
+    shows it.
     """
 
     def __init__(self, relation: str, keys: Sequence[str], remedy: str):
@@ -81,7 +81,7 @@ class Marker:
 
 @dataclass(frozen=True)
 class PublishedView:
-    """What stands in the catalog: our marker, and what others put on the view. ``marked``: the
+    """What the catalog has: our marker, and what others put on the view. ``marked``: the
     marker is in the view's text.
     """
 
@@ -98,7 +98,7 @@ class PublishedView:
 
 @dataclass(frozen=True)
 class _Described:
-    """What DESCRIBE EXTENDED tells of a view."""
+    """What DESCRIBE EXTENDED shows of a view."""
 
     columns: tuple[str, ...]
     column_comments: Mapping[str, str]
@@ -116,7 +116,7 @@ def view_properties(catalog: Catalog, relation: str) -> dict[str, str]:
 def read_published(
     catalog: Catalog, relation: str, properties: Mapping[str, str] | None = None
 ) -> PublishedView | None:
-    """The published view of that name, or None if what stands there is not one of ours.
+    """The published view of that name, or None if what is there is not one of ours.
     ``properties``: as `view_properties`, if known.
 
     Raises `UnreadableView` if Spark gives back neither the shard nor what is to be carried over.
@@ -149,11 +149,11 @@ def read_published(
 
 def read_marker(text: str) -> Marker | None:
     """The marker in a view's text; None if it has none, as in a view of an earlier release."""
-    found = _MARKER.match(text)
-    if found is None:
+    match = _MARKER.match(text)
+    if match is None:
         return None
-    held = json.loads(found[1])
-    return Marker(held["uri"], held["shard_id"], held["version"], held["files"])
+    marker = json.loads(match[1])
+    return Marker(marker["uri"], marker["shard_id"], marker["version"], marker["files"])
 
 
 def _marker(relation: str, in_text: Marker | None, values: Mapping[str, str]) -> Marker:
@@ -164,8 +164,8 @@ def _marker(relation: str, in_text: Marker | None, values: Mapping[str, str]) ->
     the metastore for good.
     """
     if in_text is not None:
-        given = values.get(URI, REDACTED)
-        return in_text if REDACTED in given else replace(in_text, uri=given)
+        uri = values.get(URI, REDACTED)
+        return in_text if REDACTED in uri else replace(in_text, uri=uri)
     unreadable = [key for key in (URI, SHARD_ID) if key not in values]
     if unreadable:
         raise UnreadableView(relation, unreadable, PATTERNS)
@@ -180,8 +180,8 @@ def _marker(relation: str, in_text: Marker | None, values: Mapping[str, str]) ->
 
 
 def _described(catalog: Catalog, relation: str) -> _Described:
-    found = catalog.query(f"describe extended {relation}", "catalog")
-    rows = [tuple("" if item is None else str(item) for item in row) for row in found]
+    described = catalog.query(f"describe extended {relation}", "catalog")
+    rows = [tuple("" if item is None else str(item) for item in row) for row in described]
     start = rows.index(DETAILS) if DETAILS in rows else len(rows)
     columns = [row for row in rows[:start] if row != ("", "", "")]
     details = {name: value for name, value, *_ in rows[start:]}
@@ -215,15 +215,15 @@ def stated_properties(statement: str, keys: Sequence[str]) -> dict[str, str]:
     opening, position, starts = "\nTBLPROPERTIES (\n  ", 0, []
     for key in sorted(keys):
         anchor = opening + "'" + key.replace("'", "\\'") + "' = '"
-        found = statement.find(anchor, position)
-        if found < 0:
+        start_of = statement.find(anchor, position)
+        if start_of < 0:
             return {}
-        starts.append((key, found, found + len(anchor)))
-        position, opening = found + len(anchor), "',\n  "
+        starts.append((key, start_of, start_of + len(anchor)))
+        position, opening = start_of + len(anchor), "',\n  "
     closing = _CLOSING.search(statement, position) or _CLOSING_AFTER_BACKSLASH.search(statement, position)
     if closing is None:
         return {}
-    ends = [*(found for _, found, _ in starts[1:]), closing.start()]
+    ends = [*(start_of for _, start_of, _ in starts[1:]), closing.start()]
     return {
         key: statement[start:stop].replace("\\'", "'")
         for (key, _, start), stop in zip(starts, ends, strict=True)

@@ -35,7 +35,7 @@ log = logging.getLogger("mvsink.shard")
 
 @dataclass(frozen=True)
 class Folded:
-    """`drift`: rows that nobody can have appended, dropped by the fold. `applied` is False if the
+    """`drift`: rows that no append can have written, dropped by the fold. `applied` is False if the
     race was lost.
     """
 
@@ -46,11 +46,11 @@ class Folded:
 def fold_foreign_files(
     engine: Engine, handle: WriteHandle, state: ShardState, shard: Layout, note: CommitNote
 ) -> Folded:
-    """Move the rows of loose files under ``batches/``, with hashes, leaving out those nobody can
-    have appended; ``note`` goes with them.
+    """Move the rows of loose files under ``batches/``, with hashes, leaving out those that no
+    append can have written; ``note`` goes with them.
 
-    Raises `ForeignDeletionVectors` if a file carries one: its rows cannot be told apart by a
-    Parquet reader.
+    Raises `ForeignDeletionVectors` if a file carries one: a Parquet reader cannot tell its
+    deleted rows.
     """
     vectors = [file.path for file in shard.loose if file.deletion_vector]
     if vectors:
@@ -117,7 +117,7 @@ def evolve(
     """Add columns, NULL in every update there is. ``shard`` is ``state``'s layout, without loose
     files. False: the race was lost.
 
-    The row hash is of all columns, so every update is written anew: the base as it is, all the rest
+    The row hash is of all columns, so every update is written again: the base as it is, all the rest
     as one directory.
     """
     wide = widened(shard, added)
@@ -144,15 +144,15 @@ def _evolved(wide: Layout, rows: str) -> str:
     """
     items = sql.columns(wide.names)
     sums = net(wide.columns, [TIME, ERROR, HASH], rows, "<> 0")
-    seen = [f"select {items}, {ERROR}, {HASH}, 0L {DIFF}, 0L _mv_base from (\n{sums}\n)"]
+    parts = [f"select {items}, {ERROR}, {HASH}, 0L {DIFF}, 0L _mv_base from (\n{sums}\n)"]
     others = files_of((*wide.recent, *wide.unhashed))
     if wide.base is not None:
         touched = f"select distinct {HASH} _mv_h from (\n{rows}\n)"
-        seen.append(
+        parts.append(
             f"select {broadcast('t', others)}{items}, {ERROR}, {HASH}, 0L {DIFF}, 1L _mv_base from (\n{wide.select([wide.base], '*')}\n) b "
             f"left semi join (\n{touched}\n) t on b.{HASH} = t._mv_h"
         )
-    owners = net(wide.columns, [ERROR, HASH], sql.union_all(seen), sums=["_mv_base"])
+    owners = net(wide.columns, [ERROR, HASH], sql.union_all(parts), sums=["_mv_base"])
     shared = (
         f"select {HASH} _mv_h from (\n{owners}\n) group by {HASH} having count(*) > 1 or sum(_mv_base) > 1"
     )
@@ -218,7 +218,7 @@ def _consolidated(shard: Layout, rows: str) -> str:
 
 
 def _row_key(items: str) -> str:
-    """Something that tells different rows of one hash apart, and can be ordered whatever the types
+    """A value that distinguishes different rows of one hash, and can be ordered whatever the types
     (maps cannot).
     """
     return f"to_json(struct({items}, {ERROR}), map('ignoreNullFields', 'false'))"

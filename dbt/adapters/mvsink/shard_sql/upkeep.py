@@ -28,7 +28,7 @@ from dbt.adapters.mvsink.shard_sql.rewrite import compact, evolve, fold_foreign_
 class Upkeep:
     """Of the run ``invocation_id`` on one shard. ``clock`` is the wall clock in ms.
 
-    ``drift``: rows that nobody can have appended, dropped so far; the commits that dropped them say
+    ``drift``: rows that no append can have written, dropped so far; the commits that dropped them say
     so too.
     """
 
@@ -42,9 +42,9 @@ class Upkeep:
 
     def require_whole(self, state: ShardState) -> None:
         """Raises `DamagedFiles` if a live file is gone, for a run that reads none of them."""
-        found = damages(state, self.handle.files_in)
-        if found:
-            raise DamagedFiles(self.handle.uri, found)
+        damaged = damages(state, self.handle.files_in)
+        if damaged:
+            raise DamagedFiles(self.handle.uri, damaged)
 
     def folded(self, state: ShardState) -> tuple[ShardState, Layout]:
         """The newest version without loose files. It may have another upper than ``state``."""
@@ -59,8 +59,8 @@ class Upkeep:
         return state, shard
 
     def evolve(self, state: ShardState, added: Sequence[Column], note: CommitNote) -> bool:
-        """Add columns to ``state``. False if somebody else was faster, or foreign files had to be
-        folded in first: look again.
+        """Add columns to ``state``. False if another writer was faster, or foreign files had to be
+        folded in first: the caller reloads.
         """
         shard = Layout.of(self.handle, state)
         if shard.loose:
