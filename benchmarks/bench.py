@@ -1,12 +1,12 @@
-"""How much a maintained table costs, against rebuilding it: `make bench`.
+"""Measures what a maintained table costs compared with rebuilding it: `make bench`.
 
 Two workloads: 10 million generated rows by 8 columns, and a join over TPC-H at scale 1 (6 million
 rows). For each, in one process and one Spark session: rebuild as a plain table, first load, a run
 in which nothing changed, a run in which 0.1 % changed, and a read through the view against the
-plain table, when it is compacted and with one recent batch and several. A step and what it is
-compared with, the rebuild or the plain read, run in turn, so that a machine whose speed drifts
-wrongs neither; each twice unmeasured, so that neither pays for starting up; then a figure is the
-median of `--rounds`.
+plain table, when it is compacted, with one recent batch and with several. A step and its reference
+(the rebuild or the plain read) alternate, so that a drift in the machine's speed affects both alike.
+Each runs twice without being measured, so that neither pays for starting up. A figure is the median
+of `--rounds`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""How much a continual task costs, against the size of its input and against the number of pending
-times: `make bench`.
+"""Measures what a continual task costs, by the size of its input and the number of pending times.
 
-An upsert task over a shard of `--rows` rows: the first run, which reads all of it, against a later
-run for a change of 1,000 rows; and whether that, by Spark's metrics, read any file of the input
-which the change did not touch. Then `--times` pending times of a task without state, all in one
-run, against one by one (`--singly` of them, by the time). Every kind of run goes once unmeasured,
-on little data.
+`make bench` runs it. The first part is an upsert task over a shard of `--rows` rows: its first run,
+which reads all of them, compared with a later run for a change of 1,000 rows, and whether the
+latter, by Spark's metrics, read any file of the input that the change did not touch. The second
+part is `--times` pending times of a stateless task, all in one run, compared with one by one
+(`--singly` of them). Every kind of run is executed once on little data before it is measured.
 """
 
 from __future__ import annotations

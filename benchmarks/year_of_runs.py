@@ -1,10 +1,9 @@
-"""A shard after a year of hourly runs, each with its maintenance: how long its log takes to load,
-and how many files are left.
+"""Measures a shard after a year of hourly runs with maintenance: load time of its log, its files.
 
     python benchmarks/year_of_runs.py [runs]
 
 Every run appends two updates. Its commit's file is dated as if the year ended now, so that clean-up
-finds old commits old.
+treats old commits as old.
 """
 
 from __future__ import annotations

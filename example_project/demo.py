@@ -89,7 +89,7 @@ def main() -> None:
     say(f"   {deleted:,} flights are gone")
     fourth = run("run")
     say(f"   {fourth}")
-    expect(fourth.changes["fct_flights"] == (deleted, 0), "the next run puts back exactly what was missing")
+    expect(fourth.changes["fct_flights"] == (deleted, 0), "the next run restores exactly what was missing")
     expect(
         set(fourth.tasks.values()) == {(0, 0)},
         "nothing arrived and nothing was corrected: the tasks have nothing to do",
@@ -104,7 +104,7 @@ def main() -> None:
 
 
 def run(command: str) -> Ran:
-    """One dbt invocation over the project, and what it did."""
+    """Run one dbt command over the project; what it did."""
     from dbt.cli.main import dbtRunner
 
     started = time.monotonic()
@@ -148,7 +148,7 @@ def write_seed() -> None:
 
 
 def expect(holds: bool, claim: str) -> None:
-    """Say the claim, or stop."""
+    """Print the claim if it holds, else fail."""
     if not holds:
         raise SystemExit(f"   FAILED: {claim}")
     say(f"   ok: {claim}")

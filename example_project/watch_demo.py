@@ -1,9 +1,8 @@
-"""`mvsink watch` over the example project for two minutes while flights arrive: how fresh are the
-tables?
+"""Measures how fresh `mvsink watch` keeps the example project's tables while flights arrive.
 
-January is there when the watch begins. Then March arrives, a few days at a time, whenever the last
-arrival shows in `fct_flights`. For each arrival: how long after the file landed the watch said that
-the table shows it, and how much of that the run itself took.
+January is loaded first. Then, for two minutes, March arrives a few days at a time, each time when
+the previous arrival is visible in `fct_flights`. For each arrival the output shows how long after
+the file landed `watch` reported it in the table, and how much of that the run itself took.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class Watching:
             print("   " + line.rstrip(), flush=True)
 
     def shows(self, rows: int, after: float, patience: float = 400) -> tuple[float, float]:
-        """Wait for the round that adds so many flights: when its line came, and how long it ran."""
+        """Wait for the round that adds ``rows`` flights; when its line came, and how long it ran."""
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline and self.process.poll() is None:
             for at, line in list(self.lines):
@@ -88,13 +87,13 @@ class Watching:
         raise SystemExit(f"no line with fct_flights +{rows:,} within {patience:.0f} s")
 
     def stop(self) -> int:
-        """As with Ctrl-C in another terminal; its exit code."""
+        """Stop `watch` as Ctrl-C would; its exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(60)
 
 
 def main() -> None:
-    """Play it. Exits with an error if an arrival took longer than it may."""
+    """Exits with an error if an arrival took longer than `ALLOWED`."""
     os.chdir(HERE)
     shutil.rmtree(HERE / ".mvsink", ignore_errors=True)
     arrivals = Arrivals.fresh(HERE / "data" / "arrivals")
@@ -129,7 +128,7 @@ def main() -> None:
 
 
 def days() -> Iterator[tuple[str, pa.Table]]:
-    """March, so many days at a time."""
+    """March, `DAYS` days at a time."""
     flights = month(MARCH).drop_columns(["n"])
     for first in range(1, 32, DAYS):
         day = flights.column("day")
@@ -141,13 +140,13 @@ def days() -> Iterator[tuple[str, pa.Table]]:
 
 
 def land(place: Path, name: str, table: pa.Table) -> None:
-    """A file that is there at once, and whole."""
+    """Write a file that appears complete."""
     pq.write_table(table, place / f".{name}")
     (place / f".{name}").rename(place / f"{name}.parquet")
 
 
 def dbt(command: str, variables: dict[str, str]) -> None:
-    """One dbt command in a process of its own: the metastore is free again after it."""
+    """Run dbt in its own process, which releases the metastore when it ends."""
     code = "from dbt.cli.main import cli; cli()"
     place = ["--quiet", "--project-dir", str(HERE), "--profiles-dir", str(HERE)]
     subprocess.run([sys.executable, "-c", code, command, *place, "--vars", json.dumps(variables)], check=True)

@@ -9,8 +9,7 @@ from dbt.adapters.mvsink.physical import LARGEST_TIME
 from dbt.adapters.mvsink.refresh_schedule import RefreshEvery, RefreshSchedule, decide
 from dbt.adapters.mvsink.shard import Antichain
 
-# times looked at; intervals and alignments are such that there is always a refresh of an `every`
-# within
+# the times compared; intervals and alignments are such that an `every` always has a refresh in it
 RANGE = 200
 everies = st.builds(RefreshEvery, st.integers(1, 40), st.integers(0, 3 * RANGE))
 schedules = st.builds(
