@@ -168,12 +168,12 @@ def test_a_hash_that_the_base_repeats_stays_null_and_the_others_are_believed(mod
     ]
 
 
-def test_two_rows_of_one_hash_are_told_apart(model, monkeypatch):
+def test_two_rows_of_one_hash_are_different_rows(model, monkeypatch):
     """A hash of 6 bits: nearly every row shares its hash with another."""
     model.run(NAMES.format(300))
     model.run("select id, concat('row ', id) name from range(20, 320)")
     for module in (layout, correction):
-        monkeypatch.setattr(module, "row_hash", lambda *given: f"({row_hash(*given)} & 63)")
+        monkeypatch.setattr(module, "row_hash", lambda *arguments: f"({row_hash(*arguments)} & 63)")
     wider = "select id, concat('row ', id) name, cast({} as bigint) c from range({}, {})"
     assert model.run(wider.format("null", 20, 320)).columns_added
     assert parts(model).unhashed and not parts(model).recent
@@ -234,8 +234,8 @@ def stored(model):
 def test_foreign_files_are_folded_in_first(model):
     model.run(NAMES.format(5))
     DeltaTable(model.uri).delete("id = 2")
-    nobody = pa.table({"id": [7], "name": ["x"]})
-    write_deltalake(model.uri, nobody, mode="append", schema_mode="merge")
+    untimed = pa.table({"id": [7], "name": ["x"]})
+    write_deltalake(model.uri, untimed, mode="append", schema_mode="merge")
     would = model.run(WIDER.format(5), read_only=True)
     outcome = model.run(WIDER.format(5))
     assert would.counts == outcome.counts and (

@@ -39,13 +39,13 @@ class World:
         return References({f"dev.{read}": self.reference(read) for read in READS[name]})
 
     def run(self, name: str, time: int, references: References | None = None) -> None:
-        found = references or self.references(name)
+        read = references or self.references(name)
         query = QUERIES[name].replace("dev.source", self.source)
         model = Model(self.session, self.root, f"dev.{name}")
-        columns = model.columns(found.described(query))
-        with model.open(found.described(query)) as handle:
+        columns = model.columns(read.described(query))
+        with model.open(read.described(query)) as handle:
             request = SinkRequest(
-                model.name, query, columns, time, time, retain_history=1000, references=found
+                model.name, query, columns, time, time, retain_history=1000, references=read
             )
             Driver(request, handle, model.engine()).run()
 
@@ -60,7 +60,7 @@ def values(keys: str) -> str:
 
 
 def test_two_runs_that_overlap_never_mix(session, tmp_path):
-    """The later run writes every view before the earlier one, which found its references first,
+    """The later run writes every view before the earlier one, which resolved its references first,
     comes to write what reads them.
     """
     world = World(session, tmp_path, values("aab"))
@@ -68,10 +68,10 @@ def test_two_runs_that_overlap_never_mix(session, tmp_path):
         world.run(name, T0)
     world.source = values("aabc")
     world.run("base", T0 + 1)
-    found = world.references("by_key")
+    before = world.references("by_key")
     world.source = values("ccccd")
     world.run("base", T0 + 2)
-    world.run("by_key", T0 + 1, found)
+    world.run("by_key", T0 + 1, before)
     world.run("by_key", T0 + 2)
     world.run("total", T0 + 1)  # after base has gone on
     world.run("total", T0 + 2)

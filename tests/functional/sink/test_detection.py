@@ -31,17 +31,17 @@ CASES = {
 }
 
 
-def rows(given):
-    listed = ", ".join(f"({h}L, {n}L)" for h, n in given) or "(0L, 0L)"
+def rows(updates):
+    listed = ", ".join(f"({h}L, {n}L)" for h, n in updates) or "(0L, 0L)"
     return f"select * from values {listed} t(_mv_hash, _mv_diff)"
 
 
-@pytest.mark.parametrize(("desired", "held", "wanted"), CASES.values(), ids=CASES)
-def test_the_totals_tell_the_one_hash_that_differs_or_that_there_are_several(spark, desired, held, wanted):
+@pytest.mark.parametrize(("desired", "stored", "wanted"), CASES.values(), ids=CASES)
+def test_the_totals_show_the_one_hash_that_differs_or_that_several_do(spark, desired, stored, wanted):
     buckets = Buckets(BITS)
-    differing = differing_buckets([buckets.digest(rows(desired), 1), buckets.digest(rows(held), -1)])
-    found = spark.sql(buckets.scope(differing).query).collect()
-    assert sorted(map(tuple, found)) == wanted
+    differing = differing_buckets([buckets.digest(rows(desired), 1), buckets.digest(rows(stored), -1)])
+    scope = spark.sql(buckets.scope(differing).query).collect()
+    assert sorted(map(tuple, scope)) == wanted
     whole = spark.sql(buckets.scope(differing, exact=False).query).collect()
     assert sorted(map(tuple, whole)) == [(b, None) for b, _ in wanted]
 
@@ -61,10 +61,10 @@ HOT = -(1 << 20) + 1  # its summed parts are as large as they can be
 @pytest.mark.parametrize("came", [0, 1, 2], ids=["the same rows", "one row came", "two rows came"])
 def test_no_sum_overflows_however_many_rows_share_a_bucket(spark, came):
     buckets = Buckets(BITS)
-    desired, held = (
+    desired, stored = (
         f"select {HOT}L _mv_hash, 1L _mv_diff from range({2_200_000 + more})" for more in (came, 0)
     )
-    differing = differing_buckets([buckets.digest(desired, 1), buckets.digest(held, -1)])
+    differing = differing_buckets([buckets.digest(desired, 1), buckets.digest(stored, -1)])
     assert spark.sql(buckets.scope(differing).query).collect() == [[], [(1, HOT)], [(1, None)]][came]
 
 

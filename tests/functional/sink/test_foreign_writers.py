@@ -1,5 +1,5 @@
 """Other Delta writers on a shard: whatever they did, the next run repairs it, and readers see no
-row that nobody can have appended.
+row that no append can have written.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def test_the_next_run_repairs(session, quick, tmp_path, damage):
 
 
 def test_a_first_load_with_equal_rows_that_becomes_the_base_again_loses_none(session, tmp_path):
-    """Larger than the first load, the second batch is the base, until somebody deletes it;
+    """Larger than the first load, the second batch is the base, until another writer deletes it;
     corrections in between know of both.
     """
     few, many = (

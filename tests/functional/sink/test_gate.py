@@ -45,12 +45,12 @@ def trace(model):
 def kept_back(model, query, gate, **how):
     """The error of a run; read-only says the same, and neither leaves anything."""
     before = trace(model)
-    foretold = model.run(query, gate=gate, read_only=True, **how)
-    assert foretold.kind is Kind.READ_ONLY
+    preview = model.run(query, gate=gate, read_only=True, **how)
+    assert preview.kind is Kind.READ_ONLY
     with pytest.raises(GateFailed) as error:
         model.run(query, gate=gate, **how)
     assert trace(model) == before
-    assert placeless(foretold.preview.gate) == placeless(str(error.value))
+    assert placeless(preview.preview.gate) == placeless(str(error.value))
     return str(error.value)
 
 
@@ -60,9 +60,9 @@ def placeless(message):
 
 
 def passes(model, query, gate, **how):
-    foretold = model.run(query, gate=gate, read_only=True, **how)
+    preview = model.run(query, gate=gate, read_only=True, **how)
     outcome = model.run(query, gate=gate, **how)
-    assert foretold.preview.gate == "" and foretold.counts == outcome.counts
+    assert preview.preview.gate == "" and preview.counts == outcome.counts
     model.assert_holds(query)
     return outcome
 
@@ -109,7 +109,7 @@ def test_audits_see_the_contents_as_they_would_be(model):
     model.run(rows(A, BAD, BAD, C))
     passes(model, rows(A, B), NO_BAD)  # what would be deleted is no part of the contents
     model.run(rows(A, BAD, BAD, C))
-    # what stands there already, one copy fewer
+    # the stored rows, one copy fewer
     assert "1 failure" in kept_back(model, rows(A, BAD, B), NO_BAD)
     assert model.run(rows(A, BAD, BAD, C), gate=NO_BAD).counts.nothing  # nothing would be published
     total = Audit(
@@ -119,7 +119,7 @@ def test_audits_see_the_contents_as_they_would_be(model):
     passes(model, rows(A, B, C), Gate(audits=(total,)))
 
 
-def test_all_audits_are_told_and_mild_ones_only_warn(model):
+def test_all_failing_audits_are_reported_and_mild_ones_only_warn(model):
     both = Gate(audits=(audit("x = 9"), audit("y = 'j'")))
     model.run(rows(A))
     assert kept_back(model, rows(BAD, WORSE), both).count("no_bad_rows: 1 failure") == 2
@@ -155,7 +155,7 @@ def test_other_columns_and_recorded_errors(model):
     passes(model, rows(A, B).replace("select *", "select *, 1 z"), NO_BAD)
     asserted = {"assertions": (not_null("y"),)}
     outcome = model.run("select 1 x, 'a' y, 1 z union all select 9, null, 1", gate=NO_BAD, **asserted)
-    # an error is no row; it is `on_error` that says what becomes of it
+    # errors are not rows; `on_error` decides about them
     assert outcome.counts.errors_inserted == 1
 
 

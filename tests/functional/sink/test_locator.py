@@ -67,7 +67,7 @@ def test_keys_of_every_type(model, kind, key):
 SHAPES = {
     "a join": "select a.id, b.id % 7 seven, if(a.id % 500 < {n}, 1, 0) c from range(3000) a join range(3000) b on a.id = b.id",
     "a grouping": "select id % 2500 k, sum(if(id % 500 < {n}, id, 1)) s from range(3000) group by 1",
-    "a grouping by what is no locator": "select count(*) + max(id) c, id % 2500 k from range(3000) where id >= {n} group by 2",
+    "a grouping by a column after an aggregate": "select count(*) + max(id) c, id % 2500 k from range(3000) where id >= {n} group by 2",
     "the last of each key": "select k, v from (select id % 2000 k, id + {n} * (id % 9) v, row_number() over (partition by id % 2000 "
     "order by id desc) r from range(3000)) where r = 1",
     "a limit": "select id + {n} id from range(3000) order by id limit 2000",

@@ -75,15 +75,15 @@ RUNS = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize(("query", "given"), RUNS.values(), ids=RUNS)
-def test_a_run_names_the_file_and_the_remedy_and_writes_nothing(model, damage, query, given):
+@pytest.mark.parametrize(("query", "changes"), RUNS.values(), ids=RUNS)
+def test_a_run_names_the_file_and_the_remedy_and_writes_nothing(model, damage, query, changes):
     path = file_of(model)
     what = damage(path)
     before = version(model)
     with pytest.raises(
         DamagedFiles, match=f"shard {model.uri} has lost data: .*{path.name} {what}.*--full-refresh"
     ):
-        model.run(query, **given)
+        model.run(query, **changes)
     assert version(model) == before
 
 

@@ -4,84 +4,25 @@ means for everything else that a run does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 from dbt.adapters.mvsink import failpoints
-from dbt.adapters.mvsink.durations import parse_time
 from dbt.adapters.mvsink.materialization.response import log_line
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
-from dbt.adapters.mvsink.shard import Antichain, ShardClient
+from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard_sql import Kind, Layout, view_query
 from dbt.adapters.mvsink.sink import Driver, NeverRefreshed
-from tests.support.session_engine import Model
-
-HOUR, MINUTE = 3_600_000, 60_000
-DAY = "2026-11-20"
-HOURLY, UNALIGNED = RefreshSpec(((HOUR, 0),)), RefreshSpec(((HOUR, None),))
-
-
-def at(clock):
-    """A time of that day, in ms."""
-    return parse_time(f"{DAY} {clock}")
-
-
-ONCE = RefreshSpec(ats=(at("11:00"),))
-
-
-def rows(*values):
-    return (
-        "select cast(x as string) x from values " + ", ".join(f"('{value}')" for value in values) + " as t(x)"
-    )
-
-
-@dataclass
-class Scheduled:
-    """A model under a schedule: runs at times of the day."""
-
-    model: Model
-    refresh: RefreshSpec
-
-    def run(self, now, *values, query=None, **more):
-        """Run at ``now`` with the query giving ``values``."""
-        return self.model.run(query or rows(*values), time=at(now), refresh=self.refresh, **more)
-
-    def state(self):
-        with ShardClient().open_reader(self.model.uri) as reader:
-            return reader.state()
-
-    def shown(self):
-        return sorted(x for (x,) in self.model.rows())
-
-    def computed_through(self):
-        with ShardClient().open_reader(self.model.uri) as reader:
-            return next(
-                c.note.computed_through for c in reversed(reader.history()) if c.upper == reader.state().upper
-            )
-
-    def assert_stands(self, upper, *, readable=True):
-        """The upper, and that the shard can be read at its newest time exactly if it has contents."""
-        state = self.state()
-        assert state.upper == (Antichain.empty() if upper == "final" else Antichain.of(at(upper)))
-        assert state.readable is readable
-        if readable:
-            newest = state.upper.stored() - 1
-            with ShardClient().open_reader(self.model.uri) as reader:
-                table = reader.snapshot(newest)
-            counted = [
-                x
-                for x, n in zip(table["x"].to_pylist(), table["_mv_diff"].to_pylist(), strict=True)
-                for _ in range(n)
-            ]
-            assert sorted(counted) == self.shown()
-
-    def updates(self):
-        """Everything the shard holds, as (row, time of the day, diff)."""
-        with ShardClient().open_reader(self.model.uri) as reader:
-            state = reader.state()
-            table = reader.updates(state.since.stored(), state.upper.stored()).to_pylist()
-        return sorted((row["x"], row["_mv_time"], row["_mv_diff"]) for row in table)
+from tests.functional.sink.scheduled import (
+    DAY,
+    HOUR,
+    HOURLY,
+    MINUTE,
+    ONCE,
+    UNALIGNED,
+    at,
+    rows,
+    scheduled_on,
+)
 
 
 @pytest.fixture
@@ -94,23 +35,17 @@ def scheduled_on_spark(quick, tmp_path):
     return scheduled_on(quick, tmp_path)
 
 
-def scheduled_on(session, root):
-    return lambda refresh, **options: Scheduled(
-        Model(session, root, options={"retain_history": 24 * HOUR, **options}), refresh
-    )
-
-
 # the table
 
 
 def test_the_contents_are_written_at_the_refresh_before_the_run_and_the_upper_becomes_the_next(scheduled):
     mv = scheduled(HOURLY)
     mv.run("09:00", "a")
-    mv.assert_stands("10:00")
+    mv.assert_state("10:00")
     outcome = mv.run("10:20", "a", "b")
     assert log_line(outcome) == f"+1 -0 at {DAY}T10:00:00Z"
     assert (outcome.lower, outcome.upper) == (Antichain.of(at("10:00")), Antichain.of(at("11:00")))
-    mv.assert_stands("11:00")
+    mv.assert_state("11:00")
     assert mv.updates() == [("a", at("09:00"), 1), ("b", at("10:00"), 1)] and mv.computed_through() == at(
         "10:20"
     )
@@ -119,20 +54,20 @@ def test_the_contents_are_written_at_the_refresh_before_the_run_and_the_upper_be
 def test_missed_refreshes_are_not_made_up(scheduled):
     mv = scheduled(HOURLY)
     mv.run("07:00", "a")
-    mv.assert_stands("08:00")
+    mv.assert_state("08:00")
     mv.run("10:20", "b")
-    mv.assert_stands("11:00")
+    mv.assert_state("11:00")
     assert mv.updates() == [("a", at("07:00"), 1), ("a", at("10:00"), -1), ("b", at("10:00"), 1)]
 
 
 def test_a_view_that_was_on_commit_keeps_its_contents_until_the_next_refresh(scheduled):
     mv = scheduled(RefreshSpec(), retain_history=MINUTE)
     mv.run("10:00", "a")
-    mv.assert_stands("10:00:00.001")
+    mv.assert_state("10:00:00.001")
     mv.refresh = HOURLY
     outcome = mv.run("10:20", "b")
     assert log_line(outcome) == f"up to date until {DAY}T11:00:00Z" and outcome.kind is Kind.NONE
-    mv.assert_stands("11:00")
+    mv.assert_state("11:00")
     assert mv.shown() == ["a"] and mv.computed_through() == at("10:20")
     assert mv.state().since == Antichain.of(at("10:00"))  # never past the newest write time
 
@@ -141,22 +76,22 @@ def test_a_new_shard_that_is_not_created_at_a_refresh_waits_for_the_first(schedu
     mv = scheduled(HOURLY)
     outcome = mv.run("10:20", "a")
     assert log_line(outcome) == f"not refreshed yet; first refresh at {DAY}T11:00:00Z"
-    mv.assert_stands("11:00", readable=False)
+    mv.assert_state("11:00", readable=False)
     assert mv.state().since == Antichain.of(at("11:00")) and mv.state().creation == at("10:20")
     again = mv.run("10:40", "a")
     assert log_line(again) == log_line(outcome)
     assert log_line(mv.run("11:05", "a")) == f"+1 -0 at {DAY}T11:00:00Z"
-    mv.assert_stands("12:00")
+    mv.assert_state("12:00")
     assert mv.shown() == ["a"] and mv.state().since == Antichain.of(at("11:00"))
 
 
 def test_without_an_alignment_creation_is_a_refresh_and_the_others_count_from_it(scheduled):
     mv = scheduled(UNALIGNED)
     assert log_line(mv.run("10:20", "a")) == f"+1 -0 at {DAY}T10:20:00Z"
-    mv.assert_stands("11:20")
+    mv.assert_state("11:20")
     assert mv.state().since == Antichain.of(at("10:20"))  # raised to its as-of first
     assert log_line(mv.run("11:50", "b")) == f"+1 -1 at {DAY}T11:20:00Z"
-    mv.assert_stands("12:20")
+    mv.assert_state("12:20")
     assert mv.state().creation == at("10:20")
 
 
@@ -173,7 +108,7 @@ def test_exactly_at_the_next_refresh_the_run_refreshes(scheduled):
     mv = scheduled(HOURLY)
     mv.run("10:00", "a")
     assert log_line(mv.run("11:00", "b")) == f"+1 -1 at {DAY}T11:00:00Z"
-    mv.assert_stands("12:00")
+    mv.assert_state("12:00")
 
 
 def test_after_the_last_refresh_the_view_is_final_and_every_later_run_says_so(scheduled):
@@ -181,7 +116,7 @@ def test_after_the_last_refresh_the_view_is_final_and_every_later_run_says_so(sc
     mv.run("10:30", "a")
     outcome = mv.run("11:30", "b")
     assert log_line(outcome) == f"+1 -0 at {DAY}T11:00:00Z; final" and outcome.kind is Kind.APPEND
-    mv.assert_stands("final")
+    mv.assert_state("final")
     before = mv.state()
     for now in ("11:31", "23:59"):
         later = mv.run(now, "c")
@@ -201,7 +136,7 @@ READERS = (
 def test_before_the_first_refresh_the_shard_is_there_and_refuses_readers(scheduled_on_spark):
     mv = scheduled_on_spark(ONCE)
     mv.run("10:20", "a")
-    mv.assert_stands("11:00", readable=False)
+    mv.assert_state("11:00", readable=False)
     with mv.model.open(rows("a")) as handle:
         parts = Layout.of(handle, handle.state())
         text = view_query(parts, refreshed=False, first_refresh=f"{DAY}T11:00:00Z")
@@ -224,11 +159,11 @@ def test_a_shard_whose_refreshes_are_all_past_is_not_made(scheduled):
 def test_at_creation_writes_once_and_alone_it_is_final(scheduled):
     mv = scheduled(RefreshSpec(((HOUR, 0),), at_creation=True))
     mv.run("10:20", "a")
-    mv.assert_stands("11:00")
+    mv.assert_state("11:00")
     assert mv.shown() == ["a"]
     mv.model.name, mv.refresh = "dev.once", RefreshSpec(at_creation=True)
     mv.run("10:20", "a")
-    mv.assert_stands("final")
+    mv.assert_state("final")
 
 
 def test_a_changed_schedule_counts_from_the_upper(scheduled):
@@ -244,7 +179,7 @@ def test_a_changed_schedule_counts_from_the_upper(scheduled):
     assert log_line(mv.run("12:10", "c")) == f"+1 -1 at {DAY}T12:10:00Z"
     mv.refresh = RefreshSpec(ats=(at("09:00"),))
     assert log_line(mv.run("12:20", "d")) == "final; --full-refresh starts from scratch"
-    mv.assert_stands("final")
+    mv.assert_state("final")
     assert mv.shown() == ["c"]
 
 
@@ -279,10 +214,10 @@ def test_a_full_refresh_writes_at_the_runs_time_also_where_the_view_was_final(sc
     mv.run("11:30", "a")
     outcome = mv.run("11:40", "b", full_refresh=True)
     assert log_line(outcome) == f"+1 -0 at {DAY}T11:40:00Z; final; new generation: full refresh"
-    mv.assert_stands("final")
+    mv.assert_state("final")
     mv.refresh = HOURLY
     mv.run("11:50", "c", full_refresh=True)
-    mv.assert_stands("12:00")
+    mv.assert_state("12:00")
     assert mv.shown() == ["c"] and mv.state().creation == at("11:50") and mv.state().generation == 2
 
 
@@ -293,7 +228,7 @@ def test_a_changed_definition_makes_a_new_generation_as_of_the_run(scheduled):
         log_line(mv.run("10:20", "b", redefined=True))
         == f"+1 -0 at {DAY}T10:20:00Z; new generation: definition changed"
     )
-    mv.assert_stands("11:20")
+    mv.assert_state("11:20")
     assert mv.updates() == [("b", at("10:20"), 1)] and mv.state().creation == at("10:20")
 
 
@@ -319,15 +254,15 @@ def test_changed_columns_wait_for_the_next_refresh(scheduled):
     assert mv.state().generation == 1 and mv.state().creation == at("10:00")
 
 
-def test_read_only_tells_what_the_refresh_would_write(scheduled):
+def test_read_only_reports_what_the_refresh_would_write(scheduled):
     mv = scheduled(HOURLY)
     mv.run("10:00", "a", "c")
     before = mv.state()
-    told = {
+    lines = {
         "10:20": f"up to date until {DAY}T11:00:00Z",
         "11:20": "read-only: would write +2 -1",
     }
-    assert {now: log_line(mv.run(now, "a", "b", "b", read_only=True)) for now in told} == told
+    assert {now: log_line(mv.run(now, "a", "b", "b", read_only=True)) for now in lines} == lines
     assert (
         log_line(mv.run("10:30", "b", read_only=True, redefined=True))
         == "read-only: would write +1 -0; new generation: definition changed"
@@ -339,7 +274,7 @@ def test_read_only_tells_what_the_refresh_would_write(scheduled):
     assert mv.state() == before
 
 
-def test_a_dropped_shard_begins_anew_and_waits(scheduled):
+def test_a_dropped_shard_begins_again_and_waits(scheduled):
     mv = scheduled(HOURLY)
     mv.run("10:00", "a")
     with mv.model.open(rows("a")) as handle:
@@ -349,10 +284,10 @@ def test_a_dropped_shard_begins_anew_and_waits(scheduled):
         log_line(outcome)
         == f"not refreshed yet; first refresh at {DAY}T11:00:00Z; new generation: dropped before"
     )
-    mv.assert_stands("11:00", readable=False)
+    mv.assert_state("11:00", readable=False)
     assert mv.state().creation == at("10:20") and mv.state().files == ()
     mv.run("11:20", "b")
-    mv.assert_stands("12:00")
+    mv.assert_state("12:00")
     assert mv.shown() == ["b"]
 
 
@@ -367,7 +302,7 @@ def test_foreign_rows_stay_until_the_next_refresh_repairs_them(scheduled_on_spar
     assert mv.shown() == ["a", "q"]
     outcome = mv.run("11:20", "a")
     assert log_line(outcome) == f"+0 -1 at {DAY}T11:00:00Z, 1 foreign rows dropped"
-    mv.assert_stands("12:00")
+    mv.assert_state("12:00")
     assert mv.shown() == ["a"]
 
 
@@ -397,7 +332,7 @@ def test_killed_once_the_upper_was_raised(scheduled, refresh, again, written, up
     assert not mv.state().readable and mv.state().creation == at("10:20")
     mv.run(again, "b")
     written = "10:20" if refresh.at_creation and written is None else written
-    mv.assert_stands(upper, readable=written is not None)
+    mv.assert_state(upper, readable=written is not None)
     assert written is None or (mv.shown() == ["b"] and mv.state().since == Antichain.of(at(written)))
 
 
@@ -430,14 +365,14 @@ def test_since_trails_the_run_and_never_passes_the_write_time(scheduled):
     assert mv.state().since == Antichain.of(at("11:00"))
     mv.run("12:10", "c")
     assert mv.state().since == Antichain.of(at("11:40:00.001"))
-    mv.assert_stands("13:00")
+    mv.assert_state("13:00")
 
 
 def test_compaction_at_the_end_leaves_a_final_view_readable(scheduled):
     mv = scheduled(RefreshSpec(ats=tuple(at(f"11:{minute:02}") for minute in range(6))), retain_history=1000)
     for minute in range(6):
         mv.run(f"11:{minute:02}:30", *"abcdef"[: minute + 1])
-    mv.assert_stands("final")
+    mv.assert_state("final")
     assert mv.shown() == list("abcdef")
     with mv.model.open(rows("a")) as handle, pytest.raises(NeverRefreshed):
         handle.mark_dropped(at("12:00"))

@@ -42,10 +42,10 @@ class Meanwhile:
     def query(self, query, what):
         if what in ("preview", "count"):  # of a run that stages nothing
             self.act("before")
-        found = self.engine.query(query, what)
+        rows = self.engine.query(query, what)
         if what in ("preview", "count"):
             self.act("after")
-        return found
+        return rows
 
     def columns(self, query):
         return self.engine.columns(query)

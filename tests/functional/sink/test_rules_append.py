@@ -55,17 +55,19 @@ def state(model):
 
 
 def staged(model):
-    """The data files that are there, but for those that compaction dropped: they live on."""
+    """The data files that exist, without those that compaction dropped, which are kept."""
     with model.open(ONE) as handle:
-        there = {file.path for file in handle.storage.list_files("batches") if file.path.endswith(".parquet")}
-        return there - set(handle.storage.removals().times)
+        stored = {
+            file.path for file in handle.storage.list_files("batches") if file.path.endswith(".parquet")
+        }
+        return stored - set(handle.storage.removals().times)
 
 
 def test_a_new_shard_is_first_raised_to_its_as_of_and_its_since_comes_along(model):
     model.run(ONE, time=T0)
     with model.open(ONE) as handle:
-        told = [(c.kind, c.upper and c.upper.as_option()) for c in handle.history()]
-    assert told == [("create", None), ("advance", T0), ("append", T0 + 1)]
+        commits = [(c.kind, c.upper and c.upper.as_option()) for c in handle.history()]
+    assert commits == [("create", None), ("advance", T0), ("append", T0 + 1)]
     raised = DeltaTable(model.uri, version=1)
     assert (raised.transaction_version("mvsink.upper"), raised.transaction_version("mvsink.since")) == (
         T0,
@@ -85,12 +87,12 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize(("offset", "query", "told", "left"), OTHERS.values(), ids=OTHERS)
-def test_another_writer_was_faster(model, at_point, offset, query, told, left):
+@pytest.mark.parametrize(("offset", "query", "fields", "left"), OTHERS.values(), ids=OTHERS)
+def test_another_writer_was_faster(model, at_point, offset, query, fields, left):
     model.run("select 'z' as x", time=T0)
     at_point("staged", lambda: model.run(query, time=T0 + offset))
     outcome = model.run(TWO, time=T0 + 1000)
-    assert {name: getattr(outcome, name) for name in told} == told
+    assert {name: getattr(outcome, name) for name in fields} == fields
     assert outcome.mismatches == 1
     assert model.rows() == ROWS[left]
     assert staged(model) == {file.path for file in state(model).files}  # ours were deleted
@@ -145,7 +147,7 @@ def test_a_shard_that_died_before_its_first_contents_never_reads_as_an_empty_col
             reader.snapshot(T0)
 
 
-SINCE = {  # retain_history, times of the runs, and where since stands at the end, all after T0
+SINCE = {  # retain_history, times of the runs, and since at the end, all after T0
     "trails by retain_history": (300, [0, 1000], 701),
     "never before the as-of": (5000, [0, 1000], 0),
     "never past the newest write time": (1, [0, 1000], 1000),
@@ -190,11 +192,11 @@ LINES = {
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_first_run_tells_at_debug(model, caplog, line):
+def test_a_first_run_logs_at_debug(model, caplog, line):
     with caplog.at_level(logging.DEBUG, "mvsink.sink"):
         model.run(ONE, time=T0)
-    told = [record.getMessage() for record in caplog.records if record.name.startswith("mvsink.sink.")]
-    assert any(text.startswith("dev.m: ") and LINES[line].format(T0, T0 + 1) in text for text in told)
+    messages = [record.getMessage() for record in caplog.records if record.name.startswith("mvsink.sink.")]
+    assert any(text.startswith("dev.m: ") and LINES[line].format(T0, T0 + 1) in text for text in messages)
 
 
 def test_later_runs_tell_at_debug_what_they_skip(model, at_point, caplog):
@@ -203,15 +205,15 @@ def test_later_runs_tell_at_debug_what_they_skip(model, at_point, caplog):
         model.run(ONE, time=T0 + 10)
         at_point("staged", lambda: model.run(TWO, time=T0 + 20))
         model.run(TWO, time=T0 + 15)
-    told = "\n".join(record.getMessage() for record in caplog.records)
-    assert f"skipping empty [Antichain({T0 + 1}), Antichain({T0 + 11}))" in told
+    messages = "\n".join(record.getMessage() for record in caplog.records)
+    assert f"skipping empty [Antichain({T0 + 1}), Antichain({T0 + 11}))" in messages
     assert (
         f"skipping outdated [Antichain({T0 + 11}), Antichain({T0 + 16})): lower mismatch, upper is Antichain({T0 + 21})"
-        in told
+        in messages
     )
 
 
-def test_the_commit_tells_who_and_why(model):
+def test_the_commit_records_its_run_and_purpose(model):
     model.run(ONE, time=T0)
     model.run(TWO, time=T0 + 10, invocation_id="abc")
     with model.open(ONE) as handle:

@@ -133,12 +133,12 @@ def depth(line):
 
 def above(lines, position):
     """The operators that the rows of a plan's line go through."""
-    found, least = [], depth(lines[position])
+    operators, least = [], depth(lines[position])
     for line in reversed(lines[:position]):
         if line.strip() and depth(line) < least:
-            found.append(line)
+            operators.append(line)
             least = depth(line)
-    return found
+    return operators
 
 
 def test_a_compacted_shard_of_single_rows_reads_as_a_plain_scan(model):
@@ -184,9 +184,9 @@ class CommitsBeforePublish(SessionEngine):
         super().execute(statement, what)
 
 
-def test_whoever_publishes_looks_again_and_publishes_the_newer_version(model, schema, spark):
+def test_a_publisher_that_lost_the_race_publishes_the_newer_version(model, schema, spark):
     model.run(collection("ab"))
-    relation = f"{schema}.overtaken"
+    relation = f"{schema}.raced"
     engine = CommitsBeforePublish(spark, lambda: model.run(collection("bc")))
     with model.open(collection({})) as handle:
         state = publish(engine, relation, handle, None, Docs())

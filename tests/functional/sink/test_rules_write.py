@@ -303,7 +303,7 @@ def test_a_hash_in_a_foreign_file_is_not_believed(model):
 
 
 def vectors(model):
-    """A shard asks for no deletion vectors; here another engine was told otherwise, and deleted a
+    """A shard asks for no deletion vectors; here another engine turns them on, and deletes a
     row by one.
     """
     model.run("select id from range(1000)")

@@ -32,8 +32,8 @@ LIMIT = {
 
 @pytest.mark.parametrize(("limit", "change", "passes"), LIMIT.values(), ids=LIMIT)
 def test_max_change(limit, change, passes):
-    inserted, deleted, held = change
-    assert (limit.broken_by(inserted, deleted, held) == "") is passes
+    inserted, deleted, current = change
+    assert (limit.broken_by(inserted, deleted, current) == "") is passes
 
 
 def test_the_examples_in_the_docstrings():
@@ -44,9 +44,9 @@ def test_the_examples_in_the_docstrings():
 
 def test_values():
     limits = [{"rows": 5}, {"percent": 5}]
-    assert [MAX_CHANGE.read(given) for given in limits] == [MaxChange(5), MaxChange(None, 5.0)]
+    assert [MAX_CHANGE.read(limit) for limit in limits] == [MaxChange(5), MaxChange(None, 5.0)]
     tests = {False: False, True: True, "a": ("a",), ("a", "b"): ("a", "b")}
-    assert {given: AUDIT.read(given) for given in tests} == tests
+    assert {value: AUDIT.read(value) for value in tests} == tests
 
 
 ACCEPTED = [
@@ -59,9 +59,9 @@ ACCEPTED = [
 ]
 
 
-@pytest.mark.parametrize(("given", "accepted"), ACCEPTED)
-def test_who_is_accepted(given, accepted):
-    assert accepts(given, "model.shop.orders", "orders", "s.orders") is accepted
+@pytest.mark.parametrize(("names", "accepted"), ACCEPTED)
+def test_the_models_that_mvsink_accept_accepts(names, accepted):
+    assert accepts(names, "model.shop.orders", "orders", "s.orders") is accepted
 
 
 def test_what_can_be_accepted():
@@ -114,7 +114,7 @@ CHOSEN = {
 
 @pytest.mark.parametrize(("wanted", "names"), CHOSEN.values(), ids=CHOSEN)
 def test_which_tests_are_audits(wanted, names):
-    assert [found.name for found in chosen(MANIFEST, "s.mv", MV, wanted)] == names
+    assert [audit.name for audit in chosen(MANIFEST, "s.mv", MV, wanted)] == names
 
 
 @pytest.mark.parametrize("name", ["elsewhere", "unit", "typo"])

@@ -1,4 +1,4 @@
-"""By which column a large view's changed rows are found again."""
+"""The column that locates a large view's changed rows."""
 
 from __future__ import annotations
 

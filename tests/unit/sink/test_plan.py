@@ -51,7 +51,7 @@ TIMING = {  # spec, T, state, flags: the plan
     "waiting, the only refresh is late": (ONCE, 800, WAITING, {}, Plan(620, 660, FINAL)),
     "written": (UNALIGNED, 630, WRITTEN, {}, Plan(500, 620, of(680))),
     "finished": (ONCE, 800, FINISHED, {}, Plan(500, None, FINAL)),
-    "a dropped one begins anew, and waits": (HOURLY, 620, DROPPED, {}, Plan(620, None, of(660), "dropped before", True)),
+    "a dropped shard begins again, and waits": (HOURLY, 620, DROPPED, {}, Plan(620, None, of(660), "dropped before", True)),
     "a full refresh writes at T": (HOURLY, 620, WRITTEN, {"full_refresh": True}, Plan(620, 620, of(660), "full refresh", True)),
     "also of a finished one": (ONCE, 800, FINISHED, {"full_refresh": True}, Plan(800, 800, FINAL, "full refresh", True)),
     "also on commit": (COMMIT, 620, WRITTEN, {"full_refresh": True}, Plan(620, 620, of(621), "full refresh", True)),
@@ -163,7 +163,7 @@ SINCE = {  # write time, since before, newest update, retain_history: since afte
     "it does not go back": (600, 590, 540, 100, 590),
     "without a write it does not pass the newest update": (None, 0, 540, 5, 540),
     "of a write that is not known": (None, 530, None, 5, 530),
-    "what nobody can have appended does not count": (None, 530, 700, 5, 530),
+    "rows that no append can have written do not count": (None, 530, 700, 5, 530),
 }
 
 

@@ -47,7 +47,7 @@ def frontiers(state):
     return [None if f.is_empty() else (f.stored() - T) // MINUTE for f in (state.since, state.upper)]
 
 
-def test_a_shard_that_waits_tells_its_creation_once_a_generation(handle):
+def test_a_waiting_shard_records_its_creation_once_per_generation(handle):
     waits = "not refreshed yet; first refresh at 2026-11-20T11:00:00Z"
     assert log_line(run(handle, 20)) == waits
     checkpoint(handle)
@@ -62,7 +62,7 @@ def test_a_shard_that_waits_tells_its_creation_once_a_generation(handle):
     assert handle.history()[-1].note.computed_through == T + 45 * MINUTE
 
 
-def test_a_shard_that_waits_may_be_begun_anew_under_another_schedule(handle):
+def test_a_waiting_shard_may_begin_again_under_another_schedule(handle):
     run(handle, 20, RefreshSpec(ats=(T + 600 * MINUTE,)))
     outcome = run(handle, 30, HOURLY, full_refresh=True)
     assert (
