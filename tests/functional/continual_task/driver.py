@@ -59,9 +59,9 @@ class Shard:
     def write(self, time: int, updates: Sequence[tuple[Any, ...]], upper: int | None = None) -> None:
         """Append the updates at ``time``; the upper becomes ``time + 1``, or ``upper``."""
         with self.open() as handle:
-            given = self.table(time, updates)
+            appended = self.table(time, updates)
             handle.compare_and_append(
-                given, handle.fetch_recent_upper(), Antichain.of(time + 1 if upper is None else upper)
+                appended, handle.fetch_recent_upper(), Antichain.of(time + 1 if upper is None else upper)
             )
 
     def advance(self, upper: int | None) -> None:
@@ -86,11 +86,13 @@ class Shard:
             if not state.readable:
                 return []
             since = state.since.stored()
-            held, later = reader.snapshot(since), reader.updates(since + 1, state.upper.stored())
-        held = held.append_column("_mv_time", pa.array([since] * held.num_rows, pa.int64()))
+            stored, later = reader.snapshot(since), reader.updates(since + 1, state.upper.stored())
+        stored = stored.append_column("_mv_time", pa.array([since] * stored.num_rows, pa.int64()))
         names = [*self.schema.names, "_mv_time", "_mv_diff", "_mv_error"]
         rows = [
-            row for table in (held, later) for row in zip(*(table.column(name).to_pylist() for name in names))
+            row
+            for table in (stored, later)
+            for row in zip(*(table.column(name).to_pylist() for name in names))
         ]
         return sorted(((r[-3], *(r[:-3] if r[-1] is None else (r[-1],)), r[-2]) for r in rows), key=repr)
 

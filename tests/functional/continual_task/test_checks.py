@@ -1,4 +1,4 @@
-"""Every statement of a task against the output's columns, as Spark tells the types: before anything
+"""Every statement of a task against the output's columns, with the types that Spark reports, before anything
 runs.
 """
 

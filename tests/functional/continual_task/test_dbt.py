@@ -26,7 +26,7 @@ on input {{ ref('events') }} as (
 
 
 class Tasks(Base):
-    """`events` is written anew before each test; so is every file of START."""
+    """`events` is rewritten before each test; so is every file of START."""
 
     START = {}
 
@@ -76,9 +76,9 @@ class TestInputs(Tasks):
         assert self.rows(project, "of_seed") == [("b", 2)]
         assert self.rows(project, "of_task") == [(1, 11, "came"), (2, 20, "came")]
         assert self.rows(project, "reader") == [(31,)]
-        told = self.last(project, "upsert")
-        assert (told["rows_inserted"], told["rows_deleted"], told["kind"]) == (2, 0, "append")
-        assert told["_message"].startswith("+2 -0 at 20")
+        response = self.last(project, "upsert")
+        assert (response["rows_inserted"], response["rows_deleted"], response["kind"]) == (2, 0, "append")
+        assert response["_message"].startswith("+2 -0 at 20")
 
         self.set_events(project, "(1, 10), (1, 11), (2, 20), (2, 25)")
         self.set(
@@ -214,7 +214,7 @@ class TestViews(Tasks):
 on input {{ ref('light') }} as (
   insert into {{ this }} select e.key, case when n.name is null then 'none' else n.name end as name, odd
   from {{ ref('light') }} e left join {{ ref('names') }} n on n.key = e.key;
-  update {{ this }} set name = case name when 'none' then 'nobody' else name end;
+  update {{ this }} set name = case name when 'none' then 'no one' else name end;
   delete from {{ this }} where odd > 100
 )""",
     }
@@ -223,7 +223,7 @@ on input {{ ref('light') }} as (
         run_dbt(["run"])
         assert self.rows(project, "of_view") == [(1, 22), (2, 40)]
         assert self.rows(project, "of_table_view") == [(1, 10, "kept"), (2, 20, "kept")]
-        assert self.rows(project, "cut") == [(1, "one", 23), (2, "nobody", 41)]
+        assert self.rows(project, "cut") == [(1, "one", 23), (2, "no one", 41)]
 
         # 1 goes below the view's limit
         self.set_events(project, "(1, 1), (2, 20), (2, 60), (3, 30), (3, 31)")
@@ -234,9 +234,9 @@ on input {{ ref('light') }} as (
         assert self.rows(project, "of_table_view") == [(1, 10, "kept"), (2, 20, "kept"), (9, 90, "kept")]
         assert self.rows(project, "cut") == [
             (1, "one", 23),
-            (2, "nobody", 41),
-            (3, "nobody", 61),
-            (3, "nobody", 63),
+            (2, "no one", 41),
+            (3, "no one", 61),
+            (3, "no one", 63),
         ]
 
 

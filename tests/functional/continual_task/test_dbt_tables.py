@@ -1,7 +1,7 @@
 """A `continual_task` through dbt: over a Delta table, beside late references, and what dbt does to
 it other than running it.
 
-Each class is one project, run in the order that its test tells.
+Each class is one project, run in the order that its test shows.
 """
 
 from __future__ import annotations
@@ -80,8 +80,10 @@ class TestDelta(Tasks):
             expected += Counter((*row, "came", "one" if row[0] == 1 else None) for row in came)
             expected += Counter((*row, "went", None) for row in went)
             assert Counter(self.rows(project, "of_delta")) == expected, statement
-            told = self.last(project, "of_delta")
-            assert (told["rows_inserted"], told["rows_deleted"]) == (len(came) + len(went), 0), statement
+            response = self.last(project, "of_delta")
+            assert (response["rows_inserted"], response["rows_deleted"]) == (len(came) + len(went), 0), (
+                statement
+            )
 
         project.run_sql(f"insert into {table} values (6, 'f')")
         project.run_sql(f"insert into {project.test_schema}.plain values (7)")
@@ -96,16 +98,16 @@ class TestDelta(Tasks):
 
         project.run_sql(f"update {table} set val = lower(val)")
         project.run_sql(f"vacuum {table} retain 0 hours")
-        gone = r"data file\(s\) that versions \[\d+, \d+\] need are gone \(.*\), by a VACUUM probably\. Keep removed files longer .*reset the task"
+        gone = r"data file\(s\) that versions \[\d+, \d+\] need are gone \(.*\), probably by a VACUUM\. Keep removed files longer .*reset the task"
         for _ in range(2):  # it is an error until it is reset, and nothing is skipped
             [result] = run_dbt(["run", "--select", "of_delta"], expect_pass=False)
             assert re.search(gone, result.message), result.message
             assert f"{project.test_schema}.of_delta: " in result.message
         assert Counter(self.rows(project, "of_delta")) == expected
         run_dbt(["run", "--select", "of_delta", "--full-refresh", "--vars", "{mvsink_reset: [of_delta]}"])
-        anew = [(1, "a"), (3, "c"), (3, "c"), (5, "e"), (6, "f")]
+        recomputed = [(1, "a"), (3, "c"), (3, "c"), (5, "e"), (6, "f")]
         assert Counter(self.rows(project, "of_delta")) == Counter(
-            (*row, "came", "one" if row[0] == 1 else None) for row in anew
+            (*row, "came", "one" if row[0] == 1 else None) for row in recomputed
         )
 
     def files(self, project):
@@ -191,7 +193,7 @@ class TestLife(Tasks):
         run_dbt(["run", "--select", "newest"])
         assert (self.uri(project, "newest"), self.shard(project, "newest").generation) == (uri, 1)
         assert self.rows(project, "newest") == [(1, 20), (1, 22), (2, 100), (2, 105)], (
-            "it begins anew with the whole input"
+            "it starts again with the whole input"
         )
         assert set(self.shard(project, "events").holds) == {waits, newest}
 

@@ -2,7 +2,7 @@
 output is the serial run's, update by update.
 
 On DuckDB: what is tried here is the order of commits. After each death, and in each meeting, the
-input lets go of all history that nobody holds, as its own next run may.
+input lets go of all history without a hold, as its own next run may.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def prepare(root: Path, case: str, *, begun: bool) -> Task:
         task.run(12)
     for time, updates in HISTORY:
         task.input.write(time, updates)
-    task.client = ShardClient()  # from here on, whoever comes knows nothing yet
+    task.client = ShardClient()  # so that the next run has nothing cached
     return task
 
 
@@ -122,7 +122,7 @@ def test_killed_anywhere(tmp_path, case, begun):
         assert held_by(again.root) == wanted, (number, point)
 
 
-def test_a_reset_that_dies_before_its_commit_has_given_up_nothing(tmp_path):
+def test_a_reset_that_dies_before_its_commit_has_released_nothing(tmp_path):
     task = prepare(tmp_path / "task", "upsert, two statements", begun=True)
     serial = copy(task, tmp_path / "serial")
     serial.run(TIME)
@@ -158,12 +158,12 @@ def test_another_replica_runs_at_any_step(tmp_path, case, begun):
 
             at(number, other)
             mismatches += again.run(TIME, **options).mismatches
-            held, creation = held_by(again.root), again.output.state().creation
+            holds, creation = held_by(again.root), again.output.state().creation
             if creation == begun_at:
-                assert held == wanted, (number, point)
+                assert holds == wanted, (number, point)
             else:  # it began first, and at its own time
                 assert (point, creation) == ("held", 45)
-                assert held[1] == wanted[1]
+                assert holds[1] == wanted[1]
     assert mismatches
 
 
@@ -180,9 +180,9 @@ def two_starts(tmp_path, *, reset=False):
 
 
 @pytest.mark.parametrize("reset", [False, True], ids=["begun", "begun again"])
-def test_a_replica_that_would_begin_later_lets_go_of_nothing_that_an_earlier_one_needs(tmp_path, reset):
-    """They share one hold. The later one has taken it, and the input has released what nobody
-    holds, when the earlier one wins.
+def test_a_replica_that_would_begin_later_releases_nothing_that_an_earlier_one_needs(tmp_path, reset):
+    """They share one hold. The later one has taken it, and the input has released the history
+    without a hold, when the earlier one wins.
     """
     task = two_starts(tmp_path, reset=reset)
 

@@ -1,4 +1,4 @@
-"""docs/design/tasks.md: references that are late, inputs that are made anew or whose history is
+"""docs/design/tasks.md: references that are late, inputs that are created again or whose history is
 gone, and what others do to the output.
 """
 
@@ -126,22 +126,22 @@ def test_a_reference_is_held_as_the_input_is(tmp_path):
 # holds, and history that is gone
 
 
-def held(shard):
+def holds(shard):
     return list(shard.state().holds.values())
 
 
-def test_the_input_is_held_just_before_the_output_s_upper_and_given_up_in_the_end(tmp_path):
+def test_the_input_is_held_just_before_the_output_s_upper_and_released_in_the_end(tmp_path):
     task = task_with(tmp_path, COPY, [(10, ONE)])
     task.run(10)
-    assert held(task.input) == [10]
+    assert holds(task.input) == [10]
     task.input.write(20, TWO)
     with task.input.open() as handle:
         assert handle.downgrade_since(Antichain.of(20)) == Antichain.of(10)
     task.run(20)
-    assert held(task.input) == [20]
+    assert holds(task.input) == [20]
     task.input.advance(None)
     task.run(30)
-    assert (task.output.upper, held(task.input)) == (None, [])
+    assert (task.output.upper, holds(task.input)) == (None, [])
 
 
 def test_history_that_is_gone_is_an_error_with_both_bounds_and_nothing_is_skipped(tmp_path):
@@ -191,10 +191,10 @@ def test_the_difference_to_the_old_input_is_the_change(tmp_path, text, rows, wri
     assert task.output.updates() == sorted([(10, 1, 1, 1), (10, 2, 2, 2), *written], key=repr)
     task.input.write(50, [(4, 4, 1)])  # and then it goes on as ever
     assert task.run(50).times == (50,)
-    assert held(task.input) == [50]
+    assert holds(task.input) == [50]
 
 
-def test_an_input_made_anew_is_not_lost_while_the_task_waits(tmp_path):
+def test_an_input_that_was_created_again_is_not_lost_while_the_task_waits(tmp_path):
     task = task_with(tmp_path, LOOKUP, [(10, ONE)], ("db.r",), **WAIT)
     task.reference("db.r").write(10, [(1, 5, 1), (2, 6, 1)])
     task.run(10)
@@ -213,7 +213,7 @@ def test_an_error_that_was_live_in_the_old_input_is_taken_over(tmp_path):
     assert task.output.updates() == [(10, "bad", 1), (10, 1, 1, 1), (30, "bad", -1)]
 
 
-def test_an_input_made_anew_in_the_past_waits_until_it_has_passed_the_output(tmp_path):
+def test_an_input_that_was_created_again_in_the_past_waits_until_it_has_passed_the_output(tmp_path):
     task = task_with(tmp_path, COPY, [(10, ONE)])
     task.run(10)
     task.input.advance(50)
@@ -252,7 +252,7 @@ def test_foreign_rows_stay_and_count_as_this(tmp_path):
     assert task.output.contents() == [(0, 0), (2, 0), (7, 8)]
 
 
-def test_foreign_rows_that_nobody_can_have_appended_are_dropped_and_counted(tmp_path):
+def test_foreign_rows_that_no_append_can_have_written_are_dropped_and_counted(tmp_path):
     task = task_with(tmp_path, COPY, [(10, ONE)])
     task.run(10)
     foreign_row(task.output, 99, 7, 7)
@@ -281,7 +281,7 @@ def test_compaction_of_the_output_in_between_changes_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("snapshot", [True, False])
-def test_reset_begins_anew_at_the_newest_time_of_the_input(tmp_path, snapshot):
+def test_reset_starts_again_at_the_newest_time_of_the_input(tmp_path, snapshot):
     task = task_with(tmp_path, COPY, [(10, ONE)], initial_snapshot=snapshot)
     task.run(10)
     task.input.write(20, TWO)
@@ -296,13 +296,13 @@ def test_reset_begins_anew_at_the_newest_time_of_the_input(tmp_path, snapshot):
         31,
     )
     assert task.output.updates() == ([(30, 1, 1, 1), (30, 2, 2, 1), (30, 3, 3, 1)] if snapshot else [])
-    assert held(task.input) == [30]
+    assert holds(task.input) == [30]
     task.input.write(40, ONE)
     task.run(40)  # and no second time
     assert (task.output.state().generation, task.output.updates()[-1]) == (1, (40, 1, 1, 1))
 
 
-def test_reset_goes_on_with_an_input_made_anew(tmp_path):
+def test_reset_goes_on_with_an_input_that_was_created_again(tmp_path):
     task = task_with(tmp_path, COPY, [(10, ONE)])
     task.run(10)
     task.input.remake(30, TWO)
@@ -310,7 +310,7 @@ def test_reset_goes_on_with_an_input_made_anew(tmp_path):
     assert task.output.updates() == [(30, 2, 2, 1)]
 
 
-def test_an_output_that_was_dropped_begins_anew(tmp_path):
+def test_an_output_that_was_dropped_starts_again(tmp_path):
     task = task_with(tmp_path, COPY, [(10, ONE)])
     task.run(10)
     with task.output.open() as handle:
@@ -320,7 +320,7 @@ def test_an_output_that_was_dropped_begins_anew(tmp_path):
     assert task.output.updates() == [(20, 1, 1, 1), (20, 2, 2, 1)]
 
 
-def test_a_row_that_occurs_more_than_once_in_the_base_is_taken_away_once(tmp_path):
+def test_a_row_that_occurs_more_than_once_in_the_base_is_removed_once(tmp_path):
     """A first load writes equal rows as records of their own; what takes one away must leave the
     others.
     """

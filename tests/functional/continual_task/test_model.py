@@ -105,8 +105,8 @@ class Trial:
             for thing, diff in updates.items():
                 row = thing if isinstance(thing, tuple) else (thing,)
                 wanted[(max(time, since), *row)] += diff
-        held = Counter({tuple(update[:-1]): update[-1] for update in task.output.updates()})
-        assert held == Counter({update: diff for update, diff in wanted.items() if diff}), self
+        stored = Counter({tuple(update[:-1]): update[-1] for update in task.output.updates()})
+        assert stored == Counter({update: diff for update, diff in wanted.items() if diff}), self
 
 
 TOGETHER: list[int] = []  # the seeds whose pending times went in one job

@@ -8,8 +8,8 @@ import re
 
 import pytest
 
+from dbt.adapters.mvsink.adapter.dbt_engine import engine_error
 from dbt.adapters.mvsink.continual_task.errors import StatementFailed
-from dbt.adapters.mvsink.engine import engine_error
 from dbt.adapters.mvsink.shard_sql import OnError
 from tests.functional.continual_task.driver import DELETES, NOW, Task
 
@@ -21,16 +21,16 @@ CHANGE = [(2, 20, -1), (1, 10, -1), (1, 11, 1), (4, 40, 2)]
 # of the reference db.r
 R9, R20, R30 = [(1, 100, 1), (4, 400, 1)], [(4, 400, -1), (4, 401, 1)], [(1, 100, -1)]
 # What a task does at 20 to an output that held (1, 1), (2, 2), (2, 2), (null, 5) before.
-HELD = [(1, 1), (2, 2), (2, 2), (None, 5)]
+STORED = [(1, 1), (2, 2), (2, 2), (None, 5)]
 CASES = {
     # what names mean
-    "the input: rows that came": ("insert into db.t select * from db.i", [*HELD, (1, 11), (4, 40), (4, 40)]),
+    "the input: rows that came": ("insert into db.t select * from db.i", [*STORED, (1, 11), (4, 40), (4, 40)]),
     "the input under an alias, twice": (
-        "insert into db.t select a.key, b.val from db.i a join db.i as b on a.key = b.key and a.key = 4", [*HELD, *4 * [(4, 40)]],
+        "insert into db.t select a.key, b.val from db.i a join db.i as b on a.key = b.key and a.key = 4", [*STORED, *4 * [(4, 40)]],
     ),
-    "mv_deletes: rows that went": (f"insert into db.t select * from {DELETES}", [*HELD, (2, 20), (1, 10)]),
+    "mv_deletes: rows that went": (f"insert into db.t select * from {DELETES}", [*STORED, (2, 20), (1, 10)]),
     "both": (
-        f"insert into db.t select i.key, i.val - d.val from db.i i join {DELETES} d on i.key = d.key", [*HELD, (1, 1)],
+        f"insert into db.t select i.key, i.val - d.val from db.i i join {DELETES} d on i.key = d.key", [*STORED, (1, 1)],
     ),
     "this: the output just before, with earlier statements": (
         "delete from db.t where key = 1; insert into db.t select count(*), 0 from db.t; insert into db.t select count(*), 1 from db.t",
@@ -39,22 +39,22 @@ CASES = {
     "this in the condition of what changes it: as it was before": (
         "delete from db.t where val < (select max(val) from db.t)", [(None, 5)],
     ),
-    "a reference: in full, as of the time": ("insert into db.t select key, val from db.r", [*HELD, (1, 100), (4, 401)]),
+    "a reference: in full, as of the time": ("insert into db.t select key, val from db.r", [*STORED, (1, 100), (4, 401)]),
     "a reference, joined": (
-        "insert into db.t select i.key, r.val from db.i i left join db.r r using (key)", [*HELD, (1, 100), (4, 401), (4, 401)],
+        "insert into db.t select i.key, r.val from db.i i left join db.r r using (key)", [*STORED, (1, 100), (4, 401), (4, 401)],
     ),
-    "mv_now(): the time": (f"insert into db.t select 0, unix_millis({NOW})", [*HELD, (0, 20)]),
+    "mv_now(): the time": (f"insert into db.t select 0, unix_millis({NOW})", [*STORED, (0, 20)]),
     "names in quotes and comments are no relations": (
-        "insert into db.t select length('db.i; db.t'), /* from db.r; */ 0 -- ; db.i\n", [*HELD, (10, 0)],
+        "insert into db.t select length('db.i; db.t'), /* from db.r; */ 0 -- ; db.i\n", [*STORED, (10, 0)],
     ),
     # INSERT
-    "INSERT ... VALUES": ("insert into db.t values (7, 8), (7, 8)", [*HELD, (7, 8), (7, 8)]),
-    "INSERT matches by position": ("insert into db.t select val as key, key as val from db.i where key = 1", [*HELD, (11, 1)]),
-    "INSERT with a list of columns": ("insert into db.t (val, key) select 8, 7", [*HELD, (7, 8)]),
-    "INSERT of fewer columns: the rest is NULL": ("insert into db.t (val) select 8", [*HELD, (None, 8)]),
-    "INSERT of another type: as Spark stores it": ("insert into db.t select cast(7 as smallint), 8.4", [*HELD, (7, 8)]),
-    "INSERT ... WITH": ("insert into db.t with x as (select * from db.i) select key, val from x where key = 1", [*HELD, (1, 11)]),
-    "WITH ... INSERT": ("with x as (select * from db.i) insert into db.t select key, val from x where key = 1", [*HELD, (1, 11)]),
+    "INSERT ... VALUES": ("insert into db.t values (7, 8), (7, 8)", [*STORED, (7, 8), (7, 8)]),
+    "INSERT matches by position": ("insert into db.t select val as key, key as val from db.i where key = 1", [*STORED, (11, 1)]),
+    "INSERT with a list of columns": ("insert into db.t (val, key) select 8, 7", [*STORED, (7, 8)]),
+    "INSERT of fewer columns: the rest is NULL": ("insert into db.t (val) select 8", [*STORED, (None, 8)]),
+    "INSERT of another type: as Spark stores it": ("insert into db.t select cast(7 as smallint), 8.4", [*STORED, (7, 8)]),
+    "INSERT ... WITH": ("insert into db.t with x as (select * from db.i) select key, val from x where key = 1", [*STORED, (1, 11)]),
+    "WITH ... INSERT": ("with x as (select * from db.i) insert into db.t select key, val from x where key = 1", [*STORED, (1, 11)]),
     # DELETE
     "DELETE takes every copy of a row": ("delete from db.t where key = 2", [(1, 1), (None, 5)]),
     "DELETE: a condition that is NULL is not true": ("delete from db.t where key <> 2", [(2, 2), (2, 2), (None, 5)]),
@@ -68,7 +68,7 @@ CASES = {
         "update db.t set val = (select max(val) from db.i) where key in (select key from db.i)", [(1, 40), (2, 2), (2, 2), (None, 5)],
     ),
     "UPDATE to DEFAULT": ("update db.t as x set x.val = default where x.key = 2", [(1, 1), (2, None), (2, None), (None, 5)]),
-    "UPDATE to the same is no change": ("update db.t set val = val", HELD),
+    "UPDATE to the same is no change": ("update db.t set val = val", STORED),
     # MERGE
     "MERGE, upsert": (
         "merge into db.t t using (select distinct * from db.i) i on t.key = i.key when matched then update set val = i.val "
@@ -86,13 +86,13 @@ CASES = {
     ),
     # several
     "insert and delete again is nothing": (
-        "insert into db.t select * from db.i; delete from db.t where key = 4 or val = 11", HELD,
+        "insert into db.t select * from db.i; delete from db.t where key = 4 or val = 11", STORED,
     ),
 }  # fmt: skip
 
 
 def prepared(task, before=BEFORE):
-    """The output holds ``HELD`` since 10; the input changed at 20, the reference at 9, 20 and 30."""
+    """The output holds ``STORED`` since 10; the input changed at 20, the reference at 9, 20 and 30."""
     task.input.write(10, before)
     r = task.reference("db.r")
     for time, updates in ((9, R9), (20, R20), (30, R30)):

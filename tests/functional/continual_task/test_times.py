@@ -122,17 +122,17 @@ CASES = {
 def test_rule(tmp_path, case, one_by_one):
     task = Task(None, tmp_path, case.text, options=case.options)
     times = happen(task, case.happens, one_by_one=one_by_one)
-    held = [
+    output_rows = [
         (*update[:1], message(update[1]), *update[2:]) if len(update) == 3 else update
         for update in task.output.updates()
     ]
-    assert held == sorted(case.output, key=repr)
+    assert output_rows == sorted(case.output, key=repr)
     assert task.output.upper == case.upper
     assert case.times is None or times == case.times
 
 
-def message(given: str) -> str:
-    return BOOM if given.startswith(BOOM[:40]) else given
+def message(error: str) -> str:
+    return BOOM if error.startswith(BOOM[:40]) else error
 
 
 def happen(task, happens, **options):
@@ -157,7 +157,7 @@ def test_a_failing_statement_fails_at_its_time_and_what_was_before_stays(tmp_pat
         with pytest.raises(StatementFailed, match=r"^db\.t: statement 0: Conversion Error"):
             task.run(50)
         assert (task.output.contents(), task.output.upper) == ([(1, 1), (2, 1)], 21)
-    task.text = COPY  # mended: it goes on where it was
+    task.text = COPY  # fixed: it goes on where it was
     assert task.run(50).times == (30, 40)
     assert task.output.contents() == [(1, 1), (1, 1), (2, 1), (3, 0)]
     with task.output.open() as handle:
@@ -183,11 +183,11 @@ def test_recorded_errors_are_taken_back_on_request(tmp_path, moved, run, output,
     task = Task(None, tmp_path, FAILING, options={"on_error": OnError.RECORD})
     happen(task, [(10, ONE), [10], (20, [(2, 0, 1)]), [20], moved])
     outcome = task.run(*run, skip_errors=True)
-    held = [
+    output_rows = [
         (*update[:1], message(update[1]), *update[2:]) if len(update) == 3 else update
         for update in task.output.updates()
     ]
-    assert (held, task.output.upper) == (output, upper)
+    assert (output_rows, task.output.upper) == (output, upper)
     assert any(
         "recorded errors stay: the input has not moved on" in warning for warning in outcome.warnings
     ) == (upper == 21)
@@ -238,8 +238,8 @@ def test_the_start_is_kept_and_progress_comes_with_the_effects(tmp_path):
     task = Task(None, tmp_path, COPY)
     happen(task, [(10, ONE), [10], (20, TWO), [20]])
     with task.output.open() as handle:
-        told = [(c.kind, c.upper and c.upper.as_option()) for c in handle.history()]
-        assert told == [("create", None), ("advance", 10), ("append", 11), ("append", 21)]
+        history = [(c.kind, c.upper and c.upper.as_option()) for c in handle.history()]
+        assert history == [("create", None), ("advance", 10), ("append", 11), ("append", 21)]
         assert (handle.state().creation, handle.progress("i"), handle.progress("i#generation")) == (10, 20, 0)
         note = [commit for commit in handle.history() if commit.kind == "append"][-1].note
     assert (note.rows_inserted, note.rows_deleted, note.computed_through, note.purpose) == (
@@ -265,8 +265,8 @@ def test_lines_at_debug(tmp_path, caplog):
     task = Task(None, tmp_path, COPY)
     with caplog.at_level("DEBUG"):
         happen(task, [(10, ONE), [10], (20, ONE), (30, TWO), (40, [(1, 1, -1)]), [50]])
-    told = [f"{record.getMessage()}" for record in caplog.records if record.name.startswith("mvsink")]
+    lines = [f"{record.getMessage()}" for record in caplog.records if record.name.startswith("mvsink")]
     shard = task.output.state().shard_id
     for line in LINES:
         text = line.split(": ", 1)[1].format(shard=shard)
-        assert any(given.startswith(text) for given in told), line
+        assert any(each.startswith(text) for each in lines), line

@@ -87,8 +87,8 @@ class TestUnitTests:
     def test_the_change_and_the_output_so_far_give_the_output(self, project):
         run_dbt(["run", "--empty", "--exclude", "retained", "audit"])  # a task need not have run
         results = run_dbt(["test", "--select", "test_type:unit"], expect_pass=False)
-        told = {result.node.name: result for result in results}
-        assert len(told) == 8
-        for name, result in told.items():
+        results_by_name = {result.node.name: result for result in results}
+        assert len(results_by_name) == 8
+        for name, result in results_by_name.items():
             assert str(result.status) == ("fail" if name == "wrong" else "pass"), (name, result.message)
-        assert "val" in told["wrong"].message
+        assert "val" in results_by_name["wrong"].message

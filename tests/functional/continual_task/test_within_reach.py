@@ -125,7 +125,7 @@ class Full(SessionEngine):
         raise EngineError("no space left on device", "58030")
 
 
-def test_a_failure_that_the_data_did_not_cause_is_told_at_once(quick, tmp_path):
+def test_a_failure_that_the_data_did_not_cause_is_reported_at_once(quick, tmp_path):
     task = begun(quick, tmp_path, f"delete from db.t where val > 6; {KEEP}")
     task.input.write(30, [(9, 9, 1)])
     engine = Full(quick)

@@ -30,16 +30,16 @@ def history(seed, steps):
     which is an error.
     """
     chance = random.Random(seed)
-    held = ["'a'", "'a'", "'b'", *WIDE]
+    rows = ["'a'", "'a'", "'b'", *WIDE]
     for step in range(steps):
-        yield [*held, *([NULL] * chance.choice([0, 0, 0, 1, 2]))]
+        yield [*rows, *([NULL] * chance.choice([0, 0, 0, 1, 2]))]
         if step == 0:
-            held.remove("'a'")  # of two in the first load: no hash can tell which
+            rows.remove("'a'")  # of two in the first load: no hash can tell which
         for _ in range(chance.randrange(4)):
             if chance.random() < 0.5:
-                held.remove(chance.choice(held))
+                rows.remove(chance.choice(rows))
             else:
-                held.append(chance.choice(["'a'", "'b'", "'c'", chance.choice(WIDE)]))
+                rows.append(chance.choice(["'a'", "'b'", "'c'", chance.choice(WIDE)]))
 
 
 def counted(rows):
@@ -76,7 +76,7 @@ def test_the_history_has_the_parts_that_matter(past):
     shard, contents, handle = past
     parts = shard.layout(handle.state())
     assert parts.base is not None and (parts.recent or parts.unhashed)
-    assert any(error for held in contents.values() for _, error in held)
+    assert any(error for rows in contents.values() for _, error in rows)
 
 
 def test_as_of_every_readable_time(past):
@@ -87,10 +87,10 @@ def test_as_of_every_readable_time(past):
     tagged = [
         f"select {time}L t, x, _mv_diff, _mv_error from (\n{shard.snapshot(time)}\n)" for time in readable
     ]
-    found = {time: Counter() for time in readable}
+    result = {time: Counter() for time in readable}
     for t, x, diff, error in shard.engine.query("\nunion all\n".join(tagged), "tagged"):
-        found[t][x, error] += diff
-    assert found == {time: contents[time] for time in readable}
+        result[t][x, error] += diff
+    assert result == {time: contents[time] for time in readable}
 
 
 def test_plain_rows_or_the_error_of_that_time(past):
@@ -116,18 +116,18 @@ def test_changes_and_pending_times_are_the_differences(past):
     since, upper = state.since.as_option(), state.upper.as_option()
     times = [time for time in contents if time > since]
     wanted, before = {}, None
-    for time, held in contents.items():
-        if time in times and before is not None and (change := signed(held, before)):
+    for time, rows in contents.items():
+        if time in times and before is not None and (change := signed(rows, before)):
             wanted[time] = change
-        before = held
+        before = rows
     for lower, end in [(since + 1, upper), (times[0] + 1, times[-1])]:
-        found: dict[int, dict] = {}
+        result: dict[int, dict] = {}
         for x, time, diff, error in shard.engine.query(
             f"select x, _mv_time, _mv_diff, _mv_error from (\n{shard.changes(lower, end)}\n)", "changes"
         ):
-            found.setdefault(time, {})[x, error] = diff
+            result.setdefault(time, {})[x, error] = diff
         inside = {time: change for time, change in wanted.items() if lower <= time < end}
-        assert found == inside
+        assert result == inside
         assert shard.pending(lower, end) == [
             PendingTime(
                 time,

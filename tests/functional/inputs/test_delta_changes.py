@@ -48,37 +48,37 @@ def table(request, spark, tmp_path_factory):
 def at_versions(spark, name, versions):
     """The rows of each version, as Spark with its Delta jar reads them."""
     queries = [f"select {v} v, id, n, p from {name} version as of {v}" for v in versions]
-    held = {v: Counter() for v in versions}
+    contents = {v: Counter() for v in versions}
     for row in spark.sql(" union all ".join(queries)).collect():
-        held[row["v"]][row["id"], row["n"], row["p"]] += 1
-    return held
+        contents[row["v"]][row["id"], row["n"], row["p"]] += 1
+    return contents
 
 
 def test_every_change_is_the_difference_of_its_versions(table, spark):
     delta, name = table
     newest = delta.newest().version
     assert newest == len(HISTORY)
-    held = at_versions(spark, name, range(newest + 1))
+    contents = at_versions(spark, name, range(newest + 1))
     columns = delta.columns(newest)
     ranges = [*((v, v + 1) for v in range(newest)), (0, newest), (2, newest - 1), (None, 5)]
     wanted, queries = {}, []
     for number, (before, after) in enumerate(ranges):
-        old = held[before] if before is not None else Counter()
-        wanted[number] = {row: n for row in held[after] | old if (n := held[after][row] - old[row])}
+        old = contents[before] if before is not None else Counter()
+        wanted[number] = {row: n for row in contents[after] | old if (n := contents[after][row] - old[row])}
         query = delta.changes(before, after, columns)
         assert (query is None) == (before == 5 and after == 6)  # OPTIMIZE alone
         if query:
             queries.append(f"select {number} r, id, n, p, _mv_diff from (\n{query}\n)")
-    found = {number: {} for number in wanted}
+    result = {number: {} for number in wanted}
     for row in spark.sql("\nunion all\n".join(queries)).collect():
-        assert (row["id"], row["n"], row["p"]) not in found[row["r"]]
-        found[row["r"]][row["id"], row["n"], row["p"]] = row["_mv_diff"]
-    assert found == wanted
+        assert (row["id"], row["n"], row["p"]) not in result[row["r"]]
+        result[row["r"]][row["id"], row["n"], row["p"]] = row["_mv_diff"]
+    assert result == wanted
     contents = [f"select {v} v, * from (\n{delta.contents(v, columns)}\n)" for v in (1, 4, newest)]
     read = {v: Counter() for v in (1, 4, newest)}
     for row in spark.sql("\nunion all\n".join(contents)).collect():
         read[row["v"]][row["id"], row["n"], row["p"]] += 1
-    assert read == {v: held[v] for v in read}
+    assert read == {v: contents[v] for v in read}
 
 
 def test_partition_values_of_every_kind_and_evolved_columns(spark, tmp_path, monkeypatch):
@@ -100,10 +100,10 @@ def test_partition_values_of_every_kind_and_evolved_columns(spark, tmp_path, mon
     newest = delta.newest().version
     wanted = spark.sql(f"select * from {name}")
     for few in (8, 1):  # a relation for each directory, and one for all
-        monkeypatch.setattr(reading, "FEW_DIRECTORIES", few)
-        found = spark.sql(delta.contents(newest, delta.columns(newest)))
-        assert sorted(map(repr, found.collect())) == sorted(map(repr, wanted.collect()))
-        assert [(f.name, f.dataType) for f in found.schema] == [(f.name, f.dataType) for f in wanted.schema]
+        monkeypatch.setattr(reading, "MAX_DIRECTORIES_APART", few)
+        result = spark.sql(delta.contents(newest, delta.columns(newest)))
+        assert sorted(map(repr, result.collect())) == sorted(map(repr, wanted.collect()))
+        assert [(f.name, f.dataType) for f in result.schema] == [(f.name, f.dataType) for f in wanted.schema]
 
 
 def test_column_mapping_is_refused_and_a_vacuum_noticed(spark, tmp_path):

@@ -1,4 +1,4 @@
-"""Tables of files bound to times: each change is exactly the difference of what the table held at
+"""Tables of files bound to times: each change is exactly the difference of what the table contents at
 its runs.
 """
 
@@ -42,8 +42,8 @@ class Table:
         self.append_only = append_only
 
     def source(self, **changes):
-        given = {"append_only": self.append_only, "refresh": f"refresh table {self.name}", **changes}
-        return FilesInput("raw.t", self.name, str(self.location), **given)
+        options = {"append_only": self.append_only, "refresh": f"refresh table {self.name}", **changes}
+        return FilesInput("raw.t", self.name, str(self.location), **options)
 
     def bind(self, time, **changes):
         return bind_files(
@@ -53,15 +53,15 @@ class Table:
     def sql(self, text):
         self.spark.sql(text.format(t=self.name))
 
-    def held(self):
+    def contents(self):
         return counted(self.spark.sql(f"select *, 1L _mv_diff from {self.name}"))
 
 
 def counted(frame):
-    found = Counter()
+    result = Counter()
     for row in frame.collect():
-        found[row["id"], row["n"], row["p"]] += row["_mv_diff"]
-    return found
+        result[row["id"], row["n"], row["p"]] += row["_mv_diff"]
+    return result
 
 
 @pytest.fixture
@@ -81,32 +81,34 @@ STEPS = [
 @pytest.mark.parametrize(("using", "partitioned"), TABLES)
 def test_changes_are_the_differences(spark, root, using, partitioned):
     table = Table(spark, root, using, partitioned)
-    held = {0: Counter()}
+    contents = {0: Counter()}
     for step, statement in enumerate(STEPS, 1):
         if statement:
             table.sql(statement)
         bound = table.bind(step * 100)
         assert bound.frontier() == Antichain.of(step * 100 + 1)
-        held[step] = table.held()
-    assert counted(spark.sql(bound.snapshot(100))) == held[1]
-    found = {}
+        contents[step] = table.contents()
+    assert counted(spark.sql(bound.snapshot(100))) == contents[1]
+    result = {}
     for row in spark.sql(bound.changes(101, 501)).collect():
-        found.setdefault(row["_mv_time"], {})[row["id"], row["n"], row["p"]] = row["_mv_diff"]
+        result.setdefault(row["_mv_time"], {})[row["id"], row["n"], row["p"]] = row["_mv_diff"]
     wanted = {}
     for step in range(2, len(STEPS) + 1):
         change = {
-            row: n for row in held[step] | held[step - 1] if (n := held[step][row] - held[step - 1][row])
+            row: n
+            for row in contents[step] | contents[step - 1]
+            if (n := contents[step][row] - contents[step - 1][row])
         }
         if change:
             wanted[step * 100] = change
-    assert found == wanted
+    assert result == wanted
     assert bound.pending(101, 501) == [
         PendingTime(200, True, False),
         PendingTime(400, True, True),
         PendingTime(500, True, False),
     ]
     assert [column.name for column in bound.columns] == ["id", "n", "p"]
-    assert counted(spark.sql(f"select *, 1L _mv_diff from (\n{bound.contents(350)}\n)")) == held[3]
+    assert counted(spark.sql(f"select *, 1L _mv_diff from (\n{bound.contents(350)}\n)")) == contents[3]
 
 
 def test_files_written_again_with_the_same_rows_are_no_change(spark, root):

@@ -1,5 +1,5 @@
-"""A view over a shard as an input, on Spark: what it held and how it changed is what its query
-makes of what the shard held.
+"""A view over a shard as an input, on Spark: what it contents and how it changed is what its query
+makes of what the shard contents.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WRITTEN = {  # time: (key, val, diff), and whether the view gains rows then, and
 }
 
 
-def seen(key, val):
+def mapped(key, val):
     return (key % 10, f"X{key % 10}") if val > 0 else None
 
 
@@ -44,22 +44,24 @@ def view(spark, tmp_path):
 
 
 def test_contents_and_changes_are_those_of_the_query(view):
-    held = Counter()
+    contents = Counter()
     for time, (updates, _) in WRITTEN.items():
-        before = Counter(held)
+        before = Counter(contents)
         for key, val, diff in updates:
-            if seen(key, val):
-                held[seen(key, val)] += diff
-        assert Counter(view.engine.query(view.contents(time), "test")) == +held, time
+            if mapped(key, val):
+                contents[mapped(key, val)] += diff
+        assert Counter(view.engine.query(view.contents(time), "test")) == +contents, time
         changes = view.engine.query(view.changes(time, time + 1), "test")
-        expected = {row: held[row] - before[row] for row in held | before if held[row] != before[row]}
+        expected = {
+            row: contents[row] - before[row] for row in contents | before if contents[row] != before[row]
+        }
         assert {row[:2]: row[3] for row in changes} == expected and all(
             row[2] == time and row[4] is None for row in changes
         )
         snapshot = Counter()
         for *row, _, diff, _ in view.engine.query(view.snapshot(time), "test"):
             snapshot[tuple(row)] += diff
-        assert +snapshot == +held
+        assert +snapshot == +contents
 
 
 def test_only_times_at_which_the_view_changed_are_pending(view):

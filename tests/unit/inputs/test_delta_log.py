@@ -59,7 +59,7 @@ def test_a_delete_takes_the_old_file_and_brings_what_is_left_of_it(root):
     )
 
 
-def test_a_file_that_came_and_went_in_between_is_not_read(root):
+def test_a_file_that_was_added_and_removed_in_between_is_not_read(root):
     append(root, 1)
     append(root, 2)
     DeltaTable(root).delete("id = 2")
@@ -173,7 +173,7 @@ def test_column_mapping_is_refused(root, annotated):
         DeltaInput(str(root)).newest()
 
 
-def test_no_table_is_said_so(root):
+def test_a_missing_table_is_an_error(root):
     with pytest.raises(NoSuchTable, match=str(root)):
         DeltaInput(str(root)).newest()
 
@@ -231,7 +231,7 @@ def test_the_text_of_a_query_is_bounded(root, monkeypatch):
         table.contents(1, table.columns(1))
 
 
-def test_a_table_made_anew_has_another_id(root):
+def test_a_table_that_was_created_again_has_another_id(root):
     append(root, 1)
     before = DeltaInput(str(root)).newest()
     shutil.rmtree(root)

@@ -71,7 +71,7 @@ def test_files_are_bound_once_and_an_idle_run_moves_the_frontier(opened, root):
     assert bound.frontier() == at(301)
 
 
-def test_a_file_that_gave_no_rows_is_looked_at_again(opened, root):
+def test_a_file_without_rows_is_read_again(opened, root):
     engine = Engine(opened)
     engine.without_rows = FilesInput("", "", str(root)).manifest().keys()
     assert run(opened, root, 100, engine).frontier() == at(101)
@@ -108,7 +108,7 @@ def test_a_removed_file_is_refused_by_name_and_nothing_is_bound(opened, root):
     assert opened.open_reader("c").state().upper == at(101)
 
 
-def test_who_loses_the_race_binds_what_is_left(opened, root):
+def test_the_loser_of_a_race_binds_the_remaining_files(opened, root):
     winner = Engine(opened)
 
     def another_run():

@@ -36,10 +36,10 @@ def test_globs(names, wanted):
 def test_a_long_list_of_names_becomes_several_globs(monkeypatch):
     monkeypatch.setattr(reading, "MAX_GLOB", 100)
     names = [f"part-{n:05}-abc.parquet" for n in range(20)]
-    found = globs("/t", names)
-    assert len(found) == 5
+    patterns = globs("/t", names)
+    assert len(patterns) == 5
     for name in names:
-        assert sum(any(fnmatch.fnmatch(f"/t/{name}", glob) for glob in expanded(g)) for g in found) == 1
+        assert sum(any(fnmatch.fnmatch(f"/t/{name}", glob) for glob in expanded(g)) for g in patterns) == 1
 
 
 def expanded(glob):
@@ -69,9 +69,9 @@ CONVERSIONS = {
 }
 
 
-@pytest.mark.parametrize(("held", "wanted", "text"), CONVERSIONS.values(), ids=CONVERSIONS)
-def test_conversions(held, wanted, text):
-    assert converted("c", parse_type(held, "c"), parse_type(wanted, "c")) == text
+@pytest.mark.parametrize(("stored", "wanted", "text"), CONVERSIONS.values(), ids=CONVERSIONS)
+def test_conversions(stored, wanted, text):
+    assert converted("c", parse_type(stored, "c"), parse_type(wanted, "c")) == text
 
 
 def test_pieces_with_conditions_on_their_rows_are_relations_of_their_own():

@@ -30,7 +30,7 @@ def writer(opened):
     return handle
 
 
-def test_times_at_which_rows_only_came_need_no_engine(writer):
+def test_times_with_inserts_only_need_no_engine(writer):
     writer.compare_and_append(updates(("b", 12, 1), ("b", 12, 1)), at(11), at(13))
     shard = ShardInput(writer, NoEngine(), "m")
     assert shard.frontier() == at(13)
@@ -99,7 +99,7 @@ def test_a_finished_shard_has_the_empty_frontier(writer):
     assert shard.pending(11, 10**12) == [PendingTime(12, True, False)]
 
 
-def test_a_new_generation_is_noticed_and_its_number_tells(opened, writer):
+def test_a_new_generation_is_noticed_by_its_number(opened, writer):
     shard = ShardInput(writer, NoEngine(), "m")
     other = opened.open_writer("s", SCHEMA)
     other.replace([other.batch(updates(("z", 30, 1)), at(30), at(31))], SCHEMA, at(31), at(30))
@@ -111,7 +111,7 @@ def test_a_new_generation_is_noticed_and_its_number_tells(opened, writer):
     assert "-_mv_diff _mv_diff" in text and "select 'a' x" in text and "30L _mv_time" in text
 
 
-def test_what_an_older_generation_held_can_be_read_until_its_files_are_removed(opened, writer):
+def test_an_older_generation_can_be_read_until_its_files_are_removed(opened, writer):
     writer.compare_and_append(updates(("b", 12, 1)), at(11), at(13))
     old = {file.batch_id for file in writer.state().files}
     for time in (30, 40):
@@ -152,7 +152,7 @@ def test_errors_of_a_snapshot_are_updates_of_it(writer):
 
 
 def test_errors_pass_a_filter(tmp_path):
-    """A condition on rows knows nothing of errors: whoever reads a part of a shard fails while the
+    """A condition on rows does not filter errors: a reader of a part of a shard fails while the
     shard does.
     """
     handle = client("delta", tmp_path).open_writer("s", SCHEMA)
@@ -164,8 +164,8 @@ def test_errors_pass_a_filter(tmp_path):
     handle.compare_and_append(updates(("a", 13, 1), ("b", 13, 1)), at(13), at(14))
     part, engine = Projection(shard_columns(SCHEMA), "`x` = 'b'"), DuckEngine()
     shard = ShardInput(handle, engine, "m", part)
-    found = engine.query(shard.changes(11, 14), "changes")
-    assert sorted(found, key=repr) == [("b", 11, 1, None), ("b", 13, 1, None), (None, 12, 2, "no")]
+    changes = engine.query(shard.changes(11, 14), "changes")
+    assert sorted(changes, key=repr) == [("b", 11, 1, None), ("b", 13, 1, None), (None, 12, 2, "no")]
     assert sorted(engine.query(shard.snapshot(13), "snapshot"), key=repr) == [
         ("b", 13, 1, None), ("b", 13, 1, None), (None, 13, 2, "no"),
     ]  # fmt: skip
@@ -180,7 +180,7 @@ def test_errors_pass_a_filter(tmp_path):
 def test_a_hold_that_does_not_go_forward_keeps_the_earlier_time(writer):
     shard = ShardInput(writer, NoEngine(), "m")
     writer.compare_and_append_batch([], at(11), at(31))
-    for time, forward, held in (
+    for time, forward, expected in (
         (20, False, 20),
         (25, False, 20),
         (15, False, 15),
@@ -188,4 +188,4 @@ def test_a_hold_that_does_not_go_forward_keeps_the_earlier_time(writer):
         (20, True, 20),
     ):
         shard.hold("task", time, forward=forward)
-        assert writer.state().holds == {"task": held}
+        assert writer.state().holds == {"task": expected}

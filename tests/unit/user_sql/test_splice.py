@@ -1,4 +1,4 @@
-"""Where SQL names a relation, and what stands there afterwards."""
+"""Where SQL names a relation, and its replacement."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_time_travel_is_refused(suffix):
 
 
 def test_several_names_are_replaced_at_once():
-    """What is put in is not looked at again."""
+    """Replacements are not searched for names."""
     replaced = replace_relations("select * from db.a, db.b", {"db.a": "select * from db.b", "db.b": "Q"})
     assert replaced.replace("\n", " ") == "select * from ( select * from db.b ) as `a`, ( Q ) as `b`"
 
@@ -141,8 +141,8 @@ def test_names_are_compared_without_quotes_and_case(name):
 
 def test_words_say_where_they_are_in_the_text():
     sql = "select /*+ h */ group  by `a``b`.c, 1L, '😀;' ;"
-    found = [(sql[word.start : word.end], word.upper) for word in words(sql)]
-    assert [text for text, _ in found] == [
+    stream = [(sql[word.start : word.end], word.upper) for word in words(sql)]
+    assert [text for text, _ in stream] == [
         "select",
         "/*+ h */",
         "group",
@@ -156,7 +156,7 @@ def test_words_say_where_they_are_in_the_text():
         "'😀;'",
         ";",
     ]
-    assert [upper for _, upper in found] == [
+    assert [upper for _, upper in stream] == [
         "SELECT",
         "",
         "GROUP",

@@ -102,9 +102,9 @@ def _assignment(cursor: Cursor, qualifiers: Qualifiers) -> Assignment:
     start = cursor.at
     *qualifier, column = cursor.name("a column's name")
     if qualifier and tuple(part.lower() for part in qualifier) not in qualifiers:
-        given = cursor.text(start, cursor.at)
+        name = cursor.text(start, cursor.at)
         raise cursor.fail(
-            f"{given} is not a column of the output; a field of a column is set by setting the whole column",
+            f"{name} is not a column of the output; a field of a column is set by setting the whole column",
             start,
         )
     if not cursor.take("=="):
