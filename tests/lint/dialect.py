@@ -1,7 +1,7 @@
 """Finds words of a private dialect in code and prose, and says what to write instead.
 
 `make lint` runs it. A line of output is ``file:line: word -> replacement``; ``--count`` prints the
-number of words per package instead and always succeeds. Only words without a legitimate use are
+number of words per package instead, and fails only if there are more than `STILL_THERE`. Only words without a legitimate use are
 listed; what remains legitimate (dbt's own names, keys that users read) is in ``ALLOWED``.
 """
 
@@ -73,6 +73,9 @@ ALLOWED: dict[str, dict[str, str]] = {  # file: {word: why it stays}; "*" is eve
 }
 
 
+STILL_THERE = 430  # lower it with every word that goes; at 0 `make lint` runs this without --count
+
+
 class Hit(NamedTuple):
     path: str
     line: int
@@ -142,7 +145,7 @@ def main(arguments: list[str]) -> int:
         for name, count in sorted(Counter(package(hit.path) for hit in every).items()):
             print(f"{count:5} {name}")
         print(f"{len(every):5} in all")
-        return 0
+        return 1 if len(every) > STILL_THERE else 0
     for hit in every:
         print(f"{hit.path}:{hit.line}: {hit.word} -> {hit.instead}")
     return 1 if every else 0

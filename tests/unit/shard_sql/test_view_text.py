@@ -96,20 +96,20 @@ def test_grants_on_the_view_are_given_again():
             ("`b", "SELECT", "VIEW", ""),
         ]
     )
-    held = grants.held(engine, "`s`.`v`")
-    grants.give(engine, "`s`.`v`", held)
+    before = grants.on_view(engine, "`s`.`v`")
+    grants.restore(engine, "`s`.`v`", before)
     assert engine.ran[1:] == ["grant SELECT on `s`.`v` to `ann`", "grant SELECT on `s`.`v` to ```b`"]
 
 
 def test_an_engine_without_grants_is_asked_once():
     engine = Engine()
-    assert grants.held(engine, "v") == () == grants.held(engine, "v")
+    assert grants.on_view(engine, "v") == () == grants.on_view(engine, "v")
     assert len(engine.ran) == 1
 
 
 def test_a_refusal_of_another_kind_is_no_absence():
     with pytest.raises(EngineError):
-        grants.held(Engine(sqlstate="42501"), "v")
+        grants.on_view(Engine(sqlstate="42501"), "v")
 
 
 @pytest.mark.parametrize("given", CASES.values(), ids=CASES)
