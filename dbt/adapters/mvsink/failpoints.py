@@ -1,10 +1,15 @@
 """Named points at which tests may kill or fail a run. Outside tests `reach` does nothing.
 
-The points, in a run's order: ``evolved`` (columns were added, the correction is still to come),
-``staged`` (the batch is on storage, nothing committed), ``upper raised`` (a new shard is at its as-of,
-the batch is not appended yet), ``appended`` (the commit is done, the caller does not know), ``view
-published``. A task's run has ``looked`` (the output's state is read), ``held`` (its input is held,
-the start not committed) and ``statement staged`` (of several) besides.
+In a run's order:
+
+- ``evolved``: columns were added, the correction comes next.
+- ``staged``: the batch is on storage, nothing is committed.
+- ``upper raised``: a new shard is at its as-of, the batch is not appended yet.
+- ``appended``: the commit is done, and not reported yet.
+- ``view published``.
+
+A task's run also has ``looked`` (the output's state was read), ``held`` (its input is held, the
+start is not committed) and ``statement staged`` (one of several).
 """
 
 from __future__ import annotations

@@ -285,7 +285,7 @@ def test_a_description_turned_back_twice_is_appended_once_and_never_deletes_live
 
 def test_a_batch_named_twice_in_one_append(writer):
     batch = writer.batch(updates(("a", 0, 1)), at(0), at(1))
-    with pytest.raises(InvalidUsage, match="given twice"):
+    with pytest.raises(InvalidUsage, match="listed twice"):
         writer.compare_and_append_batch([batch, batch], at(0), at(1))
     batch.delete()
 
@@ -301,7 +301,7 @@ def test_sums_of_diffs_are_exact_up_to_64_bits_and_refused_beyond(writer):
     batch = writer.batch(updates(("a", 0, 2**63 - 2), ("a", 0, 1)), at(0), at(1))
     writer.compare_and_append_batch([batch], at(0), at(1))
     assert writer.state().files[0].max_diff == 2**63 - 1
-    with pytest.raises(InvalidUsage, match="add up to 9223372036854775808, which leaves 64 bits"):
+    with pytest.raises(InvalidUsage, match="add up to 9223372036854775808, which exceeds 64 bits"):
         writer.batch(updates(("a", 1, 2**63 - 1), ("a", 1, 1)), at(1), at(2))
 
 

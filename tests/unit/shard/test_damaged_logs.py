@@ -242,7 +242,7 @@ def test_a_shard_may_itself_be_behind_a_link(handle, tmp_path):
 def test_a_batch_that_was_handed_over_names_files_below_batches(handle, path):
     described = handle.batch(updates(("b", 3, 1)), at(3), at(4)).to_transmittable()
     described["files"][0]["path"] = path
-    with pytest.raises(InvalidUsage, match="which is no file of a directory below batches/"):
+    with pytest.raises(InvalidUsage, match="which is not a file of a directory below batches/"):
         handle.batch_from_transmittable_batch(described)
 
 

@@ -1,4 +1,4 @@
-"""The engine: the seam through which all data pass, and the SQL that it is spoken to in.
+"""The engine: the seam through which all data pass, and helpers to write its SQL.
 
 `Engine` executes SQL text and returns rows; an adapter implements it on a dbt connection, tests on
 DuckDB. The rest of the package is what every layer above needs to write that text: quoted

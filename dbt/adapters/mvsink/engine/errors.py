@@ -1,4 +1,4 @@
-"""What can go wrong with a statement or a type."""
+"""Errors of statements and of types."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ class DataflowError(Exception):
 
 
 class EngineError(DataflowError):
-    """The engine refused or failed a statement. `sqlstate` is its five-character code, empty if it
-    gave none.
-    """
+    """The engine refused a statement, or it failed. `sqlstate` is its five-character code, or empty."""
 
     def __init__(self, message: str, sqlstate: str = ""):
         super().__init__(message)
@@ -21,8 +19,8 @@ class EngineError(DataflowError):
 
     @property
     def caused_by_data(self) -> bool:
-        """Overflow, division by zero, an invalid cast, a violated constraint: SQLSTATE classes 22
-        and 23.
+        """Whether it is an overflow, a division by zero, an invalid cast or a violated constraint:
+        SQLSTATE classes 22 and 23.
 
         Analysis, memory, I/O and connection errors have other classes, or none.
         """
@@ -49,8 +47,8 @@ class SubstitutedName(DataflowError):
 
 
 class SettingRefused(DataflowError):
-    """The session has a setting under which a shard's files would not be exact, and does not let it
-    be changed.
+    """The session has a setting under which a shard's files would not be exact, and it cannot be
+    changed.
     """
 
     def __init__(self, name: str, given: str, wanted: str, reason: str):

@@ -1,8 +1,8 @@
 """Adding multiplicities up by whole rows.
 
-Spark groups by a map, but not faithfully: up to 4.3 a NULL value of a primitive type comes out as
-0. So a column that holds a map is grouped by a key made of its sorted entries, and any one of the
-group's (equal) values is kept.
+Spark groups by a map, but not faithfully: up to 4.3 a NULL value of a primitive type becomes 0. So
+a column that contains a map is grouped by a key made of its sorted entries, and any one of the
+group's (equal) values is returned.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from dbt.adapters.mvsink.physical import DIFF
 def net(
     columns: Sequence[Column], keys: Sequence[str], rows: str, having: str = "", sums: Sequence[str] = ()
 ) -> str:
-    """``columns, keys, sum(_mv_diff)`` of ``rows``, one record for each different row; ``having``
-    is a condition on the sum.
+    """``columns, keys, sum(_mv_diff)`` of ``rows``, one record per distinct row; ``having`` is a
+    condition on the sum.
 
-    ``keys`` are further columns to group by, as SQL; ``sums`` are further columns to add up, under
-    their own names.
+    ``keys`` are further columns to group by, as SQL; ``sums`` are further columns to add up.
     """
     added = [f"sum({name}) {name}" for name in (DIFF, *sums)]
     items = ", ".join([*(_item(column) for column in columns), *keys, *added])

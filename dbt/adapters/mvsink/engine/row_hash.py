@@ -3,12 +3,12 @@
 `xxhash64` alone is not faithful: it skips NULLs (so ``(1, NULL)`` equals ``(NULL, 1)``) and, inside
 arrays, both NULLs and empty arrays; and it refuses maps. So NULL positions go in as a bit mask, and
 a nested value goes in as a digest of its size and of its elements' digests. -0.0 against 0.0 and
-the NaNs are made one by `xxhash64` itself, as GROUP BY makes them one. The shard's salt comes
-first, so that nobody can fill one bucket on purpose.
+the NaNs are equal for `xxhash64` itself, as they are for GROUP BY. The shard's salt comes first, so
+that one bucket cannot be filled on purpose.
 
-What is *written* never rests on this hash: see `correction`. But a change that keeps it is not
-detected: by chance one in 2^64. The salt keeps nobody from that who can choose the values:
-`xxhash64` has collisions of 32 bytes and more that hold for every seed.
+The rows that are *written* never depend on this hash: see `correction`. But a change that keeps the
+hash is not detected: by chance one in 2^64. The salt does not protect against someone who chooses
+the values: `xxhash64` has collisions of 32 bytes and more for every seed.
 """
 
 from __future__ import annotations

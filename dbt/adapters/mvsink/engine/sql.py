@@ -1,7 +1,7 @@
 """Small pieces of Spark SQL text: identifiers, literals, paths.
 
-Every piece of SQL in this package is put together from these, from numbers that Python made, and
-from the user's own query, which is spliced in as it was written.
+All SQL of this project is built from these, from numbers formatted by Python, and from the user's
+own query, which is inserted unchanged.
 
 Spark replaces `${env:X}`, `${system:x}` and `${spark.x}` anywhere in a statement, and once more in
 the text of a view that is read (`spark.sql.variable.substitute`). That is right for the user's
@@ -26,15 +26,13 @@ def identifier(name: str) -> str:
 
 
 def check_name(name: str) -> None:
-    """Raises `SubstitutedName` for a name that Spark would replace, whole or in part, wherever it
-    stands.
-    """
+    """Raises `SubstitutedName` for a name of which Spark would replace a part in any statement."""
     if "${" in name and _VARIABLE.search(name):
         raise SubstitutedName(name)
 
 
 def columns(names: Iterable[str], qualifier: str = "") -> str:
-    """A list of quoted columns, each behind ``qualifier.`` if one is given."""
+    """A list of quoted columns, each prefixed with ``qualifier.`` if there is one."""
     prefix = f"{qualifier}." if qualifier else ""
     return ", ".join(prefix + identifier(name) for name in names)
 
@@ -74,9 +72,7 @@ def overwrite_directory(path: str, query: str) -> str:
 
 
 def subquery(query: str, alias: str) -> str:
-    """The user's query as a derived table. A line of its own keeps a closing comment from
-    swallowing us.
-    """
+    """The user's query as a derived table, on lines of its own in case it ends with a comment."""
     return f"(\n{query}\n) {identifier(alias)}"
 
 
@@ -88,7 +84,7 @@ NOW = re.compile(r"timestamp_millis\(\d+L?\) /\* mv_now \*/")  # what the macro 
 
 
 def query_at(query: str, time: int) -> str:
-    """``query`` with ``time`` (ms), the write time, as its `mv_now()`: dbt rendered it before that
-    was known.
+    """``query`` with ``time`` (ms), the write time, as its `mv_now()`. dbt rendered the query before
+    the time was known.
     """
     return NOW.sub(f"timestamp_millis({time}L) /* mv_now */", query)

@@ -1,7 +1,7 @@
 """Seconds spent in each step of a run, for the log line, `run_results.json` and the commit's
 metadata.
 
-Each step is an OpenTelemetry span too where its API package is installed; without a configured SDK
+Each step is also an OpenTelemetry span if its API package is installed; without a configured SDK
 that costs nothing.
 """
 

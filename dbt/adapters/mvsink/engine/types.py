@@ -1,8 +1,8 @@
-"""Spark's types as the sink needs them: what can be kept in a shard, and as which Arrow type.
+"""Spark's types: which ones a shard can store, and as which Arrow type.
 
 The text comes from ``DESCRIBE QUERY``: ``int``, ``decimal(10,2)``,
-``struct<a:int,b:array<string>>``. Field names stand there unquoted, so a nested field name with
-``:,<>`` in it cannot be told apart and is refused.
+``struct<a:int,b:array<string>>``. Field names are unquoted there, so a nested field name that
+contains ``:,<>`` is ambiguous and refused.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Column:
 
 
 def columns_added(columns: tuple[Column, ...]) -> str:
-    """In words.
+    """The added columns in words.
 
     >>> columns_added((Column("c", parse_type("bigint", "c")),))
     'columns added: c bigint'

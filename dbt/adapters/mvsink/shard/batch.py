@@ -4,8 +4,8 @@ A batch is owned by one handle at a time. It ends consumed (appended), deleted, 
 (`to_transmittable`); any use after that is `InvalidUsage`.
 
 From before its commit is sent until the outcome is known, a batch is *in doubt*: the log may name
-its files, so nothing deletes them. Whatever interrupts the commit (a signal, a failure that nobody
-expected) leaves it so, and garbage collection, which reads the log, decides.
+its files, so nothing deletes them. If the commit is interrupted (by a signal or an unexpected
+failure), the batch stays in doubt, and garbage collection, which reads the log, decides.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from dbt.adapters.mvsink.shard.updates import (
     META_SCHEMA,
     Updates,
     batches_of,
+    between,
     check_times,
     consolidate,
     normalize,
@@ -47,7 +48,7 @@ PART_BYTES = 128 * 2**20
 
 
 class BatchState(enum.Enum):
-    """What became of a batch."""
+    """The state of a batch."""
 
     STAGED = "staged"
     IN_DOUBT = "sent to the log, with an unknown outcome"
@@ -75,11 +76,9 @@ class Batch:
         self.upper = upper
         self.schema = schema  # the shard's data columns when the batch was staged
         self.state = BatchState.STAGED
-        # whoever pops it decides about the files: a pop is atomic, whichever thread or signal comes
-        # between
+        # The owner that pops it decides about the files: a pop is atomic across threads and signals.
         self._claim = [True]
-        # turned back from a description: then another copy of it may have been used
-        self.received = False
+        self.received = False  # made from a description, of which another copy may have been used
         self._finalizer = self._warning()
 
     @property
@@ -94,7 +93,7 @@ class Batch:
 
     @property
     def directory(self) -> str:
-        """Where its files are; only a batch that has files has one."""
+        """The directory of its files; a batch without files has none."""
         return self.files[0].path.rsplit("/", 1)[0]
 
     @property
@@ -103,9 +102,7 @@ class Batch:
         return f"{self.storage.uri}/{self.directory}"
 
     def diffs(self) -> pa.Table:
-        """`_mv_diff` and `_mv_error` of every staged update. It is read into memory: ask for it
-        where `rows` are few.
-        """
+        """`_mv_diff` and `_mv_error` of every staged update, in memory, so `rows` must be few."""
         schema = pa.schema([field for field in META_SCHEMA if field.name in (DIFF, ERROR)])
         return pa.concat_tables(self.storage.read(file, schema) for file in self.files)
 
@@ -113,18 +110,18 @@ class Batch:
         """Raises `InvalidUsage` unless the batch can still be used."""
         if self.state is not BatchState.STAGED:
             raise InvalidUsage(
-                f"the batch [{self.lower!r}, {self.upper!r}) was {self.state.value}; it cannot be used any more"
+                f"the batch [{self.lower!r}, {self.upper!r}) was {self.state.value}; it can no longer be used"
             )
 
     def end(self, state: BatchState) -> None:
-        """Give up the files without touching them."""
+        """Release the files without touching them."""
         self._claim.clear()
         self.state = state
         self._finalizer.detach()
 
     def doubt(self) -> None:
-        """To be called before a commit that names the files is sent: from here on nothing deletes
-        them.
+        """Put the batch in doubt, before a commit that names its files is sent: nothing deletes
+        them from here on.
         """
         self.require_staged()
         if not self._claimed():
@@ -132,17 +129,17 @@ class Batch:
                 f"the batch [{self.lower!r}, {self.upper!r}) is being appended or deleted elsewhere"
             )
         self.state = BatchState.IN_DOUBT
-        self._finalizer.detach()  # its warning is about what nobody used
+        self._finalizer.detach()  # its warning is about unused batches
 
     def settle(self) -> None:
-        """The commit did not happen, for certain: the batch can be used again."""
+        """The commit certainly did not happen: the batch can be used again."""
         if self.state is BatchState.IN_DOUBT:
             self._finalizer = self._warning()
             self.state = BatchState.STAGED
             self._claim.append(True)
 
     def _warning(self) -> weakref.finalize[[tuple[str, ...]], Batch]:
-        """What tells if the batch is forgotten."""
+        """A finalizer that warns if the batch is forgotten."""
         finalizer = weakref.finalize(self, _abandoned, tuple(file.path for file in self.files))
         finalizer.atexit = False  # type: ignore[misc]  # a documented attribute, missing from the stubs
         if not self.files:
@@ -156,16 +153,15 @@ class Batch:
             return False
 
     def delete(self) -> None:
-        """Remove the staged files; harmless the second time, and while a commit is in doubt: then
-        they stay.
+        """Delete the staged files; harmless the second time. While the batch is in doubt they stay.
 
-        `InvalidUsage` if the batch was appended or handed over.
+        Raises `InvalidUsage` if the batch was appended or handed over.
         """
         if self.state in (BatchState.DELETED, BatchState.IN_DOUBT):
             return
         self.require_staged()
         if self.received and self._was_live():
-            # by whoever turned the same description back as well; the files are the shard's
+            # Another copy of the same description was appended: the files belong to the shard.
             self.end(BatchState.CONSUMED)
             return
         if not self._claimed():
@@ -176,7 +172,7 @@ class Batch:
 
     def require_never_live(self) -> None:
         """Raises `InvalidUsage` if the files are or were in the shard: the same description was
-        turned back twice.
+        received twice.
         """
         if self._was_live():
             self.end(BatchState.CONSUMED)
@@ -191,9 +187,7 @@ class Batch:
         return any(file.path in known for file in self.files)
 
     def to_transmittable(self) -> dict[str, Any]:
-        """A JSON-safe description that another process turns back into a batch. This object is
-        spent.
-        """
+        """A JSON-safe description from which another process makes a batch. This one is spent."""
         self.require_staged()
         self.end(BatchState.SPENT)
         return {
@@ -206,13 +200,13 @@ class Batch:
         }
 
 
-def batch_from(storage: Storage, schema: pa.Schema, described: Mapping[str, Any]) -> Batch:
+def batch_from(storage: Storage, schema: pa.Schema, description: Mapping[str, Any]) -> Batch:
     """The inverse of `Batch.to_transmittable`. A newer format version is refused, an older one
-    noted.
+    logged.
 
-    ``schema`` stands for the columns of a batch that does not tell them.
+    ``schema`` is used for a description without one.
     """
-    version = described.get("format_version")
+    version = description.get("format_version")
     if not isinstance(version, int) or version > FORMAT_VERSION:
         raise InvalidUsage(
             f"the batch has format version {version!r}; this release takes up to {FORMAT_VERSION}: upgrade it"
@@ -223,28 +217,28 @@ def batch_from(storage: Storage, schema: pa.Schema, described: Mapping[str, Any]
             version,
             FORMAT_VERSION,
         )
-    files = tuple(DataFile(**file) for file in described["files"])
+    files = tuple(DataFile(**file) for file in description["files"])
     for file in files:
         if file.batch_id is None or checked_path(quote(file.path)) is None:
             raise InvalidUsage(
-                f"the batch names {file.path!r}, which is no file of a directory below {BATCHES}/"
+                f"the batch names {file.path!r}, which is not a file of a directory below {BATCHES}/"
             )
-    bounds = Antichain.of(described["lower"]), Antichain.of(described["upper"])
-    if "schema" in described:
-        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(described["schema"])))
-    batch = Batch(storage, str(described["shard_id"]), files, *bounds, schema)
+    bounds = Antichain.of(description["lower"]), Antichain.of(description["upper"])
+    if "schema" in description:
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(description["schema"])))
+    batch = Batch(storage, str(description["shard_id"]), files, *bounds, schema)
     batch.received = True
     return batch
 
 
 class BatchBuilder:
-    """Takes record batches one by one, in memory bounded by one of them, whatever the total."""
+    """Takes record batches one by one, with memory for one of them, whatever the total."""
 
     def __init__(self, handle: Staging, lower: Antichain, part_bytes: int = PART_BYTES):
         self.handle = handle
         self.schema = handle.schema
         self.lower = lower
-        self.upper = Antichain.empty()  # as far as it is known before `finish`
+        self.upper = Antichain.empty()  # unknown before `finish`, unless set
         self.part_bytes = part_bytes
         self.batch_id = fresh_batch_id()
         self.files: list[DataFile] = []
@@ -256,8 +250,8 @@ class BatchBuilder:
         if self.finished:
             raise InvalidUsage("the builder was finished; it takes no more updates")
         storage = self.handle.storage
-        for given in batches_of(updates):
-            table = consolidate(normalize(given, self.schema, storage.uri))
+        for records in batches_of(updates):
+            table = consolidate(normalize(records, self.schema, storage.uri))
             if table.num_rows == 0:
                 continue
             check_times(table, self.lower, self.upper)
@@ -270,7 +264,7 @@ class BatchBuilder:
         return self
 
     def finish(self, upper: Antichain) -> Batch:
-        """The batch ``[lower, upper)``. `InvalidUsage` for a time at or beyond ``upper``: then
+        """The batch ``[lower, upper)``. Raises `InvalidUsage` for a time at or beyond ``upper``; then
         nothing stays staged.
         """
         if self.finished:
@@ -289,7 +283,7 @@ class BatchBuilder:
         return self.handle.track(batch)
 
     def abandon(self) -> None:
-        """Remove what was staged so far."""
+        """Delete the parts staged so far."""
         self._roll()
         self.finished = True
         self.handle.storage.delete_directory(f"{BATCHES}/{self.batch_id}")
@@ -313,7 +307,7 @@ def check_files(files: tuple[DataFile, ...], lower: Antichain, upper: Antichain)
 
 @dataclass(frozen=True)
 class Cut:
-    """A part of a batch that has been narrowed to other bounds."""
+    """The files of a batch narrowed to other bounds."""
 
     batch_id: str
     files: tuple[DataFile, ...]
@@ -323,17 +317,15 @@ def cut(storage: Storage, batch: Batch, lower: Antichain, upper: Antichain) -> C
     """Rule 2: the batch's updates with ``lower <= time < upper``, rewritten where a part straddles
     a bound.
 
-    None if no part does and none falls outside: then the batch's own files are right as they are.
+    None if every part is inside the bounds: then the batch's own files can be used.
     """
-    from dbt.adapters.mvsink.shard.updates import between
-
     if all(_inside(file, lower, upper) for file in batch.files):
         return None
     batch_id = fresh_batch_id()
     schema = physical_schema(batch.schema)
     files: list[DataFile] = []
     for file in batch.files:
-        # Whole parts are copied too: a directory holds exactly the files of its commit.
+        # Whole parts are copied too: a directory has exactly the files of its commit.
         table = between(storage.read(file, schema), lower, upper)
         if table.num_rows:
             part = storage.write_part(part_path(batch_id, len(files)), schema)

@@ -1,7 +1,7 @@
-"""Staging: batches outside the log. Nothing here commits, so nothing here is visible to a reader.
+"""Staging: batches outside the log. Nothing here commits, so no reader sees any of it.
 
-Whoever stages owns what is staged until it is consumed, deleted or handed over; `expire` deletes
-the rest.
+A handle owns its staged files until they are consumed, deleted or handed over; `expire` deletes the
+rest.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from dbt.adapters.mvsink.shard.updates import Updates, canonical
 
 FOOTERS_AT_ONCE = 16
 LEGACY_CALENDAR = (
-    # a footer's note: old dates are in the Julian calendar, which no other reader knows
+    # a footer's note: old dates are in the Julian calendar, which other readers do not know
     "org.apache.spark.legacyDateTime"
 )
 
 
 class StagedDirectory:
-    """A fresh directory under ``batches/`` that an engine may write into. ``uri`` is its full
-    place, ``schema`` the data columns meant.
+    """A new directory under ``batches/`` for an engine to write into. ``uri`` is its full place,
+    ``schema`` the data columns.
     """
 
     def __init__(self, storage: Storage, batch_id: str, schema: pa.Schema):
@@ -39,18 +39,18 @@ class StagedDirectory:
         self.batch_id = batch_id
         self.path = f"{BATCHES}/{batch_id}"
         self.uri = f"{storage.uri}/{self.path}"
-        self.adopted = False  # then the files are a batch's
+        self.adopted = False  # True once the files belong to a batch
 
     def parts(self) -> list[str]:
-        """The data files in it. Raises `NothingStaged` if there are none."""
+        """The paths of its data files. Raises `NothingStaged` if there are none."""
         paths = sorted(only_parts(self.storage.list_files(self.path)))
         if not paths:
             raise NothingStaged(self.uri)
         return paths
 
     def footers(self) -> list[Footer]:
-        """Those of its data files; on an object store each is a request or two, so several are read
-        at once.
+        """The footers of its data files, read in parallel: each is a request or two on an object
+        store.
         """
         paths = self.parts()
         if len(paths) == 1:
@@ -59,16 +59,14 @@ class StagedDirectory:
             return list(pool.map(self.storage.footer, paths))
 
     def delete(self) -> None:
-        """Remove it and all in it, unless its files have become a batch: then the batch decides
-        about them.
-        """
+        """Delete it with its contents, unless its files belong to a batch."""
         if not self.adopted:
             self.storage.delete_directory(self.path)
 
 
 class Staging(Handle):
-    """The half of a write handle that stages. ``schema`` is that of the newest version it has seen:
-    columns may be added to a shard.
+    """The half of a write handle that stages. ``schema`` is that of the newest version it has seen,
+    as columns may be added to a shard.
     """
 
     def __init__(self, storage: Storage, opened: ShardState):
@@ -94,9 +92,9 @@ class Staging(Handle):
     def builder(self, lower: Antichain, **sizes: int) -> BatchBuilder:
         """A builder of a batch that begins at ``lower``."""
         self._require_open()
-        made = BatchBuilder(self, lower, **sizes)
-        self._builders = [*(builder for builder in self._builders if not builder.finished), made]
-        return made
+        new = BatchBuilder(self, lower, **sizes)
+        self._builders = [*(builder for builder in self._builders if not builder.finished), new]
+        return new
 
     def stage(self) -> StagedDirectory:
         """A directory for an engine to write into; `adopt` makes it a batch, `expire` deletes it."""
@@ -131,14 +129,14 @@ class Staging(Handle):
         return self.track(batch)
 
     def read_staged(self, staged: StagedDirectory, schema: pa.Schema) -> pa.Table:
-        """These columns of what an engine wrote there, which need be no updates. They are read into
-        memory: ask where they are few.
+        """These columns of the rows that an engine wrote there, not necessarily updates. They are
+        read into memory, so they must be few.
         """
         return pa.concat_tables(self.storage.read(DataFile(path, 0), schema) for path in staged.parts())
 
-    def batch_from_transmittable_batch(self, described: Mapping[str, Any]) -> Batch:
-        """A batch that another handle, process or machine handed over; this handle owns it now."""
-        batch = batch_from(self.storage, self.schema, described)
+    def batch_from_transmittable_batch(self, description: Mapping[str, Any]) -> Batch:
+        """A batch that another handle, process or machine handed over. This handle owns it now."""
+        batch = batch_from(self.storage, self.schema, description)
         try:
             self._require_own(batch)
         except InvalidUsage:
@@ -147,19 +145,17 @@ class Staging(Handle):
         return self.track(batch)
 
     def track(self, batch: Batch) -> Batch:
-        """Have `expire` delete ``batch`` if nobody consumed it."""
+        """Have `expire` delete ``batch`` if it is still staged."""
         self._batches.add(batch)
         return batch
 
     def expire(self) -> None:
-        """Give up the handle, and delete what it staged and nobody consumed. Harmless the second
-        time.
-        """
+        """Close the handle and delete its staged files. Harmless the second time."""
         self._expired = True
         self._discard()
 
     def _discard(self) -> None:
-        """Delete what was staged and nobody consumed; it cannot be appended any more."""
+        """Delete all staged files; they can no longer be appended."""
         for batch in list(self._batches):
             if batch.state is BatchState.STAGED:
                 batch.delete()
@@ -171,31 +167,31 @@ class Staging(Handle):
         self._staged.clear()
 
     def _require_usable(self, batches: Sequence[Batch]) -> None:
-        """Every batch is staged, this shard's, named once, never appended before, and its files are
-        there.
+        """Raises unless every batch is staged for this shard, listed once, never appended before,
+        and its files exist.
         """
-        seen: set[int] = set()
+        checked: set[int] = set()
         for batch in batches:
             batch.require_staged()
             self._require_own(batch)
-            if id(batch) in seen:
-                raise InvalidUsage(f"the batch [{batch.lower!r}, {batch.upper!r}) is given twice")
-            seen.add(id(batch))
+            if id(batch) in checked:
+                raise InvalidUsage(f"the batch [{batch.lower!r}, {batch.upper!r}) is listed twice")
+            checked.add(id(batch))
             if batch.received:
                 batch.require_never_live()
-            self._require_there(batch)
+            self._require_files(batch)
 
-    def _require_there(self, batch: Batch) -> None:
-        """Raises `StorageError` for a staged file that is gone or cut short. Lists directories;
-        footers were read when it was staged.
+    def _require_files(self, batch: Batch) -> None:
+        """Raises `StorageError` for a staged file that is gone or truncated. Only lists
+        directories: footers were read when the batch was staged.
         """
         directories = {file.path.rsplit("/", 1)[0] for file in batch.files}
-        there = {
+        sizes = {
             file.path: file.size for directory in directories for file in self.storage.list_files(directory)
         }
         for file in batch.files:
-            if there.get(file.path) != file.size:
-                what = f"has {there[file.path]} of {file.size} bytes" if file.path in there else "is gone"
+            if sizes.get(file.path) != file.size:
+                what = f"has {sizes[file.path]} of {file.size} bytes" if file.path in sizes else "is gone"
                 raise StorageError(
                     f"staged file {file.path} of shard {self.uri} {what}; nothing was committed"
                 )
@@ -208,7 +204,7 @@ class Staging(Handle):
 
     def _require_columns(self, state: ShardState, batches: Sequence[Batch]) -> None:
         """Raises `SchemaMismatch` for a batch that was staged before columns were added: its hashes
-        are not of all columns.
+        do not cover all columns.
         """
         for batch in batches:
             differences = (
@@ -223,9 +219,7 @@ class Staging(Handle):
 
 
 def _check_times_kept(footer: Footer, uri: str) -> None:
-    """Raises `StorageError` for a file whose times are not those that the engine had: what is
-    stored would differ from what was meant.
-    """
+    """Raises `StorageError` for a file in which the engine did not store its times exactly."""
     if LEGACY_CALENDAR in footer.notes:
         raise StorageError(
             f"{footer.file.path} of shard {uri} was staged with dates of the Julian calendar; nothing was committed"
@@ -239,7 +233,7 @@ def _check_times_kept(footer: Footer, uri: str) -> None:
 
 
 def _timestamps(kind: pa.DataType) -> Iterator[pa.TimestampType]:
-    """The types of timestamps in ``kind``, at whatever depth."""
+    """The timestamp types in ``kind``, at any depth."""
     if pa.types.is_timestamp(kind):
         yield kind
     for inner in range(kind.num_fields):

@@ -24,12 +24,12 @@ from dbt.adapters.mvsink.shard.state import schema_differences
 
 META_SCHEMA = pa.schema([(TIME, pa.int64()), (DIFF, pa.int64()), (ERROR, pa.string()), (HASH, pa.int64())])
 Updates: TypeAlias = "pa.Table | pa.RecordBatch | pa.RecordBatchReader"
-# below it a float sum cannot hide an overflow; beyond it sums are checked exactly
+# Below it a float sum cannot hide an overflow; beyond it sums are checked exactly.
 SAFE_SUM = float(2**62)
 
 
 def physical_schema(data: pa.Schema) -> pa.Schema:
-    """The columns of a shard's files: the data columns, then ours, all nullable."""
+    """The columns of a shard's files: the data columns, then the physical ones, all nullable."""
     return pa.schema([*(pa.field(field.name, field.type) for field in data), *META_SCHEMA])
 
 
@@ -43,8 +43,8 @@ def check_data_schema(schema: pa.Schema) -> None:
 
 
 def canonical(schema: pa.Schema) -> pa.Schema:
-    """The schema as a shard keeps it: one of Arrow's several types for the same values (text,
-    lists, times in microseconds).
+    """The schema as a shard stores it: one of Arrow's several types per kind of value (text, lists,
+    times in microseconds).
     """
     return pa.schema([pa.field(field.name, _canonical_type(field.type)) for field in schema])
 
@@ -68,8 +68,8 @@ def _canonical_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """``table`` in ``schema``; `InvalidUsage` where a value does not fit (a time finer than a
-    microsecond, say).
+    """``table`` in ``schema``; `InvalidUsage` if a value does not fit, such as a time finer than a
+    microsecond.
     """
     if table.schema.types == schema.types:
         return table
@@ -80,7 +80,7 @@ def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def batches_of(updates: Updates) -> Iterator[pa.RecordBatch]:
-    """The record batches of whatever was given, one by one."""
+    """The record batches of ``updates``, one by one."""
     if isinstance(updates, pa.RecordBatch):
         yield updates
     elif isinstance(updates, pa.Table):
@@ -160,15 +160,15 @@ def between(table: pa.Table, lower: Antichain, upper: Antichain) -> pa.Table:
 
 
 def advance(table: pa.Table, since: int) -> pa.Table:
-    """Times before ``since`` moved up to it."""
+    """Advance times before ``since`` to it."""
     moved = pc.max_element_wise(table.column(TIME), since)
     return table.set_column(table.schema.get_field_index(TIME), pa.field(TIME, pa.int64()), moved)
 
 
 def consolidate(table: pa.Table) -> pa.Table:
-    """Diffs of equal ``(row, time)`` added up, zeros dropped; hashes follow their row.
+    """Sums of the diffs of equal ``(row, time)``, without zeros; hashes follow their row.
 
-    Raises `InvalidUsage` if a sum leaves 64 bits.
+    Raises `InvalidUsage` if a sum exceeds 64 bits.
     """
     if table.num_rows == 0:
         return table
@@ -201,14 +201,14 @@ def consolidate(table: pa.Table) -> pa.Table:
 
 
 def _check_sums(groups: pa.Table) -> None:
-    """Raises `InvalidUsage` if a sum of diffs leaves 64 bits (the integer sum itself has wrapped
-    around then).
+    """Raises `InvalidUsage` if a sum of diffs exceeds 64 bits. (The integer sum has wrapped around
+    then.)
     """
     doubtful = groups.filter(pc.greater_equal(pc.abs(groups.column("approximate_sum")), SAFE_SUM))
     for high, low in zip(doubtful.column("high_sum").to_pylist(), doubtful.column("low_sum").to_pylist()):
         exact = (high << 32) + low
         if not -(2**63) <= exact < 2**63:
-            raise InvalidUsage(f"the diffs of one row add up to {exact}, which leaves 64 bits")
+            raise InvalidUsage(f"the diffs of one row add up to {exact}, which exceeds 64 bits")
 
 
 def _key(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
@@ -218,9 +218,8 @@ def _key(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
         positive = pc.add(column, pa.scalar(0.0, kind))  # -0.0 + 0.0 is 0.0
         return pc.if_else(pc.is_nan(positive), pa.scalar(float("nan"), kind), positive)
     if pa.types.is_nested(kind):
-        # Arrow cannot group nested values, so each becomes a canonical text. Per row in Python:
-        # this path is for batches that went through this process anyway; Spark consolidates the big
-        # ones.
+        # Arrow cannot group nested values, so each becomes a canonical text, row by row in Python.
+        # Only batches that pass through this process come here; Spark consolidates large ones.
         return pa.array(
             [None if value is None else _canonical(value, kind) for value in column.to_pylist()], pa.string()
         )
