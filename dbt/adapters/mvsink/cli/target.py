@@ -32,7 +32,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Target:
-    """One target of one project. ``shards`` is the directory or URI of ``<schema>/<identifier>``."""
+    """One target of one project. ``shards`` has the shards, at ``<schema>/<identifier>``."""
 
     project: str
     name: str
@@ -47,7 +47,7 @@ def load_target(
     target: str | None,
     variables: Mapping[str, Any] | None = None,
 ) -> Target:
-    """The target that dbt would use with these options. `click.UsageError` with dbt's own message."""
+    """The target that dbt would use. `click.UsageError` with dbt's own message."""
     set_invocation_context(os.environ)  # dbt's `env_var` reads this
     try:
         project = load_raw_project(project_dir)

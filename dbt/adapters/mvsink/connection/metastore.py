@@ -25,7 +25,7 @@ class EmbeddedMetastore:
         self._is_released = False
 
     def acquire(self, lock: MetastoreLock | None, url: str | None, timeout: float) -> None:
-        """Take ``lock`` before a session opens the database at ``url`` (JDBC). None: no lock needed.
+        """Take ``lock``, if one is needed, before a session opens the database at ``url`` (JDBC).
 
         A session that is started again keeps the lock it has, because its JVM still has the
         database open. `DbtRuntimeError` if another process holds the lock for ``timeout`` seconds.
