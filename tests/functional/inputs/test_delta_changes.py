@@ -58,13 +58,13 @@ def test_every_change_is_the_difference_of_its_versions(table, spark):
     delta, name = table
     newest = delta.newest().version
     assert newest == len(HISTORY)
-    contents = at_versions(spark, name, range(newest + 1))
+    expected = at_versions(spark, name, range(newest + 1))
     columns = delta.columns(newest)
     ranges = [*((v, v + 1) for v in range(newest)), (0, newest), (2, newest - 1), (None, 5)]
     wanted, queries = {}, []
     for number, (before, after) in enumerate(ranges):
-        old = contents[before] if before is not None else Counter()
-        wanted[number] = {row: n for row in contents[after] | old if (n := contents[after][row] - old[row])}
+        old = expected[before] if before is not None else Counter()
+        wanted[number] = {row: n for row in expected[after] | old if (n := expected[after][row] - old[row])}
         query = delta.changes(before, after, columns)
         assert (query is None) == (before == 5 and after == 6)  # OPTIMIZE alone
         if query:
@@ -78,7 +78,7 @@ def test_every_change_is_the_difference_of_its_versions(table, spark):
     read = {v: Counter() for v in (1, 4, newest)}
     for row in spark.sql("\nunion all\n".join(contents)).collect():
         read[row["v"]][row["id"], row["n"], row["p"]] += 1
-    assert read == {v: contents[v] for v in read}
+    assert read == {v: expected[v] for v in read}
 
 
 def test_partition_values_of_every_kind_and_evolved_columns(spark, tmp_path, monkeypatch):

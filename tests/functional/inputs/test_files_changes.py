@@ -1,4 +1,4 @@
-"""Tables of files bound to times: each change is exactly the difference of what the table contents at
+"""Tables of files bound to times: each change is exactly the difference of what the table held at
 its runs.
 """
 

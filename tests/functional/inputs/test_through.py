@@ -1,6 +1,4 @@
-"""A view over a shard as an input, on Spark: what it contents and how it changed is what its query
-makes of what the shard contents.
-"""
+"""A view over a shard as an input, on Spark: its contents and changes are its query's."""
 
 from __future__ import annotations
 
