@@ -247,7 +247,7 @@ def task(text, **configs):
 
 COPY = "from transform {{ ref('events') }} using (select * from {{ ref('events') }})"
 REFUSED = {  # model: its text, what the message says
-    "has_input": (task(COPY, input="events"), ("`input`", "stands in its SQL", "on input {{ ref('...') }} as ( statements )")),
+    "has_input": (task(COPY, input="events"), ("`input`", "the SQL of a task says what drives it", "on input {{ ref('...') }} as ( statements )")),
     "has_form": (task(COPY, form="transform"), ("`form`", "from transform {{ ref('...') }} using ( query )")),
     "has_refresh": (task(COPY, refresh="every 1 hour"), ("`refresh`", "from retain {{ ref('...') }} while ( predicate )")),
     "always_reset": (task(COPY, full_refresh=True), ("`full_refresh`", "mvsink_reset: [always_reset]")),
