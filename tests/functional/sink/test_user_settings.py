@@ -32,6 +32,7 @@ SETTINGS = {  # each changes what Spark would write or read by itself; a group h
         "spark.sql.parquet.int96RebaseModeInWrite": "LEGACY",
         "spark.sql.parquet.datetimeRebaseModeInWrite": "EXCEPTION",
         "spark.sql.timestampType": "TIMESTAMP_NTZ",
+        "spark.sql.session.timeZone": "America/New_York",
         "spark.sql.parquet.binaryAsString": "true",
         "spark.sql.parquet.int96AsTimestamp": "false",
         "spark.sql.parquet.inferTimestampNTZ.enabled": "false",

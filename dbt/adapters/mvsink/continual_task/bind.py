@@ -276,7 +276,7 @@ def _inserted(statement: Insert, columns: Columns) -> str:
         return f"_mv_{position[name]}" if name in position else "null"
 
     return ", ".join(
-        f"cast({item(c.name.lower())} as {c.type.text}) {sql.identifier(c.name)}" for c in columns
+        f"cast({item(c.name.lower())} as {c.type.spelled}) {sql.identifier(c.name)}" for c in columns
     )
 
 

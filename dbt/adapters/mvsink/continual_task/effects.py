@@ -209,7 +209,7 @@ class Effects:
         """The batch with ``message`` as an error update at ``time``, the input's error updates, and
         no row.
         """
-        items = ", ".join(f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in self.columns)
+        items = ", ".join(f"cast(null as {c.type.spelled}) {sql.identifier(c.name)}" for c in self.columns)
         meta = (
             f"{sql.bigint(time)} {TIME}, 1L {DIFF}, {sql.text(message)} {ERROR}, cast(null as bigint) {HASH}"
         )
@@ -258,7 +258,7 @@ class Effects:
         return f"select {self._items}, {meta}, cast(null as bigint) {HASH} from (\n{rows}\n)"
 
     def _errors(self, updates: str, time: int) -> str:
-        items = ", ".join(f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in self.columns)
+        items = ", ".join(f"cast(null as {c.type.spelled}) {sql.identifier(c.name)}" for c in self.columns)
         kept = f"select {ERROR} e, {DIFF} d from (\n{updates}\n) where {ERROR} is not null"
         return f"select {items}, {sql.bigint(time)} {TIME}, d {DIFF}, e {ERROR}, cast(null as bigint) {HASH} from (\n{kept}\n)"
 

@@ -25,7 +25,7 @@ def retractions(output: Layout, columns: Sequence[Column], inputs: str, time: in
     live = live_errors(output)
     if not live:
         return ""
-    nulls = ", ".join(f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in columns)
+    nulls = ", ".join(f"cast(null as {c.type.spelled}) {sql.identifier(c.name)}" for c in columns)
     inherited = f"select {ERROR} m, -{DIFF} n from (\n{inputs}\n) where {ERROR} is not null"
     both = sql.union_all([f"select m, n from (\n{live}\n)", inherited])
     own = f"select m, sum(n) n from (\n{both}\n) group by m having sum(n) > 0"

@@ -188,7 +188,7 @@ def _new(columns: Columns, assignments: Sequence[Assignment], alias: str | None,
     for column in columns:
         old = "null" if alias is None else f"{sql.identifier(alias)}.{sql.identifier(column.name)}"
         value = values.get(column.name.lower(), old)
-        fields.append(f"{sql.text(column.name)}, cast({value} as {column.type.text})")
+        fields.append(f"{sql.text(column.name)}, cast({value} as {column.type.spelled})")
     return f"named_struct({', '.join(fields)})"
 
 

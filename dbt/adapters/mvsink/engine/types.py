@@ -57,6 +57,21 @@ class SparkType:
     def nested(self) -> bool:
         return self.name in ("array", "map", "struct")
 
+    @property
+    def spelled(self) -> str:
+        """The type as a statement names it: with every setting of a session it is this one.
+
+        >>> parse_type("struct<at:timestamp,n:array<int>>", "s").spelled
+        'struct<`at`:timestamp_ltz,`n`:array<int>>'
+        """
+        if self.name == "timestamp":  # what this name means depends on spark.sql.timestampType
+            return "timestamp_ltz"
+        if self.name == "struct":
+            fields = (f"{sql.identifier(field.name)}:{field.type.spelled}" for field in self.fields)
+            return f"struct<{','.join(fields)}>"
+        inner = ",".join(part.spelled for part in self.inner)
+        return f"{self.name}<{inner}>" if inner else self.text
+
     def arrow(self) -> pa.DataType:
         """The Arrow type of this column in the shard."""
         if self.name == "decimal":

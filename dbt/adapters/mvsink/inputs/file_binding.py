@@ -216,7 +216,8 @@ class _FileBinder:
         queries = []
         if added:
             typed = ", ".join(
-                f"cast({sql.identifier(c.name)} as {c.type.text}) {sql.identifier(c.name)}" for c in self.own
+                f"cast({sql.identifier(c.name)} as {c.type.spelled}) {sql.identifier(c.name)}"
+                for c in self.own
             )
             queries.append(
                 self.table.rows(

@@ -192,9 +192,9 @@ def _items(columns: Sequence[Column], physical: Sequence[Column], partition: Map
 
 def _item(column: Column, stored: Column | None, partition: Mapping[str, str]) -> str:
     if column.name in partition:
-        return f"cast({partition[column.name]} as {column.type.text})"
+        return f"cast({partition[column.name]} as {column.type.spelled})"
     if stored is None:
-        return f"cast(null as {column.type.text})"
+        return f"cast(null as {column.type.spelled})"
     return converted(sql.identifier(stored.name), stored.type, column.type)
 
 
@@ -212,7 +212,7 @@ def converted(expression: str, stored: SparkType, wanted: SparkType, depth: int 
             inner = (
                 converted(f"{expression}.{sql.identifier(own.name)}", own.type, field.type, depth)
                 if own
-                else f"cast(null as {field.type.text})"
+                else f"cast(null as {field.type.spelled})"
             )
             values.append(f"{sql.text(field.name)}, {inner}")
         return f"if({expression} is null, null, named_struct({', '.join(values)}))"
@@ -222,7 +222,7 @@ def converted(expression: str, stored: SparkType, wanted: SparkType, depth: int 
     if stored.name == wanted.name == "map" and stored.inner[0] == wanted.inner[0]:
         value = converted(variable, stored.inner[1], wanted.inner[1], depth + 1)
         return f"transform_values({expression}, (k{depth}, {variable}) -> {value})"
-    return f"cast({expression} as {wanted.text})"
+    return f"cast({expression} as {wanted.spelled})"
 
 
 def _physical(schema: pa.Schema) -> tuple[Column, ...]:

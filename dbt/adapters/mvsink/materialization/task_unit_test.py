@@ -64,7 +64,7 @@ def _typed(engine: Engine, model: str, so_far: str, columns: Sequence[Column]) -
     for name in sorted(fixture - names):
         raise UnknownFixtureColumn(model, name, sorted(names))
     items = [
-        f"cast({sql.identifier(c.name) if c.name.lower() in fixture else 'null'} as {c.type.text}) {sql.identifier(c.name)}"
+        f"cast({sql.identifier(c.name) if c.name.lower() in fixture else 'null'} as {c.type.spelled}) {sql.identifier(c.name)}"
         for c in columns
     ]
     return f"select {', '.join(items)} from {sql.subquery(so_far, '_mv_given')}"

@@ -199,7 +199,9 @@ def _only_inserts(part: Directory) -> bool:
 
 def nulls(columns: Sequence[Column]) -> str:
     """A list of NULLs under the columns' names."""
-    return ", ".join(f"cast(null as {column.type.text}) {sql.identifier(column.name)}" for column in columns)
+    return ", ".join(
+        f"cast(null as {column.type.spelled}) {sql.identifier(column.name)}" for column in columns
+    )
 
 
 def no_updates(columns: Sequence[Column]) -> str:

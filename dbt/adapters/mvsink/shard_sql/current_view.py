@@ -35,7 +35,7 @@ def view_query(
         # Rows that are never given out, of NULLs that the optimizer cannot tell, and more than any
         # OFFSET: where it can prove that no row passes to a reader, it drops the guard with them.
         nothing = "get(cast(array() as array<{}>), cast(r.id as int)) {}"
-        items = ", ".join(nothing.format(c.type.text, sql.identifier(c.name)) for c in layout.columns)
+        items = ", ".join(nothing.format(c.type.spelled, sql.identifier(c.name)) for c in layout.columns)
         message = f"{NOT_REFRESHED}; first refresh at {first_refresh}" if first_refresh else NOT_REFRESHED
         guard = _guard(f"(select min({sql.text(message)}) m from range(1))")
         return f"select {items} from range({2**32}) r where {guard}"
@@ -85,7 +85,7 @@ class _Guarded(Layout):
 def plain_rows(layout: Layout) -> str:
     """The collection without the guard: errors are left out."""
     if layout.empty:
-        items = ", ".join(f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in layout.columns)
+        items = ", ".join(f"cast(null as {c.type.spelled}) {sql.identifier(c.name)}" for c in layout.columns)
         return f"select {items} where false"
     if layout.unhashed or layout.loose:
         return _mixed(layout)

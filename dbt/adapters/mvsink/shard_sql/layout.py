@@ -215,7 +215,8 @@ class Widened(Layout):
         names = sql.columns(self.names)
         columns = [sql.identifier(column.name) for column in self.stored]
         columns += [
-            f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in self.columns[len(self.stored) :]
+            f"cast(null as {c.type.spelled}) {sql.identifier(c.name)}"
+            for c in self.columns[len(self.stored) :]
         ]
         rows = super().select(directories, ", ".join([*columns, TIME, DIFF, ERROR]))
         # The partition's number keeps the optimizer from seeing through the hash: see

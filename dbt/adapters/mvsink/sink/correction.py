@@ -150,10 +150,10 @@ class Desired:
         """The column as the shard holds it, as an expression over the query's columns."""
         name = sql.identifier(column.name)
         if column.name in self.missing:
-            return f"cast(null as {column.type.text})"
+            return f"cast(null as {column.type.spelled})"
         # A nested column has its type already (the shard's columns come from the query); a cast
         # would copy it.
-        return name if column.type.nested else f"cast({name} as {column.type.text})"
+        return name if column.type.nested else f"cast({name} as {column.type.spelled})"
 
     def rows(self) -> str:
         """Model columns and `_mv_error`, typed as the shard's."""

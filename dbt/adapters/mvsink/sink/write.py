@@ -95,7 +95,7 @@ class Detected:
         # an error update has no value: it is in a bucket of NULL, not in that of the query's row
         if desired.assertions:
             condition = (
-                f"({condition} or {self.buckets.located(f'cast(null as {column.type.text})', numbers)})"
+                f"({condition} or {self.buckets.located(f'cast(null as {column.type.spelled})', numbers)})"
             )
         return desired.where(condition)
 
@@ -135,7 +135,7 @@ class Write:
         self, message: str, desired: Desired, shard: Layout, time: int, description: BatchDescription
     ) -> Written:
         """Stage ``message`` as the shard's only error update; the rows stay as they are."""
-        items = ", ".join(f"cast(null as {c.type.text}) {sql.identifier(c.name)}" for c in desired.columns)
+        items = ", ".join(f"cast(null as {c.type.spelled}) {sql.identifier(c.name)}" for c in desired.columns)
         hashed = shard.hash_of()
         row = f"select {items}, {sql.text(message)} {ERROR}, 1L {DIFF}"
         names = sql.columns(column.name for column in desired.columns)
