@@ -75,7 +75,7 @@ def test_a_watch_from_start_to_end(tmp_path):
         assert fresh - ran < 5 and fresh <= time.monotonic() - landed + 0.1
         time.sleep(3)
         # named once, and two scheduler: nothing runs in vain
-        assert process.out.count("top") == 3, process.told
+        assert process.out.count("top") == 3, process.outputs
 
         # Another dbt gets the metastore between rounds, and what it writes is no surprise.
         assert dbt(project, "other", "run", "--select", "mv").end() == 0
@@ -88,11 +88,11 @@ def test_a_watch_from_start_to_end(tmp_path):
         process.until("trying again in ")
         assert process.popen.poll() is None
         land(source, "4", (5, "e"))
-        wait_for(lambda: process.out.count("mv +1 -0, top +1 -1") == 2, 120, process.told)
+        wait_for(lambda: process.out.count("mv +1 -0, top +1 -1") == 2, 120, process.outputs)
         assert row_count(state(project, "mv").files) == 5
 
         process.popen.send_signal(signal.SIGTERM)
-        assert process.end(60) == 0 and process.out.endswith("stopped\n"), process.told
+        assert process.end(60) == 0 and process.out.endswith("stopped\n"), process.outputs
 
 
 def test_a_task_runs_when_its_input_changed(tmp_path):
@@ -106,7 +106,7 @@ def test_a_task_runs_when_its_input_changed(tmp_path):
         # a new time of the input, without a change
         assert dbt(project, "other", "run", "--select", "mv").end() == 0
         time.sleep(5)
-        assert re.findall(r"log (\S+)", process.out.split("\n", 1)[1]) == ["+1", "+2"], process.told
+        assert re.findall(r"log (\S+)", process.out.split("\n", 1)[1]) == ["+1", "+2"], process.outputs
         assert "cannot tell" not in process.out
 
 
@@ -117,10 +117,10 @@ def test_ctrl_c_cancels_a_running_query_and_leaves_the_shard_as_it_was(tmp_path)
     staged = log.read_text().count(STAGING)
     with watch(project, "watch", "--vars", json.dumps({"upto": 10_000_000_000_000})) as process:
         process.until("watching mv")
-        wait_for(lambda: log.read_text().count(STAGING) > staged, 120, process.told)
+        wait_for(lambda: log.read_text().count(STAGING) > staged, 120, process.outputs)
         time.sleep(2)  # so that it is in the middle of it
         process.popen.send_signal(signal.SIGINT)
-        assert process.end(60) == 0, process.told
+        assert process.end(60) == 0, process.outputs
         assert process.out.endswith("stopped\n")
     after = state(project, "mv")
     assert (after.version, after.files) == (before.version, before.files)

@@ -57,15 +57,21 @@ class Process:
         return self._err.read_text()
 
     @property
-    def told(self) -> str:
+    def outputs(self) -> str:
         return f"{self.out}\n--- stderr\n{self.err}"
 
     def until(self, text: str, seconds: float = 120) -> None:
-        """Wait for a text on stdout."""
-        wait_for(
-            lambda: text in self.out or self.popen.poll() is not None, seconds, f"{text!r} in\n{self.told}"
-        )
-        assert text in self.out, self.told
+        """Wait for a text on stdout; killed if it takes longer, for a long query takes every core."""
+        try:
+            wait_for(
+                lambda: text in self.out or self.popen.poll() is not None,
+                seconds,
+                f"{text!r} in\n{self.outputs}",
+            )
+            assert text in self.out, self.outputs
+        except AssertionError:
+            self.popen.kill()
+            raise
 
     def end(self, seconds: float = 180) -> int:
         """Its exit code; killed if it takes longer."""
@@ -73,7 +79,7 @@ class Process:
             return self.popen.wait(seconds)
         except subprocess.TimeoutExpired:
             self.popen.kill()
-            raise AssertionError(f"still running after {seconds} s:\n{self.told}") from None
+            raise AssertionError(f"still running after {seconds} s:\n{self.outputs}") from None
 
 
 def dbt(project: Path, name: str, *arguments: str, cwd: Path | None = None, **environment: str) -> Process:

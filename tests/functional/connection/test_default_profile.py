@@ -43,7 +43,7 @@ def runs(place, project):
 
 
 def test_two_runs_from_two_terminals_both_succeed(runs):
-    assert [run.popen.returncode for run in runs] == [0, 0], [run.told for run in runs]
+    assert [run.popen.returncode for run in runs] == [0, 0], [run.outputs for run in runs]
     assert all("PASS=1 " in run.out for run in runs)
 
 
@@ -108,7 +108,7 @@ def in_memory(place):
 
 def test_an_in_memory_catalog_needs_no_hive_and_takes_no_lock(in_memory):
     root, process = in_memory
-    assert "catalog in-memory" in process.out, process.told
+    assert "catalog in-memory" in process.out, process.outputs
     assert {"metastore", "metastore.lock"} & set(os.listdir(root / ".mvsink")) == set()
 
 

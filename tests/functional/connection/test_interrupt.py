@@ -60,9 +60,9 @@ def test_ctrl_c_in_a_long_query(tmp_path):
     interrupted, clock = time.time(), time.monotonic()
     process.popen.send_signal(signal.SIGINT)
     # dbt ended by itself, with an error
-    assert process.end(60) not in (0, -signal.SIGINT), process.told
+    assert process.end(60) not in (0, -signal.SIGINT), process.outputs
     ended = time.monotonic() - clock
     stopped = float(re.findall(r"NO JOBS ([\d.]+)", process.out)[-1]) - interrupted
-    assert "Exited because of keyboard interrupt" in process.out, process.told
+    assert "Exited because of keyboard interrupt" in process.out, process.outputs
     assert stopped < 5 and ended < 10, (stopped, ended)
     assert shard(root) == before

@@ -51,7 +51,7 @@ def told(tmp_path_factory):
     java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_292\"' >&2\n")
     java.chmod(0o755)
     process = Process(place, "commands", "-c", COMMANDS, cwd=root)
-    assert process.end() == 0, process.told
+    assert process.end() == 0, process.outputs
     assert not (root / ".mvsink").exists()  # no session, no metastore, no log
     return {part.split("\n", 1)[0]: part for part in process.out.split("===== ")[1:]}
 
@@ -98,14 +98,14 @@ def held(tmp_path):
 def test_a_metastore_that_stays_in_use_is_an_error_naming_its_holder_and_the_alternatives(held):
     set_profile(held, "{type: mvsink, schema: s, metastore_timeout: 0.5}")
     run = dbt(held, "run", "run")
-    assert run.end() == 2, run.told
+    assert run.end() == 2, run.outputs
     for part in (
         f"in use by process {os.getpid()} on ",
         "`metastore_timeout`",
         "spark.hadoop.hive.metastore.uris",
         "ConnectionURL",
     ):
-        assert part in run.out.split("Encountered an error")[1], run.told
+        assert part in run.out.split("Encountered an error")[1], run.outputs
 
 
 def test_ctrl_c_while_waiting_for_the_metastore(held):
@@ -116,5 +116,5 @@ def test_ctrl_c_while_waiting_for_the_metastore(held):
         assert run.popen.wait(10) != 0
     except subprocess.TimeoutExpired:
         run.popen.kill()
-        pytest.fail(f"still waiting:\n{run.told}")
-    assert "KeyboardInterrupt" in run.out, run.told
+        pytest.fail(f"still waiting:\n{run.outputs}")
+    assert "KeyboardInterrupt" in run.out, run.outputs
