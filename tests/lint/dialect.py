@@ -1,8 +1,9 @@
 """Finds words of a private dialect in code and prose, and says what to write instead.
 
-`make lint` runs it. A line of output is ``file:line: word -> replacement``; ``--count`` prints the
-number of words per package instead, and fails only if there are more than `STILL_THERE`. Only words without a legitimate use are
-listed; what remains legitimate (dbt's own names, keys that users read) is in ``ALLOWED``.
+`make lint` runs it. A line of output is ``file:line: word -> replacement``. ``--count`` prints the
+number of words per package instead, and fails only if there are more than `STILL_THERE`. Only words
+without a legitimate use are listed; what remains legitimate (dbt's own names, keys that users read)
+is in ``ALLOWED``.
 """
 
 from __future__ import annotations
