@@ -166,7 +166,7 @@ def test_an_inserts_query_alone_is_bound_for_analysis():
     )
 
 
-ASSIGNED = [  # the columns that are assigned, and the query that tells the types of their values
+ASSIGNED = [  # the columns that are assigned, and the query that has the types of their values
     ("update db.t set key = db.t.key + 1, `a b` = default where key > 0", ("key", "a b"),
      "select * from ( select `t`.key + 1 _mv_0, null _mv_1 from ( CONTENTS ) `t` ) `_mv_part_0`"),
     (f"{MERGE} when matched then delete", None, None),

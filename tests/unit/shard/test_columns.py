@@ -64,10 +64,10 @@ def test_the_next_append_has_the_column_and_the_past_stays_as_it_was(opened, wri
     assert rows_at(opened, 7) == [("b", "new", 1), ("b", None, 1)]
 
 
-def test_the_log_tells(written):
+def test_the_log_shows_the_evolution(written):
     evolve(written, "y")
-    told = written.history()[-1]
-    assert (told.kind, told.lower, told.upper, told.writer_id) == (
+    commit = written.history()[-1]
+    assert (commit.kind, commit.lower, commit.upper, commit.writer_id) == (
         "evolve",
         None,
         None,
@@ -92,15 +92,15 @@ OLD = {
 }
 
 
-@pytest.mark.parametrize("seen", [False, True], ids=["not seen yet", "seen"])
+@pytest.mark.parametrize("loaded", [False, True], ids=["not loaded yet", "loaded"])
 @pytest.mark.parametrize("use", OLD.values(), ids=OLD)
-def test_what_was_meant_for_the_old_columns_is_refused_whether_the_handle_has_seen_the_new_ones_or_not(
-    opened, written, use, seen
+def test_what_was_meant_for_the_old_columns_is_refused_whether_the_handle_has_loaded_the_new_ones_or_not(
+    opened, written, use, loaded
 ):
     old = opened.open_writer(U, SCHEMA)
     batch = old.batch(updates(("c", 6, 1)), at(6), at(7))
     assert evolve(written, "y")
-    if seen:
+    if loaded:
         old.state()
     with pytest.raises(SchemaMismatch, match="`y` string is missing"):
         use(old, lambda: batch)
@@ -154,7 +154,7 @@ def test_opening_whatever_the_columns_are(opened, written):
 
 
 def test_opening_whatever_the_columns_are_of_one_that_another_creates_at_that_moment(opened, monkeypatch):
-    """Neither fails, and both have the shard and the columns of whoever was faster."""
+    """Neither fails, and both have the shard and the columns of the faster one."""
     others = pa.schema([*SCHEMA, ("y", pa.string())])
     find, faster = machine.find, []
 
@@ -181,18 +181,18 @@ FASTER = {
 
 @pytest.mark.parametrize("faster", FASTER.values(), ids=FASTER)
 def test_a_lost_race_changes_nothing_and_leaves_nothing(opened, written, faster):
-    seen = written.state()
+    observed = written.state()
     other = opened.open_writer(U, SCHEMA)
     faster(other)
     before, files = other.state(), staged(other)
-    assert not evolve(written, "y", seen)
+    assert not evolve(written, "y", observed)
     assert written.state() == before and staged(written) == files
 
 
 def test_an_upper_that_moved_is_no_race(opened, written):
-    seen = written.state()
+    observed = written.state()
     opened.open_writer(U, SCHEMA).compare_and_append(updates(), at(6), at(9))
-    assert evolve(written, "y", seen) and written.state().upper == at(9)
+    assert evolve(written, "y", observed) and written.state().upper == at(9)
 
 
 def test_what_is_no_addition_is_refused(written):
@@ -209,7 +209,7 @@ def test_a_crash_before_the_commit_leaves_staged_files_that_are_collected(opened
     before, files = written.state(), staged(written)
     written.evolve = lambda batches, *_: (
         [batch.to_transmittable() for batch in batches] and Killed
-    )  # its files are nobody's any more
+    )  # its files have no owner any more
     evolve(written, "y")
     assert staged(written) > files and written.state() == before
     collect_garbage(opened.open_writer(U, SCHEMA), now_ms=4 * 10**12, staged_grace_ms=0)

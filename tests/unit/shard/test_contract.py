@@ -202,7 +202,7 @@ def test_the_builder_rolls_over_and_an_empty_batch_stages_no_file(writer):
     assert writer.batch(updates(), at(0), at(5)).files == ()
 
 
-def test_a_transmitted_batch_belongs_to_whoever_turns_it_back(opened, writer):
+def test_a_transmitted_batch_belongs_to_the_handle_that_turns_it_back(opened, writer):
     batch = writer.batch(updates(("a", 0, 1)), at(0), at(1))
     text = json.dumps(batch.to_transmittable())
     with pytest.raises(InvalidUsage, match="handed over"):
@@ -255,7 +255,7 @@ def test_a_forgotten_batch_warns(writer):
     assert any("never appended or deleted" in str(w.message) for w in caught)
 
 
-def test_expire_deletes_what_nobody_consumed(opened):
+def test_expire_deletes_what_was_not_consumed(opened):
     with opened.open_writer(U, SCHEMA) as handle:
         kept = handle.batch(updates(("a", 0, 1)), at(0), at(1))
         handle.stage()
@@ -306,17 +306,17 @@ def test_sums_of_diffs_are_exact_up_to_64_bits_and_refused_beyond(writer):
 
 
 def test_equal_types_of_arrow_are_one_column(opened):
-    given = pa.schema(
+    equivalent = pa.schema(
         [("t", pa.large_string()), ("at", pa.timestamp("ms")), ("l", pa.large_list(pa.int32()))]
     )
     kept = pa.schema([("t", pa.string()), ("at", pa.timestamp("us")), ("l", pa.list_(pa.int32()))])
-    with opened.open_writer("v", given) as handle, opened.open_writer("v", kept):
+    with opened.open_writer("v", equivalent) as handle, opened.open_writer("v", kept):
         rows_ = {"t": ["x"], "at": [5], "l": [[1]], "_mv_time": [0], "_mv_diff": [1]}
-        handle.compare_and_append(pa.table(rows_, schema=pa.schema([*given, *META])), at(0), at(1))
+        handle.compare_and_append(pa.table(rows_, schema=pa.schema([*equivalent, *META])), at(0), at(1))
         assert opened.open_reader("v").snapshot(0).column("t").to_pylist() == ["x"]
         fine = pa.table(
             {**rows_, "at": [1]},
-            schema=pa.schema([("t", pa.string()), ("at", pa.timestamp("ns")), given.field(2), *META]),
+            schema=pa.schema([("t", pa.string()), ("at", pa.timestamp("ns")), equivalent.field(2), *META]),
         )
         with pytest.raises(InvalidUsage, match="kept exactly"):
             handle.batch(fine, at(0), at(1))

@@ -25,7 +25,7 @@ LATER = 4 * 10**12  # ms: every grace period is over
 
 @pytest.fixture(autouse=True)
 def no_wait(monkeypatch):
-    """Damage is looked at twice; the time between the two is nothing to wait for here."""
+    """Damage is checked twice; these tests do not wait between the two checks."""
     monkeypatch.setattr(damage_module, "MOMENT", 0)
 
 
@@ -47,7 +47,7 @@ def commit_file(handle, version):
 
 
 def foreign(handle, *actions):
-    """A commit of these actions, by nobody we know."""
+    """A commit of these actions, by an unknown writer."""
     path = commit_file(handle, handle.state().version + 1)
     path.write_text("".join(json.dumps(action) + "\n" for action in actions))
     return path

@@ -45,8 +45,8 @@ KEPT = {
     "dropped a moment ago": lambda handle: handle.mark_dropped(NOW),
     "dropped within the grace period": lambda handle: handle.mark_dropped(NOW - 6 * DAY),
     "lives again": lambda handle: (handle.mark_dropped(NOW - 8 * DAY), again(handle)),
-    "somebody holds history": lambda handle: (handle.mark_dropped(NOW - 8 * DAY), handle.hold("somebody", 1)),
-    "somebody reads": lambda handle: (handle.mark_dropped(NOW - 8 * DAY), lease(handle)),
+    "a holder needs history": lambda handle: (handle.mark_dropped(NOW - 8 * DAY), handle.hold("task", 1)),
+    "a reader has a lease": lambda handle: (handle.mark_dropped(NOW - 8 * DAY), lease(handle)),
 }
 
 
@@ -57,7 +57,7 @@ def again(handle):
 
 def lease(handle):
     handle.storage.write_text(
-        "leases/somebody", json.dumps({"since": 0, "expires": int(time.time() * 1000) + 60_000})
+        "leases/reader", json.dumps({"since": 0, "expires": int(time.time() * 1000) + 60_000})
     )
 
 

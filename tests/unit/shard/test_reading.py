@@ -201,7 +201,7 @@ def test_a_compaction_that_meets_a_new_generation_is_harmless(opened, writer):
     assert staged(writer) - {file.path for file in files} == set()
 
 
-def test_a_handle_notices_that_the_shard_was_made_anew(tmp_path):
+def test_a_handle_notices_that_the_shard_was_created_again(tmp_path):
 
     one = ShardClient().open_writer(str(tmp_path / "s"), SCHEMA)
     one.compare_and_append(updates(("a", 0, 1)), at(0), at(1))

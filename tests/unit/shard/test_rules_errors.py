@@ -101,7 +101,7 @@ def test_an_expected_conflict_carries_the_current_upper_and_is_not_retried(write
 
 
 def test_another_version_with_the_same_upper_is_tried_again(writer, other, plan):
-    """Somebody compacted, or changed a property: the upper still matches."""
+    """Another writer compacted, or changed a property: the upper still matches."""
     plan.next = [lambda: other.set_properties({"who": "cares"})]
     writer.compare_and_append(updates(("a", 0, 1)), at(0), at(1))
     assert other.fetch_recent_upper() == at(1) and other.state().properties == {"who": "cares"}
@@ -183,23 +183,23 @@ def test_an_unknown_outcome_is_resolved_by_the_token(writer, other, plan, replie
 def test_an_unknown_outcome_whose_version_was_taken_is_a_conflict(writer, other, plan, inner, monkeypatch):
     """It did not happen, and never can: the version carries another's token."""
 
-    def somebody_else():
+    def another_writer():
         plan.next = ["unknown"]
         other.compare_and_append(updates(("b", 0, 1)), at(0), at(1))
 
-    plan.next = ["unknown", somebody_else]
+    plan.next = ["unknown", another_writer]
     with pytest.raises(UpperMismatch):
         writer.compare_and_append(updates(("a", 0, 1)), at(0), at(1))
     assert staged(writer) == live(other)
 
 
 def test_nothing_staged_is_deleted_while_the_outcome_is_unknown(writer, other, plan, inner):
-    seen = []
+    listed = []
     kept = inner.token_at
-    inner.token_at = lambda version: (seen.append(staged(other)), kept(version))[1]
+    inner.token_at = lambda version: (listed.append(staged(other)), kept(version))[1]
     plan.next = ["lost"]
     writer.compare_and_append(updates(("a", 0, 1)), at(0), at(1))
-    assert seen == [live(other)]
+    assert listed == [live(other)]
 
 
 def test_nothing_staged_is_deleted_when_the_log_never_answers(inner, writer, other, plan, impatient):

@@ -126,19 +126,19 @@ def test_compare_and_append_batch_appends_several_as_one(opened, writer):
 # a batch [0, 9) with an update at every even time, appended as [lower, upper) when the shard's
 # upper is:
 CUTS = {
-    "nothing there, all wanted": (0, 0, 9, [0, 2, 4, 6, 8]),
+    "nothing written yet, all wanted": (0, 0, 9, [0, 2, 4, 6, 8]),
     "cut above": (0, 0, 5, [0, 2, 4]),
     "cut below": (3, 3, 9, [4, 6, 8]),
     "cut on both sides": (3, 3, 7, [4, 6]),
-    "part of what is wanted is there": (5, 3, 7, [6]),
-    "all of what is wanted is there": (7, 3, 7, []),
+    "part of what is wanted is written": (5, 3, 7, [6]),
+    "all of what is wanted is written": (7, 3, 7, []),
 }
 
 
-@pytest.mark.parametrize(("there", "lower", "upper", "times"), CUTS.values(), ids=CUTS)
-def test_append_batch_and_rule_2_physically(opened, writer, there, lower, upper, times):
-    if there:
-        writer.compare_and_append(updates(), at(0), at(there))
+@pytest.mark.parametrize(("current", "lower", "upper", "times"), CUTS.values(), ids=CUTS)
+def test_append_batch_and_rule_2_physically(opened, writer, current, lower, upper, times):
+    if current:
+        writer.compare_and_append(updates(), at(0), at(current))
     batch = writer.batch(updates(*((f"{t}", t, 1) for t in range(0, 9, 2))), at(0), at(9))
     writer.append_batch(batch, at(lower), at(upper))
     assert batch.state.value in ("consumed", "deleted") and writer.upper == at(upper)

@@ -74,12 +74,12 @@ def test_updates_outside_since_and_upper_are_invalid(opened, writer, lower, uppe
 LEASES = {"living": (60_000, 3), "dead": (-1, EMPTY_FRONTIER)}
 
 
-@pytest.mark.parametrize(("left", "held"), LEASES.values(), ids=LEASES)
-def test_a_lease_holds_since_until_its_time_out(writer, left, held):
+@pytest.mark.parametrize(("left", "leased"), LEASES.values(), ids=LEASES)
+def test_a_lease_holds_since_until_its_time_out(writer, left, leased):
     writer.compare_and_append(updates(), at(0), at(9))
     writer.storage.write_text("leases/r", json.dumps({"since": 3, "expires": now() + left}))
-    assert leased_since(writer.storage, now()) == at(held)
-    assert writer.downgrade_since(at(7)) == at(min(held, 7))
+    assert leased_since(writer.storage, now()) == at(leased)
+    assert writer.downgrade_since(at(7)) == at(min(leased, 7))
     assert bool(writer.storage.list_files("leases")) is (left > 0)
 
 
@@ -143,7 +143,7 @@ def test_the_log_is_due_until_its_checkpoint_is_written_whatever_other_commits_t
     assert [appended(t) for t in range(12, 23)] == [False] * 9 + [True] * 2
 
 
-def test_an_append_is_done_even_if_nobody_can_tell_what_is_due(handle, monkeypatch):
+def test_an_append_succeeds_even_if_what_is_due_cannot_be_determined(handle, monkeypatch):
     def out_of_reach(self):
         raise StorageError("out of reach")
 
@@ -261,10 +261,10 @@ def test_the_empty_antichain_is_stored_as_the_largest_number(handle):
 def test_who_when_and_why_are_commit_metadata(handle):
     rich(handle)
     [info] = [action["commitInfo"] for action in log_lines(handle, 2) if "commitInfo" in action]
-    told = json.loads(info["mvsink"])
+    metadata = json.loads(info["mvsink"])
     expected = {"kind": "append", "lower": 5, "upper": 7, "computed_through": 77, "rows_inserted": 3, "rows_deleted": 1,
                 "drift": 2, "writer_id": str(handle.writer_id), "purpose": "why", "invocation_id": "inv"}  # fmt: skip
-    assert {key: told[key] for key in expected} == expected and told["host"]
+    assert {key: metadata[key] for key in expected} == expected and metadata["host"]
     assert [commit.kind for commit in handle.history()][:3] == ["create", "advance", "append"]
 
 
@@ -322,12 +322,12 @@ def test_commits_that_cannot_be_followed_are_looked_up(handle, monkeypatch):
         assert follower.load() == handle.state()
         handle.compare_and_append(updates(("a", t, 1)), at(t), at(t + 1))
 
-        def told(path, text=text):
+        def read_text(path, text=text):
             if isinstance(text, Exception):
                 raise text
             return text
 
-        monkeypatch.setattr(follower, "read_text", told)
+        monkeypatch.setattr(follower, "read_text", read_text)
         assert follower.load() == handle.state() and follower.load().upper == at(t + 1)
 
 

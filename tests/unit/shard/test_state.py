@@ -155,7 +155,7 @@ EVOLUTIONS = {  # live files beside the base, what was rewritten, columns: what 
     "two columns, in another order": ([], [BASE], pa.schema([("z", pa.int8()), *WIDER]), None),
     "a file came": ([file("r")], [BASE], WIDER, FilesChanged),
     "a file went": ([], [BASE, file("r")], WIDER, FilesChanged),
-    "nothing is new: somebody else was faster": ([], [BASE], SCHEMA, FilesChanged),
+    "nothing is new: another writer was faster": ([], [BASE], SCHEMA, FilesChanged),
     "a column would go": ([], [BASE], pa.schema([("y", pa.int64())]), SchemaMismatch),
     "a type would change": ([], [BASE], pa.schema([("x", pa.int64()), ("y", pa.int64())]), SchemaMismatch),
 }
@@ -188,8 +188,8 @@ def test_a_new_generation_is_of_one_version():
 
 def test_holds():
     before = state(since=4)
-    held = apply(before, hold(before, "t", 6))
-    assert dict(held.holds) == {"t": 6} and dict(apply(held, release("t")).holds) == {}
+    holding = apply(before, hold(before, "t", 6))
+    assert dict(holding.holds) == {"t": 6} and dict(apply(holding, release("t")).holds) == {}
     with pytest.raises(InvalidUsage, match="cannot hold history from 3 for t"):
         hold(before, "t", 3)
 
@@ -199,14 +199,14 @@ TRUSTED = {
     "a foreign place": (replace(file("b"), path="part.parquet"), False),
     "a deletion vector": (replace(file("b"), deletion_vector=True), False),
     "a row without a hash": (replace(file("b"), hashes=99), False),
-    "nobody knows": (replace(file("b"), hashes=None), False),
+    "how many is unknown": (replace(file("b"), hashes=None), False),
     "nor how many rows": (replace(file("b"), rows=None, hashes=None), False),
 }
 
 
-@pytest.mark.parametrize(("given", "expected"), TRUSTED.values(), ids=TRUSTED)
-def test_which_hashes_are_believed(given, expected):
-    assert given.trusted is expected
+@pytest.mark.parametrize(("data_file", "expected"), TRUSTED.values(), ids=TRUSTED)
+def test_which_hashes_are_believed(data_file, expected):
+    assert data_file.trusted is expected
 
 
 def test_a_change_says_nothing_of_what_it_leaves():

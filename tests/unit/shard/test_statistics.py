@@ -1,5 +1,5 @@
-"""The log tells the statistics of our columns however many columns a shard has: a file is trusted
-by them, and skipped by them.
+"""The log holds the statistics of our columns however many columns a shard has: by them a file is
+trusted or skipped.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def of_an_earlier_release(monkeypatch):
         yield patch
 
 
-def assert_told(uri, count):
-    """By whoever opens the shard anew; and others can read it."""
+def assert_trusted(uri, count):
+    """A new reader trusts all files, and other engines can read the table."""
     with ShardClient().open_reader(uri) as reader:
         files = reader.state().files
         assert len(files) == count and all(file.trusted for file in files)
@@ -76,9 +76,9 @@ def test_every_file_is_trusted(tmp_path, columns):
     with opened(tmp_path, columns) as handle:
         append(handle, 0)
         append(handle, 1)
-        assert_told(handle.uri, 2)
+        assert_trusted(handle.uri, 2)
         handle.storage.checkpoint()
-        assert_told(handle.uri, 2)
+        assert_trusted(handle.uri, 2)
 
 
 @pytest.mark.parametrize("columns", SCHEMAS.values(), ids=SCHEMAS)
@@ -97,11 +97,11 @@ def test_files_of_an_earlier_release_are_trusted_after_one_commit_without_data(
         assert not before.statistics
         handle.keep_statistics()
         assert (handle.state().version, handle.state().files != ()) == (before.version + 1, True)
-        assert_told(handle.uri, 2)
+        assert_trusted(handle.uri, 2)
         handle.keep_statistics()
         assert handle.state().version == before.version + 1
         append(handle, 2)
-        assert_told(handle.uri, 3)
+        assert_trusted(handle.uri, 3)
 
 
 def test_columns_that_come_later_change_nothing(tmp_path):
@@ -111,12 +111,12 @@ def test_columns_that_come_later_change_nothing(tmp_path):
         files = handle.state().files
         handle.evolve([_rewritten(handle, wide)], wide, files)
         assert handle.state().statistics
-        assert_told(handle.uri, 1)
+        assert_trusted(handle.uri, 1)
         handle.replace(
             [_rewritten(handle, pa.schema([("t", NESTED)]))], pa.schema([("t", NESTED)]), at(1), at(0)
         )
         assert handle.state().statistics
-        assert_told(handle.uri, 1)
+        assert_trusted(handle.uri, 1)
 
 
 def _rewritten(handle, schema):

@@ -86,10 +86,10 @@ changes = st.lists(
 
 
 @given(changes, st.integers(0, 5), st.integers(0, 6))
-def test_consolidation_advancing_and_cutting_against_a_dictionary(given_, lower, upper):
-    table = normalize(updates(*given_), SCHEMA)
+def test_consolidation_advancing_and_cutting_against_a_dictionary(rows, lower, upper):
+    table = normalize(updates(*rows), SCHEMA)
     expected = Counter()
-    for x, time, diff in given_:
+    for x, time, diff in rows:
         expected[x, time] += diff
     assert as_dict(consolidate(table)) == {key: diff for key, diff in expected.items() if diff}
     moved = Counter()

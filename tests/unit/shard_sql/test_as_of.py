@@ -187,12 +187,12 @@ READABLE = {
 }
 
 
-@pytest.mark.parametrize(("given", "time", "refused"), READABLE.values(), ids=READABLE)
-def test_reads_as_of(given, time, refused):
+@pytest.mark.parametrize(("shard_state", "time", "refused"), READABLE.values(), ids=READABLE)
+def test_reads_as_of(shard_state, time, refused):
     if refused is None:
-        return as_of.check_readable(given, time)
+        return as_of.check_readable(shard_state, time)
     with pytest.raises(NotReadable, match=refused):
-        as_of.check_readable(given, time)
+        as_of.check_readable(shard_state, time)
 
 
 CHANGES = {
@@ -210,12 +210,12 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize(("given", "lower", "upper", "refused"), CHANGES.values(), ids=CHANGES)
-def test_reads_of_changes(given, lower, upper, refused):
+@pytest.mark.parametrize(("shard_state", "lower", "upper", "refused"), CHANGES.values(), ids=CHANGES)
+def test_reads_of_changes(shard_state, lower, upper, refused):
     if refused is None:
-        return as_of.check_changes(given, lower, upper)
+        return as_of.check_changes(shard_state, lower, upper)
     with pytest.raises(NotReadable, match=refused):
-        as_of.check_changes(given, lower, upper)
+        as_of.check_changes(shard_state, lower, upper)
 
 
 @pytest.mark.parametrize("since_and_upper", [0, 10])

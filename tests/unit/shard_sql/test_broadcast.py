@@ -29,7 +29,7 @@ def directory(name, rows, *, least=-1, hashed=True):
 
 
 def shard(recent, *, mixed):
-    """A large base, and so many rows that are not in it; None: nobody knows how many."""
+    """A large base, and so many rows that are not in it; None: how many is unknown."""
     other = directory("r", recent or 0, hashed=not mixed)
     if recent is None:
         other = Directory("r", (DataFile("batches/r/0.parquet", 1, None, 5, 5, -1, 1, 0, 0),))

@@ -104,7 +104,7 @@ def test_other_places_are_named_and_asked_again_the_next_time(tmp_path, place, m
     check_same_place(Writer("yarn"), session, root, None)
 
 
-def test_what_somebody_else_left_there_is_not_taken_for_it(tmp_path):
+def test_what_another_session_left_there_is_not_taken_for_it(tmp_path):
     def stale(directory, task):
         Path(directory).mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.table({"id": [task], "token": ["old"]}), f"{directory}/part-{task:05d}.parquet")

@@ -130,7 +130,7 @@ def test_a_shard_is_moved_by_its_property(redacted):
     assert view.uri == "/new" and not view.marked
 
 
-def test_a_view_of_somebody_else_is_none_of_ours():
+def test_a_view_without_our_properties_is_not_ours():
     assert read_published(Catalog({"owner": "x"}, redacted=["owner"], create=False), "s.v") is None
 
 

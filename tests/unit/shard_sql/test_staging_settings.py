@@ -45,18 +45,18 @@ SESSIONS = {
 }
 
 
-@pytest.mark.parametrize("held", SESSIONS.values(), ids=SESSIONS)
+@pytest.mark.parametrize("before", SESSIONS.values(), ids=SESSIONS)
 @pytest.mark.parametrize("fails", [False, True])
-def test_settings_hold_inside_and_are_as_before_afterwards(held, fails):
-    session = Session(held)
+def test_settings_hold_inside_and_are_restored_afterwards(before, fails):
+    session = Session(before)
     with ExitStack() as stack:
         if fails:
             stack.enter_context(pytest.raises(EngineError))
         with session.pinned():
-            assert all(session[name].upper() == WANTED[name] for name in held if name in WANTED)
+            assert all(session[name].upper() == WANTED[name] for name in before if name in WANTED)
             if fails:
                 raise EngineError("no memory")
-    assert session == held
+    assert session == before
 
 
 def test_they_hold_until_the_last_of_several_has_staged():

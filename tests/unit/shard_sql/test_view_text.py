@@ -51,9 +51,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("given", CASES.values(), ids=CASES)
-def test_five_thousand_part_files(given):
-    state = shard(**given)
+@pytest.mark.parametrize("sizes", CASES.values(), ids=CASES)
+def test_five_thousand_part_files(sizes):
+    state = shard(**sizes)
     counted = {
         batch: {f.path: f.size for f in state.files if f.batch_id == batch}
         for batch in {f.batch_id for f in state.files}
@@ -83,7 +83,7 @@ class Engine:
 
 
 @pytest.fixture(autouse=True)
-def nobody_asked_yet(monkeypatch):
+def grants_not_queried_yet(monkeypatch):
     monkeypatch.setattr(grants, "_offered", True)
 
 
@@ -112,10 +112,10 @@ def test_a_refusal_of_another_kind_is_no_absence():
         grants.on_view(Engine(sqlstate="42501"), "v")
 
 
-@pytest.mark.parametrize("given", CASES.values(), ids=CASES)
-def test_many_columns_with_long_names_are_spelled_once_a_scan(given):
+@pytest.mark.parametrize("sizes", CASES.values(), ids=CASES)
+def test_many_columns_with_long_names_are_spelled_once_a_scan(sizes):
     names = [f"long_name_as_generators_make_{i}" for i in range(200)]
-    state = replace(shard(**given), schema=pa.schema([(name, pa.int64()) for name in names]))
+    state = replace(shard(**sizes), schema=pa.schema([(name, pa.int64()) for name in names]))
     counted = {
         batch: {f.path: f.size for f in state.files if f.batch_id == batch}
         for batch in {f.batch_id for f in state.files}
