@@ -60,8 +60,8 @@ class Shop:
         """`mvsink` with these arguments, from the project's directory."""
         return CliRunner().invoke(cli, list(arguments))
 
-    def told(self, *arguments: str) -> Any:
-        """The same, as JSON, which must succeed."""
+    def as_json(self, *arguments: str) -> Any:
+        """Its output as JSON. It must succeed."""
         result = self.run(*arguments, "--output", "json")
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)

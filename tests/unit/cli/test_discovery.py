@@ -19,8 +19,10 @@ def test_the_newest_commits_oldest_first(kind, tmp_path):
     handle = client(kind, tmp_path).open_writer("s", SCHEMA)
     for upper in (1, 2, 3):
         handle.compare_and_append(updates(), at(upper - 1), at(upper))
-    told = {newest: [commit.version for commit in handle.history(newest)] for newest in (None, 0, 1, 3, 4, 9)}
-    assert told == {None: [0, 1, 2, 3], 0: [], 1: [3], 3: [1, 2, 3], 4: [0, 1, 2, 3], 9: [0, 1, 2, 3]}
+    versions = {
+        newest: [commit.version for commit in handle.history(newest)] for newest in (None, 0, 1, 3, 4, 9)
+    }
+    assert versions == {None: [0, 1, 2, 3], 0: [], 1: [3], 3: [1, 2, 3], 4: [0, 1, 2, 3], 9: [0, 1, 2, 3]}
 
 
 @pytest.mark.parametrize("prefix", ["", "file://"])

@@ -69,13 +69,13 @@ def test_what_dbt_is_asked_for(shop, dbt, orders):
     assert result.stdout.count("creates it again") == 1
 
 
-@pytest.mark.parametrize("given", ["n\n", "", "\n"])
-def test_without_a_yes_nothing_happens(shop, dbt, orders, given):
+@pytest.mark.parametrize("answer", ["n\n", "", "\n"])
+def test_without_a_yes_nothing_happens(shop, dbt, orders, answer):
     from click.testing import CliRunner
 
     from dbt.adapters.mvsink.cli.main import cli
 
-    assert CliRunner().invoke(cli, ["drop", "orders"], input=given).exit_code == 1
+    assert CliRunner().invoke(cli, ["drop", "orders"], input=answer).exit_code == 1
     assert dbt.calls == []
     assert CliRunner().invoke(cli, ["drop", "orders"], input="y\n").exit_code == 0 and dbt.calls
 
@@ -107,7 +107,7 @@ def test_not_before_a_yes_and_never_of_a_shard_that_lives(shop, dbt, orders):
 
 
 def test_failures(shop, dbt, orders, quick):
-    assert shop.run("drop", "nobody", "--yes").exit_code == 2
+    assert shop.run("drop", "unknown", "--yes").exit_code == 2
     assert shop.run("drop").exit_code == 2
     dbt.said.warnings.append("s.orders: its shard could not be marked dropped")
     result = shop.run("drop", "orders", "--yes")

@@ -38,9 +38,9 @@ def orders(shop):
 
 
 def test_the_json_of_a_commit(shop, orders):
-    told = shop.told("history", "orders")
-    commits = told.pop("commits")
-    assert told == {"model": "orders", "relation": "s.orders", "uri": str(shop.at("s.orders"))}
+    history = shop.as_json("history", "orders")
+    commits = history.pop("commits")
+    assert history == {"model": "orders", "relation": "s.orders", "uri": str(shop.at("s.orders"))}
     assert [(commit["version"], commit["kind"]) for commit in commits] == [
         (3, "append"),
         (2, "append"),
@@ -71,7 +71,7 @@ def test_the_json_of_a_commit(shop, orders):
     assert (commits[0]["seconds"], commits[0]["drift"]) == (None, 3)
 
 
-def test_the_table_tells_people(shop, orders):
+def test_the_table_has_readable_times_and_short_names(shop, orders):
     shown = shop.run("history", "orders").stdout
     newest = next(line.split() for line in shown.splitlines() if line.split()[:1] == ["3"])
     host, writer = orders.history()[-1].host, str(orders.writer_id)[:8]
@@ -92,20 +92,20 @@ def test_the_table_tells_people(shop, orders):
 
 
 def test_a_limit_gives_the_newest(shop, orders):
-    assert [commit["version"] for commit in shop.told("history", "orders", "--limit", "2")["commits"]] == [
+    assert [commit["version"] for commit in shop.as_json("history", "orders", "--limit", "2")["commits"]] == [
         3,
         2,
     ]
 
 
-def test_finishing_is_told(shop, orders):
+def test_a_final_commit_is_shown_as_final(shop, orders):
     write(orders, NOW, upper=2**63 - 1)
-    newest = shop.told("history", "orders")["commits"][0]
+    newest = shop.as_json("history", "orders")["commits"][0]
     assert (newest["kind"], newest["upper"], newest["final"]) == ("advance", None, True)
     assert "final" in shop.run("history", "orders", "--limit", "1").stdout
 
 
-def test_of_another_engine_s_commit_only_its_operation_is_told(shop, orders):
+def test_of_another_engine_s_commit_only_its_operation_is_shown(shop, orders):
     row = {"x": ["z"], "_mv_time": [None], "_mv_diff": [None], "_mv_error": [None], "_mv_hash": [None]}
     types = [pa.string(), pa.int64(), pa.int64(), pa.string(), pa.int64()]
     write_deltalake(
@@ -113,7 +113,7 @@ def test_of_another_engine_s_commit_only_its_operation_is_told(shop, orders):
         pa.table([pa.array(v, t) for v, t in zip(row.values(), types)], names=list(row)),
         mode="append",
     )
-    newest = shop.told("history", "orders")["commits"][0]
+    newest = shop.as_json("history", "orders")["commits"][0]
     assert (newest["version"], newest["kind"], newest["rows_inserted"], newest["writer_id"]) == (
         4,
         "WRITE",
@@ -125,7 +125,7 @@ def test_of_another_engine_s_commit_only_its_operation_is_told(shop, orders):
 
 def test_the_shard_of_an_input_is_named_below_its_task(shop, orders):
     write(shop.shard("s.orders/_inputs/raw"), NOW, ("x", 1))
-    assert shop.told("history", "s.orders/_inputs/raw")["relation"] == "s.orders/_inputs/raw"
+    assert shop.as_json("history", "s.orders/_inputs/raw")["relation"] == "s.orders/_inputs/raw"
 
 
 def test_an_unknown_model_is_wrong_usage_and_the_known_ones_are_listed(shop, orders):
@@ -137,7 +137,7 @@ def test_a_name_that_two_shards_have_is_wrong_usage(shop, orders):
     shop.shard("t.orders", "orders")
     result = shop.run("history", "orders")
     assert (result.exit_code, "name one of s.orders, t.orders" in result.stderr) == (2, True)
-    assert shop.told("history", "t.orders")["relation"] == "t.orders"
+    assert shop.as_json("history", "t.orders")["relation"] == "t.orders"
 
 
 def test_a_shard_that_cannot_be_read_fails_with_its_error(shop, orders, quick):

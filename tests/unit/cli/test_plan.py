@@ -26,17 +26,17 @@ def ran(
     added=None,
     **preview,
 ):
-    told = {
+    response = {
         "rows_inserted": inserted,
         "rows_deleted": deleted,
         "generation": generation,
         "preview": {**PREVIEW, **preview},
     }
-    told["columns_added"] = added or {}
+    response["columns_added"] = added or {}
     if next_refresh:
-        told["next_refresh"] = next_refresh
+        response["next_refresh"] = next_refresh
     return RunResult(
-        f"model.shop.{name}", status, message, f"s.{name}", "", told if status == "success" else {}
+        f"model.shop.{name}", status, message, f"s.{name}", "", response if status == "success" else {}
     )
 
 
@@ -135,9 +135,9 @@ def test_what_dbt_is_asked_for(shop, dbt):
 
 def test_the_json(shop, dbt, monkeypatch):
     monkeypatch.setattr(command, "exit_code", lambda *_: 0)
-    told = shop.told("plan")
-    assert (told["project"], told["target"], told["changes"]) == ("shop", "dev", True)
-    by_name = {model.pop("model"): model for model in told["models"]}
+    output = shop.as_json("plan")
+    assert (output["project"], output["target"], output["changes"]) == ("shop", "dev", True)
+    by_name = {model.pop("model"): model for model in output["models"]}
     assert by_name["orders"] == {
         "unique_id": "model.shop.orders",
         "relation": "s.orders",
@@ -174,7 +174,7 @@ def test_a_project_that_dbt_cannot_parse(shop, dbt, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("given", "words"), [((), []), ((("a", "b"), ("c",)), ["a", "b", "c"]), (("a",), ["a"]), ("a", ["a"])]
+    ("option", "words"), [((), []), ((("a", "b"), ("c",)), ["a", "b", "c"]), (("a",), ["a"]), ("a", ["a"])]
 )
-def test_words_of_a_selection(given, words):
-    assert flat(given) == words
+def test_words_of_a_selection(option, words):
+    assert flat(option) == words

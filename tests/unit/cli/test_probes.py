@@ -94,8 +94,8 @@ def test_a_shard(shop, prober):
     assert prober.written_by_others(place, same, "mine")
     assert (before.scheduled, before.due) == (False, None)
     handle.set_properties({"definition": HOURLY})
-    told = prober.probe(place, NOW + 5)
-    assert (told.scheduled, told.due) == (True, NOW + HOUR)
+    observation = prober.probe(place, NOW + 5)
+    assert (observation.scheduled, observation.due) == (True, NOW + HOUR)
     assert prober.probe(replace(place, at=str(shop.at("s.none"))), NOW) is None
 
 

@@ -22,7 +22,7 @@ DURATIONS = {
 
 
 @pytest.mark.parametrize(("duration", "text"), DURATIONS.items())
-def test_a_duration_is_told_in_its_two_largest_units(duration, text):
+def test_a_duration_is_shown_in_its_two_largest_units(duration, text):
     assert duration_text(duration) == text
 
 
@@ -35,7 +35,7 @@ def terminal(monkeypatch):
         monkeypatch.setattr(
             output,
             "Console",
-            lambda **given: real(**{"width": width, **given, "force_terminal": True, "no_color": True}),
+            lambda **options: real(**{"width": width, **options, "force_terminal": True, "no_color": True}),
         )
 
     return of

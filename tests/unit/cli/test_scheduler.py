@@ -22,7 +22,7 @@ def shard(name):
 @dataclass
 class World:
     """Two chains: ``fct`` reads flights and ``dim``, which reads planes; ``agg`` reads ``fct``;
-    ``untrackable`` cannot be looked at.
+    the inputs of ``untrackable`` cannot be observed.
     """
 
     now: int = START
@@ -92,7 +92,7 @@ CHANGES = {
     "what is upstream of everything": (PLANES, {"dim", "fct", "agg"}),
     "a shard that another run wrote": (shard("dim"), {"dim", "fct", "agg"}),
     "one at the end": (shard("agg"), {"agg"}),
-    "something nobody reads": (Place(Kind.FILES, "/data/other"), set()),
+    "something that no model reads": (Place(Kind.FILES, "/data/other"), set()),
 }
 
 
@@ -104,7 +104,7 @@ def test_what_changed_and_what_is_downstream_of_it_runs_once(world, place, due):
     assert world.due() == set()
 
 
-def test_what_cannot_be_looked_at_runs_every_interval(world):
+def test_a_model_with_untrackable_inputs_runs_every_interval(world):
     assert world.due(8 * SECOND) == set()
     assert world.due(2 * SECOND) == {"untrackable"}
     world.run()

@@ -25,9 +25,9 @@ def hourly():
 
 
 def test_the_json_of_a_shard(shop, orders):
-    told = shop.told("status")
-    [shard] = told.pop("shards")
-    assert told == {"project": "shop", "target": "dev", "shard_root": str(shop.shards), "now": NOW}
+    output = shop.as_json("status")
+    [shard] = output.pop("shards")
+    assert output == {"project": "shop", "target": "dev", "shard_root": str(shop.shards), "now": NOW}
     varying = {key: shard.pop(key) for key in VARYING}
     assert shard == {
         "model": "orders",
@@ -95,14 +95,14 @@ CONDITIONS = {
 @pytest.mark.parametrize(("happened", "condition", "behind", "shown"), CONDITIONS.values(), ids=CONDITIONS)
 def test_the_condition_of_a_shard(shop, orders, happened, condition, behind, shown):
     happened(orders)
-    [shard] = shop.told("status")["shards"]
+    [shard] = shop.as_json("status")["shards"]
     assert (shard["condition"], shard["lag"]) == (condition, behind)
     assert table(shop.run("status", "--wide"))["orders"].startswith(shown)
 
 
 def test_a_shard_that_no_run_has_written_is_not_refreshed_yet(shop):
     shop.shard("s.new", "new")
-    [shard] = shop.told("status")["shards"]
+    [shard] = shop.as_json("status")["shards"]
     assert (shard["condition"], shard["since"], shard["upper"], shard["lag"], shard["last_refresh"]) == (
         "not refreshed yet",
         0,
@@ -138,7 +138,7 @@ def test_the_next_refresh_is_that_of_the_schedule_in_the_shard(shop, refresh, up
     handle = shop.shard("s.m", "m")
     handle.set_properties({"definition": json.dumps({"sql": "select 1", "ansi": "true", "refresh": refresh})})
     write(handle, upper - 2 * HOUR, ("a", 1), upper=upper)
-    [shard] = shop.told("status")["shards"]
+    [shard] = shop.as_json("status")["shards"]
     assert (shard["scheduled"], shard["next_refresh"]) == (bool(refresh), following)
     assert shown in table(shop.run("status", "--wide"))["m"]
 
@@ -147,7 +147,7 @@ def test_a_hold_names_its_holder(shop, orders):
     report = shop.shard("s.report", "report")
     orders.hold(str(report.shard_id), NOW - 2 * HOUR)
     orders.hold("another", NOW - HOUR)
-    [shard] = shop.told("status", "orders")["shards"]
+    [shard] = shop.as_json("status", "orders")["shards"]
     assert sorted(shard["holds"], key=lambda hold: hold["time"]) == [
         {"holder": str(report.shard_id), "time": NOW - 2 * HOUR, "model": "report"},
         {"holder": "another", "time": NOW - HOUR, "model": None},
@@ -159,13 +159,13 @@ def test_a_hold_names_its_holder(shop, orders):
 def test_the_newest_refresh_is_found_below_many_other_commits(shop, orders):
     for step in range(25):
         orders.hold("another", NOW - 2 * HOUR + step)
-    [shard] = shop.told("status")["shards"]
+    [shard] = shop.as_json("status")["shards"]
     assert (shard["version"], shard["computed_through"], shard["lag"]) == (28, NOW - HOUR, HOUR)
 
 
 def test_inputs_of_a_task_are_shown_below_it(shop, orders):
     write(shop.shard("s.orders/_inputs/raw.events"), NOW - HOUR, ("x", 1))
-    [shard] = shop.told("status", "orders")["shards"]
+    [shard] = shop.as_json("status", "orders")["shards"]
     assert [(each["relation"], each["rows"]) for each in shard["inputs"]] == [
         ("s.orders/_inputs/raw.events", 1)
     ]
@@ -260,7 +260,7 @@ CHOICES = {
 
 @pytest.mark.parametrize(("arguments", "relations"), CHOICES.values(), ids=CHOICES)
 def test_which_shards_are_shown(shop, several, arguments, relations):
-    assert [shard["relation"] for shard in shop.told("status", *arguments)["shards"]] == relations
+    assert [shard["relation"] for shard in shop.as_json("status", *arguments)["shards"]] == relations
 
 
 def test_the_table_names_the_relation_if_it_differs_from_the_model(shop, several):
@@ -287,7 +287,7 @@ def test_an_unknown_model_is_wrong_usage_and_the_known_ones_are_listed(shop, sev
 
 
 def test_no_shards_is_not_a_failure(shop):
-    assert shop.told("status")["shards"] == []
+    assert shop.as_json("status")["shards"] == []
     assert shop.run("status").stdout == f"no shards of project shop, target dev below {shop.shards}\n"
 
 
@@ -295,7 +295,7 @@ def test_a_root_may_be_a_uri(shop, orders):
     shop.profiles(
         f"p: {{target: dev, outputs: {{dev: {{type: mvsink, schema: s, shard_root: 'file://{shop.shards}'}}}}}}"
     )
-    assert [shard["rows"] for shard in shop.told("status")["shards"]] == [4]
+    assert [shard["rows"] for shard in shop.as_json("status")["shards"]] == [4]
 
 
 def test_a_root_that_cannot_be_listed_is_an_error(shop):

@@ -80,5 +80,5 @@ def test_the_pending_times_of_a_task_over_a_shard(shop, orders, deletes, written
     task.set_properties(Watched(str(shop.at("s.orders")), deletes).properties())
     for after, *rows in written:
         write(orders, NOW - HOUR + after, *rows)
-    told = {shard["model"]: shard["pending_inputs"] for shard in shop.told("status")["shards"]}
-    assert told == {"orders": None, "task": with_deletes if deletes else times}
+    pending = {shard["model"]: shard["pending_inputs"] for shard in shop.as_json("status")["shards"]}
+    assert pending == {"orders": None, "task": with_deletes if deletes else times}

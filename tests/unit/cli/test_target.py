@@ -61,10 +61,10 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("given", "message"), WRONG.values(), ids=WRONG)
-def test_what_does_not_lead_to_shards_is_wrong_usage(shop, given, message):
+@pytest.mark.parametrize(("options", "message"), WRONG.values(), ids=WRONG)
+def test_what_does_not_lead_to_shards_is_wrong_usage(shop, options, message):
     with pytest.raises(click.UsageError) as raised:
-        target(shop, **given)
+        target(shop, **options)
     assert message in raised.value.message
 
 
@@ -106,10 +106,10 @@ def test_a_directory_without_a_project_is_wrong_usage(shop, tmp_path_factory):
 def test_the_options_are_dbt_s(shop, monkeypatch, tmp_path_factory):
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     named = ("--project-dir", str(shop.root), "--profiles-dir", str(shop.root))
-    assert shop.told("status", *named, "-t", "prod")["target"] == "prod"
+    assert shop.as_json("status", *named, "-t", "prod")["target"] == "prod"
     monkeypatch.setenv("DBT_PROJECT_DIR", str(shop.root))
     monkeypatch.setenv("DBT_PROFILES_DIR", str(shop.root))
-    assert shop.told("status")["project"] == "shop"
+    assert shop.as_json("status")["project"] == "shop"
 
 
 def test_help_names_the_commands(shop):
@@ -130,9 +130,9 @@ assert not loaded, loaded
 
 def test_no_command_imports_spark(shop):
     write(shop.shard("s.orders", "orders"), NOW, ("a", 1))
-    told = subprocess.run([sys.executable, "-c", CODE], cwd=shop.root, capture_output=True, text=True)
-    assert (told.returncode, told.stderr) == (0, "")
-    assert "orders" in told.stdout
+    process = subprocess.run([sys.executable, "-c", CODE], cwd=shop.root, capture_output=True, text=True)
+    assert (process.returncode, process.stderr) == (0, "")
+    assert "orders" in process.stdout
     assert sorted(path.name for path in Path(shop.root).iterdir()) == [
         ".mvsink",
         "dbt_project.yml",

@@ -19,8 +19,8 @@ from dbt.adapters.mvsink.connection.embedded import EmbeddedSpark
 from tests.unit.cli.shop import NOW
 
 
-def ran(name, status="success", message="", **told):
-    return RunResult(f"model.shop.{name}", status, message, f"s.{name}", "select 1", told)
+def ran(name, status="success", message="", **response):
+    return RunResult(f"model.shop.{name}", status, message, f"s.{name}", "select 1", response)
 
 
 def test_a_round_in_words():
@@ -69,12 +69,12 @@ def dbt(monkeypatch):
             raise result
         return result
 
-    found = [
+    models = [
         Model("model.shop.orders", "self_correcting_mv", "shop.orders"),
         Model("model.shop.stg", "view", "shop.stg"),
     ]
     monkeypatch.setattr(Dbt, "parsed", lambda self: Manifest())
-    monkeypatch.setattr(Dbt, "models", lambda *_: found)
+    monkeypatch.setattr(Dbt, "models", lambda *_: models)
     monkeypatch.setattr(Dbt, "run", run)
     monkeypatch.setattr(command.Prober, "written_by_others", lambda *_: False)
     monkeypatch.setattr(command.time, "sleep", lambda _: None)
@@ -100,11 +100,11 @@ def test_it_goes_on_after_errors_and_stops_on_a_signal(shop, dbt, monkeypatch, n
     before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     result = shop.run(*QUICK)
     assert result.exit_code == 0, result.output
-    told = [line.split("Z  ", 1)[1] for line in result.stdout.splitlines()]
-    assert told[0] == "watching orders" and told[-1] == "stopped"
-    assert told[1].startswith("dbt failed: no connection; trying again in ")
-    assert told[3] == "  orders failed: division by zero" and told[4].startswith("  trying again in ")
-    assert told[5].startswith("orders +3 -0  (again, after a failure; ran ") and told[6].startswith(
+    printed = [line.split("Z  ", 1)[1] for line in result.stdout.splitlines()]
+    assert printed[0] == "watching orders" and printed[-1] == "stopped"
+    assert printed[1].startswith("dbt failed: no connection; trying again in ")
+    assert printed[3] == "  orders failed: division by zero" and printed[4].startswith("  trying again in ")
+    assert printed[5].startswith("orders +3 -0  (again, after a failure; ran ") and printed[6].startswith(
         "orders +3 -0  (its interval"
     )
     # Views are there once they have been made.
@@ -127,9 +127,9 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("option", "given", "message"), [(name, *rest) for name, rest in WRONG.items()])
-def test_wrong_options(shop, dbt, option, given, message):
-    result = shop.run("watch", option, given)
+@pytest.mark.parametrize(("option", "value", "message"), [(name, *rest) for name, rest in WRONG.items()])
+def test_wrong_options(shop, dbt, option, value, message):
+    result = shop.run("watch", option, value)
     assert result.exit_code == 2 and option in result.stderr and message in result.stderr
 
 
@@ -170,12 +170,14 @@ ASKED = {
     ("materialized", "compiled", "config", "asked", "untrackable"), ASKED.values(), ids=ASKED
 )
 def test_what_a_model_is_run_for(materialized, compiled, config, asked, untrackable):
-    told = []
-    prober = SimpleNamespace(inputs=lambda session, query: told.append(" ".join(query.split())) or Inputs())
+    queries = []
+    prober = SimpleNamespace(
+        inputs=lambda session, query: queries.append(" ".join(query.split())) or Inputs()
+    )
     watched = {"m": SimpleNamespace(model=Model("m", materialized, "s.log"))}
     manifest = SimpleNamespace(nodes={"m": SimpleNamespace(config=config)})
     watch = command.Watch(
         dbt=None, manifest=manifest, prober=prober, scheduler=SimpleNamespace(watched=watched)
     )
-    found = watch._inputs(None, RunResult("m", "success", "", "s.log", compiled, {}))
-    assert (told, found) == ([asked], Inputs(untrackable=untrackable))
+    inputs = watch._inputs(None, RunResult("m", "success", "", "s.log", compiled, {}))
+    assert (queries, inputs) == ([asked], Inputs(untrackable=untrackable))
