@@ -1,8 +1,9 @@
-"""Makes `dbt init` and `dbt --version` list the adapter after an editable install, as they do after any other.
+"""Makes `dbt init` and `dbt --version` list the adapter after an editable install too.
 
-dbt looks for `__version__.py` files below `dbt/adapters` in site-packages only. An editable install would leave nothing there: it
-names this checkout in a .pth file. So the version file is installed there as well. The directory holds no `__init__.py`, and
-therefore Python goes on to import the package from the checkout.
+dbt looks for `__version__.py` files below `dbt/adapters` in site-packages only. An editable install
+would leave nothing there: it names this checkout in a .pth file. So the version file is installed
+there as well. The directory holds no `__init__.py`, and therefore Python goes on to import the
+package from the checkout.
 """
 
 from __future__ import annotations

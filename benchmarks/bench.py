@@ -4,7 +4,7 @@ Two workloads: 10 million generated rows by 8 columns, and a join over TPC-H at 
 rows). For each, in one process and one Spark session: rebuild as a plain table, first load, a run
 in which nothing changed, a run in which 0.1 % changed, and a read through the view against the
 plain table, when it is compacted, with one recent batch and with several. A step and its reference
-(the rebuild or the plain read) alternate, so that a drift in the machine's speed affects both alike.
+(the rebuild or the plain read) alternate, so that a drift in the machine's speed affects both.
 Each runs twice without being measured, so that neither pays for starting up. A figure is the median
 of `--rounds`.
 """

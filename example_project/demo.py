@@ -2,7 +2,8 @@
 
 January arrives and is loaded. February arrives with late and corrected January records: only the
 difference is written. A third run finds nothing to do. Then rows are deleted behind the
-adapter's back, and the next run repairs them. Four continual tasks watch what arrives and what is corrected.
+adapter's back, and the next run repairs them. Four continual tasks watch what arrives and what is
+corrected.
 """
 
 from __future__ import annotations

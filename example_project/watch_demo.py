@@ -39,9 +39,7 @@ MARCH, DAYS = 3, 2
 
 @dataclass(frozen=True)
 class Arrival:
-    """``fresh``: seconds from the file's landing to the watch's line; ``ran``: those of the run that
-    showed it.
-    """
+    """``fresh``: seconds from the file's landing to the watch's line; ``ran``: those of its run."""
 
     rows: int
     fresh: float
@@ -76,7 +74,7 @@ class Watching:
             print("   " + line.rstrip(), flush=True)
 
     def shows(self, rows: int, after: float, patience: float = 400) -> tuple[float, float]:
-        """Wait for the round that adds ``rows`` flights; when its line came, and how long it ran."""
+        """Waits for the round that adds ``rows`` flights: when its line came, how long it ran."""
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline and self.process.poll() is None:
             for at, line in list(self.lines):

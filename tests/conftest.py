@@ -51,7 +51,7 @@ def shard_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, shard_root: Path) -> Iterator[Any]:
-    """The process's session, started as a profile with nothing but these settings would start it."""
+    """The process's session, started as a profile with only these settings would start it."""
     from dbt.adapters.mvsink.connection.factory import EMBEDDED
     from dbt.adapters.mvsink.credentials import MvsinkCredentials
 

@@ -90,7 +90,7 @@ def test_a_run_killed_at_every_step(tmp_path):
 
 
 def test_two_simultaneous_runs_on_changing_data(tmp_path):
-    """Separate metastores, one shard root: both succeed in every round, and the contents are right."""
+    """Separate metastores, one shard root: both succeed in every round, with the right contents."""
     shards, source, place = tmp_path / "shards", tmp_path / "source", tmp_path / "rounds"
     place.mkdir()
     projects = [Project(tmp_path / name, shards, source) for name in ("one", "two")]

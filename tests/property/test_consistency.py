@@ -162,7 +162,7 @@ def run(world: World, name: str, time: int, references: Read, ledger: Ledger) ->
 
 @dataclass
 class Writer:
-    """A run of all views at one time, a step at a time: find the references of a view, then run it."""
+    """A run of all views at one time, step by step: find the references of a view, then run it."""
 
     world: World
     time: int

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 
 class NoEngine:
-    """Fails whatever it is asked: for answers that logs, file lists and statistics alone must give."""
+    """Fails every statement: for results that need only logs, file lists and statistics."""
 
     def execute(self, statement: str, what: str) -> None:
         raise AssertionError(f"{what}: {statement}")

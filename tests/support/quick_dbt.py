@@ -8,7 +8,7 @@ import gc
 
 
 def install() -> None:
-    """For this process. A quarter of dbt's own time goes without it, and nothing else is different."""
+    """For this process: saves a quarter of dbt's own time, and changes nothing else."""
     # A manifest is half a million objects, all alive: looking through them every 700 allocations
     # finds nothing.
     gc.set_threshold(100_000, 50, 1000)

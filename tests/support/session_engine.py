@@ -120,5 +120,5 @@ class Model:
 
 
 def open_shard(uri: str, schema: Any) -> WriteHandle:
-    """A write handle, whatever columns the shard has; created with ``schema`` if it is not there."""
+    """A write handle, whatever columns the shard has; created with ``schema`` if there is none."""
     return ShardClient().open_or_create(uri, schema, "test")

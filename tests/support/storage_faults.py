@@ -10,11 +10,11 @@ from dbt.adapters.mvsink.shard.errors import TransientError, UnknownOutcome
 
 
 class FaultyStorage:
-    """Passes everything on to ``inner``. Before each load and commit ``plan`` says what is to
-    go wrong.
+    """Passes everything on to ``inner``. Before each load and commit ``plan`` names a failure.
 
     ``"before"``: a transient failure, nothing happens. ``"lost"``: the commit happens, and its
-    outcome is reported as unknown. ``"unknown"``: it does not happen, and is reported as unknown. Anything callable is called (to kill the process, say).
+    outcome is reported as unknown. ``"unknown"``: it does not happen, and is reported as unknown.
+    Anything callable is called (to kill the process, say).
     """
 
     def __init__(self, inner: Any, plan: Callable[[str], Any]):

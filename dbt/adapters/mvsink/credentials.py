@@ -50,8 +50,8 @@ def register_methods(names: Iterable[str]) -> None:
 
 @dataclass
 class MvsinkCredentials(SparkCredentials):
-    """A profile. ``shard_root`` is a path or a URI, ``storage_options`` are the `deltalake` package's,
-    ``metastore_timeout`` is in seconds.
+    """A profile. ``shard_root`` is a path or a URI, ``storage_options`` are the `deltalake`
+    package's, ``metastore_timeout`` is in seconds.
 
     Values of ``storage_options`` and credentials in ``shard_root`` are never shown: see `masking`.
     """
@@ -66,8 +66,8 @@ class MvsinkCredentials(SparkCredentials):
 
     @classmethod
     def translate_aliases(cls, kwargs: dict[str, Any], recurse: bool = False) -> dict[str, Any]:
-        """dbt's first step with a profile. YAML's true, false and numbers become texts, as dbt's check
-        wants them for Spark and for stores.
+        """dbt's first step with a profile: YAML's true, false and numbers become texts, which dbt's
+        check requires for Spark and for stores.
         """
         data: dict[str, Any] = super().translate_aliases(kwargs, recurse)
         for option in ("server_side_parameters", "storage_options"):
@@ -127,12 +127,12 @@ class MvsinkCredentials(SparkCredentials):
                 self.host = None
 
     def __repr__(self) -> str:
-        """What `dbt debug` shows, and the names of the storage options, whose values may be secret."""
+        """What `dbt debug` shows, with only the names of storage options: values may be secret."""
         shown = ", ".join(f"{key}={value!r}" for key, value in self.connection_info())
         return f"MvsinkCredentials({shown}, storage_options={sorted(self.storage_options or {})})"
 
     def connection_info(self, *, with_aliases: bool = False) -> Iterator[tuple[str, Any]]:
-        """dbt's, without the credentials in a URI and without keys that the profile does not set."""
+        """dbt's, without the credentials in a URI and without keys that the profile lacks."""
         for key, value in super().connection_info(with_aliases=with_aliases):
             if value is not None:
                 yield key, masked(value) if isinstance(value, str) else value
@@ -169,7 +169,7 @@ class MvsinkCredentials(SparkCredentials):
 
     @property
     def longest_view(self) -> int | None:
-        """The longest text of a view, in characters, that the metastore keeps; None: no known limit."""
+        """The longest text of a view (characters) that the metastore keeps; None: not known."""
         shared = any(key in self.server_side_parameters for key in SHARED_METASTORE)
         return DERBY_TEXT if self.method == SESSION and not shared else None
 
@@ -184,7 +184,7 @@ def home_of(project: str) -> str:
 
 
 def shards_of(project: str, shard_root: str | None) -> str:
-    """See `MvsinkCredentials.shards`; for commands that need no PySpark, which credentials require."""
+    """`MvsinkCredentials.shards`, for commands without PySpark, which the credentials require."""
     if shard_root is None:
         return os.path.join(home_of(project), "shards")
     file_uri = _FILE_URI.match(shard_root)
@@ -276,8 +276,9 @@ def _check_storage_options(options: Any) -> None:
 
 
 def _without_values(error: ValidationError) -> str:
-    """dbt's message about a wrong profile. Messages about keys quote only keys; the others begin with
-    the value, and are rewritten.
+    """dbt's message about a wrong profile, without values, which may be secret.
+
+    Messages about keys quote only keys; the others begin with the value, and are rewritten.
     """
     if error.validator in ("required", "additionalProperties"):
         return str(error.message)

@@ -61,7 +61,7 @@ class Process:
         return f"{self.out}\n--- stderr\n{self.err}"
 
     def until(self, text: str, seconds: float = 120) -> None:
-        """Wait for a text on stdout; killed if it takes longer, for a long query takes every core."""
+        """Waits for a text on stdout; killed if that takes longer: a long query uses every core."""
         try:
             wait_for(
                 lambda: text in self.out or self.popen.poll() is not None,

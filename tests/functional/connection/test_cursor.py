@@ -252,7 +252,7 @@ class TestCancelling:
         assert jobs(spark, connection.tag) == set() and our_tags(spark) == set()
 
     def test_an_interrupted_statement_stops_its_jobs(self, spark, connection):
-        """`--single-threaded`: the interrupt comes up in the thread that waits for the statement."""
+        """`--single-threaded`: the interrupt is raised in the thread that awaits the statement."""
         statement = Running(connection)
         wait_for(lambda: active(spark, connection.tag), 60, "it runs")
 

@@ -1,6 +1,4 @@
-"""Every statement of a task against the output's columns, with the types that Spark reports, before anything
-runs.
-"""
+"""Every statement of a task against the output's columns, by Spark's types, before any runs."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ class TestFlags(Tasks):
 
 
 class TestViews(Tasks):
-    """Views and ephemeral models as inputs and as references; statements that dbt would cut in two."""
+    """Views and ephemeral models as inputs and references; statements that dbt would cut in two."""
 
     START = {
         "plain.sql": "{{ config(materialized='table') }} select id as key, id * 10 as val from range(3)",

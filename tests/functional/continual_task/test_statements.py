@@ -92,7 +92,7 @@ CASES = {
 
 
 def prepared(task, before=BEFORE):
-    """The output holds ``STORED`` since 10; the input changed at 20, the reference at 9, 20 and 30."""
+    """The output has ``STORED`` since 10; the input changed at 20, the reference at 9, 20, 30."""
     task.input.write(10, before)
     r = task.reference("db.r")
     for time, updates in ((9, R9), (20, R20), (30, R30)):

@@ -53,7 +53,7 @@ class Scheduled:
             )
 
     def assert_state(self, upper, *, readable=True):
-        """The upper, and that the shard can be read at its newest time exactly if it has contents."""
+        """The upper; and the shard can be read at its newest time exactly if it has contents."""
         state = self.state()
         assert state.upper == (Antichain.empty() if upper == "final" else Antichain.of(at(upper)))
         assert state.readable is readable

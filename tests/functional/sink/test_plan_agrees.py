@@ -70,7 +70,7 @@ class Observed:
 
 
 def agree(session, root, changes, disturbed_every) -> Observed:
-    """On DuckDB without a session. Another writer's changes of the shard are part of the preview."""
+    """On DuckDB, without a session. Another writer's changes of the shard are in the preview."""
     chance, observed = random.Random(SEED), Observed()
     model, source = Quick(session, root), Source(chance)
     model.run(source.query())

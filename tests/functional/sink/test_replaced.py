@@ -1,4 +1,4 @@
-"""Two runs at once, of which one makes a new generation: the other goes on in it, and both succeed."""
+"""Two runs at once, and one makes a new generation: the other goes on in it, and both succeed."""
 
 from __future__ import annotations
 

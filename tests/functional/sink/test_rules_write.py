@@ -46,8 +46,9 @@ def live(model):
 
 
 def batch_of(model, before, time=5):
-    """The new files' updates at ``time``, ``(x or the message, time, diff)``, without older ones that
-    compaction put beside them.
+    """The new files' updates at ``time``, ``(x or the message, time, diff)``.
+
+    Without older ones that compaction put beside them.
     """
     rows = [row for path in live(model) - before for row in pq.read_table(f"{model.uri}/{path}").to_pylist()]
     return sorted(

@@ -62,8 +62,8 @@ def test_lag_at_600(shop, since, upper, through, expected):
     )
 
 
-# what was written to the input after the task's upper, NOW - HOUR + 1, and the pending times without
-# and with mv_deletes
+# what was written to the input after the task's upper, NOW - HOUR + 1, and the pending times
+# without and with mv_deletes
 PENDING = {
     "nothing": ([], 0, 0),
     "rows at two times": ([(1, ("x", 1)), (2, ("y", 1))], 2, 2),

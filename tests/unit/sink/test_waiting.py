@@ -1,4 +1,4 @@
-"""Runs that find no refresh due need no engine: what they leave in a shard, in memory and on Delta."""
+"""Runs without a due refresh need no engine: what they leave in a shard, in memory and on Delta."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class DiscoveredShard:
-    """A shard with its ``reader`` and ``state``, or with an ``error`` that says why it was not read.
+    """A shard with its ``reader`` and ``state``, or with the ``error`` that prevented reading it.
 
     ``relation`` is ``schema.identifier``; for a companion shard, the task's relation followed by
     ``/_inputs/<id>``.
@@ -128,8 +128,8 @@ def choose(
     are named.
 
     A model is named as in ``ref()``, by its unique id, or as ``schema.identifier``. An unknown name
-    is a `click.UsageError` that lists the known ones. A shard that cannot be read has no known owner
-    and is always included.
+    is a `click.UsageError` that lists the known ones. A shard that cannot be read has no known
+    owner and is always included.
     """
     visible = [shard for shard in shards if all_owners or shard.owner is None or _is_mine(shard, target)]
     visible = [shard for shard in visible if all_owners or shard.owner or shard.error]

@@ -48,8 +48,9 @@ takes_output = click.option(
 
 @dataclass(frozen=True)
 class Column(Generic[T]):
-    """A column of a table. ``text`` gives a row's cell; an ``optional`` column is omitted if all its
-    cells are empty ("").
+    """A column of a table; ``text`` gives a row's cell.
+
+    An ``optional`` column is omitted if all its cells are empty ("").
 
     A column that ``shrinks`` is cut short (`…`) where the table would exceed its maximum width.
     """
@@ -155,8 +156,8 @@ def bytes_text(size: int | None) -> str:
 def duration_text(duration: int | None) -> str:
     """A duration (ms) in its two largest units; "" for none.
 
-    >>> duration_text(93_784_000), duration_text(5_000), duration_text(250), duration_text(3_600_000)
-    ('1d 2h', '5s', '250ms', '1h')
+    >>> [duration_text(duration) for duration in (93_784_000, 5_000, 250, 3_600_000)]
+    ['1d 2h', '5s', '250ms', '1h']
     """
     if duration is None:
         return ""
@@ -173,8 +174,8 @@ def duration_text(duration: int | None) -> str:
 def ago_text(past: int) -> str:
     """How long ago (ms) in its largest unit; a negative one is in the future.
 
-    >>> ago_text(200_000), ago_text(5_000), ago_text(400), ago_text(93_784_000), ago_text(-1_200_000)
-    ('3 min ago', '5 s ago', 'just now', '1 d ago', 'in 20 min')
+    >>> [ago_text(past) for past in (200_000, 5_000, 400, 93_784_000, -1_200_000)]
+    ['3 min ago', '5 s ago', 'just now', '1 d ago', 'in 20 min']
     """
     if abs(past) < 1_000:
         return "just now"

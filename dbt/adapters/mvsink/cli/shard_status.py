@@ -18,9 +18,7 @@ class Condition(str, Enum):
 
 @dataclass(frozen=True)
 class Hold:
-    """History from ``time`` (ms) on is kept for ``holder``, a shard id. ``model`` is the name of its
-    model, if it is known.
-    """
+    """History from ``time`` (ms) on is kept for ``holder``, the shard id of ``model``, if known."""
 
     holder: str
     time: int

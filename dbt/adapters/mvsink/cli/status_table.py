@@ -21,8 +21,10 @@ MAX_LINE = 120  # characters of a line of the short table
 def input_name(relation: str) -> str:
     """The name that the input of ``schema.task/_inputs/<id>`` has in the task.
 
-    >>> input_name("s.t/_inputs/~60s~60.~60raw~60"), input_name("s.t/_inputs/~60parquet~60.~60~2Fdata~2Fx~60")
-    ('s.raw', 'parquet./data/x')
+    >>> input_name("s.t/_inputs/~60s~60.~60raw~60")
+    's.raw'
+    >>> input_name("s.t/_inputs/~60parquet~60.~60~2Fdata~2Fx~60")
+    'parquet./data/x'
     """
     return masked(unquote(relation.rsplit("/", 1)[-1].replace("~", "%")).replace("`", ""))
 

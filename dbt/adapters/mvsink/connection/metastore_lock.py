@@ -65,8 +65,9 @@ _timed_out: set[Path] = set()  # locks that this invocation has waited for in va
 
 
 def notice_interrupts() -> None:
-    """Called at the start of an invocation. Python delivers Ctrl-C to the main thread only, while dbt
-    waits for the lock in another thread: let that thread notice it too.
+    """Lets a thread that waits for the lock notice Ctrl-C; called at the start of an invocation.
+
+    Python delivers Ctrl-C to the main thread only, and dbt waits for the lock in another one.
     """
     _interrupted.clear()
     _timed_out.clear()

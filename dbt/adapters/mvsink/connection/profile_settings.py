@@ -1,4 +1,4 @@
-"""The ``server_side_parameters`` of the profile in use, on a session that several profiles share."""
+"""The ``server_side_parameters`` of the profile in use, in a session shared by several profiles."""
 
 from __future__ import annotations
 

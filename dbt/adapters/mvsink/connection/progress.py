@@ -56,7 +56,7 @@ class Work:
 
 
 class Reporter:
-    """The current work of this process, and the thread that reports it. Every method is thread-safe."""
+    """The current work of this process, and the thread that reports it. Thread-safe."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

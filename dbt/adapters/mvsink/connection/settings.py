@@ -1,4 +1,4 @@
-"""Spark's settings for an embedded session: our defaults, what `formats` need, and the profile's own."""
+"""Spark's settings for an embedded session: defaults, what `formats` need, the profile's own."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def defaults(credentials: MvsinkCredentials) -> dict[str, str]:
 
 
 def session_settings(credentials: MvsinkCredentials) -> dict[str, str]:
-    """The defaults, then what the profile's ``formats`` need, then its ``server_side_parameters``."""
+    """The defaults, what the profile's ``formats`` need, then its ``server_side_parameters``."""
     import pyspark
 
     own, formats = credentials.server_side_parameters, credentials.formats or ()

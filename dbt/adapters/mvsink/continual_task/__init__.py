@@ -3,7 +3,7 @@ statements run over just that change.
 
 ```
    the model's text                        the input's shard
-         |                                        | rows inserted / deleted at w, for pending times w
+         |                                        | rows inserted / deleted at w, for pending w
       +-------+  Program    +------+  bind   +----v-----------------+
       | parse |------------>| bind |-------->| driver, for each w   |<--- references as of w
       +-------+  statements +------+  deltas |                      |
@@ -14,7 +14,7 @@ statements run over just that change.
                                              |    this   += delta   |
                                              |  consolidate deltas  |
                                              +----+-----------------+
-                                                  | one append [upper, w + 1), updates at w, with the
+                                                  | one append [upper, w + 1): updates at w,
                                                   v progress on the input in the same commit
                                            the output's shard
 ```
@@ -26,8 +26,8 @@ full. If every output row comes from one row of the input, all pending times can
 (`carry_time`).
 
 - `statements`: a task as values; every expression is the user's own text
-- `parse`, `cursor`, `merge_syntax`: from the text to these values, by tokens; all syntax errors of a
-  task are raised here
+- `parse`, `cursor`, `merge_syntax`: from the text to these values, by tokens; all syntax errors of
+  a task are raised here
 - `columns`: the output's columns, and whether the statements fit them
 - `bind`, `row_deltas`, `carry_time`: from the values to SQL; `row_mapping`: the same for views
 - `driver`: the loop over pending times, with `task_input`, `task_holds`, `reference_times` and

@@ -238,9 +238,7 @@ def analysed(program: Program, statement: Insert, bindings: Bindings) -> str:
 def assigned(
     program: Program, statement: AnyStatement, columns: Columns, contents: str, bindings: Bindings
 ) -> Assigned | None:
-    """The values that an UPDATE or a MERGE assigns, bound, for the engine to analyse; None for other
-    statements.
-    """
+    """The bound values that an UPDATE or a MERGE assigns, to analyse; None for other statements."""
     if not isinstance(statement, (Update, Merge)):
         return None
     ready = bound(program, statement, bindings)
@@ -256,7 +254,7 @@ def _with_all_ctes(program: Program, own: str | None, query: str, bindings: Bind
 
 
 def insert_delta(statement: Insert, columns: Columns) -> str:
-    """The query's rows, cast to the output's columns; columns missing in an explicit list are NULL."""
+    """The query's rows, cast to the output's columns: NULL if missing in an explicit list."""
     return f"select {_inserted(statement, columns)}, 1L {DIFF} from {_as_inserted(statement.query, statement, columns)}"
 
 

@@ -99,7 +99,7 @@ def _only(node: exp.Expression, allowed: frozenset[str]) -> None:
 
 
 class _Shape:
-    """Whether the parsed query keeps or drops every row of the input independently of the others."""
+    """Whether the parsed query keeps or drops each row of the input independently of the others."""
 
     def __init__(self, wanted: tuple[str, ...]):
         self.wanted = wanted
@@ -134,8 +134,8 @@ class _Shape:
         return any(_names(table, self.wanted) for table in node.find_all(exp.Table))
 
     def _join(self, join: exp.Join, index: int, carrier: int) -> None:
-        """Raises `_InDoubt` for an outer join that replaces the input's rows by NULLs, or a semi-join
-        that drops its columns.
+        """Raises `_InDoubt` for an outer join that makes the input's rows NULL, or a semi-join that
+        drops its columns.
         """
         side, kind = join.side.upper(), join.kind.upper()
         if join.method or side == "FULL" or kind not in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"):
@@ -187,7 +187,7 @@ class _Text:
         return spliced(self.query, [*edits, *self._times(segments)])
 
     def _way_out(self, span: Span) -> list[_Segment]:
-        """The SELECT that reads the input here, the one that reads that one, up to the outermost."""
+        """The SELECT that reads the input here, the one that reads that, up to the outermost."""
         if span.as_query:
             raise _InDoubt
         index = next(i for i, word in enumerate(self.stream) if word.start == span.start)
@@ -246,7 +246,7 @@ class _Text:
         return indexes
 
     def _select_list(self, segment: _Segment) -> Iterable[Edit]:
-        """The time as one more column, and only once: a star that includes the carrier excludes it."""
+        """The time as one more column, only once: a star that includes the carrier excludes it."""
         level = [i for i in self._level(segment.select) if segment.select < i < segment.clause]
         for i in level:
             if self.stream[i].upper != "*":

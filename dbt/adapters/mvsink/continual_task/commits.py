@@ -1,4 +1,4 @@
-"""The commits of a task's run to its output: effects with the progress, and advances of the upper."""
+"""The commits of a task's run to its output: effects with progress, and advances of the upper."""
 
 from __future__ import annotations
 

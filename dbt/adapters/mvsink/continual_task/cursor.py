@@ -43,7 +43,7 @@ class Cursor:
         return self.stream[self.at + count].upper if self.at + count < self.end else ""
 
     def place(self, index: int | None = None) -> Place:
-        """The position of the word at ``index`` (default: the next one), or behind the last word."""
+        """The position of the word at ``index`` (default: the next), or behind the last word."""
         index = self.at if index is None else index
         if index < self.end:
             offset = self.stream[index].start

@@ -3,12 +3,12 @@
 The output's upper is the task's progress: effects at times before it are complete. Hence, for the
 next pending time `w`:
 
-    no pending time, output upper < input frontier    the upper advances to it, no data
-    `w`, and a reference that must be waited for      the upper advances to `w`, no data; the run ends
-    `w` otherwise                                     one append [upper, w + 1) with updates at `w`,
-                                                      and the progress
-    `w` < output upper                                another replica did it: dropped
-    the append loses the race                         the loop goes on from the new upper
+    no pending time, output upper < input frontier   the upper advances to it, no data
+    `w`, and a reference that must be waited for     the upper advances to `w`, no data; run ends
+    `w` otherwise                                    one append [upper, w + 1) with updates at `w`,
+                                                     and the progress
+    `w` < output upper                               another replica did it: dropped
+    the append loses the race                        the loop goes on from the new upper
 
 A new output is first raised to the task's start `I`, which the commit keeps for ever: the newest
 time at which the input can be read, no later than the run's. With a snapshot the whole input as of
@@ -257,7 +257,7 @@ class TaskDriver:
             batch, counts = self._effects(state).together(queries, description)
         except StatementFailed as failure:
             log.debug("%s: not in one job: %s", self.model, failure)
-            # one by one, the times before the failure are committed; and it is not tried in vain again
+            # one by one, the times before the failure are committed; one job is not tried again
             self.one_by_one = True
             return False
         self.commits.append(state, description, batch, counts, [each.time for each in pending])

@@ -41,8 +41,7 @@ INSERTED, DELETED = "_mv_inserted", "_mv_deleted"
 
 @dataclass(frozen=True)
 class Change:
-    """A change of the input, as SQL: plain rows inserted and deleted, and error updates (None: there
-    are none).
+    """A change of the input, as SQL: plain rows inserted and deleted, and error updates (or None).
 
     ``runs`` is False if there are no rows that the task reads: then only the errors are passed on.
     """
@@ -230,9 +229,7 @@ class Effects:
         return sql.columns(column.name for column in self.columns)
 
     def _deltas(self, moment: Moment, group: Sequence[AnyStatement], output: Layout) -> list[str]:
-        """Each statement's delta, as a query for a union: in parentheses, because it may begin with a
-        WITH.
-        """
+        """Each statement's delta, for a union: in parentheses, because it may begin with WITH."""
         rows = plain_rows(output)
         # the optimizer pushes no condition below a nondeterministic one, down to deleted rows
         if moment.careful:
@@ -278,10 +275,10 @@ class Effects:
 
     @contextmanager
     def _attributing(self, alone: str | None) -> Iterator[None]:
-        """After a `StatementFailed` caused by the data, ``alone``, the user's statements without our
-        processing of their rows, has to fail too.
+        """Attributes a `StatementFailed` caused by the data to the user's statements or to ours.
 
-        If it does not, the error is our own, and is raised as the engine's. None: no such check.
+        ``alone``, the user's statements without our processing of their rows, has to fail too. If
+        it does not, the error is our own, and is raised as the engine's. None: no such check.
         """
         try:
             yield

@@ -17,9 +17,7 @@ HEADS = (
 
 @dataclass(frozen=True)
 class Place:
-    """A position in a model's text. ``statement`` is the number, from 0, of the statement around it;
-    None outside.
-    """
+    """A position in a model's text; ``statement`` counts from 0, None is outside of statements."""
 
     model: str
     text: str
@@ -203,7 +201,7 @@ class StatementFailed(TaskError):
 
 
 class ColumnsOfOutputChanged(TaskError):
-    """The statements have other columns than the output, and a task's output cannot be recomputed."""
+    """The statements' columns are not the output's, and a task's output cannot be recomputed."""
 
     def __init__(self, model: str, changes: Sequence[str]):
         super().__init__(

@@ -3,10 +3,10 @@
 By tokens, not by a parser of another dialect: the structure of a task is checked here, its queries
 and expressions by Spark (`refused_by_engine` finds the place of Spark's error in the task's text).
 
->>> text = "on input db.x as (delete from db.t where key < 3; insert into db.t select key from db.x)"
+>>> text = "on input db.x as (delete from db.t where k < 3; insert into db.t select k from db.x)"
 >>> task = parse(text, "db.t", "t")
 >>> [statement.text for statement in task.statements]
-['delete from db.t where key < 3', 'insert into db.t select key from db.x']
+['delete from db.t where k < 3', 'insert into db.t select k from db.x']
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class _Parser:
         return frozenset({parts(self.this), (last_part(self.this).lower(),)})
 
     def _deletes_used(self, named: InputRef, statements: Sequence[AnyStatement]) -> bool:
-        """Whether `mv_deletes` is used. Raises `DeletesOfAnother` if its argument is not the input."""
+        """Whether `mv_deletes` is used; `DeletesOfAnother` if its argument is not the input."""
         source, stream = self.cursor.source, self.cursor.stream
         known = {
             span.end if span.wrapped is None else span.wrapped[1] for span in relations(source, named.name)

@@ -14,7 +14,9 @@ from dbt.adapters.mvsink.shard_sql import NotRefreshed
 
 @dataclass
 class ReferenceTimes:
-    """``wait``: a late reference is waited for, rather than read at its newest time. ``late``: those
+    """The times at which references are read.
+
+    ``wait``: a late reference is waited for, rather than read at its newest time. ``late``: those
     that were late in this run, by name.
     """
 

@@ -44,7 +44,7 @@ class TaskRequest:
 
 @dataclass(frozen=True)
 class Late:
-    """A reference that has not passed a pending time: it is read as of ``time``, or ``time`` waits."""
+    """A reference that has not passed a pending time: read as of ``time``, or ``time`` waits."""
 
     name: str
     time: int

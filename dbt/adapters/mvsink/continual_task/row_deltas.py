@@ -193,8 +193,9 @@ def _new(columns: Columns, assignments: Sequence[Assignment], alias: str | None,
 
 
 def _sides(changed: str, columns: Columns, *, checked: bool = False) -> str:
-    """The delta of ``changed``, old rows with `_mv_diff` and `_mv_new`: the old side of each and, if
-    kept, the new one.
+    """The delta of ``changed``, old rows with `_mv_diff` and `_mv_new`: their old and new sides.
+
+    A row that is not kept has no new side.
     """
     names = [sql.identifier(column.name) for column in columns]
     items = ", ".join(f"if(_mv_side, _mv_new.{name}, {name}) {name}" for name in names)

@@ -65,8 +65,12 @@ def row_by_row(query: str, named: Mapping[str, str] | None = None) -> RowByRow:
     >>> mapping = row_by_row("with a as (select * from db.t where x > 0) select x + 1 as y from a")
     >>> mapping.table
     '`db`.`t`'
-    >>> print(" ".join(mapping.carry("CHANGES").split()))
-    select x + 1 as y, `a`.`_mv_time` from ( select * except (`_mv_time`), `t`.`_mv_time` from ( CHANGES ) as `t` where x > 0 ) as `a`
+    >>> print(mapping.carry("CHANGES"))
+    select x + 1 as y, `a`.`_mv_time` from (
+    select * except (`_mv_time`), `t`.`_mv_time` from (
+    CHANGES
+    ) as `t` where x > 0
+    ) as `a`
 
     Raises `NotRowByRow`.
     """

@@ -10,7 +10,7 @@ class DataflowError(Exception):
 
 
 class EngineError(DataflowError):
-    """The engine refused a statement, or it failed. `sqlstate` is its five-character code, or empty."""
+    """The engine refused a statement, or it failed. `sqlstate` has five characters, or none."""
 
     def __init__(self, message: str, sqlstate: str = ""):
         super().__init__(message)

@@ -46,7 +46,7 @@ def text(value: str) -> str:
 
 
 def bigint(value: int) -> str:
-    """A BIGINT literal; the smallest one has no positive counterpart, so it is spelled by a cast."""
+    """A BIGINT literal; the smallest has no positive counterpart, so it is spelled by a cast."""
     return f"{value}L" if value > -(2**63) else "cast('-9223372036854775808' as bigint)"
 
 
@@ -84,7 +84,5 @@ NOW = re.compile(r"timestamp_millis\(\d+L?\) /\* mv_now \*/")  # what the macro 
 
 
 def query_at(query: str, time: int) -> str:
-    """``query`` with ``time`` (ms), the write time, as its `mv_now()`. dbt rendered the query before
-    the time was known.
-    """
+    """``query`` with the write time (ms) as its `mv_now()`; dbt did not know it when rendering."""
     return NOW.sub(f"timestamp_millis({time}L) /* mv_now */", query)

@@ -2,8 +2,8 @@
 
 ```
    a shard ------------------------------------------> ShardInput ---+
-   a Delta table --- DeltaInput: versions --+                        +--> Input: frontier, pending, changes, contents, hold
-                                            +-- bind --> companion --+
+   a Delta table --- DeltaInput: versions --+                        +--> Input: frontier, pending,
+                                            +-- bind --> companion --+    changes, contents, hold
    a table of files - FilesInput: manifest -+            shard
 ```
 

@@ -109,7 +109,7 @@ class DeltaInput:
         return self._snapshot(version).columns
 
     def check(self, version: int) -> None:
-        """Raises `DeletionVectors`, which names a file, if ``version`` has too many deleted rows."""
+        """Raises `DeletionVectors`, which names a file, if ``version`` deletes too many rows."""
         snapshot = self._snapshot(version)
         if sum(map(len, snapshot.deleted.values())) > MAX_DELETED_RUNS:
             raise DeletionVectors(
@@ -189,7 +189,7 @@ class DeltaInput:
         return query
 
     def _require_present(self, change: Change, versions: tuple[int, int]) -> None:
-        """Raises `FilesGone`. The files of the newest version exist; others may have been vacuumed."""
+        """Raises `FilesGone`. Files of the newest version exist; others may have been vacuumed."""
         live = self._snapshot(self.newest().version).files.keys()
         pieces = (*change.added, *change.removed)
         old = [path for path in (self._relative(piece.path) for piece in pieces) if path not in live]

@@ -1,8 +1,7 @@
-"""A query over an input as an input of its own: the query maps the changes of the one to the changes
-of the other.
+"""A query over an input as an input of its own: the query maps the input's changes to its own.
 
 That is right for a query whose every output row comes from one row of the input, independently of
-the others. The caller decides which queries qualify, and supplies the mapping as `RowMapping.carry`.
+the others. The caller decides which queries qualify, and supplies the mapping, `RowMapping.carry`.
 """
 
 from __future__ import annotations

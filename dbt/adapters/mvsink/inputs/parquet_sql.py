@@ -141,7 +141,7 @@ def _chunks(
 
 
 def globs(directory: str, names: Sequence[str]) -> list[str]:
-    """Globs that name exactly these files of ``directory``, each of at most `MAX_GLOB` characters."""
+    """Globs that name exactly these files of ``directory``, each of up to `MAX_GLOB` characters."""
     patterns, left = [], list(names)
     while left:
         size, count = 0, 0
@@ -247,7 +247,7 @@ def literal(value: object) -> str:
 
 
 def spelled(path: str) -> str:
-    """A path as Java's URIs spell it, which is how Spark names a file; a local path has no scheme."""
+    """A path as Java's URIs spell it, as Spark names a file; a local path has no scheme."""
     if path.startswith("file:"):
         path = "/" + unquote(path[len("file:") :]).lstrip("/")
     scheme, mark, rest = path.partition("://")

@@ -54,7 +54,7 @@ class Input(Protocol):
 
     @property
     def generation(self) -> int:
-        """Another number means that the input was created again: then `difference` is the change."""
+        """Another number: the input was created again, and `difference` is the change."""
         ...
 
     def frontier(self) -> Antichain:
@@ -146,10 +146,10 @@ class Table(Protocol):
         ...
 
     def bind(self, time: int, client: ShardClient, uri: str) -> Input:
-        """The table as an input whose frontier is past ``time`` (ms): new changes are bound at times
-        up to it, unless another run was first.
+        """The table as an input whose frontier is past ``time`` (ms).
 
-        ``uri`` is the companion's place (`companion.companion_uri`).
+        New changes are bound at times up to it, unless another run was first. ``uri`` is the
+        companion's place (`companion.companion_uri`).
         """
         ...
 

@@ -23,7 +23,7 @@ class TableVersion:
 
 
 class Signs(NamedTuple):
-    """Whether a change may have added rows, and whether it may have removed some; exact unless both."""
+    """Whether a change may have added rows, and may have removed rows; exact unless both."""
 
     added: bool
     removed: bool

@@ -1,4 +1,4 @@
-"""A task's statements before the engine: the output's columns, and whether every statement can run."""
+"""A task's statements before they run: the output's columns, and whether each statement can run."""
 
 from __future__ import annotations
 

@@ -38,8 +38,10 @@ A_VIEW = "a continual task cannot use a view as its input"
 
 @dataclass(frozen=True)
 class _View:
-    """A view or an ephemeral model: its ``query``, and the ``scope`` (a schema, quoted) in which names
-    of one part in it are resolved; empty for an ephemeral model.
+    """A view or an ephemeral model.
+
+    Names of one part in its ``query`` are resolved in ``scope``, a quoted schema; empty for an
+    ephemeral model.
     """
 
     name: str
@@ -87,8 +89,9 @@ class Source:
 
 
 class Sources:
-    """Resolves names to inputs on one connection, for one model. ``ephemeral``: queries of ephemeral
-    models, by their names in the task's text.
+    """Resolves names to inputs on one connection, for one model.
+
+    ``ephemeral``: queries of ephemeral models, by their names in the task's text.
     """
 
     def __init__(

@@ -3,7 +3,7 @@
 ```
    WriteHandle ----stages----> batches/<id>/part-*.parquet      (outside the log, invisible)
         |                                |
-        +--compare-and-append----> _delta_log/N.json            (one commit: files, upper, since, progress)
+        +--compare-and-append----> _delta_log/N.json   (one commit: files, upper, since, progress)
                                          |
    ReadHandle  <------snapshot, updates, listen, files----------+
 ```

@@ -76,7 +76,7 @@ class Batch:
         self.upper = upper
         self.schema = schema  # the shard's data columns when the batch was staged
         self.state = BatchState.STAGED
-        # The owner that pops it decides about the files: a pop is atomic across threads and signals.
+        # The owner that pops it decides on the files: a pop is atomic across threads and signals.
         self._claim = [True]
         self.received = False  # made from a description, of which another copy may have been used
         self._finalizer = self._warning()
@@ -264,8 +264,9 @@ class BatchBuilder:
         return self
 
     def finish(self, upper: Antichain) -> Batch:
-        """The batch ``[lower, upper)``. Raises `InvalidUsage` for a time at or beyond ``upper``; then
-        nothing stays staged.
+        """The batch ``[lower, upper)``.
+
+        Raises `InvalidUsage` for a time at or beyond ``upper``; then nothing stays staged.
         """
         if self.finished:
             raise InvalidUsage("the builder was finished already")

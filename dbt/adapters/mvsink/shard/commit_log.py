@@ -60,7 +60,7 @@ def actions(text: str) -> Iterator[dict[str, Any]]:
 
 
 def first_garbage(text: str) -> tuple[int, str] | None:
-    """The first line that is neither blank nor an action, with its number; None if there is none."""
+    """The first line that is neither blank nor an action, with its number; None if none is."""
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() and not any(True for _ in actions(line)):
             return number, line
@@ -90,8 +90,10 @@ def checked_path(encoded: str) -> str | None:
     text that another reader could decode to these. Such a path is another spelling of a file, or
     leads out of the shard.
 
-    >>> checked_path("batches/1/part%20a.parquet"), checked_path("%2e%2e/x"), checked_path("a/%252e%252e/x"), checked_path("file:///x")
-    ('batches/1/part a.parquet', None, None, None)
+    >>> checked_path("batches/1/part%20a.parquet")
+    'batches/1/part a.parquet'
+    >>> [checked_path(path) for path in ("%2e%2e/x", "a/%252e%252e/x", "file:///x")]
+    [None, None, None]
     """
     path = unquote(encoded)
     segments = path.split("/")

@@ -59,7 +59,7 @@ def load(storage: Storage, within: float | None = None) -> ShardState:
 
 
 def find(storage: Storage, within: float | None = None) -> ShardState | None:
-    """The newest version, or None if there is no shard. Transient failures are retried (`Backoff`)."""
+    """The newest version; None if there is no shard. Transient failures are retried (`Backoff`)."""
     backoff = Backoff(storage, within)
     while True:
         try:

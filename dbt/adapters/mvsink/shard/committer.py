@@ -33,7 +33,7 @@ _uppers_lock = threading.Lock()
 
 
 class Committer(Staging):
-    """Stages, follows the shard's versions, and commits. `WriteHandle` adds appends and rewrites."""
+    """Stages, follows the shard's versions, commits. `WriteHandle` adds appends and rewrites."""
 
     def __init__(self, storage: Storage, opened: ShardState, purpose: str = ""):
         super().__init__(storage, opened)
@@ -54,7 +54,7 @@ class Committer(Staging):
             return _uppers[self._key()]
 
     def fetch_recent_upper(self) -> Antichain:
-        """The upper read from the log: at least that of every write that returned before this call."""
+        """The upper in the log: at least that of every write that returned before this call."""
         return self.state().upper
 
     def state(self) -> ShardState:
@@ -75,7 +75,7 @@ class Committer(Staging):
         return self._observe(state)
 
     def wait_for_upper_past(self, frontier: Antichain, timeout: float | None = None) -> None:
-        """Return once ``frontier`` is before the upper; `TimeoutError` after ``timeout`` seconds."""
+        """Returns once ``frontier`` is before the upper; `TimeoutError` after ``timeout`` (s)."""
         deadline = None if timeout is None else time.monotonic() + timeout
         pause = 0.01
         late = f"the upper of {self.uri} is {{!r}}, not past {frontier!r}, after {timeout} s"

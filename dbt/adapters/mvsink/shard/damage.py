@@ -124,9 +124,7 @@ def _garbage(files: LogFiles, versions: Sequence[int]) -> str:
 
 
 def garbage(version: int, text: str) -> str:
-    """The first line of commit ``version``'s ``text`` that is not a Delta action, in words; empty if
-    there is none.
-    """
+    """Describes the first line of commit ``version`` that is not a Delta action; "" if all are."""
     bad = first_garbage(text)
     return (
         f"line {bad[0]} of commit {commit_path(version)} is not a Delta action: {bad[1][:60]!r}."

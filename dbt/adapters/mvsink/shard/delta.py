@@ -211,7 +211,7 @@ class DeltaStorage(FileStore):
         table = self._table()
         if table is not None:
             table.create_checkpoint()
-            # removes commits older than Delta's log retention: 30 days, unless the table overrides it
+            # removes commits older than Delta's log retention: 30 days, unless the table sets it
             table.cleanup_metadata()
 
     def checkpointed(self) -> int:
@@ -260,7 +260,7 @@ class DeltaStorage(FileStore):
 
     @contextmanager
     def _reading_log(self) -> Iterator[None]:
-        """A failure to read the log is a `TransientError`, or `LogDamaged` if waiting cannot help."""
+        """A failure to read the log: `TransientError`, or `LogDamaged` if waiting cannot help."""
         try:
             yield
         except (DeltaError, OSError) as error:

@@ -59,7 +59,7 @@ def new_configuration(
 def changed_configuration(
     configuration: Mapping[str, str], change: Change, schema: pa.Schema
 ) -> dict[str, str]:
-    """The settings that ``change`` makes in a table's ``configuration``; empty for one with files."""
+    """The settings that ``change`` makes in ``configuration``; empty for a change with files."""
     settings = {NAMESPACE + key: value for key, value in (change.properties or {}).items()}
     # Transactions cannot be listed, so the configuration names every holder there has been.
     key = NAMESPACE + "holders"
@@ -127,7 +127,7 @@ def decode_state(
 
 
 def _checked(uri: str, version: int, lookup: Lookup) -> Lookup:
-    """``lookup`` within our namespace, refusing what no writer of ours writes: a negative number."""
+    """``lookup`` within our namespace; refuses a negative number, which we never write."""
 
     def checked(key: str) -> int | None:
         value = lookup(NAMESPACE + key)

@@ -91,7 +91,7 @@ class FileStore:
         ]
 
     def directories(self, path: str = "") -> list[str]:
-        """The names of the directories directly below ``path``, in order; none if it does not exist."""
+        """The sorted names of the directories directly in ``path``; none if it does not exist."""
         selector = pafs.FileSelector(self._at(path), allow_not_found=True)
         infos = self.filesystem.get_file_info(selector)
         return sorted(info.base_name for info in infos if info.type == pafs.FileType.Directory)
@@ -228,7 +228,7 @@ def _storage_errors(verb: str, path: str, uri: str) -> Iterator[None]:
 
 
 def _from_footer(path: str, size: int, metadata: pq.FileMetaData) -> DataFile:
-    """The description of a file from its footer. A count or bound that a row group lacks is None."""
+    """A file's description, from its footer. A count or bound that a row group lacks is None."""
     names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
     nulls: dict[str, int | None] = {}
     bounds: dict[str, tuple[int | None, int | None]] = {}

@@ -32,7 +32,7 @@ class Handle:
         return self.storage.history(newest)
 
     def state_at(self, version: int) -> ShardState | None:
-        """An earlier version of any generation; None if it was cleaned up. Its files may be gone."""
+        """An earlier version, of any generation; None if it was cleaned up. Files may be gone."""
         return self.storage.load_at(version)
 
     def files_in(self, batch_id: str) -> dict[str, int]:

@@ -30,7 +30,7 @@ POLL = 0.05  # seconds
 
 
 class ReadHandle(Handle):
-    """A reader of one shard. It takes a lease with its first read, and releases it with `expire`."""
+    """A reader of one shard. Its first read takes a lease, which `expire` releases."""
 
     def __init__(self, storage: Storage, opened: ShardState):
         self.storage = storage
@@ -127,7 +127,7 @@ class ReadHandle(Handle):
             self._renewed = now
 
     def _updates(self, state: ShardState, lower: Antichain, upper: Antichain) -> pa.Table:
-        """Updates of the live files, without rows that cannot have been appended, as in the view."""
+        """Updates of the live files; like the view, without rows that cannot have been appended."""
         schema = physical_schema(state.schema)
         tables = [schema.empty_table()]
         for file in state.files:

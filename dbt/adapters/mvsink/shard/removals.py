@@ -24,8 +24,9 @@ PLACE = "_mvsink/removed.json"  # VACUUM ignores names that begin with an unders
 
 @dataclass(frozen=True)
 class Removals:
-    """``times``: when (ms) the log removed each path, by commits up to version ``through``; ``gap``:
-    whether some of these were missing.
+    """Removals of paths by commits up to version ``through``.
+
+    ``times``: when (ms) the log removed each path; ``gap``: whether some commits were missing.
     """
 
     through: int = -1
@@ -62,11 +63,10 @@ def followed(
     now_ms: int,
     uri: str,
 ) -> Removals:
-    """``known`` with the removals of later commits, up to ``newest``. ``versions`` lists the commits
-    that exist; it is called if one is missing.
+    """``known`` with the removals of later commits, up to ``newest``.
 
-    A path that was added again is no longer removed. A path outside the shard's directory is
-    skipped with a warning.
+    ``versions`` lists the commits that exist; it is called if one is missing. A path that was added
+    again is no longer removed. A path outside the shard's directory is skipped with a warning.
     """
     times, gap, version = dict(known.times), False, known.through + 1
     while version <= newest:

@@ -97,7 +97,7 @@ class Staging(Handle):
         return new
 
     def stage(self) -> StagedDirectory:
-        """A directory for an engine to write into; `adopt` makes it a batch, `expire` deletes it."""
+        """A directory for an engine to write to; `adopt` makes it a batch, `expire` deletes it."""
         self._require_open()
         staged = StagedDirectory(self.storage, fresh_batch_id(), self.schema)
         self._staged[staged.batch_id] = staged

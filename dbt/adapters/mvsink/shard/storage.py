@@ -35,7 +35,7 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class Footer:
-    """A data file's footer: its description, its columns as Arrow reads them, the writer's notes."""
+    """A data file's footer: description, columns as Arrow reads them, and the writer's notes."""
 
     file: DataFile
     schema: pa.Schema

@@ -27,9 +27,9 @@ def view_query(
     """The SELECT of the view over ``layout``.
 
     ``refreshed`` is False for a shard that no run has written: it never reads as an empty
-    collection. ``first_refresh`` says when one will, if there is a schedule. ``whole`` is for a text
-    that is kept: readers also fail if a directory no longer holds exactly its files. The text names
-    directories, so otherwise a file that is gone would just be missing from the result.
+    collection. ``first_refresh`` says when one will, if there is a schedule. ``whole`` is for a
+    text that is kept: readers also fail if a directory no longer holds exactly its files. The text
+    names directories, so otherwise a file that is gone would just be missing from the result.
     """
     if not refreshed:
         # Rows that are never given out, of NULLs that the optimizer cannot tell, and more than any
@@ -47,11 +47,11 @@ def view_query(
 
 
 def _guard(failure: str) -> str:
-    """A condition that is true, or fails the query that evaluates it: ``failure`` is a relation whose
-    one row has the message ``m``, or NULL.
+    """A condition that is true, or fails the query that evaluates it.
 
-    It is a scalar subquery, which runs before the first row is read: the optimizer loses a
-    projected or filtered `raise_error`.
+    ``failure`` is a relation whose one row has the message ``m``, or NULL. The condition is a
+    scalar subquery, which runs before the first row is read: the optimizer loses a projected or
+    filtered `raise_error`.
     """
     return f"(select raise_error(m) from {failure} where m is not null) is null"
 

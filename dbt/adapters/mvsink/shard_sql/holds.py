@@ -1,4 +1,4 @@
-"""The list of shards in which a shard has holds, kept in its properties, and releasing those holds."""
+"""The shards in which a shard has holds, listed in its properties, and releasing those holds."""
 
 from __future__ import annotations
 

@@ -30,8 +30,9 @@ from dbt.adapters.mvsink.shard_sql.errors import DamagedFiles
 
 # Copies of rows: sums of their hashes' parts (`detection.PART_BITS`) stay below 62 bits.
 MAX_DETECTABLE = 2**39
-# Rows of a hash and a count that may be broadcast. In a hash table each takes about 64 bytes, so this
-# is a quarter of a GB in the driver and in every executor. Spark itself fails at 2^29 rows or 8 GB.
+# Rows of a hash and a count that may be broadcast. In a hash table each takes about 64 bytes, so
+# this is a quarter of a GB in the driver and in every executor. Spark itself fails at 2^29 rows or
+# 8 GB.
 MAX_BROADCAST = 2**22
 
 
@@ -162,7 +163,7 @@ class Layout:
         return f"{sql.escape_glob(self.root)}/batches/" + ("{" + ids + "}" if len(directories) > 1 else ids)
 
     def select_loose(self, items: str, where: str = "") -> list[str]:
-        """The same from loose files, one query per set of physical columns. Their `HASH` is NULL."""
+        """The same from loose files, a query per set of physical columns. Their `HASH` is NULL."""
         groups: dict[tuple[str, ...], list[DataFile]] = defaultdict(list)
         for file, present in zip(self.loose, self.loose_columns, strict=True):
             groups[present].append(file)
@@ -352,8 +353,7 @@ def _loose_columns(root: str, file: DataFile, columns_of: FileColumns) -> tuple[
 
 
 def broadcast(alias: str, files: Iterable[DataFile]) -> str:
-    """The hint to broadcast ``alias``, narrow rows read from ``files``; empty unless statistics show
-    that they are few.
+    """The hint to broadcast ``alias``, narrow rows of ``files``; empty unless statistics show few.
 
     Without the hint Spark decides by statistics of all columns, and does not broadcast rows that
     are small enough.

@@ -117,8 +117,8 @@ def evolve(
     """Add columns, NULL in every update there is. ``shard`` is ``state``'s layout, without loose
     files. False: the race was lost.
 
-    The row hash is of all columns, so every update is written again: the base as it is, all the rest
-    as one directory.
+    The row hash is of all columns, so every update is written again: the base as it is, all the
+    rest as one directory.
     """
     wide = widened(shard, added)
     items = f"{sql.columns(wide.names)}, {TIME}, {DIFF}, {ERROR}, {HASH}"

@@ -28,8 +28,8 @@ from dbt.adapters.mvsink.shard_sql.rewrite import compact, evolve, fold_foreign_
 class Upkeep:
     """Of the run ``invocation_id`` on one shard. ``clock`` is the wall clock in ms.
 
-    ``drift``: rows that no append can have written, dropped so far; the commits that dropped them say
-    so too.
+    ``drift``: rows that no append can have written, dropped so far; the commits that dropped them
+    say so too.
     """
 
     engine: Engine

@@ -83,9 +83,7 @@ def without_end(query: str) -> str:
 
 
 def selected_names(query: str) -> tuple[str, ...]:
-    """The names of the query's columns as its text has them, ``*`` for a star; none if sqlglot cannot
-    parse it.
-    """
+    """The names of the query's columns in its text, ``*`` for a star; none if sqlglot fails."""
     try:
         return tuple(getattr(sqlglot.parse_one(query, read="spark"), "named_selects", ()))
     except SqlglotError:

@@ -1,11 +1,12 @@
 """Replacing relations in the user's SQL at token positions, so that everything else stays what the
 user wrote.
 
-A name is a relation where SQL reads or writes one: after FROM, JOIN, USING, INTO, UPDATE, TABLE, and
-after a comma in a FROM clause. A replaced relation keeps its name as an alias, so references to its
-columns stay valid:
+A name is a relation where SQL reads or writes one: after FROM, JOIN, USING, INTO, UPDATE, TABLE,
+and after a comma in a FROM clause. A replaced relation keeps its name as an alias, so references to
+its columns stay valid:
 
->>> print(replace_relations("select m.a, db.m.b from db.m where db.m.c = 'db.m'", {"db.m": "select 1 a, 2 b, 3 c"}))
+>>> query = "select m.a, db.m.b from db.m where db.m.c = 'db.m'"
+>>> print(replace_relations(query, {"db.m": "select 1 a, 2 b, 3 c"}))
 select m.a, `m`.b from (
 select 1 a, 2 b, 3 c
 ) as `m` where `m`.c = 'db.m'
@@ -52,7 +53,7 @@ class Span:
     wrapped: tuple[int, int] | None = None
 
     def note(self, sql: str) -> str:
-        """The text right behind the name or behind dbt's parentheses; comments there mark a relation."""
+        """The text right behind the name or dbt's parentheses; comments there mark a relation."""
         return sql[(self.wrapped or (0, self.end))[1] :].lstrip()
 
 
@@ -212,11 +213,11 @@ def replace_relations(
     aliases: Mapping[str, str] | None = None,
     starts_with_relation: bool = False,
 ) -> str:
-    """``sql`` with every relation in ``queries`` replaced by its query, in parentheses and with an
-    alias.
+    """``sql`` with every relation in ``queries`` replaced by its query in parentheses, aliased.
 
     A query may be a function of the place. ``aliases``: new qualifiers for columns that are
-    qualified by a relation's whole name, for relations that ``sql`` itself does not name. Raises `TemporalReference`, `Unreadable`.
+    qualified by a relation's whole name, for relations that ``sql`` itself does not name. Raises
+    `TemporalReference`, `Unreadable`.
     """
     replaced = [
         (span, name, query if isinstance(query, str) else query(span))

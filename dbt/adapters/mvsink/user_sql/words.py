@@ -1,4 +1,4 @@
-"""Spark SQL as words with positions, so that a text can be read and changed without rendering it again.
+"""Spark SQL as words with positions: a text can be read and changed without rendering it again.
 
 Text in quotes and comments is not syntax: such a word has an empty `Word.upper`.
 """
@@ -31,7 +31,7 @@ _NO_ALIAS = ENDS_FROM | keywords(
 
 
 class _Tokenizer(Spark.Tokenizer):
-    """Spark's, but SHOW and other commands are words; else all that follows one would be a single token."""
+    """Spark's, but SHOW and other commands are words; there, all that follows one is one token."""
 
     COMMANDS: ClassVar = set()
 
@@ -94,7 +94,7 @@ def _separate(shown: str, start: int) -> Iterator[Word]:
 
 
 def parts(name: str) -> tuple[str, ...]:
-    """The parts of a relation's name, for comparing: ``db.`My Model` `` is ``("db", "my model")``."""
+    """The parts of a relation's name, to compare: ``db.`My Model` `` is ``("db", "my model")``."""
     return tuple(word.text.lower() for word in words(name) if word.upper != ".")
 
 
@@ -104,7 +104,7 @@ def last_part(name: str) -> str:
 
 
 def closing(stream: Sequence[Word], opening: int) -> int:
-    """The index of the parenthesis that closes the one at index ``opening``, or the stream's length."""
+    """The index of the parenthesis that closes the one at ``opening``, or the stream's length."""
     depth = 0
     for index in range(opening, len(stream)):
         depth += {"(": 1, ")": -1}.get(stream[index].upper, 0)
