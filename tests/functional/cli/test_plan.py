@@ -62,9 +62,9 @@ class TestPlan(Base):
         run_dbt(["run", "--full-refresh"])
         self.set_source(project, CHANGED)
         run_dbt(["run", "--select", "source_rows"])
-        told = self.planned(project, "--select", "mv", "--detailed-exitcode", "--sample", "10", code=2)["mv"]
+        plan = self.planned(project, "--select", "mv", "--detailed-exitcode", "--sample", "10", code=2)["mv"]
         assert sorted(
-            (update["diff"], update["row"]["id"], update["row"]["name"]) for update in told["sample"]
+            (update["diff"], update["row"]["id"], update["row"]["name"]) for update in plan["sample"]
         ) == [
             (-1, 2, "b"),
             (-1, 3, "c"),
@@ -76,7 +76,7 @@ class TestPlan(Base):
         assert "+2 -2" in shown and "every run" in shown and ("+1  id=" in shown or "-1  id=" in shown)
         run_dbt(["run", "--select", "mv"])
         done = self.last(project)
-        assert (told["inserted"], told["deleted"]) == (done["rows_inserted"], done["rows_deleted"]) == (2, 2)
+        assert (plan["inserted"], plan["deleted"]) == (done["rows_inserted"], done["rows_deleted"]) == (2, 2)
 
     def test_the_gate_and_a_model_that_fails(self, project):
         self.set_source(project, SOURCE)
@@ -84,8 +84,8 @@ class TestPlan(Base):
         self.set_source(project, SOURCE.replace("(2, 'b')", "(1, 'b')"))
         run_dbt(["run", "--select", "source_rows"])
         self.set_model(project, configured(audit=True))
-        told = self.planned(project, "--select", "mv", code=1)["mv"]
-        assert told["gate"] is False and "unique_mv_id: 1 failure" in told["gate_message"]
+        plan = self.planned(project, "--select", "mv", code=1)["mv"]
+        assert plan["gate"] is False and "unique_mv_id: 1 failure" in plan["gate_message"]
         assert "gate" in self.plan(project, "--select", "mv").stdout
         self.set_model(project, configured(max_change={"rows": 1}))
         assert self.planned(project, "--select", "mv")["mv"]["gate"] is True

@@ -1,5 +1,5 @@
 """`mvsink watch` in a process of its own: data arrive, another dbt wants its turn, the source
-breaks, somebody presses Ctrl-C.
+breaks, a user presses Ctrl-C.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def test_a_watch_from_start_to_end(tmp_path):
         land(source, "3", (4, "d"))
         process.until("mv +1 -0, top +1 -1")
 
-        # A source that breaks is told, and tried again; nothing is lost.
-        (source / "4.parquet").write_text("this is no Parquet")
+        # A source that breaks is reported, and tried again; nothing is lost.
+        (source / "4.parquet").write_text("not Parquet")
         process.until("mv failed: ")
         process.until("trying again in ")
         assert process.popen.poll() is None

@@ -141,7 +141,7 @@ class TestErrors:
             cursor.fetchall()
 
     @pytest.mark.parametrize("raised", [ValueError("mine"), KeyboardInterrupt(), SystemExit(3)])
-    def test_of_whoever_uses_it(self, connection, raised):
+    def test_of_the_code_that_uses_it(self, connection, raised):
         with pytest.raises(type(raised)) as caught, closing(connection.cursor()) as cursor:
             cursor.execute(ROWS)
             raise raised
@@ -207,7 +207,7 @@ class Running:
 
 
 class TestCancelling:
-    def test_one_connection_s_jobs_and_nobody_else_s(self, spark, connection, shard_root):
+    def test_one_connection_s_jobs_and_no_other_s(self, spark, connection, shard_root):
         other = SessionConnection(EMBEDDED, MvsinkCredentials(schema="default", shard_root=str(shard_root)))
         one, two = Running(connection), Running(other)
         try:

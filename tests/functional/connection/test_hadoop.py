@@ -19,9 +19,9 @@ def test_no_statement_carries_the_defaults_of_a_cluster(spark):
     }
 
 
-def test_what_somebody_chose_stays_and_so_does_every_other_default(spark):
+def test_a_user_s_settings_and_all_other_defaults_stay(spark):
     hadoop = spark.sparkContext._jsc.hadoopConfiguration()
-    chosen = {"yarn.resourcemanager.hostname": "far", "mapreduce.task.timeout": "7", "yarn.nobody.knows": "x"}
+    chosen = {"yarn.resourcemanager.hostname": "far", "mapreduce.task.timeout": "7", "yarn.unknown.name": "x"}
     others = hadoop.getPropsWithPrefix("fs.").size()
     for name, value in chosen.items():
         hadoop.set(name, value)

@@ -1,4 +1,4 @@
-"""What is said while a model's statement runs on the embedded session."""
+"""What is shown while a model's statement runs on the embedded session."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class TestProgress:
     def test_each_model_says_its_stage_and_its_tasks(self, project, monkeypatch):
         lines, both = [], threading.Event()
 
-        def said(line):
+        def collect(line):
             lines.append(line)
             if {match[1] for each in lines if (match := LINE.fullmatch(each))} == {"m1", "m2"}:
                 both.set()
 
         monkeypatch.setattr(progress, "EVERY", 0)
         monkeypatch.setattr(progress, "TICK", 0.02)
-        monkeypatch.setattr(progress.logger, "info", said, raising=False)
+        monkeypatch.setattr(progress.logger, "info", collect, raising=False)
         for _ in range(10):  # however fast the machine is
             run_dbt(["run"])
             if both.is_set():

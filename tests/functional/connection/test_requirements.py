@@ -1,5 +1,5 @@
-"""What dbt says where something is missing, and which commands miss nothing: those that need no
-Spark start none.
+"""What dbt reports if Java or PySpark is missing. Commands that need no Spark start none, and miss
+nothing.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ import pyspark
 from dbt.cli.main import dbtRunner
 from dbt.adapters.mvsink.connection.factory import EMBEDDED
 
-def told(name, *arguments):
+def invoke(name, *arguments):
     print("=====", name, flush=True)
     done = dbtRunner().invoke([*arguments, "--profiles-dir", "."])
     print("success" if done.success else "failure", done.exception, flush=True)
 
 os.environ["JAVA_HOME"] = "none"
-told("parse", "parse")
-told("ls", "ls")
-told("compile", "compile", "--no-introspect", "--no-populate-cache")
-told("run without java", "run")
+invoke("parse", "parse")
+invoke("ls", "ls")
+invoke("compile", "compile", "--no-introspect", "--no-populate-cache")
+invoke("run without java", "run")
 os.environ["JAVA_HOME"] = "old"
-told("debug with java 8", "debug")
+invoke("debug with java 8", "debug")
 sys.modules["pyspark"], kept = None, sys.modules["pyspark"]
-told("run without pyspark", "run")
+invoke("run without pyspark", "run")
 sys.modules["pyspark"] = kept
 pyspark.__version__ = "3.5.1"
-told("run with pyspark 3.5.1", "run")
+invoke("run with pyspark 3.5.1", "run")
 assert EMBEDDED.running() is None
 """
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def outputs(tmp_path_factory):
     place = tmp_path_factory.mktemp("requirements")
     root = make_project(place / "p", {"mv": MODEL})
     (root / "none").mkdir()
@@ -57,8 +57,8 @@ def told(tmp_path_factory):
 
 
 @pytest.mark.parametrize("command", ["parse", "ls", "compile"])
-def test_what_needs_no_spark_starts_none(told, command):
-    assert "success None" in told[command], told[command]
+def test_what_needs_no_spark_starts_none(outputs, command):
+    assert "success None" in outputs[command], outputs[command]
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,13 @@ def test_what_needs_no_spark_starts_none(told, command):
         ),
     ],
 )
-def test_what_is_missing_is_one_sentence(told, command, sentence):
-    assert sentence in told[command], told[command]
-    assert "success" not in told[command] and "Traceback" not in told[command]
+def test_what_is_missing_is_one_sentence(outputs, command, sentence):
+    assert sentence in outputs[command], outputs[command]
+    assert "success" not in outputs[command] and "Traceback" not in outputs[command]
 
 
 @pytest.fixture
-def held(tmp_path):
+def locked_project(tmp_path):
     """A project whose metastore this process holds."""
     root = make_project(tmp_path / "p", {"mv": MODEL})
     lock = MetastoreLock(root / ".mvsink" / "metastore.lock")
@@ -95,9 +95,9 @@ def held(tmp_path):
     lock.release()
 
 
-def test_a_metastore_that_stays_in_use_is_an_error_naming_its_holder_and_the_alternatives(held):
-    set_profile(held, "{type: mvsink, schema: s, metastore_timeout: 0.5}")
-    run = dbt(held, "run", "run")
+def test_a_metastore_that_stays_in_use_is_an_error_naming_its_holder_and_the_alternatives(locked_project):
+    set_profile(locked_project, "{type: mvsink, schema: s, metastore_timeout: 0.5}")
+    run = dbt(locked_project, "run", "run")
     assert run.end() == 2, run.outputs
     for part in (
         f"in use by process {os.getpid()} on ",
@@ -108,8 +108,8 @@ def test_a_metastore_that_stays_in_use_is_an_error_naming_its_holder_and_the_alt
         assert part in run.out.split("Encountered an error")[1], run.outputs
 
 
-def test_ctrl_c_while_waiting_for_the_metastore(held):
-    run = dbt(held, "run", "run")
+def test_ctrl_c_while_waiting_for_the_metastore(locked_project):
+    run = dbt(locked_project, "run", "run")
     run.until(f"waiting for the embedded metastore, in use by process {os.getpid()}")
     run.popen.send_signal(signal.SIGINT)
     try:

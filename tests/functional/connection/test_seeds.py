@@ -140,12 +140,12 @@ class TestFailing(Base):
         ],
         ids=["not a number", "too large", "a ragged line", "a column twice", "no header"],
     )
-    def test_a_seed_that_cannot_be_loaded_leaves_the_old_table(self, project, text, said, flags):
+    def test_a_seed_that_cannot_be_loaded_leaves_the_old_table(self, project, text, message, flags):
         self.write(project, "s", "n\n1\n2\n")
         run_dbt(["seed", "--full-refresh"])
         self.write(project, "s", text)
         (result,) = run_dbt(["seed", *flags], expect_pass=False)
-        assert said in result.message
+        assert message in result.message
         assert self.rows(project, "s") == [(1,), (2,)]
 
 

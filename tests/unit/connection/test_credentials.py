@@ -27,9 +27,9 @@ URIS = "spark.hadoop.hive.metastore.uris"
 JDBC = "spark.hadoop.javax.jdo.option.ConnectionURL"
 
 
-def profile(**given):
+def profile(**options):
     """As dbt reads a profile: checked, then made."""
-    data = MvsinkCredentials.translate_aliases({"schema": "s", **given})
+    data = MvsinkCredentials.translate_aliases({"schema": "s", **options})
     MvsinkCredentials.validate(data)
     return MvsinkCredentials.from_dict(data)
 
@@ -48,7 +48,7 @@ def test_type_and_schema_are_enough():
 
 
 @pytest.mark.parametrize(
-    ("set_by_dbt_spark", "given", "expected"),
+    ("set_by_dbt_spark", "parameters", "expected"),
     [
         ({ANSI: "false"}, {}, {}),  # 1.10 and newer
         ({ANSI: "false"}, {ANSI: True}, {ANSI: "true"}),
@@ -57,17 +57,17 @@ def test_type_and_schema_are_enough():
     ],
 )
 def test_ansi_mode_is_spark_s_or_the_profile_s_whichever_dbt_spark_it_is(
-    monkeypatch, set_by_dbt_spark, given, expected
+    monkeypatch, set_by_dbt_spark, parameters, expected
 ):
     def post_init(self):
         self.server_side_parameters = {**self.server_side_parameters, **set_by_dbt_spark}
 
     monkeypatch.setattr("dbt.adapters.spark.connections.SparkCredentials.__post_init__", post_init)
-    assert profile(server_side_parameters=given).server_side_parameters == expected
+    assert profile(server_side_parameters=parameters).server_side_parameters == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "got", "expected"),
+    ("options", "got", "expected"),
     [
         ({"read_only": "yes"}, "read_only\n  Got: 'yes'", "true or false"),
         ({"read_only": 1}, "read_only\n  Got: 1", "true or false"),
@@ -106,13 +106,13 @@ def test_ansi_mode_is_spark_s_or_the_profile_s_whichever_dbt_spark_it_is(
         ({"method": "http", "host": "h"}, "method http needs `shard_root`", "can reach"),
     ],
 )
-def test_a_wrong_value_is_named_with_what_was_given_and_what_is_expected(monkeypatch, given, got, expected):
+def test_a_wrong_value_is_shown_with_its_name_and_what_is_expected(monkeypatch, options, got, expected):
     # as if PyHive were installed
     monkeypatch.setattr("dbt.adapters.spark.connections.ThriftState", object())
     monkeypatch.setattr("dbt.adapters.spark.connections.THttpClient", object())
     monkeypatch.setattr("dbt.adapters.spark.connections.hive", object())
     with pytest.raises(DbtRuntimeError) as raised:
-        profile(**given)
+        profile(**options)
     assert got in raised.value.msg and expected in raised.value.msg
 
 
@@ -125,7 +125,7 @@ SECRET = "hunter2hunter2"
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("options", "message"),
     [
         ({"storage_options": {"AWS_KEY": {"value": SECRET}}}, "storage_options: AWS_KEY\n  Got: a mapping"),
         ({"storage_options": {"AWS_KEY": [SECRET]}}, "storage_options: AWS_KEY\n  Got: a list"),
@@ -143,16 +143,16 @@ SECRET = "hunter2hunter2"
         ({"storage_options": {"AWS_KEY": SECRET}, "port": "x"}, "port: a text is not of type 'integer'"),
     ],
 )
-def test_a_refused_profile_shows_keys_and_never_a_value(given, message):
+def test_a_refused_profile_shows_keys_and_never_a_value(options, message):
     with pytest.raises((DbtRuntimeError, ValidationError)) as raised:
-        profile(**given)
+        profile(**options)
     assert (
         message in raised.value.msg
         if isinstance(raised.value, DbtRuntimeError)
         else message in raised.value.message
     )
-    told = "".join(traceback.format_exception(raised.value))
-    assert SECRET not in told.replace(repr(given), "")
+    trace = "".join(traceback.format_exception(raised.value))
+    assert SECRET not in trace.replace(repr(options), "")
 
 
 def test_numbers_and_booleans_are_text_to_a_store():
@@ -205,11 +205,11 @@ def test_a_timeout_is_any_number_of_seconds(timeout):
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("parameters", "kept"),
     [({}, {}), ({ANSI: False}, {ANSI: "false"}), ({ANSI: "TRUE", "x": 1}, {ANSI: "true", "x": "1"})],
 )
-def test_ansi_is_spark_s_default_unless_the_profile_says(given, kept):
-    assert profile(server_side_parameters=given).server_side_parameters == kept
+def test_ansi_is_spark_s_default_unless_the_profile_says(parameters, kept):
+    assert profile(server_side_parameters=parameters).server_side_parameters == kept
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_the_project_is_what_dbt_s_configuration_says_then_its_flags_then_the_wo
 
 
 @pytest.mark.parametrize(
-    ("given", "shown"),
+    ("options", "shown"),
     [
         ({}, {"method": "session", "schema": "s", "read_only": False}),
         (
@@ -275,9 +275,9 @@ def test_the_project_is_what_dbt_s_configuration_says_then_its_flags_then_the_wo
         ),
     ],
 )
-def test_what_is_shown_holds_no_secret(given, shown):
+def test_what_is_shown_holds_no_secret(options, shown):
     made = profile(
-        storage_options={"AWS_SECRET_ACCESS_KEY": "hunter2"}, token="hunter2", password="hunter2", **given
+        storage_options={"AWS_SECRET_ACCESS_KEY": "hunter2"}, token="hunter2", password="hunter2", **options
     )
     assert dict(made.connection_info()) == shown
 

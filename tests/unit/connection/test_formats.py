@@ -1,4 +1,4 @@
-"""What Spark is told for the profile's `formats`, beside what the profile says itself. No Spark."""
+"""Spark's settings for the profile's `formats`, beside the profile's own settings. No Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARTITIONS = "spark.databricks.delta.snapshotPartitions"
 
 
 @pytest.mark.parametrize(
-    ("formats", "given", "packages", "extensions"),
+    ("formats", "settings", "packages", "extensions"),
     [
         ([], {}, None, None),
         ([], {PACKAGES: "a:b:1"}, "a:b:1", None),
@@ -40,14 +40,14 @@ PARTITIONS = "spark.databricks.delta.snapshotPartitions"
         ),
     ],
 )
-def test_packages_and_extensions_of_the_profile_stay(formats, given, packages, extensions):
-    chosen = with_formats({"spark.app.name": "x"}, given, formats, "4.1.4", "/home")
+def test_packages_and_extensions_of_the_profile_stay(formats, settings, packages, extensions):
+    chosen = with_formats({"spark.app.name": "x"}, settings, formats, "4.1.4", "/home")
     assert (chosen.get(PACKAGES), chosen.get(EXTENSIONS)) == (packages, extensions)
     assert chosen["spark.app.name"] == "x"
 
 
 @pytest.mark.parametrize(
-    ("formats", "given", "expected"),
+    ("formats", "settings", "expected"),
     [
         (["delta"], {}, {CATALOG: "org.apache.spark.sql.delta.catalog.DeltaCatalog", PARTITIONS: "2"}),
         (["delta"], {CATALOG: "my.Catalog", PARTITIONS: "9"}, {CATALOG: "my.Catalog", PARTITIONS: "9"}),
@@ -59,13 +59,13 @@ def test_packages_and_extensions_of_the_profile_stay(formats, given, packages, e
         ),
     ],
 )
-def test_other_settings_are_defaults(formats, given, expected):
-    chosen = with_formats({}, given, formats, "4.1.4", "/home")
+def test_other_settings_are_defaults(formats, settings, expected):
+    chosen = with_formats({}, settings, formats, "4.1.4", "/home")
     assert {key: chosen.get(key) for key in expected} == expected
 
 
 @pytest.mark.parametrize(
-    ("name", "pyspark", "given", "expected"),
+    ("name", "pyspark", "settings", "expected"),
     [
         ("delta", "4.9.0", {}, "Got: delta, with PySpark 4.9.0\n  Expected: PySpark 4.0 or 4.1 or 4.2"),
         (
@@ -77,9 +77,9 @@ def test_other_settings_are_defaults(formats, given, expected):
         ("delta", "4.9.0", {PACKAGES: "a:b:1"}, PACKAGES),
     ],
 )
-def test_a_pyspark_that_was_not_tried_is_refused_by_name(name, pyspark, given, expected):
+def test_a_pyspark_that_was_not_tried_is_refused_by_name(name, pyspark, settings, expected):
     with pytest.raises(DbtRuntimeError) as raised:
-        with_formats({}, given, [name], pyspark, "/home")
+        with_formats({}, settings, [name], pyspark, "/home")
     assert expected in raised.value.msg
 
 

@@ -1,5 +1,5 @@
-"""Who holds the embedded metastore, who waits, and when it is free. `flock` tells two holders in
-one process apart as well.
+"""Who holds the embedded metastore, who waits, and when it is free. `flock` distinguishes
+two holders in one process as well.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def path(tmp_path):
 
 
 @pytest.fixture
-def held(path):
+def first(path):
     lock = MetastoreLock(path)
     lock.acquire(0, pytest.fail)
     yield lock
@@ -45,46 +45,46 @@ def interrupts():
     signal.signal(signal.SIGINT, before)
 
 
-def test_a_free_lock_is_taken_without_a_word_and_says_who_has_it(held, path):
-    assert held.holder().startswith(f"process {os.getpid()} on {HERE} (")
+def test_a_free_lock_is_taken_without_a_word_and_says_who_has_it(first, path):
+    assert first.holder().startswith(f"process {os.getpid()} on {HERE} (")
     assert json.loads(path.read_text())["jvm"] is None
 
 
-def test_a_second_one_gives_up_naming_the_holder_and_the_alternatives(held, path):
-    said = []
+def test_a_second_one_gives_up_naming_the_holder_and_the_alternatives(first, path):
+    messages = []
     with pytest.raises(DbtRuntimeError) as raised:
-        MetastoreLock(path).acquire(0.3, said.append)
-    assert said == [f"waiting for the embedded metastore, in use by {held.holder()}"]
-    for part in (held.holder(), str(path.parent), "`metastore_timeout`", URIS, JDBC):
+        MetastoreLock(path).acquire(0.3, messages.append)
+    assert messages == [f"waiting for the embedded metastore, in use by {first.holder()}"]
+    for part in (first.holder(), str(path.parent), "`metastore_timeout`", URIS, JDBC):
         assert part in str(raised.value)
-    assert held.holder().startswith(f"process {os.getpid()}")  # the file is the holder's still
+    assert first.holder().startswith(f"process {os.getpid()}")  # the file is the holder's still
 
 
 URIS, JDBC = "spark.hadoop.hive.metastore.uris", "spark.hadoop.javax.jdo.option.ConnectionURL"
 
 
-def test_a_timeout_of_zero_does_not_wait(held, path):
-    said = []
+def test_a_timeout_of_zero_does_not_wait(first, path):
+    messages = []
     with pytest.raises(DbtRuntimeError, match="after 0 s"):
-        MetastoreLock(path).acquire(0, said.append)
-    assert said == []
+        MetastoreLock(path).acquire(0, messages.append)
+    assert messages == []
 
 
-def test_an_invocation_waits_once_and_the_next_one_again(held, path):
+def test_an_invocation_waits_once_and_the_next_one_again(first, path):
     """dbt asks for another connection when the first could not be had: it waited twice as long as
     the profile says.
     """
-    said = []
+    messages = []
     for invocation in (1, 2):
         notice_interrupts()
         for _ in range(3):
             with pytest.raises(DbtRuntimeError, match="in use by process"):
-                MetastoreLock(path).acquire(0.1, said.append)
-        assert len(said) == invocation
+                MetastoreLock(path).acquire(0.1, messages.append)
+        assert len(messages) == invocation
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("argv", "kept"),
     [
         (["/venv/bin/dbt", "run", "--vars", "{token: hunter2}", "-s", "a"], "dbt run"),
         (["dbt", "--log-level", "none", "build", "--vars={token: hunter2}"], "dbt build"),
@@ -93,8 +93,8 @@ def test_an_invocation_waits_once_and_the_next_one_again(held, path):
         ([], "python"),
     ],
 )
-def test_of_the_holder_s_command_line_nothing_is_kept_that_may_be_secret(path, monkeypatch, given, kept):
-    monkeypatch.setattr(sys, "argv", given)
+def test_of_the_holder_s_command_line_nothing_is_kept_that_may_be_secret(path, monkeypatch, argv, kept):
+    monkeypatch.setattr(sys, "argv", argv)
     lock = MetastoreLock(path)
     lock.acquire(0, pytest.fail)
     assert json.loads(path.read_text())["command"] == kept
@@ -121,12 +121,12 @@ def _raising(error):
     return read
 
 
-def test_a_second_one_gets_it_when_the_first_lets_go(held, path):
+def test_a_second_one_gets_it_when_the_first_lets_go(first, path):
     waiting, second = threading.Event(), MetastoreLock(path)
     worker = threading.Thread(target=second.acquire, args=(60, lambda _: waiting.set()))
     worker.start()
     assert waiting.wait(60)
-    held.release()
+    first.release()
     worker.join(60)
     assert second._file is not None
     second.release()
@@ -147,7 +147,7 @@ def other_java(seconds=60):
 
 
 @pytest.mark.parametrize(
-    "told",
+    "content",
     [
         "",
         "not json",
@@ -155,14 +155,14 @@ def other_java(seconds=60):
         json.dumps({"pid": 1, "host": HERE, "command": "dbt run", "jvm": None}),
         # no such process
         json.dumps({"pid": 1, "host": HERE, "command": "dbt run", "jvm": 2**22 - 1}),
-        # its number is somebody else's now
+        # its number belongs to another process now
         json.dumps({"pid": 1, "host": HERE, "command": "dbt run", "jvm": os.getpid()}),
     ],
     ids=["empty", "not json", "no mapping", "no jvm", "a dead jvm", "a reused number"],
 )
-def test_what_a_dead_holder_left_does_not_block(path, told):
+def test_what_a_dead_holder_left_does_not_block(path, content):
     path.parent.mkdir()
-    path.write_text(told)
+    path.write_text(content)
     lock = MetastoreLock(path)
     lock.acquire(0, pytest.fail)
     assert lock.holder().startswith(f"process {os.getpid()}")
@@ -201,20 +201,20 @@ os.kill(os.getpid(), signal.SIGKILL)
     MetastoreLock(path).acquire(0, pytest.fail)
 
 
-def test_ctrl_c_ends_a_wait_in_another_thread(held, path):
+def test_ctrl_c_ends_a_wait_in_another_thread(first, path):
     """Python interrupts the main thread only, and dbt's main thread then waits for the one that
     waits for the lock.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     notice_interrupts()
     notice_interrupts()  # once is enough
-    waiting, told = threading.Event(), []
+    waiting, errors = threading.Event(), []
 
     def wait_for_it():
         try:
             MetastoreLock(path).acquire(300, lambda _: waiting.set())
         except DbtRuntimeError as error:
-            told.append(str(error))
+            errors.append(str(error))
 
     worker = threading.Thread(target=wait_for_it)
     worker.start()
@@ -224,7 +224,7 @@ def test_ctrl_c_ends_a_wait_in_another_thread(held, path):
         time.sleep(60)
     worker.join(60)
     assert not worker.is_alive()
-    assert len(told) == 1 and "interrupted while waiting" in told[0] and held.holder() in told[0]
+    assert len(errors) == 1 and "interrupted while waiting" in errors[0] and first.holder() in errors[0]
 
 
 def test_an_interrupt_of_an_earlier_invocation_is_forgotten(path):

@@ -12,14 +12,14 @@ from dbt.adapters.mvsink.connection.progress import Reporter, Work
 
 @pytest.fixture
 def lines(monkeypatch):
-    said = []
-    monkeypatch.setattr(progress.logger, "info", said.append, raising=False)
+    messages = []
+    monkeypatch.setattr(progress.logger, "info", messages.append, raising=False)
     monkeypatch.setattr(progress.logger, "debug", lambda text: None, raising=False)
-    return said
+    return messages
 
 
 @pytest.mark.parametrize(
-    ("looked_at_after", "expected"),
+    ("checked_after", "expected"),
     [
         ([1, 5, 9.9], []),  # short work is never mentioned
         ([9, 10, 11, 19], ["orders: 10 s, stage 1"]),
@@ -27,9 +27,9 @@ def lines(monkeypatch):
         ([300], ["orders: 300 s, stage 1"]),
     ],
 )
-def test_a_line_is_due_every_ten_seconds(lines, looked_at_after, expected):
+def test_a_line_is_due_every_ten_seconds(lines, checked_after, expected):
     work = Work("orders", lambda _: "stage 1", began=1000)
-    for after in looked_at_after:
+    for after in checked_after:
         work.report(1000 + after)
     assert lines == expected
 
@@ -52,11 +52,11 @@ def test_each_of_several_threads_is_reported_while_its_work_is_under_way_and_not
     monkeypatch.setattr(progress, "EVERY", 0)
     monkeypatch.setattr(progress, "TICK", 0.001)
     reporter, ended = Reporter(), threading.Event()
-    seen = {name: threading.Event() for name in ("a", "b")}
+    reported = {name: threading.Event() for name in ("a", "b")}
 
     def details(name):
         def noted(_):
-            seen[name].set()
+            reported[name].set()
             assert not ended.is_set()
             return ""
 
@@ -64,14 +64,14 @@ def test_each_of_several_threads_is_reported_while_its_work_is_under_way_and_not
 
     def run(name):
         with reporter.reporting(Work(name, details(name))):
-            assert seen["a"].wait(60) and seen["b"].wait(60)
+            assert reported["a"].wait(60) and reported["b"].wait(60)
 
-    threads = [threading.Thread(target=run, args=(name,)) for name in seen]
+    threads = [threading.Thread(target=run, args=(name,)) for name in reported]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert {line.split(":")[0] for line in lines} <= set(seen)
+    assert {line.split(":")[0] for line in lines} <= set(reported)
     assert reporter._work == []
 
 

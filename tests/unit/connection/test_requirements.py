@@ -13,53 +13,53 @@ from dbt.adapters.mvsink.credentials import MvsinkCredentials, check_pyspark
 INSTALL = "install Java 17 or newer"
 
 
-def fake_java(directory, tells, mode=0o755):
+def fake_java(directory, output, mode=0o755):
     (directory / "bin").mkdir()
     java = directory / "bin" / "java"
-    java.write_text(f"#!/bin/sh\nprintf '%s\\n' '{tells}' >&2\n")
+    java.write_text(f"#!/bin/sh\nprintf '%s\\n' '{output}' >&2\n")
     java.chmod(mode)
 
 
 @pytest.mark.parametrize(
-    ("tells", "version"),
+    ("output", "version"),
     [
         ('openjdk version "17.0.15" 2025-04-15', 17),
         ('java version "21" 2023-09-19 LTS', 21),
         ('openjdk version "25-ea" 2025-09-16', 25),
     ],
 )
-def test_a_java_that_is_new_enough(monkeypatch, tmp_path, tells, version):
-    fake_java(tmp_path, tells)
+def test_a_java_that_is_new_enough(monkeypatch, tmp_path, output, version):
+    fake_java(tmp_path, output)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert check_java() == version
 
 
 @pytest.mark.parametrize(
-    ("tells", "said"),
+    ("output", "message"),
     [
         ('java version "1.8.0_292"', "Spark needs Java 17 or newer, {java} is Java 8"),
         ('openjdk version "11.0.2" 2019-01-15', "Spark needs Java 17 or newer, {java} is Java 11"),
         ("no such jvm", "{java} does not report its version (no such jvm)"),
     ],
 )
-def test_a_java_that_is_not(monkeypatch, tmp_path, tells, said):
-    fake_java(tmp_path, tells)
+def test_a_java_that_is_not(monkeypatch, tmp_path, output, message):
+    fake_java(tmp_path, output)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert_said(check_java, said.format(java=tmp_path / "bin" / "java"), INSTALL)
+    assert_refused(check_java, message.format(java=tmp_path / "bin" / "java"), INSTALL)
 
 
 def test_no_java(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert_said(check_java, f"JAVA_HOME={tmp_path} has no bin/java", INSTALL)
+    assert_refused(check_java, f"JAVA_HOME={tmp_path} has no bin/java", INSTALL)
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert_said(check_java, "no `java` on PATH", INSTALL)
+    assert_refused(check_java, "no `java` on PATH", INSTALL)
 
 
 def test_a_java_that_cannot_run(monkeypatch, tmp_path):
     fake_java(tmp_path, "", mode=0o644)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert_said(check_java, "does not run (Permission denied)", INSTALL)
+    assert_refused(check_java, "does not run (Permission denied)", INSTALL)
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_a_java_that_cannot_run(monkeypatch, tmp_path):
 )
 def test_no_pyspark_names_our_package_and_not_dbt_spark_s(monkeypatch, ask):
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    told = assert_said(ask, "method `session` needs PySpark", "pip install 'dbt-mvsink[session]'")
-    assert "dbt-spark" not in told
+    message = assert_refused(ask, "method `session` needs PySpark", "pip install 'dbt-mvsink[session]'")
+    assert "dbt-spark" not in message
 
 
 @pytest.mark.parametrize("version", ["3.5.1", "2.4", "3.5.0.dev0"])
 def test_a_pyspark_that_is_too_old(monkeypatch, version):
     monkeypatch.setattr("pyspark.__version__", version)
-    assert_said(
+    assert_refused(
         check_pyspark, f"needs PySpark 4.0 or newer, found {version}", "pip install 'dbt-mvsink[session]'"
     )
 
@@ -85,10 +85,10 @@ def test_a_pyspark_that_is_new_enough(monkeypatch, version):
     check_pyspark()
 
 
-def assert_said(action, *parts):
+def assert_refused(action, *parts):
     with pytest.raises(DbtRuntimeError) as raised:
         action()
-    told = raised.value.msg
-    assert all(part in told for part in parts), told
-    assert "\n" not in told, told
-    return told
+    message = raised.value.msg
+    assert all(part in message for part in parts), message
+    assert "\n" not in message, message
+    return message
