@@ -229,7 +229,7 @@ def test_a_failure_of_any_kind_after_the_commit_leaves_the_batch_in_doubt(failur
         plan[0] = fail
         with pytest.raises(failure):
             handle.compare_and_append_batch([batch], at(0), at(1))
-        batch.delete()  # as whoever cleans up does
+        batch.delete()  # as a clean-up does
         with pytest.raises(InvalidUsage, match="unknown outcome"):
             handle.compare_and_append_batch([batch], at(0), at(1))
     assert read(client, "s", 0) == [("a", 1)]
@@ -255,7 +255,7 @@ def test_a_definite_failure_while_an_earlier_try_is_in_doubt_is_unresolved():
 
 
 def test_a_batch_is_appended_or_deleted_never_both():
-    """Whoever claims the files first decides, in whatever thread."""
+    """The first claim on the files decides, in whatever thread."""
     inner = MemoryStorage("s")
     handle = ShardClient(locate=lambda uri: inner).open_writer("s", SCHEMA)
     batch = handle.batch(updates(("a", 0, 1)), at(0), at(1))

@@ -15,7 +15,7 @@ from tests.support.projects import Project
 from tests.support.shards import live, staged
 
 ROUNDS = 20
-# nobody reads a manifest here
+# no test here reads a manifest
 ENVIRONMENT = {"DBT_WRITE_JSON": "false", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 KILLED = """
 import json, os, sys
@@ -52,8 +52,8 @@ for round_ in range(20):
     while not (place / f"go-{round_}").exists():
         time.sleep(0.01)
     result = dbtRunner().invoke(["run", "--quiet", "--profiles-dir", ".", "--no-use-colors"])
-    told = "ok" if result.success else repr([r.message for r in result.result or []] or result.exception)
-    (place / f"{name}-{round_}.tmp").write_text(told)
+    outcome = "ok" if result.success else repr([r.message for r in result.result or []] or result.exception)
+    (place / f"{name}-{round_}.tmp").write_text(outcome)
     (place / f"{name}-{round_}.tmp").rename(place / f"{name}-{round_}")
 """
 
@@ -66,7 +66,7 @@ def test_a_run_killed_at_every_step(tmp_path):
     step later.
     """
     project = Project(tmp_path / "p", tmp_path / "shards", tmp_path / "source")
-    held, wanted = [], []
+    committed, wanted = [], []
     for n, point in enumerate([*POINTS, ""]):
         following = [[i, f"{point} {i % 3}"] for i in range(10 + n)]
         arguments = [str(project.source), "recover" if n else "", point, json.dumps(following)]
@@ -77,12 +77,12 @@ def test_a_run_killed_at_every_step(tmp_path):
         assert done.returncode == (9 if point else 0), (point, done.stdout[-2000:])
         if n:
             assert json.loads(done.stdout.split("RECOVERED ")[1].split("\n")[0]) == sorted(wanted), point
-            held = sorted(wanted)
+            committed = sorted(wanted)
         if point:
             wanted = following
-            assert [list(row) for row in project.contents()] == (sorted(wanted) if POINTS[point] else held), (
-                point
-            )
+            assert [list(row) for row in project.contents()] == (
+                sorted(wanted) if POINTS[point] else committed
+            ), point
     handle = WriteHandle.from_read(ShardClient().open_reader(project.uri))
     collect_garbage(handle, now_ms=4 * 10**12, staged_grace_ms=0)
     # Hadoop adds checksums
@@ -109,17 +109,18 @@ def test_two_simultaneous_runs_on_changing_data(tmp_path):
             projects[0].set_source(wanted)
             (place / f"go-{round_}").touch()
             for name in ("one", "two"):
-                assert told(place / f"{name}-{round_}", workers) == "ok"
+                assert outcome(place / f"{name}-{round_}", workers) == "ok"
             assert projects[0].contents() == sorted(wanted), round_
     finally:
         for worker in workers:
             worker.wait(timeout=60) if round_ == ROUNDS - 1 else worker.kill()
 
 
-def told(path, workers):
+def outcome(path, workers):
+    """What a worker wrote into the file, once it is there."""
     deadline = time.monotonic() + 120
     while not path.exists():
-        assert time.monotonic() < deadline, f"nothing was told in {path.name}"
+        assert time.monotonic() < deadline, f"no outcome in {path.name}"
         assert all(worker.poll() in (None, 0) for worker in workers), "a worker died"
         time.sleep(0.02)
     return path.read_text()

@@ -90,20 +90,22 @@ class World:
         return self.client.open_reader(name)
 
     def references(self, name: str) -> Read:
-        """What a run finds when it begins."""
-        found = {}
+        """The references of a run, as they are when it begins."""
+        references = {}
         for read in READS[name]:
             reader = self.reader(read)
             state = reader.state()
             parts = layout_of(state, read, reader.files_in, reader.column_names)
-            found[read] = Reference(read, read, state, parts, history=reader.history)
-        return Read(found)
+            references[read] = Reference(read, read, state, parts, history=reader.history)
+        return Read(references)
 
     def evaluate(self, query: str) -> Rows:
-        told = json.loads(query)
-        if told["view"] == "base":
+        described = json.loads(query)
+        if described["view"] == "base":
             return Counter(self.source)
-        return VIEWS[told["view"]](*(self.rows(name, told["times"][name]) for name in READS[told["view"]]))
+        return VIEWS[described["view"]](
+            *(self.rows(name, described["times"][name]) for name in READS[described["view"]])
+        )
 
     def compact(self, name: str) -> None:
         with self.client.open_writer(name, SCHEMA) as handle:
@@ -121,8 +123,8 @@ class Evaluated:
     handle: object
 
     def stage(self, desired, shard, time, description, **_):
-        held = self.handle.state()
-        before = self.world.rows(self.name, held.upper.stored() - 1) if held.readable else Counter()
+        state = self.handle.state()
+        before = self.world.rows(self.name, state.upper.stored() - 1) if state.readable else Counter()
         after = self.world.evaluate(desired.query)
         diffs = {row: after[row] - before[row] for row in after | before if after[row] != before[row]}
         table = pa.table(
@@ -207,7 +209,7 @@ def changed(world: World, chance: random.Random) -> None:
 
 def interleaved(seed: int, at_once: int) -> list[Writer]:
     """One whole run, then twice so many ``at_once``. The order of steps and of times is by chance;
-    often the earliest begins and waits while the latest overtakes it."""
+    often the earliest begins and waits while the latest supersedes it."""
     chance = random.Random(seed)
     world = World()
     writers = [Writer(world, T0)]
@@ -235,31 +237,31 @@ def interleaved(seed: int, at_once: int) -> list[Writer]:
 
 def check_interleavings(interleavings: int, at_once: int) -> Counter[str]:
     """How many runs wrote all views, some, and left some."""
-    seen: Counter[str] = Counter()
+    outcomes: Counter[str] = Counter()
     for seed in range(interleavings):
         writers = interleaved(seed, at_once)
         for writer in writers:
             assert_consistent(writer.world, writer)
-            seen["whole"] += writer.wrote == set(READS)
-            seen["late"] += 0 < len(writer.wrote) < len(READS)
-            seen["left"] += bool(writer.left)
+            outcomes["whole"] += writer.wrote == set(READS)
+            outcomes["late"] += 0 < len(writer.wrote) < len(READS)
+            outcomes["left"] += bool(writer.left)
         latest = max(writers, key=lambda writer: writer.time)
-        assert latest.wrote == set(READS), "the latest run is overtaken by none: what others left is written"
-    return seen
+        assert latest.wrote == set(READS), "no run supersedes the latest: what others left is written"
+    return outcomes
 
 
 @pytest.mark.parametrize(("at_once", "interleavings"), [(2, INTERLEAVINGS), (3, INTERLEAVINGS // 2)])
 def test_all_that_a_run_wrote_fits_together_whatever_ran_meanwhile(at_once, interleavings):
-    seen = check_interleavings(interleavings, at_once)
+    outcomes = check_interleavings(interleavings, at_once)
     # every kind of run did happen
     assert (
-        seen["whole"] > 2 * interleavings
-        and seen["late"] > interleavings / 4
-        and seen["left"] > interleavings / 10
+        outcomes["whole"] > 2 * interleavings
+        and outcomes["late"] > interleavings / 4
+        and outcomes["left"] > interleavings / 10
     )
 
 
-def test_without_leaving_what_was_overtaken_it_would_not_fit(monkeypatch):
+def test_without_leaving_what_was_superseded_it_would_not_fit(monkeypatch):
     """The property can fail: it does where a run writes whatever is due."""
     monkeypatch.setattr(Origins, "superseded", lambda self, time: None)
     with pytest.raises(AssertionError):

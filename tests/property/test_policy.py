@@ -79,10 +79,10 @@ class Simulated:
             if made:
                 self.put(made)
 
-    def put(self, held):
-        batch, rows = f"{next(self.names):09}", sum(held.values())
-        self.batches[batch], self.written = held, self.written + rows
-        self.files[batch] = DataFile(f"batches/{batch}/p", 1, rows, min(held), max(held), 1, 1, 0, rows)
+    def put(self, counts):
+        batch, rows = f"{next(self.names):09}", sum(counts.values())
+        self.batches[batch], self.written = counts, self.written + rows
+        self.files[batch] = DataFile(f"batches/{batch}/p", 1, rows, min(counts), max(counts), 1, 1, 0, rows)
 
     @property
     def amplification(self):

@@ -61,12 +61,14 @@ class ShardMachine(RuleBasedStateMachine):
         self.meant = [1] * HANDLES  # how many columns each handle knows of
         self.model = ModelShard()
 
-    def shifted(self, given):
-        return [(row, self.model.upper + offset, diff) for row, offset, diff in given]
+    def shifted(self, changes):
+        return [(row, self.model.upper + offset, diff) for row, offset, diff in changes]
 
-    def updates(self, *given):
+    def updates(self, *changes):
         """NULL in the columns that were added."""
-        return widened(updates(*given), **{column.name: [None] * len(given) for column in self.columns[1:]})
+        return widened(
+            updates(*changes), **{column.name: [None] * len(changes) for column in self.columns[1:]}
+        )
 
     def handle(self, index):
         """The handle, opened again if a generation has gone by or columns were added, after it was
@@ -88,10 +90,10 @@ class ShardMachine(RuleBasedStateMachine):
             self.meant[index] = len(self.columns)
         return self.handles[index]
 
-    @rule(index=handles, given=rows_of, width=widths)
-    def compare_and_append(self, index, given, width):
+    @rule(index=handles, changes=rows_of, width=widths)
+    def compare_and_append(self, index, changes, width):
         lower, upper = self.model.upper, self.model.upper + width
-        kept = [row for row in self.shifted(given) if row[1] < upper]
+        kept = [row for row in self.shifted(changes) if row[1] < upper]
         self.handle(index).compare_and_append(self.updates(*kept), at(lower), at(upper))
         self.model.append(kept, lower, upper)
 
@@ -103,11 +105,11 @@ class ShardMachine(RuleBasedStateMachine):
                 self.handle(index).compare_and_append(self.updates(), at(expected), at(expected + width))
             assert error.value.current == at(self.model.upper)
 
-    @rule(index=handles, given=rows_of, before=st.integers(0, 3), width=st.integers(1, 5))
-    def append_what_may_be_there(self, index, given, before, width):
+    @rule(index=handles, changes=rows_of, before=st.integers(0, 3), width=st.integers(1, 5))
+    def append_what_may_be_written_already(self, index, changes, before, width):
         lower = max(0, self.model.upper - before)
         upper = lower + width
-        kept = [(row, lower + offset, diff) for row, offset, diff in given if lower + offset < upper]
+        kept = [(row, lower + offset, diff) for row, offset, diff in changes if lower + offset < upper]
         self.handle(index).append(self.updates(*kept), at(lower), at(upper))
         if upper > self.model.upper:
             self.model.append(kept, self.model.upper, upper)
@@ -116,30 +118,30 @@ class ShardMachine(RuleBasedStateMachine):
     def two_wide_batches_cut(self, index, first, second, width):
         handle, lower = self.handle(index), self.model.upper
         batches = [
-            handle.batch(self.updates(*self.shifted(given)), at(lower), at(lower + 9))
-            for given in (first, second)
+            handle.batch(self.updates(*self.shifted(changes)), at(lower), at(lower + 9))
+            for changes in (first, second)
         ]
         handle.compare_and_append_batch(batches, at(lower), at(lower + width))
         self.model.append(self.shifted(first) + self.shifted(second), lower, lower + width)
 
-    @rule(index=handles, other=handles, given=rows_of)
-    def hand_a_batch_over(self, index, other, given):
+    @rule(index=handles, other=handles, changes=rows_of)
+    def hand_a_batch_over(self, index, other, changes):
         lower = self.model.upper
         described = (
             self.handle(index)
-            .batch(self.updates(*self.shifted(given)), at(lower), at(lower + 4))
+            .batch(self.updates(*self.shifted(changes)), at(lower), at(lower + 4))
             .to_transmittable()
         )
         receiver = self.handle(other)
         receiver.compare_and_append_batch(
             [receiver.batch_from_transmittable_batch(described)], at(lower), at(lower + 4)
         )
-        self.model.append(self.shifted(given), lower, lower + 4)
+        self.model.append(self.shifted(changes), lower, lower + 4)
 
-    @rule(index=handles, given=rows_of)
-    def stage_and_delete(self, index, given):
+    @rule(index=handles, changes=rows_of)
+    def stage_and_delete(self, index, changes):
         self.handle(index).batch(
-            self.updates(*self.shifted(given)), at(self.model.upper), at(self.model.upper + 4)
+            self.updates(*self.shifted(changes)), at(self.model.upper), at(self.model.upper + 4)
         ).delete()
 
     @rule(index=handles, back=st.integers(0, 4))
@@ -153,12 +155,12 @@ class ShardMachine(RuleBasedStateMachine):
         state = self.handle(index).state()
         assert compact_with_pyarrow(self.handle(index), CompactionPlan(state.files, state.since))
 
-    @rule(index=handles, given=rows_of, time=st.integers(0, 9), drawn=st.integers(0, 9))
-    def replace(self, index, given, time, drawn):
+    @rule(index=handles, changes=rows_of, time=st.integers(0, 9), drawn=st.integers(0, 9))
+    def replace(self, index, changes, time, drawn):
         if drawn:  # a generation now and then is enough
             return
         handle = self.handle(index)
-        kept = [(row, time, diff) for row, _, diff in given]
+        kept = [(row, time, diff) for row, _, diff in changes]
         batch = handle.batch(self.updates(*kept), at(time), at(time + 1))
         handle.replace([batch], pa.schema(self.columns), at(time + 1), at(time))
         self.model.replace(kept, time)

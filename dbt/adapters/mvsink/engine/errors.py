@@ -30,9 +30,9 @@ class EngineError(DataflowError):
 class UnsupportedType(DataflowError):
     """A column's type cannot be stored or compared faithfully."""
 
-    def __init__(self, column: str, given: str, allowed: Sequence[str]):
+    def __init__(self, column: str, type_: str, allowed: Sequence[str]):
         super().__init__(
-            f"column `{column}` has type {given}, which a shard cannot keep; cast it to one of: {', '.join(allowed)}"
+            f"column `{column}` has type {type_}, which a shard cannot keep; cast it to one of: {', '.join(allowed)}"
         )
 
 
@@ -51,9 +51,9 @@ class SettingRefused(DataflowError):
     changed.
     """
 
-    def __init__(self, name: str, given: str, wanted: str, reason: str):
+    def __init__(self, name: str, value: str, wanted: str, reason: str):
         super().__init__(
-            f"the session's {name} is {given}, and staged files need {wanted}; it cannot be set: {reason}. Nothing was written. Have the "
+            f"the session's {name} is {value}, and staged files need {wanted}; it cannot be set: {reason}. Nothing was written. Have the "
             "server allow it, or set it there"
         )
 
