@@ -21,7 +21,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python tests/lint/dialect.py --count
+	$(BIN)/python tests/lint/dialect.py
 
 test: lint $(VENV)/java-classes.jsa
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --ignore $(ROUGH)
