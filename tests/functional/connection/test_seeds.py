@@ -130,7 +130,7 @@ class TestFailing(Base):
 
     @pytest.mark.parametrize("flags", [[], ["--full-refresh"]])
     @pytest.mark.parametrize(
-        ("text", "said"),
+        ("text", "message"),
         [
             ("n\n1\nten\n", "CAST_INVALID_INPUT"),
             ("n\n1\n3000000000\n", "CAST"),
