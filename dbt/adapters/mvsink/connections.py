@@ -70,9 +70,7 @@ class MvsinkConnectionManager(SparkConnectionManager):
 
 
 def _project(profile: Any) -> str:
-    """The project's directory. `dbt debug` makes an adapter of a profile alone; then only dbt's
-    flags have it.
-    """
+    """The project's directory; from dbt's flags under `dbt debug`, which has a profile alone."""
     from dbt import flags
 
     get_flags: Any = flags.get_flags  # untyped

@@ -42,9 +42,7 @@ _methods = [method.value for method in SparkConnectionMethod]  # and those of `r
 
 
 def register_methods(names: Iterable[str]) -> None:
-    """Let profiles name these methods too: those of the connection factory, which knows credentials
-    and not the other way round.
-    """
+    """Let profiles name these methods too: the connection factory's, which imports credentials."""
     _methods.extend(name for name in names if name not in _methods)
 
 

@@ -38,9 +38,7 @@ def parse_interval(value: object) -> int | None:
 
 
 def parse_time(value: object) -> int | None:
-    """A time in ms: an integer from 10^11 on, or ISO 8601 text (no zone means UTC); None if it is
-    neither.
-    """
+    """A time in ms: an integer from 10^11 on, or ISO 8601 text (default zone UTC); else None."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

@@ -97,9 +97,7 @@ class ReadsItself(MvsinkError):
 
 
 class SameColumnTwice(MvsinkError):
-    """Two columns whose names are equal but for case. Neither Delta Lake nor the metastore
-    distinguishes them.
-    """
+    """Columns that differ in case only; Delta Lake and the metastore do not distinguish them."""
 
     def __init__(self, model: str, first: str, second: str):
         super().__init__(

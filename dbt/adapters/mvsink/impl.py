@@ -1,6 +1,4 @@
-"""The adapter: dbt-spark's, with maintained models, staged seeds, and a check of the set-up in
-`dbt debug`.
-"""
+"""The adapter: dbt-spark's, with maintained models, staged seeds, and checks in `dbt debug`."""
 
 from __future__ import annotations
 

@@ -33,9 +33,7 @@ def masked(text: str) -> str:
 
 
 def secrets_of(uri: str | None, options: Mapping[str, str] | None) -> list[str]:
-    """The secret texts: user and password of ``uri``, and the values of those ``options`` whose
-    keys name a secret.
-    """
+    """User and password of ``uri``, and the values of ``options`` whose keys name a secret."""
     secrets = [
         part for match in _CREDENTIALS.finditer(uri or "") for part in (match[2], match[2].partition(":")[2])
     ]

@@ -26,9 +26,7 @@ from dbt.adapters.mvsink.shard import Antichain
 
 @dataclass(frozen=True)
 class RefreshEvery:
-    """Refreshes at all ``aligned_to + k * interval``, ``k`` any integer, clipped to the range of
-    times.
-    """
+    """Refreshes at ``aligned_to + k * interval``, any integer ``k``, clipped to the time range."""
 
     interval: int
     aligned_to: int
@@ -99,9 +97,7 @@ class RefreshSchedule:
 
 @dataclass(frozen=True)
 class RefreshSpec:
-    """A config's entries: each `every` as interval and alignment (None: the creation), the `at`s,
-    and `at_creation`.
-    """
+    """A config's `every`s as (interval, alignment or None: creation), `at`s and `at_creation`."""
 
     everies: tuple[tuple[int, int | None], ...] = ()
     ats: tuple[int, ...] = ()
@@ -112,9 +108,7 @@ class RefreshSpec:
         return not (self.everies or self.ats or self.at_creation)
 
     def schedule(self, creation: int) -> RefreshSchedule:
-        """The schedule of a shard created at ``creation``. An `every` that is not aligned makes its
-        creation a refresh.
-        """
+        """A shard's schedule; an `every` without alignment is aligned to its ``creation``."""
         return RefreshSchedule(
             tuple(
                 RefreshEvery(interval, creation if aligned is None else aligned)

@@ -1,3 +1,1 @@
-"""The methods that dbt and macros call, one mixin per subject. They parse, delegate to
-`materialization`, and translate errors.
-"""
+"""The methods that dbt and macros call, by subject: they parse, delegate, and translate errors."""

@@ -37,9 +37,7 @@ class CatalogAdapter(MaintainedAdapter, metaclass=AdapterMeta):
             yield column
 
     def _shard_statistics(self, relation: BaseRelation) -> dict[str, Any]:
-        """As dbt's catalog wants them; empty for what is not a shard. Docs never fail because of
-        a shard.
-        """
+        """As dbt's catalog wants them; empty if not a shard. Docs never fail because of a shard."""
         published = self.published(cast("MvsinkRelation", relation))
         if published is None:
             return {}

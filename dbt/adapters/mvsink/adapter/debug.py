@@ -55,9 +55,7 @@ def check_shard_root(credentials: MvsinkCredentials) -> None:
 
 
 def check_spark_writes_there(engine: AdapterEngine, credentials: MvsinkCredentials) -> None:
-    """Raises `MvsinkError` if this process does not see what Spark writes below the shard root;
-    leaves nothing behind.
-    """
+    """`MvsinkError` unless this process sees what Spark writes below the root; leaves nothing."""
     root = credentials.shards.rstrip("/")
     try:
         with _no_new_directories(root):

@@ -121,9 +121,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
     def mv_warn_of_ignored(
         self, invocation_id: str, nodes: Mapping[str, Any], selected: Sequence[str]
     ) -> None:
-        """Once per invocation: which of the selected models have configs of Spark tables that a
-        shard does not use.
-        """
+        """Once per invocation: the selected models with Spark table configs unused by shards."""
         if not _first_call("ignored", invocation_id):
             return
         ignored = ignored_configs(nodes[name] for name in selected if name in nodes)
@@ -162,9 +160,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     @available.parse_none
     def mv_mark_dropped(self, relation: MvsinkRelation) -> None:
-        """If ``relation`` is a published shard, mark the shard dropped; its files stay for the
-        grace period.
-        """
+        """Mark the shard that ``relation`` shows dropped; its files stay for the grace period."""
         # before the view is dropped: where it is an error, the view stays
         warn_of_all(self._mark_dropped(relation))
 

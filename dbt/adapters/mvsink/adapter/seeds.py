@@ -121,9 +121,7 @@ def infer(column: pa.ChunkedArray) -> str:
 
 
 def _fits(values: pa.ChunkedArray, kind: str) -> bool:
-    """Whether every value of the right shape is valid (no 13th month, no 30th of February, at most
-    64 bits).
-    """
+    """Whether every value of the right shape is valid (no 13th month, at most 64 bits)."""
     targets = {"int": pa.int32(), "bigint": pa.int64(), "date": pa.date32(), "timestamp": pa.date32()}
     if kind not in targets:
         return True

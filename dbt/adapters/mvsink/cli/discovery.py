@@ -70,9 +70,7 @@ class DiscoveredShard:
 
 
 def find_shards(target: Target) -> list[DiscoveredShard]:
-    """All shards below ``target.shards``, of all owners, by relation. Raises
-    `click.ClickException` if they cannot be listed.
-    """
+    """All shards below ``target.shards``, by relation; `click.ClickException` if listing fails."""
     store = DeltaStorage(target.shards, target.storage_options)
     client = ShardClient(target.storage_options, timeout=TIMEOUT)
     try:

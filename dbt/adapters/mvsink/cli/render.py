@@ -68,9 +68,7 @@ def write_json(answer: Any) -> None:
 
 
 def write_table(columns: Sequence[Column[T]], rows: Sequence[T], max_width: int | None = None) -> None:
-    """Write the rows to stdout, as a table or as blocks of lines. ``max_width``: of a table, also
-    without a terminal.
-    """
+    """Write the rows to stdout, as a table (``max_width``: also without a terminal) or blocks."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=max_width or MAX_WIDTH)

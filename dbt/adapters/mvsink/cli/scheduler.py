@@ -27,9 +27,7 @@ Observations = Mapping[Place, Observation | None]
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a model is due. ``since``: when the change happened that it does not show yet (ms), None
-    if that is not known.
-    """
+    """Why a model is due. ``since``: when (ms) the change happened, None if that is not known."""
 
     text: str
     since: int | None = None
@@ -148,9 +146,7 @@ class Scheduler:
         return downstream
 
     def done(self, results: Sequence[RunResult], before: Observations, started: int, ended: int) -> None:
-        """Remember which state of their inputs the successful models have processed; let the others
-        wait.
-        """
+        """Remember which input states the successful models have processed; the others wait."""
         after: dict[Place, Observation | None] = {}
         watched = {result.unique_id: result for result in results if result.unique_id in self.watched}
         for place in {self.watched[name].own for name, result in watched.items() if result.ok}:
@@ -191,9 +187,7 @@ class Scheduler:
 
 
 def _as_of(place: Place, observed: Observation | None, time: int) -> Observation | None:
-    """The observation as it would have been at ``time`` (ms); if that is not known, one that equals
-    no other.
-    """
+    """The observation as of ``time`` (ms); if that is not known, one that equals no other."""
     if observed is None:
         return None
     older = {name: file for name, file in observed.files.items() if file[1] < time}

@@ -27,9 +27,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class ShardStatus:
-    """One shard; the names are those of the JSON. Times and lags are ms. None: there is no such
-    value, or it is not known.
-    """
+    """A shard, by the JSON's names. Times and lags are ms. None: no such value, or not known."""
 
     model: str
     relation: str

@@ -141,9 +141,7 @@ class SessionConnection(SparkConnectionWrapper):
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
-        """Jobs started inside carry this connection's tag and description; the thread's later jobs
-        do not.
-        """
+        """Jobs started inside have this connection's tag and description; later ones do not."""
         context = self.session.sparkContext
         context.addJobTag(self.tag)
         if self._job is not None:

@@ -52,16 +52,12 @@ class EmbeddedSpark:
         self._log: Path | None = None
 
     def session(self, credentials: MvsinkCredentials) -> SparkSession:
-        """The session, started at the first call. `DbtRuntimeError` if Java is missing or another
-        process has the metastore.
-        """
+        """The session, started if need be. `DbtRuntimeError` without Java or a free metastore."""
         with self._starting:
             return self._running_or_started(credentials)[0]
 
     def profile_session(self, credentials: MvsinkCredentials) -> SparkSession:
-        """The session with the ``server_side_parameters`` of this profile, and of no other profile
-        that this process has used.
-        """
+        """The session with the ``server_side_parameters`` of this profile, and of no other."""
         with self._starting:
             session, is_new = self._running_or_started(credentials)
             parameters = credentials.server_side_parameters
@@ -77,9 +73,7 @@ class EmbeddedSpark:
         return self._session
 
     def ended(self) -> str | None:
-        """A sentence for the user if Spark's process has ended (killed, out of memory): nothing
-        works after that.
-        """
+        """A sentence for the user if Spark's process has ended: nothing works after that."""
         code = jvm.exit_code()
         if code is None:
             return None
@@ -149,9 +143,7 @@ class EmbeddedSpark:
         return session
 
     def _stop(self, session: SparkSession) -> None:
-        """At exit: the JVM first, then the lock, so that the next process finds the database
-        closed.
-        """
+        """At exit: the JVM, then the lock, so that the next process finds the database closed."""
         jvm.stop(session)
         self._metastore.free()
 

@@ -20,9 +20,7 @@ EXTENSIONS = "spark.sql.extensions"
 
 @dataclass(frozen=True)
 class Format:
-    """``packages``: Maven coordinates by PySpark's minor version. ``{home}`` in a setting is the
-    session's directory.
-    """
+    """``packages``: Maven coordinates by PySpark minor version. ``{home}``: session's directory."""
 
     packages: Mapping[str, str]
     extension: str

@@ -209,9 +209,7 @@ def _narrowable(statement: AnyStatement) -> bool:
 
 
 def groups(program: Program) -> list[list[AnyStatement]]:
-    """The statements in order, in groups: only the first of a group reads the output, so none needs
-    the effects of another.
-    """
+    """Groups of statements: only the first reads the output, so none needs another's effects."""
     grouped: list[list[AnyStatement]] = []
     for statement in program.statements:
         if grouped and not _reads_output(program, statement):
@@ -259,9 +257,7 @@ def insert_delta(statement: Insert, columns: Columns) -> str:
 
 
 def carried_delta(statement: Insert, carried: str, columns: Columns) -> str:
-    """`insert_delta` for a query whose last column is `_mv_time` (`stateless`); the delta has it
-    before `_mv_diff`.
-    """
+    """`insert_delta` of a query that ends in `_mv_time` (`stateless`): kept before `_mv_diff`."""
     source = _as_inserted(carried, statement, columns, (TIME,))
     return f"select {_inserted(statement, columns)}, {TIME}, 1L {DIFF} from {source}"
 

@@ -1,6 +1,4 @@
-"""The output's columns, and whether what the statements write fits them: by Spark's rules for
-storing (ANSI store assignment).
-"""
+"""The output's columns, and whether the written values fit them (Spark's ANSI store assignment)."""
 
 from __future__ import annotations
 
@@ -74,9 +72,7 @@ def check_insert(statement: Insert, columns: Sequence[Column], inserted: Analyse
 
 
 def check_assigned(statement: AnyStatement, columns: Sequence[Column]) -> None:
-    """Check that an UPDATE or a MERGE sets columns of the output, each once. For their types see
-    `check_assigned_types`.
-    """
+    """Check that output columns are set, each once; for their types see `check_assigned_types`."""
     names = [column.name for column in columns]
     if isinstance(statement, Update):
         _known(statement.number, [each.column for each in statement.assignments], names)
@@ -90,9 +86,7 @@ def check_assigned(statement: AnyStatement, columns: Sequence[Column]) -> None:
 def check_assigned_types(
     statement: AnyStatement, columns: Sequence[Column], names: Sequence[str], values: Analysed
 ) -> None:
-    """Check the types of the ``values`` that an UPDATE or a MERGE assigns to the columns ``names``,
-    in order.
-    """
+    """Check the types of the ``values`` that are assigned to the columns ``names``, in order."""
     known = {column.name.lower(): column for column in columns}
     for name, (_, kind) in zip(names, values, strict=True):
         _check_type(statement, known[name.lower()], kind)
@@ -130,9 +124,7 @@ def _read(kind: str) -> SparkType:
 
 
 def store_assignable(value: SparkType, to: SparkType) -> bool:
-    """Whether a value of type ``value`` can be stored in a column of type ``to``. Source: Spark's
-    `Cast.canANSIStoreAssign`.
-    """
+    """Whether ``value`` can be stored in a column of type ``to`` (`Cast.canANSIStoreAssign`)."""
     if value.text == to.text or value.name == "void":
         return True
     if value.name in _NUMBERS and to.name in _NUMBERS:

@@ -38,9 +38,7 @@ class Commits:
         counts: Counts,
         times: Sequence[int],
     ) -> None:
-        """Commit the effects at ``times`` together with the progress, unless another replica was
-        faster.
-        """
+        """Commit the effects at ``times`` with the progress, unless another replica was faster."""
         since = self._since(state, description.upper)
         progress = self.input.progress(times[-1])
         with self.watch("append"):
@@ -54,9 +52,7 @@ class Commits:
     def advance(
         self, state: ShardState, upper: Antichain, batch: Batch | None = None, counts: Counts = NOTHING
     ) -> bool:
-        """Advance the upper, with a ``batch`` that is not a change of the input. False: another
-        replica was faster.
-        """
+        """Advance the upper, with a ``batch`` not from the input. False: a replica was faster."""
         description, since = BatchDescription(state.upper, upper), self._since(state, upper)
         result = self.appender.append(batch, description, since, self.note(counts), self.input.progress())
         if result is None:

@@ -182,9 +182,7 @@ class TaskDriver:
         return True
 
     def _waits(self, state: ShardState, pending: list[PendingTime]) -> bool:
-        """Whether a reference must be waited for; the upper has then advanced to the first pending
-        time.
-        """
+        """Whether a reference must be waited for; then the upper is at the first pending time."""
         first = pending[0].time
         waits = self.reference_times.waits_at(first)
         if not waits:

@@ -80,9 +80,7 @@ def snapshot_of(source: Input, engine: Engine, time: int, *, rows: bool) -> Chan
 
 
 def recreation_of(source: Input, engine: Engine, updates: str, *, deletes: bool) -> Change:
-    """The difference, ``updates``, of an input that was created again. ``deletes``: removed rows
-    alone are a change, too.
-    """
+    """``updates`` of an input that was created again. ``deletes``: lost rows alone are a change."""
     flags = engine.query(times_of(updates), "look at the input")
     inserts, removed, errors = (any(bool(row[n]) for row in flags) for n in (1, 2, 3))
     return change_of(source, updates, errors=errors, runs=inserts or (deletes and removed))
@@ -195,9 +193,7 @@ class Effects:
         return batch
 
     def together(self, queries: Sequence[str], description: BatchDescription) -> tuple[Batch | None, Counts]:
-        """The batch with the rows of ``queries``: inserts at times of their own
-        (`bind.carried_delta`).
-        """
+        """The batch with the rows of ``queries``, at times of their own (`bind.carried_delta`)."""
         meta = f"{TIME}, {DIFF}, cast(null as string) {ERROR}, {row_hash(self.columns, self.salt)} {HASH}"
         query = f"select {self._items}, {meta} from (\n{sql.union_all(queries)}\n)"
         return self._adopted(self.program.statements, query, description)
@@ -310,9 +306,7 @@ class Effects:
 
 
 def _effective(group: Sequence[AnyStatement], output: Layout) -> Sequence[AnyStatement]:
-    """The group without a statement that changes nothing in an empty output, so that a first run
-    has nothing to consolidate.
-    """
+    """The group without statements that cannot change an empty output: nothing to consolidate."""
     return group[1:] if output.empty and isinstance(group[0], (Delete, Update)) else group
 
 

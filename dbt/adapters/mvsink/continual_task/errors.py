@@ -1,6 +1,4 @@
-"""Errors of a continual task, one class per kind. Messages name the model, the statement and the
-place in the text.
-"""
+"""Errors of a continual task, by kind. Messages name model, statement and place in the text."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The request for a task's run and its outcome: plain values between the dbt layer and `driver`.
-All times are ms.
-"""
+"""The request and outcome of a task's run, between the dbt layer and `driver`. Times are ms."""
 
 from __future__ import annotations
 
@@ -54,9 +52,7 @@ class Late:
 
 @dataclass(frozen=True)
 class TaskOutcome(RunOutcome):
-    """The outcome of a run. ``times`` were processed; ``waiting`` is how many stay pending because
-    of a reference.
-    """
+    """An outcome. ``times`` were processed; ``waiting``: how many are pending for a reference."""
 
     times: tuple[int, ...] = ()
     waiting: int = 0

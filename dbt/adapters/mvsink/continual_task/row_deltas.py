@@ -68,9 +68,7 @@ def delete_delta(statement: Delete, columns: Columns, contents: str) -> str:
 
 
 def update_delta(statement: Update, columns: Columns, contents: str) -> str:
-    """Minus the rows for which the condition is true, plus the same rows with new values, evaluated
-    over the old row.
-    """
+    """Minus the matching rows, plus the same with new values, evaluated over the old row."""
     alias = statement.alias or "_mv_this"
     new = _new(columns, statement.assignments, alias)
     items = sql.columns((c.name for c in columns), sql.identifier(alias))
@@ -116,9 +114,7 @@ def merge_delta(statement: Merge, columns: Columns, contents: str) -> str:
 
 @dataclass(frozen=True)
 class Assigned:
-    """The values that a statement assigns, one column of ``query`` each, and the output's columns
-    that they are assigned to.
-    """
+    """The values that a statement assigns, as columns of ``query``, and the columns they go to."""
 
     columns: tuple[str, ...]
     query: str

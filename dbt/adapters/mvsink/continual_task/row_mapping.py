@@ -88,9 +88,7 @@ def row_by_row(query: str, named: Mapping[str, str] | None = None) -> RowByRow:
 
 
 def _visible_to(name: str, visible: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """The queries that the one called ``name`` can read: those before it in its WITH clause, and
-    those from outside.
-    """
+    """The queries that ``name`` can read: those before it in its WITH clause, and outer ones."""
     order = list(own)
     later = set(order[order.index(name) :]) if name in own else {name}
     return {key: query for key, query in visible.items() if key not in later}

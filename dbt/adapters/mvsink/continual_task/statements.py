@@ -96,9 +96,7 @@ class Action(enum.Enum):
 
 @dataclass(frozen=True)
 class MergeClause:
-    """WHEN ... [AND condition] THEN action. The assignments of an INSERT are its columns with their
-    values.
-    """
+    """WHEN ... [AND condition] THEN action. An INSERT's assignments: its columns and values."""
 
     action: Action
     condition: str | None = None

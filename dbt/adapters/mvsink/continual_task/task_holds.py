@@ -32,9 +32,7 @@ class TaskHolds:
         return str(self.handle.shard_id)
 
     def follow(self) -> ShardState:
-        """Move the holds to what the times from the output's upper on need; the output's newest
-        version.
-        """
+        """Move the holds to what the times from the upper on need; the output's newest version."""
         while True:
             state = self.handle.state()
             failpoints.reach("looked")

@@ -47,9 +47,7 @@ class SubstitutedName(DataflowError):
 
 
 class SettingRefused(DataflowError):
-    """The session has a setting under which a shard's files would not be exact, and it cannot be
-    changed.
-    """
+    """The session has a setting that makes shard files inexact, and it cannot be changed."""
 
     def __init__(self, name: str, value: str, wanted: str, reason: str):
         super().__init__(

@@ -48,9 +48,7 @@ def _masks(expressions: Sequence[str]) -> list[str]:
 
 
 def _digest(expression: str, kind: SparkType, depth: int) -> str:
-    """An expression that `xxhash64` hashes faithfully for a value that is not NULL (NULL stays
-    NULL).
-    """
+    """An expression that `xxhash64` hashes faithfully for a non-NULL value (NULL stays NULL)."""
     if not kind.nested:
         return expression
     if kind.name == "struct":

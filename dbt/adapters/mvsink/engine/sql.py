@@ -38,9 +38,7 @@ def columns(names: Iterable[str], qualifier: str = "") -> str:
 
 
 def text(value: str) -> str:
-    """A string literal. Spark reads backslash escapes in it, so both quote and backslash are
-    escaped.
-    """
+    """A string literal. Spark reads backslash escapes there, so quote and backslash are escaped."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
     return "'" + escaped.replace("\n", "\\n").replace("\r", "\\r").replace("\x00", "\\0") + "'"
 

@@ -105,9 +105,7 @@ def columns_added(columns: tuple[Column, ...]) -> str:
 
 
 def parse_type(text: str, column: str) -> SparkType:
-    """Read a type's text. Raises `UnsupportedType`, naming column and type, for what a shard cannot
-    keep.
-    """
+    """Read a type's text. `UnsupportedType`, with column and type, for what a shard cannot keep."""
     text = text.strip()
     if text in ATOMS:
         return SparkType(text, text)

@@ -32,9 +32,7 @@ Compact = Callable[[CompactionPlan], object]
 
 
 def companion_uri(task_uri: str, input_id: str) -> str:
-    """The place of the companion of a task's input: below the task's own shard. (Readers disagree
-    about a ``%`` in a path.)
-    """
+    """The companion's place: below the task's shard. (Readers disagree about a ``%`` in a path.)"""
     return f"{task_uri.rstrip('/')}/{INPUTS}/{quote(input_id, safe='').replace('~', '%7E').replace('%', '~')}"
 
 

@@ -143,9 +143,7 @@ class DeltaInput:
         return Signs(bool(change.added), bool(change.removed))
 
     def change(self, before: int | None, after: int) -> Change:
-        """The pieces of files that were added and removed. Commits that only rearrange rows
-        (OPTIMIZE) change nothing.
-        """
+        """The pieces of files added and removed; rearranging rows (OPTIMIZE) changes nothing."""
         if before is None:
             return self._whole(after)
         if before == after or self._only_rearranged(before, after):

@@ -15,9 +15,7 @@ class InputError(DataflowError):
 
 
 class HistoryGone(InputError):
-    """A shard's history that is needed was released or does not exist yet. ``problem`` names both
-    bounds.
-    """
+    """Needed history of a shard is gone or does not exist yet. ``problem`` names both bounds."""
 
     def __init__(self, input_id: str, problem: str):
         super().__init__(f"input {input_id}: {problem}")

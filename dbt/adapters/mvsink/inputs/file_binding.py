@@ -259,9 +259,7 @@ class _FileBinder:
 
 
 def _open(table: FilesInput, columns: tuple[Column, ...], client: ShardClient, uri: str) -> WriteHandle:
-    """The companion. Its columns are those of the table at the first binding; later ones are
-    ignored.
-    """
+    """The companion. Its columns are the table's at the first binding; later ones are ignored."""
     books = [Column(name, parse_type(text, name)) for name, text in zip(_free(BOOKS, columns), BOOK_TYPES)]
     own = () if table.append_only else columns
     handle = client.open_or_create(uri, arrow_schema((*books, *own)), f"input({table.id})")

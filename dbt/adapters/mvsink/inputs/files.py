@@ -29,9 +29,7 @@ FILE_NUMBER = (
 
 @dataclass(frozen=True)
 class TableFile:
-    """A data file. ``path`` is relative to the table, ``modified`` is ms; ``uri`` is the path as
-    Spark spells it.
-    """
+    """A data file: ``path`` in the table, ``modified`` in ms, ``uri`` as Spark spells the path."""
 
     path: str
     size: int

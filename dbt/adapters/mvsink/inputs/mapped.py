@@ -95,9 +95,7 @@ class MappedInput:
         return f"select {sql.columns(column.name for column in self.columns)} from {self._carried(base)}"
 
     def _updates(self, updates: str) -> str:
-        """Time and multiplicity of each row are packed into the one carried column; errors bypass
-        the query.
-        """
+        """Each row's time and count are packed into one carried column; errors bypass the query."""
         packed = f"named_struct('time', {TIME}, 'diff', {DIFF}) {TIME}"
         base = f"select {self._base_items}, {packed} from (\n{updates}\n) where {ERROR} is null"
         unpacked = f"{TIME}.time {TIME}, {TIME}.diff {DIFF}, cast(null as string) {ERROR}"

@@ -199,9 +199,7 @@ def _item(column: Column, stored: Column | None, partition: Mapping[str, str]) -
 
 
 def converted(expression: str, stored: SparkType, wanted: SparkType, depth: int = 0) -> str:
-    """``expression`` as ``wanted``: struct fields by name, missing ones NULL. (A cast takes them by
-    position.)
-    """
+    """``expression`` as ``wanted``: fields by name, missing ones NULL. (A cast is by position.)"""
     if stored == wanted:
         return expression
     if stored.name == wanted.name == "struct":

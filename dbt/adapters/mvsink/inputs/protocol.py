@@ -19,9 +19,7 @@ from dbt.adapters.mvsink.shard import Antichain, ShardClient
 
 @dataclass(frozen=True)
 class PendingTime:
-    """A time (ms) at which an input changed: whether it gained rows, lost rows, and whether its
-    errors changed, in net.
-    """
+    """A time (ms) at which an input gained rows, lost rows, or its errors changed, in net."""
 
     time: int
     inserts: bool
@@ -66,21 +64,15 @@ class Input(Protocol):
         ...
 
     def changes(self, lower: int, upper: int) -> str:
-        """Its net updates with ``lower <= time < upper``, as SQL; equal rows may be several
-        updates, all of one sign.
-        """
+        """The net updates of ``[lower, upper)``, as SQL; equal rows may be several, of one sign."""
         ...
 
     def contents(self, time: int) -> str:
-        """Its rows as of ``time``, duplicates repeated, as SQL; the query fails if an error is live
-        then.
-        """
+        """Its rows as of ``time``, duplicates repeated, as SQL, which fails if an error is live."""
         ...
 
     def snapshot(self, time: int) -> str:
-        """The same as updates at ``time``, live errors included, as SQL; equal rows may be several
-        updates.
-        """
+        """The same as updates at ``time``, with live errors, as SQL; equal rows may be several."""
         ...
 
     def difference(self, before: str, time: int) -> str:
@@ -109,9 +101,7 @@ class Input(Protocol):
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """A table as the catalog describes it. ``by_path``: its name is its place, as in
-    ``delta.`/a/b` ``.
-    """
+    """A table in the catalog. ``by_path``: its name is its place, as in ``delta.`/a/b` ``."""
 
     name: str
     location: str

@@ -14,9 +14,7 @@ from dbt.adapters.mvsink.engine import Column
 
 @dataclass(frozen=True)
 class TableVersion:
-    """A version of one table; a table that was created again in the same place has another
-    ``table_id``.
-    """
+    """A version of one table; a table created again in its place has another ``table_id``."""
 
     version: int
     table_id: str

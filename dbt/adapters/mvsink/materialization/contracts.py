@@ -57,9 +57,7 @@ class _Enforces(property):
 
 
 def _declared(node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], list[str]]]:
-    """Kind, constraint and columns of every constraint, column constraints first; empty without an
-    enforced contract.
-    """
+    """Kind, constraint and columns of each, column ones first; empty if no contract is enforced."""
     if not (node.get("config") or {}).get("contract", {}).get("enforced"):
         return
     for column in (node.get("columns") or {}).values():

@@ -58,9 +58,7 @@ class Definition:
         }
 
     def properties_before_effect(self, state: ShardState) -> dict[str, str]:
-        """The shard's properties while its contents are still of the old definition: only the
-        schedule is new.
-        """
+        """The properties while the contents are of the old definition: only the schedule is new."""
         mine = self.properties()
         if not state.readable or DEFINITION not in state.properties:
             return mine
@@ -97,9 +95,7 @@ class Definition:
         return f"{changed} changed; takes effect {_when(plan)}" if changed and policy == "continue" else ""
 
     def replaces(self, policy: str, state: ShardState) -> bool:
-        """Whether to make a new generation: the query has changed, and a schedule, old or new,
-        would delay it.
-        """
+        """Whether to make a new generation: the query changed, and a schedule would delay it."""
         changed = {"query", "ANSI mode"} & set(self.changes(state))
         waits = not self.refresh.on_commit or not stored_spec(state).on_commit or state.upper.is_empty()
         return bool(changed) and waits and policy == "apply"

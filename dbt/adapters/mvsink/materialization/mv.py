@@ -162,9 +162,7 @@ class CheckedView:
             self._holds(opened).take(timing.upper if timing.time is None else Antichain.of(timing.time))
 
     def _move_holds(self, opened: Opened, outcome: Outcome) -> list[str]:
-        """Release the history that the commit no longer needs. A failure keeps too much, and is a
-        warning.
-        """
+        """Release the history no longer needed. A failure keeps too much, and is a warning."""
         scheduled, state = not self.context.options.refresh.on_commit, outcome.state
         if self.context.read_only or not (scheduled or held_shards(state)):
             return []

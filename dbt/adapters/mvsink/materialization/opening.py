@@ -130,9 +130,7 @@ def _definition(context: RunContext) -> Definition:
 def _checked(
     context: RunContext, definition: Definition, handle: WriteHandle, state: ShardState
 ) -> tuple[bool, Plan]:
-    """Whether the definition takes effect at once, and the run's timing. A shard without an owner
-    becomes this model's.
-    """
+    """Whether the definition takes effect now; the timing. An unowned shard becomes the model's."""
     invocation, options = context.invocation, context.options
     if not options.adopt:
         definition.check_owner(context.model, handle.uri, state)

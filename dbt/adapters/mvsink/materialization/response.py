@@ -92,9 +92,7 @@ def _response(
 
 
 def log_line(outcome: Outcome) -> str:
-    """``+412 -400 at 2026-11-20T15:00:00Z``, or why nothing was written. dbt appends the duration
-    itself.
-    """
+    """``+412 -400 at 2026-11-20T15:00:00Z``, or why nothing was written; dbt adds the duration."""
     if outcome.superseded is not None:
         before = "read-only: " if outcome.kind is Kind.READ_ONLY else ""
         return f"{before}{'' if outcome.state.readable else 'not refreshed yet; '}{_superseded(outcome.superseded)}"
@@ -171,9 +169,7 @@ def task_response(
 
 
 def task_line(outcome: TaskOutcome) -> str:
-    """``+412 -400 at 2026-11-20T15:00:00Z (3 times)``, or why nothing was written, and late
-    references.
-    """
+    """``+412 -400 at 2026-11-20T15:00:00Z (3 times)``, or why not; and late references."""
     counts = outcome.counts
     if outcome.kind is Kind.READ_ONLY:
         pending = "" if outcome.pending is None else f" {outcome.pending} pending times of"

@@ -151,9 +151,7 @@ def publish(executed: Executed, docs: Docs) -> Published:
 
 
 def finish(published: Published) -> MvsinkResponse:
-    """Close every handle; dbt's response. Where warnings are errors they are raised here: nothing
-    is left to do.
-    """
+    """Close every handle; dbt's response. Warnings that are errors are raised now, at the end."""
     executed = published.executed
     context = executed.opened.context
     executed.resources.close()
@@ -181,9 +179,7 @@ def reader_warnings(
 
 
 def _check_refresh(context: RunContext) -> None:
-    """Raises `RefreshesNeverHappen` if the shard would be created now and its schedule has no
-    refresh left. Runs no SQL.
-    """
+    """Raises `RefreshesNeverHappen` for a new shard whose schedule has no refresh left. No SQL."""
     refresh, invocation = context.options.refresh, context.invocation
     if refresh.on_commit:
         return

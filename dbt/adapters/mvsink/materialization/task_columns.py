@@ -59,9 +59,7 @@ def everything_read(program: Program, inputs: Sequence[Column], columns: Sequenc
 
 
 def _guessed(program: Program, first: Insert, inputs: Sequence[Column]) -> str:
-    """The output as the INSERT that defines it may read it: with the inserted columns, of unknown
-    types.
-    """
+    """The output as its defining INSERT may read it: the inserted columns, of unknown types."""
     names = first.columns
     if names is None:
         names = selected_names(first.query)

@@ -24,9 +24,7 @@ _TABLE = re.compile(r"\bRelation ((?:\w+\.)+\w+)\[")
 
 @dataclass
 class _Refreshed:
-    """The tables that an invocation has refreshed. ``lock``: a model waits while another refreshes
-    what both read.
-    """
+    """The tables an invocation has refreshed; with ``lock`` a model waits for another's refresh."""
 
     names: set[str] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -36,9 +34,7 @@ _refreshed: PerInvocation[_Refreshed] = PerInvocation(_Refreshed)
 
 
 def tables_of_files(engine: Engine, query: str) -> list[str]:
-    """The catalog's tables of files that ``query`` reads, quoted; none if it cannot be analyzed, as
-    running it will show.
-    """
+    """The catalog's tables of files that ``query`` reads, quoted; none if it cannot be analyzed."""
     try:
         plan = "\n".join(str(row[0]) for row in engine.query(f"explain extended\n{query}", "explain"))
     except EngineError:

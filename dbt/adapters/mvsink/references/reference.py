@@ -107,9 +107,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class References:
-    """Everything that a query reads at a fixed time. ``pinned``: the version that is read of each
-    table with versions.
-    """
+    """What a query reads at a fixed time. ``pinned``: the version of each table with versions."""
 
     shards: Mapping[str, Reference] = field(default_factory=dict)
     pinned: Mapping[str, int] = field(default_factory=dict)

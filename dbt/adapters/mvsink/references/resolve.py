@@ -59,9 +59,7 @@ def find_references(
 
 
 def table_properties(engine: Engine, name: str) -> dict[str, str]:
-    """The properties of the relation ``name`` (quoted already); none if it does not exist, as the
-    query itself will show.
-    """
+    """The properties of the relation ``name`` (quoted already); none if it does not exist."""
     try:
         return view_properties(engine, name)
     except EngineError:

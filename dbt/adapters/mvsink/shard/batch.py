@@ -171,9 +171,7 @@ class Batch:
             self.storage.delete_directory(directory)
 
     def require_never_live(self) -> None:
-        """Raises `InvalidUsage` if the files are or were in the shard: the same description was
-        received twice.
-        """
+        """`InvalidUsage` if the files are or were live: the same description was received twice."""
         if self._was_live():
             self.end(BatchState.CONSUMED)
             raise InvalidUsage(

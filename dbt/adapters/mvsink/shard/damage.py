@@ -65,9 +65,7 @@ def _damage(files: LogFiles) -> str:
 
 
 def _gap(commits: Sequence[int], begins: int) -> str:
-    """``begins``: the newest checkpoint's version, -1 if there is none. After it no commit may be
-    missing.
-    """
+    """``begins``: the newest checkpoint's version, or -1. After it no commit may be missing."""
     after = [version for version in commits if version > begins]
     missing = sorted(set(range(begins + 1, after[-1])) - set(after)) if after else []
     if not missing:

@@ -79,9 +79,7 @@ class NothingStaged(StorageError):
 
 
 class LogDamaged(StorageError):
-    """The log is unreadable or has invalid content, and waiting does not help. The message says
-    what to do.
-    """
+    """The log is unreadable or invalid, and waiting does not help. The message says what to do."""
 
     def __init__(self, uri: str, what: str):
         super().__init__(f"the log of shard {uri} is damaged: {what}")
@@ -92,9 +90,7 @@ class OutsideShard(StorageError):
 
 
 class UnresolvedCommit(StorageError):
-    """A commit was sent, and the log could not be read in time to see whether it happened. Staged
-    files are left in place.
-    """
+    """The log was unreadable after a commit was sent: it may have happened. Staged files stay."""
 
 
 class VersionTaken(Exception):

@@ -1,6 +1,4 @@
-"""The base of both handles: facts about a shard's log and files, for an engine that reads the data
-itself.
-"""
+"""The base of both handles: facts about a shard's log and files, for engines that read data."""
 
 from __future__ import annotations
 

@@ -99,9 +99,7 @@ def _live(state: ShardState) -> list[_Live] | None:
 
 
 def _merge(batches: Sequence[_Live]) -> Sequence[_Live]:
-    """The smallest batches, `MIN_MERGED` or more, whose merge grows most; none if there are too
-    few.
-    """
+    """The smallest batches, at least `MIN_MERGED`, whose merge grows most; none if too few."""
     ordered = sorted(batches, key=lambda batch: (batch.rows, batch.batch_id))
     candidates = [ordered[:count] for count in range(MIN_MERGED, len(ordered) + 1)]
     return max(candidates, key=lambda merged: (_growth(merged), len(merged)), default=())

@@ -49,9 +49,7 @@ class StagedDirectory:
         return paths
 
     def footers(self) -> list[Footer]:
-        """The footers of its data files, read in parallel: each is a request or two on an object
-        store.
-        """
+        """The footers of its data files, read in parallel: a request or two each on a store."""
         paths = self.parts()
         if len(paths) == 1:
             return [self.storage.footer(paths[0])]

@@ -199,9 +199,7 @@ def compare_and_append(
     inputs: Mapping[str, int] = EMPTY,
     removes: Sequence[DataFile] = (),
 ) -> Change:
-    """Move the upper from ``expected`` to ``new`` with ``adds``; `UpperMismatch` if the upper
-    differs.
-    """
+    """Move the upper from ``expected`` to ``new`` with ``adds``; `UpperMismatch` if it differs."""
     if state.upper != expected:
         raise UpperMismatch(state.upper, expected)
     require_live(state, removes)

@@ -43,9 +43,7 @@ def check_data_schema(schema: pa.Schema) -> None:
 
 
 def canonical(schema: pa.Schema) -> pa.Schema:
-    """The schema as a shard stores it: one of Arrow's several types per kind of value (text, lists,
-    times in microseconds).
-    """
+    """The schema as a shard stores it: of Arrow's types for one kind of value always the same."""
     return pa.schema([pa.field(field.name, _canonical_type(field.type)) for field in schema])
 
 
@@ -201,9 +199,7 @@ def consolidate(table: pa.Table) -> pa.Table:
 
 
 def _check_sums(groups: pa.Table) -> None:
-    """Raises `InvalidUsage` if a sum of diffs exceeds 64 bits. (The integer sum has wrapped around
-    then.)
-    """
+    """Raises `InvalidUsage` if a sum of diffs exceeds 64 bits: the integer sum wrapped around."""
     doubtful = groups.filter(pc.greater_equal(pc.abs(groups.column("approximate_sum")), SAFE_SUM))
     for high, low in zip(doubtful.column("high_sum").to_pylist(), doubtful.column("low_sum").to_pylist()):
         exact = (high << 32) + low

@@ -109,15 +109,11 @@ class WriteHandle(Committer):
         return AppendResult(after.version, _maintenance(after, self.storage))
 
     def append(self, updates: Updates, lower: Antichain, upper: Antichain) -> None:
-        """For replicated writers: updates that are in the shard already are cut away, the rest is
-        appended.
-        """
+        """For replicated writers: cuts away updates that the shard has, and appends the rest."""
         self.append_batch(self.batch(updates, lower, upper), lower, upper)
 
     def append_batch(self, batch: Batch, lower: Antichain, upper: Antichain) -> None:
-        """`append` for a staged batch, which is consumed or deleted. Raises `UpperMismatch` if the
-        shard would get a gap.
-        """
+        """`append` for a staged batch, consumed or deleted. `UpperMismatch` for a gap."""
         while True:
             current = self.fetch_recent_upper()
             try:
@@ -227,9 +223,7 @@ def _files(batches: Sequence[Batch]) -> list[DataFile]:
 
 
 def _check_bounds_of(batches: Sequence[Batch], lower: Antichain, upper: Antichain) -> None:
-    """Rules 2 and 4: the bounds are in order, and an append may be narrower than a batch's
-    description, never wider.
-    """
+    """Rules 2 and 4: bounds in order, and an append may be narrower than its batch, never wider."""
     if upper.less_than(lower):
         raise InvalidUsage(f"new_upper {upper!r} is before expected_upper {lower!r}")
     for batch in batches:

@@ -33,18 +33,14 @@ LONGEST_NAMES = 4_000
 
 @dataclass(frozen=True)
 class Projection:
-    """A part of a shard's rows: some of its columns, and of the rows those that satisfy ``where``.
-    Its errors are all of the shard's.
-    """
+    """Some columns of those rows of a shard that satisfy ``where``, and all of its errors."""
 
     columns: tuple[Column, ...]
     where: str = ""
 
     @property
     def updates(self) -> str:
-        """``where`` for updates, which may be errors: of these the condition knows nothing, and no
-        filter may drop one.
-        """
+        """``where`` for updates: it does not apply to errors, of which no filter may drop one."""
         return f"({ERROR} is not null or ({self.where}))" if self.where else ""
 
 
@@ -211,9 +207,7 @@ def no_updates(columns: Sequence[Column]) -> str:
 
 @dataclass(frozen=True)
 class _UpTo(Layout):
-    """The parts of a shard that may hold times up to ``time``; where later ones may stand beside
-    them, reads are filtered.
-    """
+    """The parts of a shard with times up to ``time``, filtered where they may hold later ones."""
 
     time: int = 0
 
@@ -236,9 +230,7 @@ def _up_to(shard: Layout, time: int) -> Layout:
 
 @dataclass(frozen=True)
 class _Range:
-    """What may hold updates of a range of times: directories as a whole and loose files, and of
-    other directories some files.
-    """
+    """What may hold updates of a range: whole directories, loose files, some directories' files."""
 
     whole: Layout
     some: tuple[Directory, ...]

@@ -156,9 +156,7 @@ def _consolidated(recent: Sequence[Directory]) -> bool:
 
 
 def _net(layout: Layout, having: str) -> str:
-    """The recent part, consolidated: one hash is one row there, so the columns only follow their
-    hash.
-    """
+    """The recent part, consolidated: a hash is one row there, so columns just follow their hash."""
     items = sql.columns(layout.names)
     if _consolidated(layout.recent):
         return layout.select(layout.recent, f"{items}, {DIFF}", f"{ERROR} is null and {DIFF} {having}")
@@ -204,9 +202,7 @@ def _copies(count: str) -> str:
 
 
 def _live_error(layout: Layout) -> str:
-    """The smallest message ``m`` of the errors that are live, as a query; empty if no file can hold
-    one.
-    """
+    """The query of the smallest message ``m`` of live errors; empty if no file can hold one."""
     directories = [directory for directory in layout.directories if directory.may_hold_errors]
     queries = layout.parts(directories, f"{ERROR} m, {DIFF} d", f"{ERROR} is not null")
     if not queries:

@@ -22,9 +22,7 @@ class DifferentPlaces(DataflowError):
 
 
 class DamagedFiles(DataflowError):
-    """Live data files of a shard are gone, or are not as they were committed. ``damages``: the
-    files and what is wrong with them, in words.
-    """
+    """Live data files of a shard are gone or altered. ``damages``: the files and what is wrong."""
 
     def __init__(self, uri: str, damages: Sequence[str]):
         shown = "; ".join(damages[:SHOWN_FILES]) + (
@@ -47,9 +45,7 @@ class ForeignDeletionVectors(DataflowError):
 
 
 class NotRefreshed(DataflowError):
-    """A shard without contents was read: it never reads as an empty collection. ``first_refresh``
-    is text.
-    """
+    """A read of a shard without contents, never an empty collection. ``first_refresh`` is text."""
 
     def __init__(self, shard: str = "", first_refresh: str = "") -> None:
         message = (

@@ -91,9 +91,7 @@ class Directory:
 
     @property
     def consolidated(self) -> bool:
-        """Whether no row in it is both inserted and deleted, as in a batch staged for one time
-        with every row's hash.
-        """
+        """Whether no row is both inserted and deleted, as in a hashed batch staged for one time."""
         return self.trusted and self.time is not None
 
 
@@ -134,9 +132,7 @@ class Layout:
 
     @property
     def detectable(self) -> bool:
-        """Whether sums per bucket cannot overflow: statistics must bound how many copies of rows
-        the shard adds up.
-        """
+        """Whether sums per bucket cannot overflow: statistics must bound the copies of rows."""
         copies = 0
         for file in self.files:
             if file.rows is None or file.min_diff is None or file.max_diff is None:

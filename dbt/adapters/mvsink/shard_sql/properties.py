@@ -1,6 +1,4 @@
-"""What a shard's properties say of the model that maintains it: owner, definition, schedule,
-watched input, creation.
-"""
+"""What a shard's properties record: owner, definition, schedule, watched input, creation."""
 
 from __future__ import annotations
 
@@ -60,8 +58,6 @@ def stored_spec(state: ShardState) -> RefreshSpec:
 
 
 def first_refresh(state: ShardState) -> str:
-    """When a shard without contents will have some, as text; empty without a schedule, or if it
-    has some.
-    """
+    """When a shard without contents will have some; empty without a schedule, or if it has some."""
     upper = state.upper.as_option()
     return "" if state.readable or not upper or stored_schedule(state) is None else iso(upper)

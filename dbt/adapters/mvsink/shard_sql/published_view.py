@@ -107,9 +107,7 @@ class _Described:
 
 
 def view_properties(catalog: Catalog, relation: str) -> dict[str, str]:
-    """The properties of ``relation`` (quoted already), as Spark shows them: the keys are right, a
-    value may be redacted.
-    """
+    """The properties of ``relation`` (quoted) as Spark shows them; a value may be redacted."""
     return {str(row[0]): str(row[1]) for row in catalog.query(f"show tblproperties {relation}", "catalog")}
 
 

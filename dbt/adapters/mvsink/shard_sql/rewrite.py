@@ -169,9 +169,7 @@ def shard_upper(shard: Layout) -> Antichain:
 
 
 def _settled(shard: Layout, directories: list[Directory], items: str, old: str, since: int) -> str:
-    """The consolidated collection at ``since``. Base rows that nothing recent touches pass through
-    unshuffled.
-    """
+    """The consolidated collection at ``since``. Base rows with nothing recent are not shuffled."""
     keys = f"{items}, {ERROR}, {HASH}"
     time = f"{sql.bigint(since)} {TIME}"
     base_settled = shard.base is not None and all((file.max_time or 0) <= since for file in shard.base.files)
@@ -206,9 +204,7 @@ def _one_owner(shard: Layout, rows: str, time: str, items: str) -> str:
 
 
 def _consolidated(shard: Layout, rows: str) -> str:
-    """Updates with their times kept: sums of equal ``(row, time)``, zeros dropped; shared hashes
-    dropped.
-    """
+    """Updates with times kept: sums of equal ``(row, time)``, no zeros; shared hashes dropped."""
     items = sql.columns(shard.names)
     sums = net(shard.columns, [TIME, ERROR, HASH], rows, "<> 0")
     ranked = f"select *, dense_rank() over (partition by {HASH} order by {_row_key(items)}) _mv_rank from (\n{sums}\n)"
@@ -218,9 +214,7 @@ def _consolidated(shard: Layout, rows: str) -> str:
 
 
 def _row_key(items: str) -> str:
-    """A value that distinguishes different rows of one hash, and can be ordered whatever the types
-    (maps cannot).
-    """
+    """Distinguishes rows of one hash, and can be ordered whatever the types (maps cannot)."""
     return f"to_json(struct({items}, {ERROR}), map('ignoreNullFields', 'false'))"
 
 

@@ -1,6 +1,4 @@
-"""What a run does for a shard besides its own append: fold in what others wrote and add columns,
-before; maintenance, after.
-"""
+"""What a run does besides its append: foreign files and new columns before, maintenance after."""
 
 from __future__ import annotations
 
@@ -73,9 +71,7 @@ class Upkeep:
         return done
 
     def maintain(self, maintenance: Maintenance) -> None:
-        """Perform what an append left to do. It never fails a run: the next one finds the same
-        work.
-        """
+        """Perform what an append left to do. It never fails a run: the next finds the same work."""
         try:
             with self.watch("maintain"):
                 perform_maintenance(self.handle, maintenance, self.clock, self._compact)

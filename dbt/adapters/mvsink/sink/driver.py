@@ -70,9 +70,7 @@ class Driver:
         self.warnings = self.upkeep.warnings
 
     def run(self) -> Outcome:
-        """Bring the shard to the next refresh after the run's time; in read-only mode, report what
-        that would write.
-        """
+        """Bring the shard to the next refresh after the run's time; if read-only, preview that."""
         with span("run", model=self.request.model):
             return following([self.handle], self._run)
 
@@ -164,9 +162,7 @@ class Driver:
     def _round(
         self, state: ShardState, plan: Plan, time: int, description: BatchDescription
     ) -> Outcome | None:
-        """One description from mint to append, written at ``time``; None if another writer
-        committed first.
-        """
+        """One description from mint to append, written at ``time``; None if the race was lost."""
         shard = self._layout(state)
         # a fold is a commit, and the gate comes before every commit
         if shard.loose and self.request.gate.is_active:
@@ -242,9 +238,7 @@ class Driver:
         return written
 
     def _pass_gate(self, state: ShardState, plan: Plan, shard: Layout, written: Written) -> None:
-        """Raise `GateFailed`, and delete the batch, if ``shard`` with the batch must not be
-        published.
-        """
+        """Raise `GateFailed`, and delete the batch, if ``shard`` with it must not be published."""
         if not self.request.gate.is_active:
             return
         try:

@@ -42,9 +42,7 @@ def copied_rows(desired: Desired) -> str:
 
 
 def evaluated_once(engine: Engine, desired: Desired, shard: Layout) -> bool:
-    """Whether to evaluate ``desired`` once. If the shard, and so the result, is small, this asks
-    the engine for the query's plan.
-    """
+    """Whether to evaluate ``desired`` once. For a small shard this asks the engine for its plan."""
     return sum(directory.rows for directory in shard.directories) <= FEW_ROWS and _shuffles(
         engine, desired.query
     )

@@ -46,9 +46,7 @@ class MaxChange:
     percent: float | None = None
 
     def broken_by(self, inserted: int, deleted: int, current: int) -> str:
-        """Why a change exceeds the limit, empty if it does not. ``percent`` does not limit a change
-        of an empty collection.
-        """
+        """Why a change exceeds the limit, or "". ``percent`` does not limit an empty collection."""
         changed = max(inserted, deleted)
         if self.rows is not None and changed > self.rows:
             return f"{changed} rows, max_change allows {self.rows}"
@@ -136,9 +134,7 @@ def _check_contents(audits: Sequence[Audit], engine: Engine, contents: str) -> l
 
 
 def would_be(shard: Layout, batch: Batch | None) -> str:
-    """The query of the contents with a staged correction, without errors: the batch is one more
-    directory of the shard.
-    """
+    """The query of the contents with a staged correction as one more directory, without errors."""
     return plain_rows(shard if batch is None else with_batch(shard, batch))
 
 

@@ -30,9 +30,7 @@ MAX_FREQUENCY = 0.01  # of the sampled rows, for a single value other than NULL
 
 
 def locator(handle: WriteHandle, desired: Desired, shard: Layout) -> Column | None:
-    """The column; None if no column qualifies, or for a small shard, where a second evaluation
-    costs little.
-    """
+    """The column; None if none qualifies, or for a small shard: evaluating twice costs little."""
     if shard.base is None or shard.base.rows < FEW_ROWS:
         return None
     candidates = tuple(

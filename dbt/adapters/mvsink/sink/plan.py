@@ -110,9 +110,7 @@ def planned(request: SinkRequest, state: ShardState) -> Plan:
 
 
 def added_columns(request: SinkRequest, state: ShardState) -> tuple[Column, ...]:
-    """The query's columns that the shard does not have, in the query's order; none if anything else
-    differs too.
-    """
+    """The query's columns that the shard lacks, in order; none if anything else differs too."""
     stored = shard_columns(state.schema)
     names = {column.name for column in stored}
     added = tuple(column for column in wanted_columns(request, state) if column.name not in names)
@@ -123,9 +121,7 @@ def added_columns(request: SinkRequest, state: ShardState) -> tuple[Column, ...]
 
 
 def column_changes(request: SinkRequest, state: ShardState) -> list[str]:
-    """How the query's columns differ from the shard's, in words. Raises `SchemaChanged` if that
-    fails the run.
-    """
+    """How the query's columns differ from the shard's; `SchemaChanged` if that fails the run."""
     changes = schema_changes(shard_columns(state.schema), wanted_columns(request, state))
     if changes and request.on_schema_change is OnSchemaChange.FAIL:
         raise SchemaChanged(changes)

@@ -54,9 +54,7 @@ class NoReferences:
 
 @dataclass(frozen=True)
 class Superseded:
-    """Why a run leaves a model to the next run: a later run, of time ``by`` (ms), has written the
-    shards ``names`` already.
-    """
+    """Why a run leaves a model to the next: a later run, at ``by`` (ms), has written ``names``."""
 
     names: tuple[str, ...]
     by: int

@@ -148,9 +148,7 @@ class Write:
         return self._written(staged, description, None)
 
     def failure_of(self, desired: Desired) -> EngineError | None:
-        """The error of the query by itself, evaluated completely and without our expressions; None
-        if it does not fail.
-        """
+        """The error of the query alone, evaluated completely; None if it does not fail."""
         try:
             self.stager.stage(desired.rows(), "confirm").delete()
         except EngineError as error:
@@ -208,9 +206,7 @@ class Write:
         *,
         exact: bool,
     ) -> Written | None:
-        """Detect, fetch, agree. None, with nothing left staged, if the staged rows do not agree
-        with what was detected.
-        """
+        """Detect, fetch, agree. None, with no files left, if the rows contradict the detection."""
         detected = self._detect(desired, shard)
         try:
             if detected.candidates == 0:

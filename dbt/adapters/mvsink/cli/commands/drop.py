@@ -80,9 +80,7 @@ def due(shard: DiscoveredShard, now: int) -> bool:
 
 
 def delete(target: Target, shard: DiscoveredShard, now: int) -> None:
-    """Delete the files of a shard that is `due`. `click.ClickException` if they cannot or must not
-    be deleted.
-    """
+    """Delete the files of a shard that is `due`; `click.ClickException` if that is not possible."""
     try:
         client = ShardClient(target.storage_options)
         with WriteHandle.from_read(client.open_reader(shard.uri), "drop") as handle:

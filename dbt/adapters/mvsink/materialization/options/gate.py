@@ -56,9 +56,7 @@ AUDIT: Kind[bool | tuple[str, ...]] = Kind(
 
 
 def accepts(value: Any, unique_id: str, name: str, relation: str) -> bool:
-    """Whether the var `mvsink_accept` names the model: as in ``ref()``, by unique id, or as
-    ``schema.identifier``.
-    """
+    """Whether `mvsink_accept` names the model: as in ``ref()``, by id, or ``schema.identifier``."""
     names = [value] if isinstance(value, str) else value or ()
     if not isinstance(names, list | tuple):
         raise InvalidOption(

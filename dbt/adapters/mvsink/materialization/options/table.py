@@ -73,9 +73,7 @@ class Option(Generic[T]):
         return (self.name, self.alias) if self.alias else (self.name,)
 
     def set_in(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """The keys of this option that ``config`` sets. dbt gives every model an empty
-        `column_types`.
-        """
+        """The keys of this option in ``config``. dbt gives every model an empty `column_types`."""
         return {
             key: config[key]
             for key in self.keys
@@ -174,9 +172,7 @@ class ModelOptions:
 
     @classmethod
     def parse(cls, model: str, config: Mapping[str, Any]) -> ModelOptions:
-        """The configs of a `self_correcting_mv`. Raises `InvalidOption` or `OptionNotOffered` for
-        the first one that is wrong.
-        """
+        """The configs of a `self_correcting_mv`. Raises `InvalidOption` or `OptionNotOffered`."""
         return _parse(VIEW, model, config)
 
     @classmethod
