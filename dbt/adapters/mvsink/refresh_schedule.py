@@ -65,9 +65,7 @@ class RefreshSchedule:
         return not self.everies and not self.ats
 
     def round_up_timestamp(self, time: int) -> int | None:
-        """The smallest refresh ``>= time``; None when none is left. Monotone; saturates at the
-        largest time.
-        """
+        """The smallest refresh ``>= time``, or None. Monotone; saturates at the largest time."""
         candidates = [every.round_up_timestamp(time) for every in self.everies]
         candidates += [at for at in self.ats if at >= time]
         return min(candidates, default=None)

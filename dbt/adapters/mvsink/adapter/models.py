@@ -212,9 +212,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     @available.parse_none
     def mv_shown(self, relation: MvsinkRelation | None) -> PublishedView | None:
-        """The shard that this relation shows. Runs no statement if the relation's listing rules
-        that out.
-        """
+        """The shard that this relation shows. No statement if the listing already rules it out."""
         information = getattr(relation, "information", None)
         return None if information and not may_be_shard(information) else self.published(relation)
 
@@ -232,9 +230,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
     def mv_count_orphans(
         self, invocation_id: str, nodes: Mapping[str, Any], project: str, target: str
     ) -> int | None:
-        """How many orphans are among the relations that dbt has listed for this run. None after the
-        first call of an invocation.
-        """
+        """How many orphans dbt's listings of this run show; None after an invocation's first."""
         if not _first_call("orphans", invocation_id):
             return None
         schemas = tuple(self.cache.schemas)  # models run in threads
@@ -249,9 +245,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         target: str,
         timeout: float | None = None,
     ) -> list[Orphan]:
-        """``timeout``: seconds after which a shard that cannot be read is skipped. None: it is an
-        error.
-        """
+        """``timeout`` (s): a shard that cannot be read by then is skipped; None: an error."""
         shown = {}
         try:
             for relation in unclaimed(listed, nodes):

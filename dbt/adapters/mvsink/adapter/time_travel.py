@@ -40,9 +40,7 @@ class TimeTravelAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     @available.parse(lambda _, relation, *__: str(relation))
     def mv_updates(self, relation: MvsinkRelation, lower: Any, upper: Any) -> str:
-        """The updates of a shard with ``lower <= _mv_time < upper``, as a subquery: its columns,
-        `_mv_time`, `_mv_diff`.
-        """
+        """The updates with ``lower <= _mv_time < upper``, as a subquery with time and diff."""
         bounds = _time(UPDATES, relation, "lower", lower), _time(UPDATES, relation, "upper", upper)
         with translated(UPDATES):
             query = self._reference(UPDATES, relation).updates(*bounds)

@@ -35,9 +35,7 @@ class Reason:
 
 @dataclass
 class Watched:
-    """A watched model. ``own`` is its shard, ``upstream`` are the watched models that it reads,
-    directly or not. Times are ms.
-    """
+    """A watched model: its ``own`` shard, the watched models ``upstream`` of it. Times are ms."""
 
     model: Model
     own: Place
@@ -54,9 +52,7 @@ class Watched:
         return inputs | {self.own} | {shards[name] for name in self.upstream}
 
     def due(self, current: Observations, now: int, last_probe: int, interval: int) -> Reason | None:
-        """Why it is due at ``now``; None if it is not. What differs since ``last_probe`` changed
-        after that time.
-        """
+        """Why it is due at ``now``, or None. What differs since ``last_probe`` changed later."""
         if now < self.wait_until:
             return None
         if self.last_run is None:

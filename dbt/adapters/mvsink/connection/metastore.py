@@ -51,9 +51,7 @@ class EmbeddedMetastore:
             self._lock.note(jvm.pid())
 
     def release(self) -> bool:
-        """Close the database and free the lock until `reclaim`. False if there is nothing to close,
-        or if it stays open.
-        """
+        """Close the database, free the lock until `reclaim`. False if not open, or still open."""
         if self._lock is None or self._url is None or self._is_released or not _close(self._url):
             return False
         self._is_released = True

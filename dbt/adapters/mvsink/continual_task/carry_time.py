@@ -134,9 +134,7 @@ class _Shape:
         return any(_names(table, self.wanted) for table in node.find_all(exp.Table))
 
     def _join(self, join: exp.Join, index: int, carrier: int) -> None:
-        """Raises `_InDoubt` for an outer join that makes the input's rows NULL, or a semi-join that
-        drops its columns.
-        """
+        """`_InDoubt` if an outer join makes the input's rows NULL, or a semi-join drops columns."""
         side, kind = join.side.upper(), join.kind.upper()
         if join.method or side == "FULL" or kind not in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"):
             raise _InDoubt

@@ -52,7 +52,7 @@ class Commits:
     def advance(
         self, state: ShardState, upper: Antichain, batch: Batch | None = None, counts: Counts = NOTHING
     ) -> bool:
-        """Advance the upper, with a ``batch`` not from the input. False: a replica was faster."""
+        """Advance the upper, with a ``batch`` that takes errors back. False: the race was lost."""
         description, since = BatchDescription(state.upper, upper), self._since(state, upper)
         result = self.appender.append(batch, description, since, self.note(counts), self.input.progress())
         if result is None:

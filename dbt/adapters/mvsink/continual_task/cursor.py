@@ -15,9 +15,7 @@ _MARKS = re.compile(r"(?:\s*/\* mv_\w+ \*/)+")
 
 @dataclass
 class Cursor:
-    """The words ``[at, end)`` of ``source``; ``at`` moves. ``statement`` is the number of the
-    current one.
-    """
+    """The words ``[at, end)`` of ``source``; ``at`` moves. ``statement``: the current number."""
 
     model: str
     source: str
@@ -60,9 +58,7 @@ class Cursor:
         return "nothing" if self.done else self.text(self.at, self.at + 1)
 
     def text(self, start: int, end: int) -> str:
-        """The source from word ``start`` to before word ``end``, with our macros' marks behind the
-        last word.
-        """
+        """The source from word ``start`` to before ``end``, with our macros' marks behind it."""
         if start >= end:
             return ""
         behind = _MARKS.match(self.source, self.stream[end - 1].end)
@@ -108,9 +104,7 @@ class Cursor:
         return self.part(opening + 1, end)
 
     def expression(self, what: str, *ends: str) -> str:
-        """Move to the next of ``ends`` outside parentheses and CASE, or to the end; the text in
-        between.
-        """
+        """Move to the next of ``ends`` outside parentheses and CASE, or the end; text before it."""
         start = self.at
         self.at = next((index for index in self.outside() if self.stream[index].upper in ends), self.end)
         if start == self.at:

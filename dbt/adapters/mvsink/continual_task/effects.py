@@ -87,9 +87,7 @@ def recreation_of(source: Input, engine: Engine, updates: str, *, deletes: bool)
 
 
 def repeated(columns: Sequence[Column], updates: str, where: str, count: str, *more: str) -> str:
-    """Plain rows of the updates that match ``where``, each repeated ``count`` times; ``more`` are
-    further columns.
-    """
+    """Plain rows of updates that match ``where``, ``count`` times each, with ``more`` columns."""
     items = sql.columns([*(column.name for column in columns), *more])
     copies = f"lateral view explode(sequence(1, cast({count} as int))) copies as _mv_copy"
     return f"select {items} from (\nselect * from (\n{updates}\n) where {where}\n) {copies}"
@@ -201,9 +199,7 @@ class Effects:
     def failed(
         self, message: str, change: Change, time: int, description: BatchDescription
     ) -> tuple[Batch | None, Counts]:
-        """The batch with ``message`` as an error update at ``time``, the input's error updates, and
-        no row.
-        """
+        """The batch of ``message`` as an error at ``time``, the input's error updates, no row."""
         items = ", ".join(f"cast(null as {c.type.spelled}) {sql.identifier(c.name)}" for c in self.columns)
         meta = (
             f"{sql.bigint(time)} {TIME}, 1L {DIFF}, {sql.text(message)} {ERROR}, cast(null as bigint) {HASH}"

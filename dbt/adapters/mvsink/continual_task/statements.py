@@ -30,9 +30,7 @@ class Form(enum.Enum):
 
 @dataclass(frozen=True)
 class InputRef:
-    """The relation whose changes drive the task, as dbt rendered it; ``wrapped`` if in dbt's
-    parentheses.
-    """
+    """The relation that drives the task, as dbt rendered it; ``wrapped``: in dbt's parentheses."""
 
     name: str
     wrapped: bool = False

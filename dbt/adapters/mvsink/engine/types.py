@@ -44,9 +44,7 @@ class Field:
 
 @dataclass(frozen=True)
 class SparkType:
-    """A type: ``name`` is the kind; ``inner`` the element (array), or key and value (map);
-    ``fields`` a struct's.
-    """
+    """A type of kind ``name``; ``inner``: element, or key and value; ``fields`` of a struct."""
 
     text: str
     name: str

@@ -72,9 +72,7 @@ def _advance(handle: WriteHandle, time: int, stage: Stage, compact: Compact) -> 
 
 
 def _maintain(handle: WriteHandle, maintenance: Maintenance, compact: Compact) -> None:
-    """The maintenance that the append requires. A failure costs nothing: the next binding has the
-    same work.
-    """
+    """The maintenance that the append requires. A failure is harmless: the next binding does it."""
     try:
         perform_maintenance(handle, maintenance, int(clock.time() * 1000), compact)
     except Exception as error:

@@ -63,9 +63,7 @@ class Change:
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """The live files of a version. ``deleted``: the row positions in a file's deletion vector, as
-    runs with both ends included.
-    """
+    """A version's live files. ``deleted``: rows deleted from a file, as runs, ends included."""
 
     version: int
     table_id: str
@@ -92,9 +90,7 @@ class DeltaInput:
         return cls(table.location, table.name, options.storage_options)
 
     def newest(self) -> TableVersion:
-        """The newest version. Raises `NoSuchTable`, or `UnsupportedTable` for a feature that plain
-        Parquet readers cannot follow.
-        """
+        """The newest version; `NoSuchTable`, or `UnsupportedTable` if plain readers would fail."""
         try:
             table = DeltaTable(self.location, storage_options=self.options)
         except TableNotFoundError as error:
@@ -222,9 +218,7 @@ class DeltaInput:
         return oldest, max([*versions["json"], *versions["checkpoint"]], default=0)
 
     def _only_rearranged(self, before: int, after: int) -> bool:
-        """Whether all commits in between are marked as changing no data. A commit that was cleaned
-        up is not.
-        """
+        """Whether all commits in between are marked as changing no data; a deleted one is not."""
         return before < after and all(self._rearranges(version) for version in range(before + 1, after + 1))
 
     def _rearranges(self, version: int) -> bool:

@@ -41,9 +41,7 @@ class Piece:
 
 
 def select_pieces(pieces: Sequence[Piece], columns: Sequence[Column], more: str, footer: Footer) -> list[str]:
-    """``columns`` and the items ``more`` (may be empty) of the pieces. ``footer`` reads a file's
-    physical schema.
-    """
+    """``columns`` and the items ``more`` of the pieces. ``footer`` reads a file's stored schema."""
     groups: dict[tuple[tuple[Column, ...], str], dict[_Directory, list[str]]] = defaultdict(
         lambda: defaultdict(list)
     )

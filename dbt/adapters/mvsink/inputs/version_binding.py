@@ -59,9 +59,7 @@ class Bindings:
         return self.bound[index - 1].version if index else None
 
     def between(self, lower: int, upper: int) -> list[tuple[int, int | None, int]]:
-        """For each binding with ``lower <= time < upper``: its time, the version before it and its
-        version.
-        """
+        """For each binding in ``[lower, upper)``: its time, the version before and its version."""
         numbers = [None, *(binding.version.version for binding in self.bound)]
         bound = zip(self.bound, numbers)
         return [(b.time, before, b.version.version) for b, before in bound if lower <= b.time < upper]

@@ -12,9 +12,7 @@ ENFORCED = ("not_null", "check")
 
 
 def contract_assertions(node: Mapping[str, Any], *, fails: bool) -> tuple[Assertion, ...]:
-    """`not_null` and `check`. With ``fails`` a row that breaks one fails the query; else it becomes
-    an error update.
-    """
+    """`not_null` and `check`. If ``fails``, a broken one fails the query, else it is an error."""
     assertions: list[Assertion] = []
     for kind, constraint, columns in _declared(node):
         if kind == "not_null":

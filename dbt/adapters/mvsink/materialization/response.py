@@ -69,9 +69,7 @@ def empty_response(notes: Sequence[str], warnings: Sequence[str]) -> MvsinkRespo
 def _response(
     outcome: Outcome | TaskOutcome, line: tuple[str, ...], warnings: Sequence[str]
 ) -> MvsinkResponse:
-    """What the runs of views and tasks have in common. dbt has no status for a model with warnings,
-    so its line counts them.
-    """
+    """What views' and tasks' runs share. dbt has no status for warnings: its line counts them."""
     counts = outcome.counts
     counted = [f"{len(warnings)} warning{'s' if len(warnings) > 1 else ''}"] if warnings else []
     return MvsinkResponse(
@@ -169,7 +167,7 @@ def task_response(
 
 
 def task_line(outcome: TaskOutcome) -> str:
-    """``+412 -400 at 2026-11-20T15:00:00Z (3 times)``, or why not; and late references."""
+    """``+4 -2 at 2026-11-20T15:00:00Z (3 times)``, or why nothing was written; late references."""
     counts = outcome.counts
     if outcome.kind is Kind.READ_ONLY:
         pending = "" if outcome.pending is None else f" {outcome.pending} pending times of"

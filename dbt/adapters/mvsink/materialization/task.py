@@ -190,9 +190,7 @@ class CheckedTask:
         )
 
     def _previewed(self, state: ShardState) -> TaskOutcome:
-        """Read-only: how many times would be processed; unknown for an input whose times are bound
-        only by a run.
-        """
+        """Read-only: how many times would be processed; unknown for an input bound only by runs."""
         pending: int | None = None
         known = self.source.known(self.context.engine)
         if known is not None and state.readable:

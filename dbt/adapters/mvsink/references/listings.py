@@ -24,7 +24,7 @@ _TABLE = re.compile(r"\bRelation ((?:\w+\.)+\w+)\[")
 
 @dataclass
 class _Refreshed:
-    """The tables an invocation has refreshed; with ``lock`` a model waits for another's refresh."""
+    """The tables that an invocation has refreshed; ``lock`` makes a model wait for another's."""
 
     names: set[str] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)

@@ -86,9 +86,7 @@ def open_reference(
 
 
 def _version(engine: Engine, name: str, properties: Mapping[str, str], invocation_id: str) -> int | None:
-    """The version of a Delta table that the whole invocation reads, that of its first reader; None
-    without versions.
-    """
+    """The version of a table for the whole invocation, its first reader's; None if it has none."""
     if not any(key.startswith(DELTA) for key in properties):
         return None
     known = _versions.of(invocation_id)

@@ -120,9 +120,7 @@ class Batch:
         self._finalizer.detach()
 
     def doubt(self) -> None:
-        """Put the batch in doubt, before a commit that names its files is sent: nothing deletes
-        them from here on.
-        """
+        """Put the batch in doubt before a commit of its files is sent: nothing deletes them now."""
         self.require_staged()
         if not self._claimed():
             raise InvalidUsage(

@@ -106,9 +106,7 @@ class FileStore:
         )
 
     def write_text(self, path: str, text: str) -> None:
-        """Readers see the old text or the new one: an object store writes files whole, on a disk a
-        rename replaces them.
-        """
+        """Atomic: an object store writes files whole, and on a disk a rename replaces the old."""
         self._make_parent(path)
         local = _local(self.uri) is not None
         directory, _, name = path.rpartition("/")
@@ -130,9 +128,7 @@ class FileStore:
             raise StorageError(f"cannot read {path} of shard {self.uri}: {error}") from error
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Files that are gone already are ignored. If one lies outside the shard, raises
-        `OutsideShard` and deletes nothing.
-        """
+        """Ignores files that are gone. If one is outside the shard: `OutsideShard`, no deletion."""
         places = [self._inside(path) for path in paths]
         for place in places:
             if self.filesystem.get_file_info(place).type == pafs.FileType.File:
@@ -174,9 +170,7 @@ class FileStore:
         return path if root is None else f"{root}/{path}".rstrip("/")
 
     def _inside(self, path: str) -> str:
-        """The place of ``path``. Raises `OutsideShard` if `..` or a symbolic link on the way leads
-        out of the shard's directory.
-        """
+        """The place of ``path``; `OutsideShard` if `..` or a symbolic link leaves the shard."""
         place, root = self._at(path), _local(self.uri)
         if root is not None:
             top, parent = os.path.realpath(root), os.path.realpath(os.path.dirname(place))

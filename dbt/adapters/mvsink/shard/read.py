@@ -150,9 +150,7 @@ def _appended(table: pa.Table, state: ShardState) -> pa.ChunkedArray:
 
 
 def leased_since(storage: Storage, now_ms: int) -> Antichain:
-    """The earliest since that an active lease needs; the empty frontier if there is none. Expired
-    leases are removed.
-    """
+    """The earliest since of active leases; the empty frontier if none. Removes expired leases."""
     earliest = Antichain.empty()
     for file in storage.list_files(LEASES):
         since, expires = _lease(storage.read_text(file.path), file)

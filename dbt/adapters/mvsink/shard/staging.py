@@ -201,9 +201,7 @@ class Staging(Handle):
             )
 
     def _require_columns(self, state: ShardState, batches: Sequence[Batch]) -> None:
-        """Raises `SchemaMismatch` for a batch that was staged before columns were added: its hashes
-        do not cover all columns.
-        """
+        """`SchemaMismatch` for a batch older than added columns: its hashes do not cover them."""
         for batch in batches:
             differences = (
                 schema_differences(canonical(state.schema), canonical(batch.schema)) if batch.files else []

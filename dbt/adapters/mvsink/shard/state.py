@@ -141,9 +141,7 @@ class Change:
 
 @dataclass(frozen=True)
 class CompactionPlan:
-    """Rewrite ``files``, with times advanced to ``since``: as a new base (``with_base``), or as one
-    more recent batch.
-    """
+    """Rewrite ``files``, times advanced to ``since``, as a base (``with_base``) or recent batch."""
 
     files: tuple[DataFile, ...]
     since: Antichain

@@ -60,9 +60,7 @@ class PartWriter(Protocol):
 
 
 class Storage(Protocol):
-    """One shard's storage. Paths are relative to ``uri``; a transient failure is retried for
-    ``timeout`` seconds.
-    """
+    """A shard's storage; paths relative to ``uri``, transient failures retried ``timeout`` s."""
 
     uri: str
     timeout: float

@@ -66,9 +66,7 @@ def _canonical_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """``table`` in ``schema``; `InvalidUsage` if a value does not fit, such as a time finer than a
-    microsecond.
-    """
+    """``table`` in ``schema``; `InvalidUsage` if a value does not fit (a time in nanoseconds)."""
     if table.schema.types == schema.types:
         return table
     try:

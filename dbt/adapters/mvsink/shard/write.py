@@ -172,9 +172,7 @@ class WriteHandle(Committer):
     def compact(
         self, batches: Sequence[Batch], removes: Sequence[DataFile], note: CommitNote | None = None
     ) -> CompactionResult:
-        """Replace live files by batches with the same contents. Losing a race is harmless: the
-        batches are deleted.
-        """
+        """Replace live files by batches of equal contents, which are deleted if a race is lost."""
         return self._rewrite(batches, lambda state, adds: transitions.compaction(state, adds, removes), note)
 
     def evolve(

@@ -52,9 +52,7 @@ class Append:
         note: CommitNote,
         inputs: Mapping[str, int] | None = None,
     ) -> AppendResult | None:
-        """Commit ``batch``; if it is None, only the upper moves. Returns None, and deletes the
-        batch, if another writer was faster.
-        """
+        """Commit ``batch``, if any, and the upper. A lost race: None, and the batch is deleted."""
         batches = [] if batch is None else [batch]
         try:
             result = self.handle.compare_and_append_batch(

@@ -45,9 +45,7 @@ class Projection:
 
 
 def check_readable(state: ShardState, time: int) -> None:
-    """Raises `NotRefreshed` for a shard without contents, `NotReadable` unless ``since <= time <
-    upper``.
-    """
+    """`NotRefreshed` for a shard without contents, `NotReadable` outside ``[since, upper)``."""
     _check(state, f"as of {time}", state.since.stored() <= time < state.upper.stored())
 
 
@@ -70,9 +68,7 @@ def _check(state: ShardState, asked: str, readable: bool) -> None:
 
 
 def collection_as_of(shard: Layout, time: int) -> str:
-    """The collection at ``time`` (ms) as plain rows, duplicates repeated; it fails its readers if
-    an error is live then.
-    """
+    """Plain rows as of ``time`` (ms), duplicates repeated; reading fails if an error is live."""
     return view_query(_up_to(shard, time))
 
 
@@ -112,9 +108,7 @@ def updates_between(
 def times_between(
     shard: Layout, lower: int, upper: int | None = None, projection: Projection | None = None
 ) -> str:
-    """The times of `updates_between`: `_mv_time`, then whether rows were inserted, rows were
-    deleted, errors changed, in net.
-    """
+    """Each `_mv_time` of `updates_between`; whether rows were inserted, deleted, errors changed."""
     return times_of(updates_between(shard, lower, upper, projection))
 
 
@@ -136,9 +130,7 @@ def changes_between(
 
 
 def _updates(shard: Layout, lower: int, upper: int | None, part: Projection) -> list[str]:
-    """The stored updates with ``lower <= _mv_time < upper``, one query for each part of the shard
-    that may hold some.
-    """
+    """The updates with ``lower <= _mv_time < upper``, one query per part that may hold some."""
     bounds = f"{TIME} >= {sql.bigint(lower)}" + (
         "" if upper is None else f" and {TIME} < {sql.bigint(upper)}"
     )

@@ -202,9 +202,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Widened(Layout):
-    """A shard's parts with columns that it does not have yet: NULL in every row, and with hashes
-    of all columns, never NULL.
-    """
+    """A shard's parts with new columns, NULL in every row; hashes are of all columns, not NULL."""
 
     stored: tuple[Column, ...] = ()
 

@@ -8,9 +8,7 @@ from dbt.adapters.mvsink.shard_sql.layout import Layout
 
 
 def live_errors(layout: Layout) -> str:
-    """The query of their messages with how often each is there, `(m, n)`, by message; empty if no
-    file can hold one.
-    """
+    """The query of their messages and counts, `(m, n)`, by message; empty if no file has any."""
     directories = [directory for directory in layout.directories if directory.may_hold_errors]
     parts = layout.parts(directories, f"{ERROR} m, {DIFF} d", f"{ERROR} is not null")
     return (

@@ -35,9 +35,7 @@ log = logging.getLogger("mvsink.shard")
 
 @dataclass(frozen=True)
 class Folded:
-    """`drift`: rows that no append can have written, dropped by the fold. `applied` is False if the
-    race was lost.
-    """
+    """`drift`: rows no append can have written, dropped by the fold. `applied`: race not lost."""
 
     applied: bool
     drift: int

@@ -92,9 +92,7 @@ class Buckets:
         return ", ".join([*items, *([] if self.locator is None else [sql.identifier(self.locator.name)])])
 
     def number(self, qualifier: str = "") -> str:
-        """The bucket of a row. Rows whose locator is NULL have as many further buckets, by the
-        row's hash.
-        """
+        """A row's bucket. Rows whose locator is NULL have as many more buckets, by their hash."""
         by_hash = self._low_bits(f"{qualifier}.{HASH}" if qualifier else HASH)
         if self.locator is None:
             return by_hash
@@ -176,9 +174,7 @@ def differing_buckets(digests: Sequence[str]) -> str:
 
 
 def narrow(layout: Layout, buckets: Buckets) -> str:
-    """`_mv_hash`, `_mv_diff` and the locator of all the shard's rows; only these columns are read
-    where the stored hashes can be trusted.
-    """
+    """`_mv_hash`, `_mv_diff` and the locator of all rows: no more is read if hashes are trusted."""
     return layout.updates(buckets.with_locator(f"{believed_hash(layout)} {HASH}", DIFF))
 
 

@@ -138,9 +138,7 @@ class Driver:
         self.appender.raise_upper(state.upper, as_of, self._note(Counts()), plan.creation)
 
     def _pass(self, state: ShardState, plan: Plan) -> Outcome | None:
-        """No refresh is due: at most the upper moves, to the next refresh. None if another writer
-        committed first.
-        """
+        """No refresh is due: at most the upper moves, to the next. None if the race was lost."""
         self.upkeep.require_whole(state)
         if plan.upper == state.upper:
             return self._nothing_to_mint(state, plan)
@@ -310,9 +308,7 @@ class Driver:
         return widened(shard, plan.added) if plan.added else shard
 
     def _previewed_gate(self, state: ShardState, plan: Plan, counts: Counts, desired: Desired) -> str:
-        """Why the gate would reject the contents, empty if it would not. The audits read the query
-        itself, since nothing is staged.
-        """
+        """Why the gate would reject the contents, or "". The audits read the query itself."""
         try:
             self._check_gate(state, plan, counts, desired.plain_rows())
         except GateFailed as error:
@@ -362,9 +358,7 @@ class Driver:
     def _outcome(
         self, kind: Kind, written: Written, time: int | None, description: BatchDescription
     ) -> Outcome:
-        """The outcome of writing ``written`` at ``time``; None if it was no refresh, without
-        contents.
-        """
+        """The outcome of writing ``written`` at ``time``; ``time`` is None without a refresh."""
         if kind is Kind.APPEND and written.batch is None:
             kind = Kind.NONE
         if written.counts.errors_inserted and self.request.assertions:

@@ -69,9 +69,7 @@ class Audit:
 
 @dataclass(frozen=True)
 class Gate:
-    """The checks that a model's new contents have to pass. ``accepted``: this run may change any
-    number of rows.
-    """
+    """The checks of new contents. ``accepted``: this run may change any number of rows."""
 
     max_change: MaxChange | None = None
     audits: tuple[Audit, ...] = ()

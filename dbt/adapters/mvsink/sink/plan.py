@@ -91,9 +91,7 @@ def _continued(refresh: RefreshSpec, creation: int, upper: Antichain, time: int,
 
 
 def planned(request: SinkRequest, state: ShardState) -> Plan:
-    """The plan of ``request``. Raises `NeverRefreshed`, or `SchemaChanged` if other columns are to
-    fail the run.
-    """
+    """The plan of ``request``. Raises `NeverRefreshed`, or `SchemaChanged` if that is to fail."""
     plan = run_timing(
         request.refresh, request.time, state, full_refresh=request.full_refresh, redefined=request.redefined
     )  # fmt: skip
@@ -129,9 +127,7 @@ def column_changes(request: SinkRequest, state: ShardState) -> list[str]:
 
 
 def wanted_columns(request: SinkRequest, state: ShardState) -> tuple[Column, ...]:
-    """The columns that the shard should have: the query's, and with `append_new_columns` also
-    those that the query no longer has.
-    """
+    """The columns the shard should have: the query's; with `append_new_columns` old ones too."""
     if request.on_schema_change is not OnSchemaChange.APPEND_NEW_COLUMNS:
         return request.columns
     names = {column.name for column in request.columns}

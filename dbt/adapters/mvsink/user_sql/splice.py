@@ -248,9 +248,7 @@ def _replacement(span: Span, name: str, query: str) -> list[Edit]:
 
 
 def _qualifiers(sql: str, aliases: Mapping[str, str], *, starts_with_relation: bool = False) -> list[Edit]:
-    """The edits that replace a relation's whole name before a column (``db.m.x``, ``db.m.*``) by an
-    alias.
-    """
+    """Edits from a relation's whole name before a column (``db.m.x``, ``db.m.*``) to an alias."""
     stream = words(sql)
     names = [each for each in _Walk(stream).run(starts_with_relation) if not each.relation]
     edits = []
@@ -276,9 +274,7 @@ def spliced(sql: str, edits: Iterable[Edit]) -> str:
 
 
 def with_ctes(ctes: str | None, query: str) -> str:
-    """``query`` behind ``ctes``, a text ``WITH [RECURSIVE] a AS (...), ...``, merged with its own
-    WITH.
-    """
+    """``query`` after ``ctes``, a text ``WITH [RECURSIVE] a AS (...), ...``; WITHs are merged."""
     if ctes is None:
         return query
     if not _starts(words(query), "WITH"):

@@ -53,9 +53,7 @@ def clock() -> int:
 def statuses(
     shards: Sequence[DiscoveredShard], everything: Sequence[DiscoveredShard], now: int
 ) -> list[ShardStatus]:
-    """The status of ``shards`` and of their inputs at ``now`` (ms). ``everything``: the shards that
-    may have holds on them.
-    """
+    """The status of ``shards`` and their inputs at ``now`` (ms); ``everything`` may hold them."""
     read = [(shard, shard.state) for shard in _with_inputs(everything) if shard.state is not None]
     known = Known(
         {str(state.shard_id): shard.model for shard, state in read},
@@ -210,9 +208,7 @@ def row_count(files: Sequence[DataFile]) -> int | None:
 
 
 def recent_share(files: Sequence[DataFile]) -> float | None:
-    """Updates outside the largest batch relative to those in it: what readers pay beyond a plain
-    scan. None without updates.
-    """
+    """Updates outside the largest batch, relative to it: readers' extra cost. None: no updates."""
     batches: Counter[str] = Counter()
     for file in files:
         batches[file.batch_id or file.path] += file.rows or 0

@@ -120,9 +120,7 @@ class Watch:
             self.learned_at[each.unique_id] = clock() + RELEARN_AFTER
 
     def _inputs(self, session: Any, ran: RunResult) -> Inputs:
-        """The inputs whose changes make the model due: for a task its input alone, unless it waits
-        for references.
-        """
+        """The inputs that make the model due: of a task the input alone, unless it waits."""
         if self.scheduler.watched[ran.unique_id].model.materialized != TASK:
             return self.prober.inputs(session, ran.compiled)
         program = parse(ran.compiled, ran.relation, ran.name)
