@@ -71,9 +71,7 @@ class RefreshSchedule:
         return min(candidates, default=None)
 
     def round_down_timestamp_m1(self, time: int) -> int | None:
-        """The largest refresh strictly before ``time``; None when there is none. With an `every` it
-        saturates at 0. Monotone.
-        """
+        """The largest refresh before ``time``, or None; monotone. An `every` saturates at 0."""
         candidates = [every.round_down_timestamp_m1(time) for every in self.everies]
         candidates += [at for at in self.ats if at < time]
         return max(candidates, default=None)
@@ -83,9 +81,7 @@ class RefreshSchedule:
         return None if self.everies else max(self.ats, default=None)
 
     def frontier_after(self, time: int) -> Antichain:
-        """The next refresh after ``time`` as a frontier: empty if there is none. On commit any
-        later time may be one.
-        """
+        """The next refresh after ``time``; empty if none. On commit, any later time may be one."""
         following = Antichain.of(time).step_forward()
         if self.on_commit or following.is_empty():
             return following

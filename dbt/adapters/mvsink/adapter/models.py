@@ -192,9 +192,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     @available.parse_none
     def mv_mark_schema_dropped(self, relation: MvsinkRelation) -> list[str]:
-        """`mv_mark_dropped` for every view of a schema. Returns warnings for `mv_warn`, to be
-        raised once the schema is dropped.
-        """
+        """`mv_mark_dropped` for a schema's views. Returns warnings, to raise when it is dropped."""
         if not self.check_schema_exists(relation.database or "", str(relation.schema)):
             return []
         views = self.list_relations(relation.database, str(relation.schema))

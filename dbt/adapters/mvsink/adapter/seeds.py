@@ -1,5 +1,4 @@
-"""Seeds through a staged Parquet file: read by Arrow, typed by Spark's casts, never written as SQL
-literals.
+"""Seeds through a staged Parquet file: read by Arrow, typed by Spark's casts, never SQL literals.
 
 Every text round-trips. An unquoted field that is empty or ``null`` is NULL, as in every dbt seed; a
 quoted empty field is the empty string. Column types are inferred by dbt's rules in dbt's order

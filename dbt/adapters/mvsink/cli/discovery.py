@@ -122,8 +122,7 @@ def _open(
 def choose(
     shards: Sequence[DiscoveredShard], target: Target, models: Sequence[str], all_owners: bool = False
 ) -> list[DiscoveredShard]:
-    """The shards of this project and target, or of ``all_owners``; only those of ``models``, if any
-    are named.
+    """The shards of this project and target, or of ``all_owners``; of ``models`` only, if any.
 
     A model is named as in ``ref()``, by its unique id, or as ``schema.identifier``. An unknown name
     is a `click.UsageError` that lists the known ones. A shard that cannot be read has no known

@@ -105,8 +105,9 @@ class Prober:
             return None
 
     def written_by_others(self, place: Place, before: Observation | None, invocation_id: str) -> bool:
-        """Whether another writer than this dbt invocation has written the shard since ``before``. A
-        reader's hold and a change of the since do not count.
+        """Whether another writer has written the shard since ``before``.
+
+        A reader's hold and a change of the since do not count, nor does this dbt invocation.
         """
         with self.client.open_reader(place.at) as reader:
             since = -1 if before is None else before.version

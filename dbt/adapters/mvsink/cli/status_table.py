@@ -1,5 +1,4 @@
-"""How `mvsink status` shows shards to people: one line of at most 120 characters per shard, or,
-with `--wide`, everything.
+"""How `mvsink status` shows shards to people: in 120 characters each, or with all facts.
 
 Times are relative in the short table (`3 min ago`, `in 20 min`), ISO 8601 in the wide one.
 """

@@ -1,5 +1,4 @@
-"""The profile's ``formats``: what the embedded Spark needs for table formats that it does not
-include.
+"""The profile's ``formats``: what the embedded Spark needs for table formats beyond its own.
 
 A format is a package of jars, which Spark downloads when it starts (once, into Ivy's cache),
 extensions of its SQL, and settings. A package is built for one minor version of Spark. `FORMATS`

@@ -1,5 +1,4 @@
-"""A lock for the embedded metastore (Derby): one process uses it at a time, the others wait and
-show which process they wait for.
+"""A lock for the embedded metastore (Derby): one process uses it at a time, the others wait.
 
 The lock is the kernel's (`flock`), so that a crash frees it. The file names the holder. Spark's JVM
 outlives a killed holder for a moment, with the metastore still open. Therefore the file has its

@@ -1,5 +1,4 @@
-"""Continual tasks: a trigger for tables. For every time at which its input changed, a task's
-statements run over just that change.
+"""Continual tasks: triggers for tables. A task's statements run over each change of its input.
 
 ```
    the model's text                        the input's shard

@@ -25,8 +25,7 @@ Analysed = Sequence[tuple[str, str]]
 def output_columns(
     program: Program, declared: Sequence[Column] | None, analysed: Mapping[int, Analysed]
 ) -> tuple[Column, ...]:
-    """The output's columns: ``declared`` by contract or `column_types`, else the first INSERT's.
-    Every statement is checked.
+    """The output's columns, ``declared`` or else the first INSERT's; every statement is checked.
 
     ``analysed``: names and type texts of the columns of every INSERT's query, by the statement's
     number, as the engine reports them. Raises a `TaskError`, `UnsupportedType` or `ReservedColumn`.

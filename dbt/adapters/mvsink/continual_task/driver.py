@@ -124,9 +124,7 @@ class TaskDriver:
         self.commits.appender.raise_upper(state.upper, Antichain.of(start), note, start)
 
     def _reset(self, state: ShardState) -> None:
-        """A new generation without contents, whose start is the newest time of the input. Nothing
-        is released before its commit.
-        """
+        """A new, empty generation that starts at the input's newest time; releases come after."""
         start = self.input.start()
         try:
             self.holds.take(min(start, max(0, state.upper.stored() - 1)), forward=False)

@@ -95,8 +95,7 @@ def repeated(columns: Sequence[Column], updates: str, where: str, count: str, *m
 
 @dataclass(frozen=True)
 class Moment:
-    """One pending ``time`` (ms): the change of the input, the contents of references as of then,
-    and the batch to stage.
+    """One pending ``time`` (ms): the input's change, the references' contents, the batch to stage.
 
     ``careful``: the output is read so that no condition sees a deleted row.
     """
@@ -307,9 +306,7 @@ def _effective(group: Sequence[AnyStatement], output: Layout) -> Sequence[AnySta
 
 
 def _ctes(change: Change, deletes: bool) -> str:
-    """The change's rows as named queries, a WITH clause: else the engine would resolve their
-    relations each time that a statement reads them.
-    """
+    """The change's rows as a WITH clause, so that the engine resolves their relations only once."""
     queries = {INSERTED: change.inserted} | ({DELETED: change.deleted} if deletes else {})
     return "with " + ", ".join(f"{name} as (\n{query}\n)" for name, query in queries.items()) + "\n"
 

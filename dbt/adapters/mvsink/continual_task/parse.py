@@ -37,8 +37,7 @@ _QUERY_IN_PARENTHESES = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", 
 
 
 def parse(text: str, this: str, model: str, ctes: Sequence[str] = (), *, sampled: bool = False) -> Program:
-    """Read a task. ``this`` is its output's name as dbt renders it, ``model`` its name for
-    messages.
+    """Read a task. ``this`` is its output as dbt renders it, ``model`` its name for messages.
 
     ``ctes`` are queries of ephemeral models that dbt has not put in front of the text:
     ``__dbt__cte__x as (...)``. ``sampled``: dbt puts a filter around every relation in this run; in
@@ -287,8 +286,7 @@ def _joined(extra: tuple[str, ...], own: str | None) -> str | None:
 def refused_by_engine(
     program: Program, number: int, message: str, details: str = ""
 ) -> errors.StatementSyntax:
-    """The engine's error about a query made from statement ``number``, with its place in the task's
-    text.
+    """The engine's error about a query from statement ``number``, with its place in the text.
 
     ``details`` is the engine's whole output, if ``message`` is a part of it: Spark quotes the query
     there and names a line of it. The user's line is in it as written; if it cannot be found, the

@@ -16,8 +16,7 @@ from dbt.adapters.mvsink.shard_sql.live_errors import live_errors
 
 
 def retractions(output: Layout, columns: Sequence[Column], inputs: str, time: int) -> str:
-    """Updates at ``time`` (ms) that take the task's own errors back; empty if the output cannot
-    contain any.
+    """Updates at ``time`` (ms) that take the task's own errors back; empty if there can be none.
 
     ``inputs`` is the input as updates, as of the last time that the task has processed, with
     `_mv_error` and `_mv_diff`.

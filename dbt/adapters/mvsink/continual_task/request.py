@@ -12,8 +12,7 @@ from dbt.adapters.mvsink.shard_sql import Counts, Kind, OnError, RunOutcome
 
 @dataclass(frozen=True)
 class TaskRequest:
-    """One run of one task at the logical time ``time``; ``clock`` is the wall clock. ``columns``
-    are the output's.
+    """A run of a task at the logical ``time``; ``clock``: wall clock, ``columns``: the output's.
 
     ``wait``: a reference that has not passed a pending time is waited for. ``held_references`` are
     those on which this task may keep a hold: shards of its own project and target. ``reset``: the

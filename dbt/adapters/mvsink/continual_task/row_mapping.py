@@ -1,5 +1,4 @@
-"""Which queries map rows of one table to rows of their own, one by one, and the text that maps
-updates.
+"""Which queries map one table's rows to rows of their own, and the text that maps updates.
 
 A view or an ephemeral model may be a task's input if it is only filter and projection over one
 table: the rule that `carry_time` has for a task's own query. A WITH clause is read as a chain of

@@ -1,5 +1,4 @@
-"""All statements of a task over one change, as one query for the output afterwards. Nothing is
-written; for unit tests.
+"""A task over one change as one query for the output afterwards, without writing: for unit tests.
 
 Each statement's delta reads the output before it, a CTE of its own, so the text grows only with the
 number of statements:

@@ -17,8 +17,7 @@ from dbt.adapters.mvsink.physical import DIFF
 def net(
     columns: Sequence[Column], keys: Sequence[str], rows: str, having: str = "", sums: Sequence[str] = ()
 ) -> str:
-    """``columns, keys, sum(_mv_diff)`` of ``rows``, one record per distinct row; ``having`` is a
-    condition on the sum.
+    """``columns, keys, sum(_mv_diff)`` of ``rows``, by distinct row; ``having`` restricts the sum.
 
     ``keys`` are further columns to group by, as SQL; ``sums`` are further columns to add up.
     """

@@ -1,5 +1,4 @@
-"""Seconds spent in each step of a run, for the log line, `run_results.json` and the commit's
-metadata.
+"""Seconds per step of a run, for the log line, `run_results.json` and the commit's metadata.
 
 Each step is also an OpenTelemetry span if its API package is installed; without a configured SDK
 that costs nothing.

@@ -1,5 +1,4 @@
-"""A Delta table as a `VersionedTable`. Its log is read here, its data by Spark as plain Parquet
-files.
+"""A Delta table as a `VersionedTable`: its log is read here, its data by Spark as Parquet files.
 
 The changes from version v to w are the rows of the files that only w has, minus those of the files
 that only v has, consolidated. That is exact for every operation (INSERT, UPDATE, DELETE, MERGE,

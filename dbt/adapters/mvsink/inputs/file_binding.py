@@ -1,5 +1,4 @@
-"""Binding a table of files to times: the files that were added and removed at each time, and their
-rows.
+"""Binding a table of files to times: the files added and removed at each time, and their rows.
 
 When a file is removed it is too late to read its rows, so the companion stores the rows themselves
 as updates: +1 for those of added files, and the negation of the stored ones for removed files. Two
@@ -52,8 +51,9 @@ APPEND_ONLY, COPIED = "append_only", "unset"
 
 
 def bind_files(table: FilesInput, time: int, client: ShardClient, uri: str, engine: Engine) -> ShardInput:
-    """The table's changes at exact times, with its present files bound at ``time`` (ms) in the
-    companion at ``uri``.
+    """The table's changes at exact times; present files are bound at ``time`` (ms).
+
+    ``uri`` is the companion's place.
 
     Raises `FileVanished`, `ColumnsChanged`, `ModeChanged`, `FilesChanging`; then nothing is bound.
     """

@@ -44,8 +44,7 @@ class TableFile:
 
 
 class FilesInput:
-    """The table ``relation`` (a FROM item of Spark SQL with `_metadata`), its files below
-    ``location``.
+    """The table ``relation`` (a FROM item in Spark SQL with `_metadata`), files below ``location``.
 
     ``append_only``: its files are never removed, so no copy of its rows is kept. ``refresh``: a
     statement that makes Spark list the files again (`refresh table ...`), run before each read, but

@@ -1,5 +1,4 @@
-"""The interfaces of this layer: an `Input` has changes at exact times; a `Table` becomes one by
-being bound.
+"""The interfaces of this layer: an `Input` has changes at exact times, a `Table` is bound first.
 
 Updates are SQL text whose rows have the input's columns, `_mv_time`, `_mv_diff` and `_mv_error`, as
 in a shard.
@@ -86,8 +85,7 @@ class Input(Protocol):
         ...
 
     def hold(self, holder: str, time: int, *, forward: bool = True) -> None:
-        """Keep the history that reads as of ``time`` and changes after it need, until the hold is
-        moved or released.
+        """Keep the history for reads as of ``time`` and changes after it, until moved or released.
 
         A reader that has processed all times before ``t`` holds ``t - 1``. Unless ``forward``, an
         earlier hold stays where it is.
@@ -110,8 +108,7 @@ class CatalogTable:
 
 @dataclass(frozen=True)
 class TableOptions:
-    """How tables are opened. ``storage_options`` are the `deltalake` package's; ``append_only``:
-    data files never vanish.
+    """How tables are opened. ``storage_options`` are `deltalake`'s; ``append_only``: files stay.
 
     ``relist`` has the engine list the files of the table with that name again, unless this run has;
     None outside a run.

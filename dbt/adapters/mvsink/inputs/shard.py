@@ -85,8 +85,9 @@ class ShardInput:
         return difference(self.columns, self.snapshot(time), before, time)
 
     def before(self, generation: int, time: int) -> str:
-        """The `snapshot` at ``time`` of an older ``generation``, for `difference`; its files exist
-        until garbage collection.
+        """The `snapshot` at ``time`` of an older ``generation``, for `difference`.
+
+        Its files exist until garbage collection.
 
         Raises `HistoryGone` if its log or its files are gone.
         """

@@ -35,8 +35,7 @@ def unenforced_constraints(node: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def constraints_are_enforced() -> None:
-    """Keep dbt from warning that maintained models ignore constraints, as it does for every
-    materialization but its own.
+    """Keep dbt from warning that maintained models ignore constraints, as it does by default.
 
     For what they do not enforce (`unique`, keys) we warn ourselves.
     """

@@ -1,5 +1,4 @@
-"""What a shard records of its model, in its properties: owner, definition, and whether it holds a
-sample.
+"""What a shard records of its model, in properties: owner, definition, whether it is a sample.
 
 Two owners of one shard would correct each other forever, so a run of another model, project or
 target is refused. The definition has three parts: the query with `mv_now()` as a placeholder and

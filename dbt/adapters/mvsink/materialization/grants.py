@@ -1,5 +1,4 @@
-"""Grants on a published view. `CREATE OR REPLACE VIEW` loses them, so `publish` reads them first
-and restores them.
+"""Grants on a published view, which `CREATE OR REPLACE VIEW` loses: `publish` restores them.
 
 Plain Spark has no grants: its parser refuses `SHOW GRANTS` once per process, and no run asks again.
 """

@@ -1,5 +1,4 @@
-"""Running a `continual_task`: its text becomes a `Program` and a `TaskRequest`, a `TaskOutcome`
-dbt's response.
+"""Running a `continual_task`: from text to `Program` and `TaskRequest`, from outcome to response.
 
 The phases are those of `run`; `continual_task` does the work.
 """
@@ -165,8 +164,9 @@ class CheckedTask:
         return outcome
 
     def _shards_to_hold(self) -> set[str]:
-        """The shards that the task holds, without its own companion: it releases them when it is
-        dropped or gets another input.
+        """The shards that the task releases when it is dropped or gets another input.
+
+        They are those that it holds, without its own companion.
         """
         references = {self.references[name].handle.uri for name in self.own_references}
         return references if self.source.shard is None else references | {self.source.shard.handle.uri}

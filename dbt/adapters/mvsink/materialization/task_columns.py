@@ -17,8 +17,7 @@ from dbt.adapters.mvsink.user_sql.checks import selected_names
 def output_columns(
     engine: Engine, program: Program, inputs: Sequence[Column], declared: Sequence[Column] = ()
 ) -> tuple[Column, ...]:
-    """The output's columns, after the engine has analysed every statement. ``inputs`` are the
-    input's columns.
+    """The output's columns, once the engine has analysed all statements. ``inputs``: the input's.
 
     Raises what `columns.output_columns` does, and `StatementSyntax` with the engine's error about a
     statement.

@@ -1,5 +1,4 @@
-"""dbt's unit tests of a task: the fixtures are the change at one time, and the output after all
-statements is compared.
+"""dbt's unit tests of a task: fixtures are one time's change; the output afterwards is compared.
 
 dbt makes every fixture an ephemeral model, whose query it passes with the test (`extra_ctes`). The
 one of the input may have `_mv_diff`, by default 1; that of `this` is the output so far.
@@ -35,8 +34,7 @@ class UnitQuery:
 def unit_query(
     engine: Engine, model: str, text: str, ctes: Sequence[str], declared: Sequence[Column], so_far: str = ""
 ) -> UnitQuery:
-    """The output of the task ``text`` for the fixtures ``ctes``. Raises what a run would raise for
-    the text.
+    """The output of the task ``text`` for the fixtures ``ctes``. Raises what a run would raise.
 
     ``so_far``: the fixture's rows of `this`, as SQL of any types. dbt's own fixture for them is not
     used: it exists only if the text names `this`, and has types only if the task has run.

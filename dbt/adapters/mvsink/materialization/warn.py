@@ -1,5 +1,4 @@
-"""Warnings as dbt's events (`AdapterEventWarning`), so that `--warn-error` and `warn_error_options`
-apply.
+"""Warnings as dbt's events (`AdapterEventWarning`): `--warn-error` and its options apply.
 
 With either a warning is an exception. So each is raised where nothing is half-done: warnings about
 the model before anything is written, warnings about a run's result once the run is complete

@@ -1,5 +1,4 @@
-"""The relations that a model's query reads, each at one time: this makes the models of a run
-consistent.
+"""The relations that a query reads, each at one time: this makes the models of a run consistent.
 
 A reference to a shard is read as of the run's write time if the shard's upper is past it, else at
 its newest readable time. The shard's state is taken when the run begins, so every attempt of the

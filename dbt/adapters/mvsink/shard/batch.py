@@ -197,8 +197,7 @@ class Batch:
 
 
 def batch_from(storage: Storage, schema: pa.Schema, description: Mapping[str, Any]) -> Batch:
-    """The inverse of `Batch.to_transmittable`. A newer format version is refused, an older one
-    logged.
+    """The inverse of `Batch.to_transmittable`. Refuses a newer format version, logs an older one.
 
     ``schema`` is used for a description without one.
     """
@@ -311,8 +310,7 @@ class Cut:
 
 
 def cut(storage: Storage, batch: Batch, lower: Antichain, upper: Antichain) -> Cut | None:
-    """Rule 2: the batch's updates with ``lower <= time < upper``, rewritten where a part straddles
-    a bound.
+    """Rule 2: the batch's updates with ``lower <= time < upper``; rewrites parts at the bounds.
 
     None if every part is inside the bounds: then the batch's own files can be used.
     """

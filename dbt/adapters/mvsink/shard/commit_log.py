@@ -83,8 +83,7 @@ def own_metadata(info: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def checked_path(encoded: str) -> str | None:
-    """The path that a log names as ``encoded``, relative to the shard's directory; None if it is
-    refused.
+    """The path that a log names as ``encoded``, relative to the shard; None if it is refused.
 
     Refused are absolute paths, schemes, `.`, `..` and empty segments, backslashes, NUL, and every
     text that another reader could decode to these. Such a path is another spelling of a file, or

@@ -1,5 +1,4 @@
-"""Continuing after another run has replaced a shard: a handle belongs to one generation, a run does
-not.
+"""Continuing after another run has replaced a shard: handles are of one generation, runs are not.
 
 A run that gets `ShardReplaced` has lost a race, as with a conflict: it reloads and starts again.
 Its staged files were meant for contents that are gone, so they are deleted, and can never be

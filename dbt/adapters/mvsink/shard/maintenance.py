@@ -28,8 +28,7 @@ REMOVED_GRACE_MS = 7 * 24 * 3_600_000
 
 
 def compact_with_pyarrow(handle: WriteHandle, plan: CompactionPlan) -> bool:
-    """Rewrite the plan's files in this process: for small shards. False if another commit came
-    first.
+    """Rewrite the plan's files in this process: for small shards. False if the race was lost.
 
     Settled updates (at or before ``plan.since``) become one batch at that time. A base has only
     positive diffs: negative ones, errors, and later updates with their times are kept apart.

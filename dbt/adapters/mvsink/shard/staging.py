@@ -29,9 +29,7 @@ LEGACY_CALENDAR = (
 
 
 class StagedDirectory:
-    """A new directory under ``batches/`` for an engine to write into. ``uri`` is its full place,
-    ``schema`` the data columns.
-    """
+    """A new directory for an engine to write to: its full place, and the data columns."""
 
     def __init__(self, storage: Storage, batch_id: str, schema: pa.Schema):
         self.storage = storage

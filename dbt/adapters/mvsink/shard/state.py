@@ -96,8 +96,7 @@ class ShardState:
 
 @dataclass(frozen=True)
 class CommitNote:
-    """Who, when, how long (``seconds``) and why, for the commit's metadata. Correctness does not
-    depend on it.
+    """Who, when, how long (``seconds``) and why, as metadata; correctness does not depend on it.
 
     ``references``: the times (ms) at which the contents' query read other shards, by name;
     ``versions``: the versions at which it read tables.

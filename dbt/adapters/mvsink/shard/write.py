@@ -83,8 +83,7 @@ class WriteHandle(Committer):
         note: CommitNote | None = None,
         creation: int | None = None,
     ) -> AppendResult:
-        """Append staged batches as one. On a mismatch they stay usable: the caller retries or
-        deletes them.
+        """Append staged batches as one. On a mismatch they stay usable: to retry or to delete.
 
         ``since``: how far this commit may release history (holds, leases and the upper may keep it
         back). ``inputs``: the progress on each input. ``removes``: live files to remove.
@@ -148,8 +147,7 @@ class WriteHandle(Committer):
         expected_version: int | None = None,
         creation: int | None = None,
     ) -> AppendResult:
-        """Start a new generation in one commit. This handle continues in it; others get
-        `ShardReplaced`.
+        """Start a new generation in one commit. This handle stays; others get `ShardReplaced`.
 
         The generation begins at ``creation`` (ms), by default where the old one began. Raises
         `InvalidUsage` if ``since`` is after ``upper`` or an update lies at or beyond ``upper``.

@@ -30,8 +30,7 @@ class Append:
     def raise_upper(
         self, upper: Antichain, as_of: Antichain, note: CommitNote, creation: int | None = None
     ) -> bool:
-        """Move a shard's upper and since from ``upper`` to ``as_of``, without data, and record its
-        ``creation`` (ms).
+        """Move upper and since from ``upper`` to ``as_of``, no data; records the ``creation`` (ms).
 
         False if another writer moved the upper first.
         """

@@ -93,8 +93,7 @@ def snapshot_as_of(shard: Layout, time: int) -> str:
 def updates_between(
     shard: Layout, lower: int, upper: int | None = None, projection: Projection | None = None
 ) -> str:
-    """Consolidated updates with ``lower <= _mv_time < upper``: columns, `_mv_time`, `_mv_diff`,
-    `_mv_error`.
+    """Net updates, ``lower <= _mv_time < upper``: columns, `_mv_time`, `_mv_diff`, `_mv_error`.
 
     With a ``projection`` they are consolidated over its columns; errors pass.
     """
@@ -151,8 +150,7 @@ class Signs(NamedTuple):
 
 
 def known_times(shard: Layout, lower: int, upper: int | None = None) -> dict[int, Signs] | None:
-    """The times of `updates_between` with their signs, where file statistics tell. No error changed
-    then.
+    """The times of `updates_between` with signs, from file statistics. No error changed then.
 
     None if only a query can tell; empty if no file holds such a time.
     """

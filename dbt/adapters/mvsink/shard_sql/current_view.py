@@ -165,8 +165,7 @@ def _net(layout: Layout, having: str) -> str:
 
 
 def _mixed(layout: Layout) -> str:
-    """Rows without a hash are there: consolidate by whole rows whatever shares a hash with the
-    tail.
+    """Rows without a hash exist: consolidate by whole rows what shares a hash with the tail.
 
     Each list of columns is written as few times as can be: the text of a view is limited.
     """
@@ -212,8 +211,7 @@ def _live_error(layout: Layout) -> str:
 
 
 def _lost_files(layout: Layout) -> str:
-    """A message ``m`` if the directories hold other files than were committed, as a query; NULL if
-    not.
+    """A message ``m`` if the directories hold other files than were committed, else NULL.
 
     Files are counted and their sizes added up; none is opened.
     """

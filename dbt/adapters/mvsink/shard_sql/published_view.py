@@ -1,5 +1,4 @@
-"""Reading a published view back from the catalog. Every reader of a view's shard goes through
-`read_published`.
+"""Reading published views back from the catalog: all readers go through `read_published`.
 
 Spark redacts properties whose key or value matches `spark.redaction.regex` or
 `spark.sql.redaction.options.regex`: the default patterns match a model called `hourly`, because of
@@ -155,8 +154,7 @@ def read_marker(text: str) -> Marker | None:
 
 
 def _marker(relation: str, in_text: Marker | None, values: Mapping[str, str]) -> Marker:
-    """The one in the text, with the property's URI: that is where people say that they have moved a
-    shard.
+    """The one in the text, with the property's URI, which people change if they move a shard.
 
     A view of an earlier release has properties alone. That release could write a redacted URI into
     the metastore for good.
@@ -204,8 +202,7 @@ def _values(catalog: Catalog, relation: str, shown: Mapping[str, str]) -> dict[s
 
 
 def stated_properties(statement: str, keys: Sequence[str]) -> dict[str, str]:
-    """The properties in the text of SHOW CREATE TABLE, given their names; none if it does not have
-    just these.
+    """The properties ``keys`` in a text of SHOW CREATE TABLE; none if it has others, or fewer.
 
     Spark escapes quotes there and nothing else, so a quote without a backslash is always one of the
     statement's own.

@@ -1,5 +1,4 @@
-"""Rewriting what is already in a shard, in Spark: folding foreign files in, compaction, and the
-addition of columns.
+"""Rewriting a shard's contents, in Spark: folding foreign files in, compaction, new columns.
 
 The collection at every readable time is the same before and after (NULL in columns that were
 added), no upper and no since moves, and a lost race costs only the work. The first two are
@@ -66,8 +65,7 @@ def fold_foreign_files(
 
 
 def compact(engine: Engine, handle: WriteHandle, plan: CompactionPlan, shard: Layout) -> bool:
-    """Rewrite the plan's files at ``plan.since``, as a new base or as one more recent directory.
-    False: the race was lost.
+    """Rewrite the plan's files at ``plan.since``, as base or recent directory. False: lost race.
 
     At most two more directories hold what has no place there: errors and rows without a hash
     (negative counts too, beside a base), and later updates with their times.
@@ -112,8 +110,7 @@ def evolve(
     added: Sequence[Column],
     note: CommitNote,
 ) -> bool:
-    """Add columns, NULL in every update there is. ``shard`` is ``state``'s layout, without loose
-    files. False: the race was lost.
+    """Add columns, NULL in all updates; ``shard`` is ``state``'s, no loose files. False: lost race.
 
     The row hash is of all columns, so every update is written again: the base as it is, all the
     rest as one directory.

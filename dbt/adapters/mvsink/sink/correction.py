@@ -104,8 +104,7 @@ class Correction:
 
 @dataclass(frozen=True)
 class Assertion:
-    """A condition on every row. ``violated``, an expression over the query's columns, is true for a
-    row that breaks it.
+    """A condition on every row; the expression ``violated`` is true for a row that breaks it.
 
     Such a row fails the query with ``message`` if ``fails``, else it becomes an error update.
     """

@@ -100,8 +100,7 @@ class Buckets:
         return f"if({value} is null, {2**self.bits}L + {by_hash}, {self._located(value)})"
 
     def located(self, value: str, numbers: Sequence[int]) -> str:
-        """A condition: whether the bucket of a row with the locator ``value``, an expression, may
-        be among ``numbers``.
+        """A condition: whether a row with the locator ``value`` may be in the buckets ``numbers``.
 
         These are bits of a constant array, so that the optimizer has a simple condition on one
         column. A NULL may be in any of its buckets.

@@ -188,8 +188,7 @@ class Driver:
         return self._outcome(Kind.APPEND, written, time, description)
 
     def _replace(self, state: ShardState, plan: Plan) -> Outcome | None:
-        """A new generation: all contents are staged and swapped in by one commit. None if another
-        commit came first.
+        """A new generation: all contents are swapped in by one commit. None if the race was lost.
 
         If no refresh is due it has no contents and waits for the first refresh, as a new shard
         does.

@@ -1,5 +1,4 @@
-"""When a query is evaluated once, into files of its own, instead of once to detect changes and once
-more to fetch them.
+"""When a query is evaluated once, into files, instead of twice, to detect changes and fetch them.
 
 Two evaluations write only what changed, and the second is not needed if nothing did. But a query
 that shuffles (joins, aggregates, sorts, deduplicates) costs much more than writing down a small

@@ -28,8 +28,7 @@ LONGEST_VALUE = 80  # characters of a value that an error shows
 
 @dataclass(frozen=True)
 class MaxChange:
-    """How much a correction may change: this many ``rows``, this ``percent`` of the current rows.
-    None: no limit.
+    """How much a correction may change: ``rows``, ``percent`` of the current ones. None: no limit.
 
     An updated row is one deletion and one insertion but counts once: the change is the larger of
     the two sums.

@@ -1,5 +1,4 @@
-"""The plan of a run: at what time it writes, where the upper goes, and whether it begins a new
-generation. Pure.
+"""The plan of a run: when it writes, where the upper goes, whether a generation begins. Pure.
 
 A shard that waits for its first refresh has no contents to read, so ``since`` = ``upper`` = that
 refresh; the commit that writes it moves the upper past it. A readable shard stays readable: only a

@@ -1,5 +1,4 @@
-"""Replacing relations in the user's SQL at token positions, so that everything else stays what the
-user wrote.
+"""Replacing relations in the user's SQL at token positions; all else stays as it was written.
 
 A name is a relation where SQL reads or writes one: after FROM, JOIN, USING, INTO, UPDATE, TABLE,
 and after a comma in a FROM clause. A replaced relation keeps its name as an alias, so references to
