@@ -136,8 +136,7 @@ class Decision(NamedTuple):
 
 
 def decide(schedule: RefreshSchedule, creation: int, upper: Antichain, time: int) -> Decision:
-    """What a run at ``time`` does with a shard that was created at ``creation`` and has the
-    upper ``upper``.
+    """What a run at ``time`` does with a shard created at ``creation``, with the upper ``upper``.
 
     The write time is the newest refresh that is not after ``time``, nor before the creation or the
     upper: refreshes that were missed are not made up. A shard that is past ``time`` stays as it is.

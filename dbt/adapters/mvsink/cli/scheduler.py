@@ -1,5 +1,4 @@
-"""When `mvsink watch` runs which model, and what follows from the result. Uses neither dbt nor
-Spark, and takes the time as an argument.
+"""When `mvsink watch` runs which model, and what follows; without dbt, Spark and the clock.
 
 A model is due
 

@@ -1,4 +1,4 @@
-"""How `mvsink status` shows shards to people: in 120 characters each, or with all facts.
+"""How `mvsink status` shows shards to people: a line of 120 characters each, or `--wide`.
 
 Times are relative in the short table (`3 min ago`, `in 20 min`), ISO 8601 in the wide one.
 """

@@ -122,9 +122,7 @@ class SessionConnection(SparkConnectionWrapper):
         threading.Thread(target=self._cancel_jobs, name=f"cancel {self.tag}", daemon=True).start()
 
     def _cancel_jobs(self) -> None:
-        """Cancel again and again until the statement has ended: a statement runs several jobs, and
-        Spark cancels only those that have begun.
-        """
+        """Cancel until the statement ends: Spark cancels only those jobs that have begun."""
         session, deadline = self._spark.running(), time.monotonic() + CANCEL_FOR
         while session is not None and self._busy.is_set() and time.monotonic() < deadline:
             try:

@@ -77,9 +77,7 @@ def stop(session: SparkSession) -> None:
 
 @contextmanager
 def own_interrupts() -> Iterator[None]:
-    """Keep this process's handler of Ctrl-C. PySpark installs one that calls the JVM from the
-    middle of another call, and neither of the two calls returns.
-    """
+    """Keep this process's handler of Ctrl-C: PySpark's calls the JVM within a call, and hangs."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or before is None:
         yield

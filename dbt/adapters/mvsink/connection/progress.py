@@ -105,8 +105,7 @@ def starting_spark(on: bool) -> Iterator[None]:
 
 
 class StatementProgress:
-    """The progress of one connection's statements, whose Spark jobs have ``tag``. Used by the
-    connection's thread only.
+    """A connection's progress: its Spark jobs have ``tag``. Used by the connection's thread only.
 
     Time counts from the node's first statement, because many short statements take as long as one
     long statement.

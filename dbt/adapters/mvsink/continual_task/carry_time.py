@@ -156,9 +156,7 @@ class _Shape:
 
 @dataclass(frozen=True)
 class _Segment:
-    """A SELECT on the way from the input: its words ``[select, end)``, the index of its FROM, and
-    the qualifier of the time in it.
-    """
+    """A SELECT on the way from the input: words ``[select, end)``, its FROM, time's qualifier."""
 
     select: int
     clause: int

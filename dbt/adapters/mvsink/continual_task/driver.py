@@ -260,9 +260,7 @@ class TaskDriver:
         return True
 
     def _took_errors_back(self, state: ShardState, output: Layout, pending: list[PendingTime]) -> bool:
-        """Take the recorded errors back, if the upper can advance without passing a change of the
-        input. False: nothing was done.
-        """
+        """Take recorded errors back if no input change is in the way. False: nothing was done."""
         goal = Antichain.of(pending[0].time) if pending else self.input.goal(state)
         if not state.readable or self.input.recreated or not state.upper.less_than(goal):
             return False

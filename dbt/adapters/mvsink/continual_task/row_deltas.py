@@ -176,9 +176,7 @@ def _condition(clause: MergeClause) -> str:
 
 
 def _new(columns: Columns, assignments: Sequence[Assignment], alias: str | None, *, kept: bool = True) -> str:
-    """The row with the assigned values; other columns are those of ``alias``, or NULL. ``kept`` is
-    False if there is no new row.
-    """
+    """The row with assigned values, else ``alias``'s or NULL. Not ``kept``: there is no new row."""
     values: Mapping[str, str] = {a.column.lower(): _value(a.expression) for a in assignments}
     fields = [f"'_mv_kept', {'true' if kept else 'false'}"]
     for column in columns:

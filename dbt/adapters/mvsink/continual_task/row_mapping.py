@@ -134,9 +134,7 @@ def _name(table: exp.Table) -> str:
 
 
 def _more_than_rows(tree: exp.Expr, tables: int) -> str:
-    """The known part of the query, in words, that keeps its rows from coming each from one row of
-    one table; empty if there is none.
-    """
+    """Why not every row comes from one row of one table, in words; empty if every one does."""
     known = {
         "a join": exp.Join,
         "an aggregation": (exp.Group, exp.AggFunc),

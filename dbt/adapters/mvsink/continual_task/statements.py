@@ -38,9 +38,7 @@ class InputRef:
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """One statement: its number from 0, its first line from 1 and first position in the task's
-    text, its text, and the WITH it starts with.
-    """
+    """A statement: its number from 0, first line from 1, first position, text, and WITH."""
 
     number: int
     line: int

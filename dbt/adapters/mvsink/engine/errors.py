@@ -19,8 +19,7 @@ class EngineError(DataflowError):
 
     @property
     def caused_by_data(self) -> bool:
-        """Whether it is an overflow, a division by zero, an invalid cast or a violated constraint:
-        SQLSTATE classes 22 and 23.
+        """Whether values are at fault: overflow, zero division, cast, constraint (SQLSTATE 22, 23).
 
         Analysis, memory, I/O and connection errors have other classes, or none.
         """

@@ -75,9 +75,7 @@ class Input(Protocol):
         ...
 
     def difference(self, before: str, time: int) -> str:
-        """Its contents as of ``time`` minus the result of `before`, errors included, as
-        consolidated updates at ``time``.
-        """
+        """Contents at ``time`` minus the result of `before`, with errors, as net updates then."""
         ...
 
     def before(self, generation: int, time: int) -> str:

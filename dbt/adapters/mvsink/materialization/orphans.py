@@ -1,5 +1,4 @@
-"""Orphans: published shards of this project and target whose model is gone from the project. A
-disabled model counts as gone.
+"""Orphans: published shards of this project and target whose model is gone, or disabled.
 
 dbt's own listing answers nearly everything: a relation with the name of a node is skipped, and a
 published view has its shard's URI in its text. Only the shard's owner must be read from its log.

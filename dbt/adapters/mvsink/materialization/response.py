@@ -121,9 +121,7 @@ def _names(superseded: Superseded | None) -> tuple[str, ...]:
 
 
 def _superseded(superseded: Superseded) -> str:
-    """``superseded: total was written by a later run (as of 2026-11-20T15:00:00Z), which passed
-    over this run's time; ...``
-    """
+    """``superseded: total was written by a later run (as of 2026-11-20T15:00:00Z), which ...``"""
     names = _names(superseded)
     was = f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} written by a later run (as of {iso(superseded.by)})"
     return f"superseded: {was}, which passed over this run's time; left to the next run"
@@ -183,8 +181,7 @@ def task_line(outcome: TaskOutcome) -> str:
 
 
 def _waiting(outcome: TaskOutcome) -> str:
-    """``+2 -0, done up to 2026-11-20T10:40:00Z; 3 pending times wait for db.r, which is at
-    2026-11-20T10:00:00Z, to pass ...``
+    """``+2 -0, done up to 2026-11-20T10:40:00Z; 3 pending times wait for db.r, which is at ...``
 
     It shows the upper, because the task has not reached the run's own time.
     """

@@ -1,5 +1,4 @@
-"""Runs that overlap in time never mix: when a run leaves a model to the next run, because a later
-run wrote what the model reads.
+"""Overlapping runs never mix: models that read what a later run wrote are left to the next run.
 
 Say a run at `T` = 30 starts while a run at `T` = 20 still works, and writes a shard before the run
 at 20 reaches it. As of 20 that shard holds what it held before, and always will. If it reads

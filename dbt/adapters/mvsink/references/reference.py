@@ -75,8 +75,7 @@ class Reference:
         return self._ordered(as_of.collection_as_of(self.layout, time))
 
     def updates(self, lower: int, upper: int) -> str:
-        """Its updates with ``lower <= time < upper`` (ms), without errors: columns, `_mv_time`,
-        `_mv_diff`.
+        """Its updates in ``[lower, upper)`` (ms), without errors: columns, `_mv_time`, `_mv_diff`.
 
         Raises `NotRefreshed`, `NotReadableThen`.
         """

@@ -163,9 +163,7 @@ class Staging(Handle):
         self._staged.clear()
 
     def _require_usable(self, batches: Sequence[Batch]) -> None:
-        """Raises unless every batch is staged for this shard, listed once, never appended before,
-        and its files exist.
-        """
+        """Raises unless each batch is staged here, listed once, never appended, with its files."""
         checked: set[int] = set()
         for batch in batches:
             batch.require_staged()

@@ -49,8 +49,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """The outcome of any run. ``lower`` and ``upper`` are the bounds that it wrote, or the shard's
-    upper twice if it wrote nothing.
+    """The outcome of any run. It wrote ``[lower, upper)``; both are the shard's upper if nothing.
 
     ``time`` is the write time in ms, or the run's if nothing was written. ``drift`` is how many
     rows a fold dropped that no append can have written, ``mismatches`` how many appends lost a

@@ -42,9 +42,7 @@ class Catalog(Protocol):
 
 
 class UnreadableView(DataflowError):
-    """Spark does not give back what a published view says: neither its text nor SHOW CREATE TABLE
-    shows it.
-    """
+    """Spark redacts a published view's properties, in SHOW CREATE TABLE too; its text lacks them."""
 
     def __init__(self, relation: str, keys: Sequence[str], remedy: str):
         names = ", ".join(f"`{key}`" for key in keys)
@@ -80,9 +78,7 @@ class Marker:
 
 @dataclass(frozen=True)
 class PublishedView:
-    """What the catalog has: our marker, and what others put on the view. ``marked``: the
-    marker is in the view's text.
-    """
+    """Our marker, and what others put on the view. ``marked``: the marker is in the view's text."""
 
     uri: str
     shard_id: str

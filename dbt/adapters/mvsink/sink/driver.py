@@ -75,9 +75,7 @@ class Driver:
             return following([self.handle], self._run)
 
     def check_columns(self) -> None:
-        """Raise `SchemaChanged` if the query's columns differ from the shard's and the request does
-        not allow that. Writes nothing.
-        """
+        """Raise `SchemaChanged` if the request forbids the query's columns. Writes nothing."""
         column_changes(self.request, self.handle.state())
 
     # attempts

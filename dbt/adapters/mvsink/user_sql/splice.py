@@ -158,8 +158,7 @@ class _Walk:
 
 
 def relations(sql: str, name: str, *, starts_with_relation: bool = False) -> tuple[Span, ...]:
-    """The places where ``sql`` names the relation ``name``, in order. ``starts_with_relation``: as
-    if ``sql`` followed a FROM.
+    """The places where ``sql`` names ``name``, in order; ``starts_with_relation``: as after a FROM.
 
     Raises `TemporalReference` if it is read with a time travel clause, `Unreadable`.
     """

@@ -1,5 +1,4 @@
-"""`mvsink watch`: run models when their schedule or a change of their inputs requires it, until
-stopped. `scheduler` decides when.
+"""`mvsink watch`: runs models when their schedule or inputs require it; `scheduler` decides when.
 
 One Spark serves the whole watch. Between rounds the embedded metastore is released, so that a `dbt
 run` from another terminal can use it. The project is parsed once: models that are added or changed
