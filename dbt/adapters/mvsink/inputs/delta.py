@@ -89,7 +89,7 @@ class DeltaInput:
         return cls(table.location, table.name, options.storage_options)
 
     def newest(self) -> TableVersion:
-        """The newest version; `NoSuchTable`, or `UnsupportedTable` if plain readers would fail."""
+        """The newest version. `NoSuchTable`; `UnsupportedTable` for features beyond Parquet."""
         try:
             table = DeltaTable(self.location, storage_options=self.options)
         except TableNotFoundError as error:

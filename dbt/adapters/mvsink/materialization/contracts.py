@@ -12,7 +12,7 @@ ENFORCED = ("not_null", "check")
 
 
 def contract_assertions(node: Mapping[str, Any], *, fails: bool) -> tuple[Assertion, ...]:
-    """`not_null` and `check`. If ``fails``, a broken one fails the query, else it is an error."""
+    """`not_null` and `check`. A broken one fails the query (``fails``) or is an error update."""
     assertions: list[Assertion] = []
     for kind, constraint, columns in _declared(node):
         if kind == "not_null":

@@ -153,7 +153,7 @@ class Committer(Staging):
         )
 
     def mark_dropped(self, now_ms: int) -> int:
-        """Mark the shard dropped at ``now_ms``, for the next run to replace; the new version."""
+        """Mark the shard dropped at ``now_ms``; the new version. The next run replaces it."""
         return self._commit(
             lambda state: None if state.dropped else Change(kind="schema", dropped=now_ms)
         ).version

@@ -43,7 +43,9 @@ def check_data_schema(schema: pa.Schema) -> None:
 
 
 def canonical(schema: pa.Schema) -> pa.Schema:
-    """The schema as a shard stores it: of Arrow's types for one kind of value always the same."""
+    """The schema as a shard stores it: one of Arrow's several types per kind of value (text, lists,
+    times in microseconds).
+    """
     return pa.schema([pa.field(field.name, _canonical_type(field.type)) for field in schema])
 
 

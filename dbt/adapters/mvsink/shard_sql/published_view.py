@@ -42,7 +42,7 @@ class Catalog(Protocol):
 
 
 class UnreadableView(DataflowError):
-    """Spark redacts a published view's properties, and neither its text nor its SQL has them."""
+    """A view's properties are redacted, and neither its text nor SHOW CREATE TABLE has them."""
 
     def __init__(self, relation: str, keys: Sequence[str], remedy: str):
         names = ", ".join(f"`{key}`" for key in keys)

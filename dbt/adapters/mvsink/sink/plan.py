@@ -90,7 +90,7 @@ def _continued(refresh: RefreshSpec, creation: int, upper: Antichain, time: int,
 
 
 def planned(request: SinkRequest, state: ShardState) -> Plan:
-    """The plan of ``request``. Raises `NeverRefreshed`, or `SchemaChanged` if that is to fail."""
+    """The plan of ``request``. Raises `NeverRefreshed`; `SchemaChanged` if that fails the run."""
     plan = run_timing(
         request.refresh, request.time, state, full_refresh=request.full_refresh, redefined=request.redefined
     )  # fmt: skip

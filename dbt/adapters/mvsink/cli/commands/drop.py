@@ -24,7 +24,7 @@ FAILED = 1  # exit code
 
 
 def consequences(shard: DiscoveredShard, everything: Sequence[DiscoveredShard]) -> list[str]:
-    """What dropping ``shard`` does, one line each; ``everything``: the shards to check for holds"""
+    """What dropping ``shard`` does, a line each; ``everything``: the shards to check for holds."""
     owner = f" ({shard.owner.unique_id})" if shard.owner else ""
     lines = [
         f"{shard.relation}{owner}",
