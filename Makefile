@@ -45,7 +45,7 @@ smoke-oldest smoke-newest: smoke-%: .venv-%/.done
 smoke-editable: setup
 	$(BIN)/python -m pytest tests/smoke -k dbt_init
 
-SMOKE := .[session] pytest>=8 dbt-tests-adapter>=1.19
+SMOKE := .[session] pytest>=8 pytest-timeout>=2.3 dbt-tests-adapter>=1.19
 $(OLDEST)/.done: UV_ARGS := --resolution lowest-direct
 $(NEWEST)/.done: UV_ARGS := --override tests/smoke/overrides.txt dbt-core>=1.12 pyspark>=4.3
 $(OLDEST)/.done $(NEWEST)/.done: pyproject.toml tests/smoke/overrides.txt
