@@ -4,7 +4,7 @@ VENV := .venv
 OLDEST := .venv-oldest
 NEWEST := .venv-newest
 BIN := $(VENV)/bin
-ROUGH := tests/functional/rough
+ROUGH := tests/functional/rough tests/fault/test_runs.py
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: setup test rough lint smoke smoke-oldest smoke-newest smoke-editable demo bench clean
@@ -24,9 +24,10 @@ lint: setup
 	$(BIN)/python tests/lint/dialect.py
 
 test: lint $(VENV)/java-classes.jsa
-	$(BIN)/python -m pytest $(PYTEST_ARGS) --ignore $(ROUGH)
+	$(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(ROUGH))
 
-# Whole projects over tables as they are in real life, some of five million rows.
+# Whole projects over tables as they are in real life, some of five million rows; whole runs killed
+# at every step, and at once.
 rough: $(VENV)/java-classes.jsa
 	$(BIN)/python -m pytest $(PYTEST_ARGS) $(ROUGH)
 

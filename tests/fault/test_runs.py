@@ -14,7 +14,7 @@ from dbt.adapters.mvsink.shard.storage import is_part
 from tests.support.projects import Project
 from tests.support.shards import live, staged
 
-ROUNDS = 20
+ROUNDS = 8
 # no test here reads a manifest
 ENVIRONMENT = {"DBT_WRITE_JSON": "false", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 KILLED = """
@@ -48,7 +48,7 @@ from dbt.cli.main import dbtRunner
 from tests.support import quick_dbt
 quick_dbt.install()
 name, place = sys.argv[1], pathlib.Path(sys.argv[2])
-for round_ in range(20):
+for round_ in range(int(sys.argv[3])):
     while not (place / f"go-{round_}").exists():
         time.sleep(0.01)
     result = dbtRunner().invoke(["run", "--quiet", "--profiles-dir", ".", "--no-use-colors"])
@@ -96,7 +96,7 @@ def test_two_simultaneous_runs_on_changing_data(tmp_path):
     projects = [Project(tmp_path / name, shards, source) for name in ("one", "two")]
     workers = [
         subprocess.Popen(
-            [sys.executable, "-c", LOOP, name, str(place)],
+            [sys.executable, "-c", LOOP, name, str(place), str(ROUNDS)],
             cwd=project.root,
             env={**os.environ, **ENVIRONMENT},
             stdout=subprocess.DEVNULL,
