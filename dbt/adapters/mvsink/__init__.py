@@ -1,7 +1,8 @@
 """dbt-mvsink: a dbt adapter for Spark with tables that are always right.
 
-Layers, top to bottom: the dbt layer (this directory), the dataflow layer (`sink`), the shard layer
-(`shard`). Each knows only the layers below it; tests/unit/test_layers.py checks that.
+Layers, top to bottom: dbt (`adapter`, `materialization`, `references`), dataflow (`sink`, `inputs`,
+`continual_task` on `shard_sql`, `user_sql` and `engine`), and `shard`. Each imports only what is
+below it; tests/unit/test_layers.py checks that. The map is in docs/design/overview.md.
 """
 
 from dbt.adapters.base.plugin import AdapterPlugin
