@@ -84,7 +84,7 @@ def translated(query: str) -> str:
         changed = _node(node)
         if changed is not node:
             node.replace(changed)
-    return tree.sql("duckdb")
+    return tree.sql("duckdb", copy=False)
 
 
 def _node(node: exp.Expression) -> exp.Expression:

@@ -34,6 +34,7 @@ RULES = {  # which packages each may import, besides the neutral modules
     "sink": {"shard", "engine", "shard_sql"},
     "inputs": {"shard", "engine", "shard_sql"},
     "continual_task": {"inputs", *DATAFLOW},
+    "incremental": {"user_sql", "engine"},
     "references": {"sink", *DATAFLOW},
     "materialization": {
         "continual_task",
@@ -67,6 +68,7 @@ LIBRARIES = {  # of those that matter, which each package may import
     "sink": set(),
     "inputs": {"deltalake"},
     "continual_task": {"sqlglot"},
+    "incremental": {"sqlglot"},
     "references": set(),
     "materialization": {"dbt", "dbt_common"},
     "adapter": {"dbt", "dbt_common", "pyspark"},

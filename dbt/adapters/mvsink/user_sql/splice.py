@@ -230,7 +230,7 @@ def replace_relations(
         sql,
         [
             *edits,
-            *_qualifiers(sql, {**qualified, **(aliases or {})}, starts_with_relation=starts_with_relation),
+            *qualifiers(sql, {**qualified, **(aliases or {})}, starts_with_relation=starts_with_relation),
         ],
     )
 
@@ -245,7 +245,7 @@ def _replacement(span: Span, name: str, query: str) -> list[Edit]:
     return [(span.start, span.end, f"(\n{query}\n)" + ("" if span.alias else alias))]
 
 
-def _qualifiers(sql: str, aliases: Mapping[str, str], *, starts_with_relation: bool = False) -> list[Edit]:
+def qualifiers(sql: str, aliases: Mapping[str, str], *, starts_with_relation: bool = False) -> list[Edit]:
     """Edits from a relation's whole name before a column (``db.m.x``, ``db.m.*``) to an alias."""
     stream = words(sql)
     names = [each for each in _Walk(stream).run(starts_with_relation) if not each.relation]

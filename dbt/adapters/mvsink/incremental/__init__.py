@@ -1,0 +1,38 @@
+"""Incremental maintenance: the query of a query's change. Pure: SQL text, schemas and times in, SQL
+text out.
+
+    analysed = analyse(query, columns_of)                 # Analysed | NotIncremental(reason)
+    plan = delta(analysed, {"db.orders": Sides(new=..., old=..., change=...)}, clock=(T0, T))
+
+`analyse` reads a model's compiled SQL. ``columns_of`` gives a relation's columns and their types,
+as the engine's ``columns`` has them, by the name that the text has for it; None for what is not
+known. It needs no time and no contents: its outcome can be kept with the definition's digest.
+`Analysed.relations` are the names of the relations that the query reads, each with the columns that
+it may use.
+
+`delta` takes the relations that changed. `Sides` are texts of SELECTs: ``new`` and ``old`` contents
+with all columns of the relation in its order and with its types, ``change`` with `_mv_diff`
+(BIGINT) behind them, new less old, which need not be consolidated. Columns that the query does not
+use may hold anything, NULL say. Relations that are not named stay as the text has them: the caller
+replaces them, if it reads them as of a time. ``clock``: the times (ms) that `mv_now()` was at the
+last refresh and is now; `clock_probe` is a query that says whether that makes a difference. Without
+it, `mv_now()` stays as the text has it. `Plan.query` gives the model's columns, under their names
+and with their types, and `_mv_diff`: what to add to the old rows to have the new ones. It is not
+consolidated.
+
+`NotIncremental` is for the full correction, and says why. In doubt everything is.
+
+- `text` (with `tokens`, `from_tree`): the text as blocks, set operators and FROM trees, with spans
+- `algebra`: their classes
+- `agree`: sqlglot's second opinion, and the tree of every expression
+- `functions`, `refuse`: what is not a function of one row of the inputs, or not reproducible
+- `resolve`: the columns of leaves; which names mean them; which are used
+- `terms`: the rules. `compose`: cutting and putting together. `plan`: the two functions above
+"""
+
+from dbt.adapters.mvsink.incremental.clock import clock_probe
+from dbt.adapters.mvsink.incremental.compose import Sides
+from dbt.adapters.mvsink.incremental.plan import Analysed, Plan, analyse, delta
+from dbt.adapters.mvsink.incremental.refuse import NotIncremental
+
+__all__ = ["Analysed", "NotIncremental", "Plan", "Sides", "analyse", "clock_probe", "delta"]

@@ -1,0 +1,201 @@
+"""A query as blocks, set operators and FROM trees. Every part knows its place in the text.
+
+``text[part.start:part.end]`` is the part as the user wrote it; no part is ever rendered again.
+Parts are compared by identity: a common table expression (CTE) that is referenced twice is one
+`Query` under two leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+JoinKind = Literal["comma", "cross", "inner", "left", "right", "full", "semi", "anti"]
+
+
+@dataclass(frozen=True, eq=False)
+class Fragment:
+    """A part of the text: an expression, if it is no more than that."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, eq=False)
+class Named(Fragment):
+    """A leaf: what one position of a FROM tree reads. The span includes the alias.
+
+    ``alias`` is the name that qualifies its columns, None for a derived table without one.
+    ``columns`` are the names that the alias gives to the columns, empty if it gives none.
+    """
+
+    alias: str | None
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Relation(Named):
+    """A relation by its name, as written; ``parts`` of it in lower case."""
+
+    name: str
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Derived(Named):
+    """A derived table, or a reference to a CTE: then ``reference`` is its name."""
+
+    query: Query
+    reference: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Named):
+    """A table function (``function`` is its name) or VALUES (empty): reads no relation."""
+
+    call: Fragment
+    function: str
+
+
+Leaf = Relation | Derived | Constant
+
+
+@dataclass(frozen=True, eq=False)
+class Nest(Fragment):
+    """A part of a FROM tree in parentheses."""
+
+    inner: Source
+
+
+@dataclass(frozen=True, eq=False)
+class Join(Fragment):
+    """Two parts of a FROM tree. `right` is a comma's whole right neighbour."""
+
+    kind: JoinKind
+    left: Source
+    right: Source
+    natural: bool = False
+    on: Fragment | None = None
+    using: tuple[str, ...] = ()
+
+
+Source = Relation | Derived | Constant | Nest | Join
+
+
+@dataclass(frozen=True, eq=False)
+class LateralView(Fragment):
+    """LATERAL VIEW [OUTER] ``call`` ``alias`` AS ``columns``."""
+
+    call: Fragment
+    function: str
+    outer: bool
+    alias: str | None
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Item(Fragment):
+    """One entry of a select list.
+
+    ``star``: the qualifier of a star, empty for a plain one, None for an expression. A name can be
+    excepted from a star at ``star_at``; ``excepts``: it has a list of such names already.
+    """
+
+    star: tuple[str, ...] | None = None
+    star_at: int = 0
+    excepts: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Block(Fragment):
+    """One SELECT. ``hint``: the text between SELECT and its items. ``more`` are clauses beyond
+    FROM and WHERE, by their first keyword.
+    """
+
+    hint: Fragment | None
+    items: tuple[Item, ...]
+    source: Source | None
+    laterals: tuple[LateralView, ...]
+    where: tuple[Fragment, ...]
+    more: dict[str, Fragment]
+
+
+@dataclass(frozen=True, eq=False)
+class SetOp(Fragment):
+    """Two queries under UNION, EXCEPT (MINUS) or INTERSECT."""
+
+    operator: str
+    all: bool
+    left: Query
+    right: Query
+
+
+@dataclass(frozen=True, eq=False)
+class Cte(Fragment):
+    """An entry of a WITH clause."""
+
+    name: str
+    columns: tuple[str, ...]
+    query: Query
+
+
+@dataclass(frozen=True, eq=False)
+class Query(Fragment):
+    """WITH, a body, ORDER BY (``ordered``) and LIMIT or OFFSET (``limited``).
+
+    The body is a `Query` where it is in parentheses.
+    """
+
+    ctes: tuple[Cte, ...]
+    body: Block | SetOp | Query
+    ordered: bool
+    limited: Fragment | None
+
+
+def leaves(source: Source | None) -> Iterator[Leaf]:
+    """The leaves of a FROM tree, in the order of the text."""
+    if isinstance(source, Join):
+        yield from leaves(source.left)
+        yield from leaves(source.right)
+    elif isinstance(source, Nest):
+        yield from leaves(source.inner)
+    elif source is not None:
+        yield source
+
+
+def joins(source: Source | None) -> Iterator[Join]:
+    """The joins of a FROM tree, the outermost first."""
+    if isinstance(source, Join):
+        yield source
+        yield from joins(source.left)
+        yield from joins(source.right)
+    elif isinstance(source, Nest):
+        yield from joins(source.inner)
+
+
+def blocks(query: Query) -> Iterator[Block]:
+    """The blocks whose rows are the query's: itself, or the branches of its set operators."""
+    if isinstance(query.body, Block):
+        yield query.body
+    elif isinstance(query.body, Query):
+        yield from blocks(query.body)
+    else:
+        yield from blocks(query.body.left)
+        yield from blocks(query.body.right)
+
+
+def every_query(query: Query) -> Iterator[Query]:
+    """The query, its CTEs and derived tables, each once."""
+    yield query
+    for cte in query.ctes:
+        yield from every_query(cte.query)
+    if isinstance(query.body, Query):
+        yield from every_query(query.body)
+    elif isinstance(query.body, SetOp):
+        yield from every_query(query.body.left)
+        yield from every_query(query.body.right)
+    else:
+        for leaf in leaves(query.body.source):
+            if isinstance(leaf, Derived) and leaf.reference is None:
+                yield from every_query(leaf.query)

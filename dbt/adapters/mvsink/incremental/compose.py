@@ -1,0 +1,184 @@
+"""Cutting pieces out of the user's text, with leaves and times replaced; nothing is rendered again.
+
+A *reading* says what each leaf reads: the old contents, the new ones, or the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from dbt.adapters.mvsink.engine import NOW, sql
+from dbt.adapters.mvsink.incremental.algebra import (
+    Block,
+    Constant,
+    Derived,
+    Fragment,
+    Join,
+    Leaf,
+    Nest,
+    Query,
+    Relation,
+    SetOp,
+    Source,
+    leaves,
+)
+from dbt.adapters.mvsink.physical import DIFF
+from dbt.adapters.mvsink.user_sql.splice import Edit, spliced
+
+
+class Side(Enum):
+    OLD = "old"
+    NEW = "new"
+    CHANGE = "change"
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What a changed relation is read as: texts of SELECTs.
+
+    ``new`` and ``old`` give the relation's columns, all of them, in its order, with its types;
+    ``change`` gives these and `_mv_diff` (BIGINT) behind them: new less old, consolidated or not. A
+    column that the query does not use may hold anything.
+    """
+
+    new: str
+    old: str
+    change: str
+
+    def __getitem__(self, side: Side) -> str:
+        return {Side.NEW: self.new, Side.OLD: self.old, Side.CHANGE: self.change}[side]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The times (ms) that `mv_now()` was (``old``) and is (``new``)."""
+
+    old: int
+    new: int
+
+    def at(self, side: Side) -> int:
+        return self.old if side is Side.OLD else self.new
+
+
+Reading = Callable[[Leaf], Side]
+Scopes = Mapping[Join, Iterable[tuple[str, str]]]  # (semi or anti, relation), in order
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Text of a query's parts. ``changed``: by `Relation.parts`. ``clock``: None if time stands."""
+
+    text: str
+    changed: Mapping[tuple[str, ...], Sides]
+    clock: Clock | None
+    change_of: Callable[[Query], str]
+    marks: tuple[tuple[int, int], ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        marks = (
+            (match.start(), match.start() + match[0].index(")") + 1) for match in NOW.finditer(self.text)
+        )
+        object.__setattr__(self, "marks", tuple(marks))
+
+    def cut(self, part: Fragment, time: Side, edits: Iterable[Edit] = ()) -> str:
+        """The part's text with ``edits``, at positions of the whole, and `mv_now()` at a time."""
+        edits = [*edits, *self._times(part, time, edits)]
+        inside = [(start - part.start, end - part.start, new) for start, end, new in edits]
+        return spliced(self.text[part.start : part.end], inside)
+
+    def _times(self, part: Fragment, time: Side, edits: Iterable[Edit]) -> Iterable[Edit]:
+        if self.clock is None:
+            return
+        for start, end in self.marks:
+            replaced = any(low <= start < high for low, high, _ in edits)
+            if part.start <= start and end <= part.end and not replaced:
+                yield start, end, f"timestamp_millis({self.clock.at(time)}L)"
+
+    def timed(self, part: Fragment) -> bool:
+        """Whether the part's value changes with time."""
+        return self.clock is not None and any(part.start <= start < part.end for start, _ in self.marks)
+
+    def moves(self, query: Query) -> bool:
+        """Whether the query may give something else than before."""
+        if isinstance(query.body, Query):
+            return self.moves(query.body)
+        if isinstance(query.body, SetOp):
+            return self.moves(query.body.left) or self.moves(query.body.right)
+        return self.timed(query.body) or any(map(self.leaf_moves, leaves(query.body.source)))
+
+    def leaf_moves(self, leaf: Leaf) -> bool:
+        if isinstance(leaf, Derived):
+            return self.moves(leaf.query)
+        return isinstance(leaf, Relation) and leaf.parts in self.changed
+
+    def contents(self, query: Query, side: Side) -> str:
+        """The query as of a side, which is OLD or NEW. Without its WITH: references are inlined."""
+        edits = self._leaf_edits(query, side)
+        return self.cut(query.body, side, edits)
+
+    def _leaf_edits(self, query: Query, side: Side) -> list[Edit]:
+        body = query.body
+        if isinstance(body, Query):
+            without_with = [(body.start, body.body.start, "")] if body.ctes else []
+            return [*without_with, *self._leaf_edits(body, side)]
+        if isinstance(body, SetOp):
+            return [*self._leaf_edits(body.left, side), *self._leaf_edits(body.right, side)]
+        return [(leaf.start, leaf.end, self.leaf(leaf, side)) for leaf in leaves(body.source)]
+
+    def leaf(self, leaf: Leaf, side: Side) -> str:
+        """The leaf as of a side: `CHANGE` gives it the column `_mv_diff`."""
+        if isinstance(leaf, Derived):
+            query = self.change_of(leaf.query) if side is Side.CHANGE else self.contents(leaf.query, side)
+        elif isinstance(leaf, Relation) and leaf.parts in self.changed:
+            query = self.changed[leaf.parts][side]
+        elif isinstance(leaf, Constant) and not leaf.function:  # not every parser reads `(VALUES ... JOIN`
+            query = f"select * from {self.cut(leaf, side)}"
+        else:
+            return self.cut(leaf, side)
+        alias = "" if leaf.alias is None else f" as {sql.identifier(leaf.alias)}"
+        columns = [*leaf.columns, DIFF] if side is Side.CHANGE and leaf.columns else [*leaf.columns]
+        return f"(\n{query}\n){alias}" + (f"({sql.columns(columns)})" if columns else "")
+
+    def source(self, source: Source, reading: Reading, scopes: Scopes) -> str:
+        """A FROM tree. ``scopes`` restrict the preserved side of an outer, semi or anti join."""
+        if isinstance(source, Nest):
+            return f"({self.source(source.inner, reading, scopes)})"
+        if not isinstance(source, Join):
+            return self.leaf(source, reading(source))
+        left, right = (self.source(side, reading, scopes) for side in (source.left, source.right))
+        joined = self.text[source.left.end : source.right.start]
+        criteria = self.cut(Fragment(source.right.end, source.end), Side.NEW)
+        natural = "natural " if source.natural else ""
+        scope = "".join(
+            f"\n{natural}left {kind} join {relation}{criteria}\n" for kind, relation in scopes.get(source, ())
+        )
+        if scope and source.kind == "right":
+            return f"{left}{joined}({right}{scope}){criteria}"
+        return f"{left}{scope}{joined}{right}{criteria}"
+
+    def select(
+        self, block: Block, reading: Reading, diff: str, conditions: Iterable[str], scopes: Scopes
+    ) -> str:
+        """The block's SELECT with ``diff`` as its last column and ``conditions`` as its WHERE."""
+        changing = {leaf for leaf in leaves(block.source) if reading(leaf) is Side.CHANGE}
+        hint = "" if block.hint is None else f" {self.text[block.hint.start : block.hint.end]}"
+        text = f"select{hint} {self._items(block, changing)},\n{diff} as {DIFF}"
+        if block.source is not None:
+            text += f"\nfrom {self.source(block.source, reading, scopes)}"
+        text += "".join(f"\n{self.cut(view, Side.NEW)}" for view in block.laterals)
+        where = "\nand ".join(f"(\n{condition}\n)" for condition in conditions)
+        return text + (f"\nwhere {where}" if where else "")
+
+    def _items(self, block: Block, changing: set[Leaf]) -> str:
+        """The select list; a star leaves out the `_mv_diff` of the one leaf that has it."""
+        first, last = block.items[0], block.items[-1]
+        names = {leaf.alias.lower() for leaf in changing if leaf.alias is not None}
+        edits = []
+        for item in block.items:
+            if item.star is not None and changing and (not item.star or item.star[-1] in names):
+                edits.append(
+                    (item.star_at, item.star_at, f", {DIFF}" if item.excepts else f" except ({DIFF})")
+                )
+        return self.cut(Fragment(first.start, last.end), Side.NEW, edits)

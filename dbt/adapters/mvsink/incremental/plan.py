@@ -1,0 +1,226 @@
+"""From a query to the query of its change, or to the reason why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dbt.adapters.mvsink.incremental.agree import Nodes, agree
+from dbt.adapters.mvsink.incremental.algebra import (
+    Block,
+    Constant,
+    Fragment,
+    Query,
+    Relation,
+    SetOp,
+    every_query,
+    joins,
+    leaves,
+)
+from dbt.adapters.mvsink.incremental.compose import Clock, Sides
+from dbt.adapters.mvsink.incremental.functions import GENERATORS, TABLE_FUNCTIONS
+from dbt.adapters.mvsink.incremental.refuse import NotIncremental, Refused, check_expression, check_types
+from dbt.adapters.mvsink.incremental.resolve import ColumnsOf, Names
+from dbt.adapters.mvsink.incremental.terms import Terms
+from dbt.adapters.mvsink.incremental.text import read
+from dbt.adapters.mvsink.user_sql.checks import without_end
+from dbt.adapters.mvsink.user_sql.splice import qualifiers, spliced
+from dbt.adapters.mvsink.user_sql.words import Unreadable, Word, last_part, parts, words
+
+_CLAUSES = {
+    "GROUP": "GROUP BY",
+    "HAVING": "HAVING",
+    "WINDOW": "a WINDOW clause",
+    "DISTINCT": "DISTINCT",
+}
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """A query whose changes can be derived.
+
+    ``relations``: the name of each relation that it reads, as first written, and the columns that
+    it may use, in lower case, in the relation's order.
+    """
+
+    text: str
+    relations: Mapping[str, tuple[str, ...]]
+    tree: Query
+    nodes: Nodes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``query`` gives the model's columns and `_mv_diff` (BIGINT), not consolidated; it is a SELECT
+    or a UNION ALL. ``terms`` are the SELECTs in it that can give rows: 0 if nothing changed.
+    """
+
+    query: str
+    terms: int
+
+
+def analyse(
+    query: str,
+    columns_of: ColumnsOf,
+    *,
+    sql_header: str | None = None,
+    deterministic_functions: Collection[str] = (),
+) -> Analysed | NotIncremental:
+    """Read ``query``, a model's compiled SQL. ``columns_of``: see `resolve.ColumnsOf`.
+
+    ``deterministic_functions``: the user's own functions that depend on their arguments only. What
+    the text does not show is for the caller to refuse: temporary views, and views whose text is not
+    known.
+    """
+    text = without_end(query)
+    try:
+        if sql_header and sql_header.strip():
+            raise Refused("it has a sql_header")
+        return _analysed(text, columns_of, {name.lower() for name in deterministic_functions})
+    except Refused as refused:
+        return refused.outcome(text)
+    except Unreadable as error:
+        return NotIncremental(str(error))
+
+
+def delta(
+    analysed: Analysed, changed: Mapping[str, Sides], clock: tuple[int, int] | None = None
+) -> Plan | NotIncremental:
+    """The change of the query if the relations in ``changed`` changed, each under any spelling.
+
+    ``clock``: the times (ms) that `mv_now()` was and is; None if it is what the text says, before
+    and after. Other relations are read as they are written.
+    """
+    sides = {parts(name): each for name, each in changed.items()}
+    unknown = sides.keys() - {parts(name) for name in analysed.relations}
+    if unknown:
+        raise ValueError(f"the query does not read {', '.join(map('.'.join, unknown))}")
+    terms = Terms(analysed.text, analysed.nodes, sides, None if clock is None else Clock(*clock))
+    try:
+        _check_time(analysed, terms)
+        return Plan(terms.change(analysed.tree), terms.count(analysed.tree))
+    except Refused as refused:
+        return refused.outcome(analysed.text)
+
+
+def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Analysed:
+    tree = read(text)
+    unaliased = {
+        leaf.name: last_part(leaf.name)
+        for leaf in _relations(tree)
+        if leaf.end == leaf.start + len(leaf.name)
+    }
+    if edits := qualifiers(text, unaliased):  # db.t.x is t.x once another query is t
+        text = spliced(text, edits)
+        tree = read(text)
+    for query in every_query(tree):
+        _check_shape(query)
+    nodes = agree(text, tree)
+    first = {leaf.parts: leaf for leaf in reversed([*_relations(tree)])}
+    described = {key: (leaf.name, _described(leaf, columns_of)) for key, leaf in reversed(first.items())}
+    lowered = {key: tuple(name.lower() for name, _ in columns) for key, (_, columns) in described.items()}
+    names = Names(nodes, lowered)
+    _Checks(text, names, allowed).every(tree)
+    used = names.used(tree, {word.text.lower() for word in words(text) if word.is_name})
+    for key, (name, columns) in described.items():
+        check_types(name, [column for column in columns if column[0].lower() in used[key]])
+    relations = {
+        name: tuple(column for column in lowered[key] if column in used[key])
+        for key, (name, _) in described.items()
+    }
+    return Analysed(text, relations, tree, nodes)
+
+
+def _relations(tree: Query) -> Iterator[Relation]:
+    for query in every_query(tree):
+        for leaf in leaves(query.body.source) if isinstance(query.body, Block) else ():
+            if isinstance(leaf, Relation):
+                yield leaf
+
+
+def _described(leaf: Relation, columns_of: ColumnsOf) -> list[tuple[str, str]]:
+    columns = columns_of(leaf.name)
+    if columns is None:
+        raise Refused(f"the columns of {leaf.name} are not known", leaf.start)
+    return list(columns)
+
+
+def _check_shape(query: Query) -> None:
+    """Refuse what has no rule yet."""
+    if query.limited is not None:
+        raise Refused("LIMIT or OFFSET", query.limited.start)
+    if isinstance(query.body, SetOp) and not (query.body.operator == "UNION" and query.body.all):
+        every = " ALL" if query.body.all else ""
+        raise Refused(f"{query.body.operator}{every}", query.body.start)
+    if isinstance(query.body, Block):
+        for clause, part in query.body.more.items():
+            raise Refused(_CLAUSES[clause], part.start)
+        for join in joins(query.body.source):
+            if join.kind == "full":
+                raise Refused("a full join", join.start)
+
+
+def _check_time(analysed: Analysed, terms: Terms) -> None:
+    """Refuse `mv_now()` where it changes every row as time passes."""
+    for query in every_query(analysed.tree):
+        if isinstance(query.body, Block):
+            block = query.body
+            conditions = [join.on for join in joins(block.source) if join.on is not None]
+            calls = [leaf.call for leaf in leaves(block.source) if isinstance(leaf, Constant)]
+            for part in (*block.items, *conditions, *calls, *block.laterals):
+                if terms.writer.timed(part):
+                    raise Refused("mv_now() outside WHERE, and its value changed", part.start)
+
+
+@dataclass(frozen=True)
+class _Checks:
+    """Refuses expressions that are not functions of one row of their block's source."""
+
+    text: str
+    names: Names
+    allowed: Collection[str]
+
+    def every(self, tree: Query) -> None:
+        stream = words(self.text)
+        for query in every_query(tree):
+            if isinstance(query.body, Block):
+                self._block(query.body, stream)
+
+    def _block(self, block: Block, stream: list[Word]) -> None:
+        aliases: set[str] = set()
+        for item in block.items:
+            if item.star is None:
+                self._expression(block, item, stream, ("explode", "explode_outer"), aliases)
+                aliases.add(self.names.nodes[item].alias.lower())
+        for part in (*block.where, *(join.on for join in joins(block.source) if join.on is not None)):
+            self._expression(block, part, stream)
+        for view in block.laterals:
+            self._expression(block, view.call, stream, GENERATORS)
+        for leaf in leaves(block.source):
+            if isinstance(leaf, Constant):
+                self._constant(leaf, stream)
+
+    def _expression(
+        self,
+        block: Block,
+        part: Fragment,
+        stream: list[Word],
+        generators: Collection[str] = (),
+        aliases: Collection[str] = (),
+    ) -> None:
+        inside = [word for word in stream if part.start <= word.start < part.end]
+        check_expression(inside, self.allowed, generators)
+        node = self.names.nodes[part]
+        if node.find(exp.Query):
+            raise Refused("a subquery", part.start)
+        if node.find(exp.Placeholder, exp.Parameter, exp.SessionParameter):
+            raise Refused("a parameter", part.start)
+        self.names.check(block, part, aliases)
+
+    def _constant(self, leaf: Constant, stream: list[Word]) -> None:
+        inside = [word for word in stream if leaf.call.start <= word.start < leaf.call.end]
+        check_expression(inside[1:] if not leaf.function else inside, self.allowed, TABLE_FUNCTIONS)
+        if self.names.nodes[leaf.call].find(exp.Column):
+            raise Refused("a table function of columns", leaf.start)

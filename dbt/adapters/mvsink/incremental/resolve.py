@@ -1,0 +1,207 @@
+"""The columns of leaves and of queries, which names mean them, and which of them a query uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dbt.adapters.mvsink.incremental.agree import Nodes
+from dbt.adapters.mvsink.incremental.algebra import (
+    Block,
+    Constant,
+    Derived,
+    Fragment,
+    Item,
+    LateralView,
+    Leaf,
+    Named,
+    Query,
+    Relation,
+    blocks,
+    every_query,
+    joins,
+    leaves,
+)
+from dbt.adapters.mvsink.incremental.refuse import Refused
+
+# Name (as written) of a relation -> its columns and their types, as Spark's DESCRIBE has them; None
+# if the relation is not known.
+ColumnsOf = Callable[[str], Sequence[tuple[str, str]] | None]
+_DEFAULT_COLUMNS = {  # of a generator without names
+    "explode": ("col",),
+    "explode_outer": ("col",),
+    "posexplode": ("pos", "col"),
+    "posexplode_outer": ("pos", "col"),
+    "range": ("id",),
+}
+
+
+@dataclass(frozen=True)
+class Names:
+    """Resolves the names of one query. ``relations``: columns by `Relation.parts`, lower case.
+
+    A column without a known name is None.
+    """
+
+    nodes: Nodes
+    relations: Mapping[tuple[str, ...], tuple[str, ...]]
+
+    def of_leaf(self, leaf: Named) -> tuple[str | None, ...]:
+        """A leaf's columns in lower case."""
+        if leaf.columns:
+            return tuple(column.lower() for column in leaf.columns)
+        if isinstance(leaf, Relation):
+            return self.relations[leaf.parts]
+        if isinstance(leaf, Derived):
+            return self.of_query(leaf.query)
+        assert isinstance(leaf, Constant)
+        if not leaf.function:
+            [first, *_] = self.nodes[leaf.call].expressions
+            width = len(first.expressions) if isinstance(first, exp.Tuple) else 1
+            return tuple(f"col{number}" for number in range(1, width + 1))
+        return self._default(leaf, leaf.function)
+
+    def of_lateral(self, view: LateralView) -> tuple[str | None, ...]:
+        return tuple(column.lower() for column in view.columns) or self._default(view, view.function)
+
+    def _default(self, part: Fragment, function: str) -> tuple[str | None, ...]:
+        names = _DEFAULT_COLUMNS.get(function)
+        if names is None:
+            raise Refused(f"the columns of {function}() have no names", part.start)
+        return names
+
+    def of_query(self, query: Query) -> tuple[str | None, ...]:
+        """The query's columns in lower case: those of its first block."""
+        block = next(blocks(query))
+        names: list[str | None] = []
+        for item in block.items:
+            names.extend(self._of_item(block, item))
+        return tuple(names)
+
+    def _of_item(self, block: Block, item: Item) -> tuple[str | None, ...]:
+        node = self.nodes[item]
+        if item.star is None:
+            return (node.alias_or_name.lower() or None,)
+        star = node.this if isinstance(node, exp.Column) else node
+        excepted = star.args.get("except_") or star.args.get("except") or []
+        without = {each.name.lower() for each in excepted}
+        return tuple(name for name in self._of_star(block, item) if name not in without)
+
+    def _of_star(self, block: Block, item: Item) -> Iterator[str | None]:
+        """What a star stands for; columns that USING or NATURAL joins to one are there twice."""
+        assert item.star is not None
+        qualified = [name for owner, names in self.scope(block) for name in names if _means(owner, item.star)]
+        if item.star and not any(_means(owner, item.star) for owner, _ in self.scope(block)):
+            raise Refused("a star over a struct", item.start)
+        visible = {id(leaf) for leaf in _visible(block)}
+        everything = (
+            name
+            for owner, names in self.scope(block)
+            if id(owner) in visible or isinstance(owner, LateralView)
+            for name in names
+        )
+        yield from qualified if item.star else everything
+
+    def scope(self, block: Block) -> list[tuple[Leaf | LateralView, tuple[str | None, ...]]]:
+        """Everything that has columns in the block, and its columns."""
+        return [
+            *((leaf, self.of_leaf(leaf)) for leaf in leaves(block.source)),
+            *((view, self.of_lateral(view)) for view in block.laterals),
+        ]
+
+    def check(self, block: Block, part: Fragment, later: Collection[str] = ()) -> None:
+        """Refuse ``part`` of the block if it names what is not a column of the block's leaves.
+
+        ``later``: aliases of items before this one. What else a name could be: a column of an outer
+        query, a variable of the session, a function without parentheses.
+        """
+        scope = self.scope(block)
+        columns = {name for _, names in scope for name in names} | set(later)
+        for column in self.nodes[part].find_all(exp.Column):
+            first = tuple(piece.name.lower() for piece in column.parts)
+            known = first[0] in columns or (
+                len(first) > 1 and any(_means(owner, first[:1]) for owner, _ in scope)
+            )
+            if not (known or _bound(column) or isinstance(column.this, exp.Star)):
+                raise Refused(f"{'.'.join(first)} is not a column of what the block reads", part.start)
+
+    def used(self, query: Query, mentioned: Collection[str]) -> dict[tuple[str, ...], frozenset[str]]:
+        """The columns of each relation that the query may use; ``mentioned``: every name in it."""
+        whole = _Whole(self)
+        whole.query(query, everything=True)
+        for each in every_query(query):
+            for block in _own_blocks(each):
+                whole.natural(block)
+        return {
+            parts: frozenset(columns)
+            if parts in whole.relations
+            else frozenset(columns) & frozenset(mentioned)
+            for parts, columns in self.relations.items()
+        }
+
+
+@dataclass
+class _Whole:
+    """Collects the relations of which every column may be used, because of a star or NATURAL."""
+
+    names: Names
+
+    def __post_init__(self) -> None:
+        self.relations: set[tuple[str, ...]] = set()
+
+    def query(self, query: Query, everything: bool) -> None:
+        """``everything``: each column that the query gives is used, not only those named."""
+        for number, block in enumerate(blocks(query)):
+            for leaf in leaves(block.source):
+                starred = any(
+                    item.star is not None and (not item.star or _means(leaf, item.star))
+                    for item in block.items
+                )
+                # Behind the first branch of a set operator the columns have other names outside.
+                self.leaf(leaf, starred and (everything or number > 0))
+
+    def leaf(self, leaf: Leaf, everything: bool) -> None:
+        if isinstance(leaf, Relation) and (everything or leaf.columns):
+            self.relations.add(leaf.parts)
+        elif isinstance(leaf, Derived):
+            self.query(leaf.query, everything or bool(leaf.columns))
+
+    def natural(self, block: Block) -> None:
+        for join in joins(block.source):
+            if join.natural:
+                for leaf in leaves(join):
+                    self.leaf(leaf, True)
+
+
+def _own_blocks(query: Query) -> Iterator[Block]:
+    if isinstance(query.body, Block):
+        yield query.body
+
+
+def _visible(block: Block) -> Iterator[Leaf]:
+    """The leaves whose columns a star includes: not those behind a semi or anti join."""
+    hidden = {
+        id(leaf)
+        for join in joins(block.source)
+        if join.kind in ("semi", "anti")
+        for leaf in leaves(join.right)
+    }
+    return (leaf for leaf in leaves(block.source) if id(leaf) not in hidden)
+
+
+def _means(owner: Leaf | LateralView, qualifier: tuple[str, ...]) -> bool:
+    """Whether the qualifier (lower case) is the owner's alias."""
+    return owner.alias is not None and qualifier == (owner.alias.lower(),)
+
+
+def _bound(column: exp.Column) -> bool:
+    """Whether it is a variable of a lambda around it."""
+    name = column.parts[0].name.lower()
+    around = column.find_ancestor(exp.Lambda)
+    while around is not None:
+        if name in {each.name.lower() for each in around.expressions}:
+            return True
+        around = around.find_ancestor(exp.Lambda)
+    return False

@@ -1,0 +1,184 @@
+"""Changes of blocks of joins and filters: one term for each position that changed.
+
+The positions of a block are its leaves in the order of the text, then its conjuncts with
+`mv_now()`. The term of a position reads those before it *old* and those after it *new*: the terms
+add up to new less old, whatever else changed. A leaf whose rows pass through joins one by one gives
+a *linear* term, the block over its change. One whose rows decide whether others are kept or filled
+with NULLs (the right side of a left, semi or anti join, the left side of a right join) gives a
+*scoped* pair: new less old, over the preserved rows that match its change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlglot import exp
+
+from dbt.adapters.mvsink.incremental.agree import Nodes
+from dbt.adapters.mvsink.incremental.algebra import (
+    Block,
+    Fragment,
+    Join,
+    Leaf,
+    Nest,
+    Query,
+    SetOp,
+    Source,
+    blocks,
+    leaves,
+)
+from dbt.adapters.mvsink.incremental.compose import Clock, Reading, Scopes, Side, Sides, Writer
+from dbt.adapters.mvsink.incremental.refuse import Refused
+from dbt.adapters.mvsink.physical import DIFF
+
+_PLUS, _MINUS, _NONE = "1L", "-1L", "0L"
+_Scope = list[tuple[Literal["semi", "anti"], str]]
+# A comparison of these is NULL at one time only if it is at any: only their columns can be NULL.
+_COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ, exp.Between)
+_NULL_ONLY_BY_COLUMNS = (
+    exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Cast, exp.TryCast, exp.DataType, exp.Add, exp.Sub,
+    exp.Interval, exp.Var, exp.DateAdd, exp.DateSub, exp.TsOrDsAdd, exp.TsOrDsToDate, exp.DateTrunc, exp.TimestampTrunc,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The changes of a query's blocks. ``changed``: by `Relation.parts`."""
+
+    text: str
+    nodes: Nodes
+    changed: Mapping[tuple[str, ...], Sides]
+    clock: Clock | None
+
+    @property
+    def writer(self) -> Writer:
+        return Writer(self.text, self.changed, self.clock, self.change)
+
+    def change(self, query: Query) -> str:
+        """The query's columns and `_mv_diff`: new less old, not consolidated.
+
+        A branch of UNION ALL that did not change gives a term without rows: it decides the columns'
+        types, and the first one their names.
+        """
+        if isinstance(query.body, Query):
+            return self.change(query.body)
+        if isinstance(query.body, SetOp):
+            left, right = self.change(query.body.left), self.change(query.body.right)
+            return f"(\n{left}\n)\nunion all\n(\n{right}\n)"
+        terms = list(self.terms(query.body))
+        return "\nunion all\n".join(terms or [self._no_rows(query.body)])
+
+    def count(self, query: Query) -> int:
+        """The terms of the query's own blocks."""
+        return sum(len(list(self.terms(block))) for block in blocks(query))
+
+    def terms(self, block: Block) -> Iterator[str]:
+        """The terms of a block; none if nothing that it reads changed."""
+        for leaf in leaves(block.source):
+            if self.writer.leaf_moves(leaf):
+                yield from self._of_leaf(block, leaf)
+        for conjunct in block.where:
+            if self.writer.timed(conjunct):
+                yield from self._of_time(block, conjunct)
+
+    def _no_rows(self, block: Block) -> str:
+        return self.writer.select(block, lambda leaf: Side.NEW, _NONE, [*self._conjuncts(block), "false"], {})
+
+    def _conjuncts(self, block: Block) -> list[str]:
+        """The WHERE of the terms of leaves: all conjuncts come after them, so they are new."""
+        return [self.writer.cut(conjunct, Side.NEW) for conjunct in block.where]
+
+    def _of_leaf(self, block: Block, leaf: Leaf) -> Iterator[str]:
+        assert block.source is not None
+        scoping = _scoping(block.source, leaf)
+        conditions = self._conjuncts(block)
+        if scoping is None:
+            yield self.writer.select(block, telescope(block.source, leaf, Side.CHANGE), DIFF, conditions, {})
+            return
+        for scope in self._scopes(block.source, scoping, leaf):
+            for side, diff in ((Side.NEW, _PLUS), (Side.OLD, _MINUS)):
+                reading = telescope(block.source, leaf, side)
+                yield self.writer.select(block, reading, diff, conditions, {scoping: scope})
+
+    def _scopes(self, whole: Source, join: Join, leaf: Leaf) -> Iterator[_Scope]:
+        """Disjoint scopes of ``join``: together they hold all preserved rows that may differ."""
+        witnesses = self._witnesses(whole, _padded(join), leaf)
+        for number, witness in enumerate(witnesses):
+            yield [*(("anti", before) for before in witnesses[:number]), ("semi", witness)]
+
+    def _witnesses(self, whole: Source, padded: Source, leaf: Leaf) -> list[str]:
+        """Relations that together hold every row of ``padded`` that may differ."""
+        inner = _scoping(padded, leaf)
+        if inner is None:
+            return [self._primary(padded, telescope(whole, leaf, Side.CHANGE), {})]
+        return [
+            self._primary(padded, telescope(whole, leaf, side), {inner: scope})
+            for scope in self._scopes(whole, inner, leaf)
+            for side in (Side.NEW, Side.OLD)
+        ]
+
+    def _primary(self, source: Source, reading: Reading, scopes: Scopes) -> str:
+        text = self.writer.source(source, reading, scopes)
+        return f"({text})" if isinstance(source, Join) else text
+
+    def _of_time(self, block: Block, conjunct: Fragment) -> Iterator[str]:
+        """Rows that enter and rows that leave because time passes; the leaves are all old."""
+        at = block.where.index(conjunct)
+        now, before = (self.writer.cut(conjunct, side) for side in (Side.NEW, Side.OLD))
+        others = [
+            self.writer.cut(each, Side.OLD if number < at else Side.NEW)
+            for number, each in enumerate(block.where)
+            if number != at
+        ]
+        plain = _null_only_by_columns(self.nodes[conjunct])
+        for holds, fails, diff in ((now, before, _PLUS), (before, now, _MINUS)):
+            negated = f"not (\n{fails}\n)" if plain else f"not coalesce((\n{fails}\n), false)"
+            yield self.writer.select(block, lambda leaf: Side.OLD, diff, [*others, holds, negated], {})
+
+
+def telescope(source: Source, position: Leaf, side: Side) -> Reading:
+    """Leaves before the position are old, those after it new; it is read as ``side``."""
+    order = {leaf: number for number, leaf in enumerate(leaves(source))}
+
+    def reading(leaf: Leaf) -> Side:
+        if leaf is position:
+            return side
+        return Side.OLD if order[leaf] < order[position] else Side.NEW
+
+    return reading
+
+
+def _padded(join: Join) -> Source:
+    """The side of the join whose rows decide what becomes of the other's."""
+    return join.left if join.kind == "right" else join.right
+
+
+def _scoping(source: Source, leaf: Leaf) -> Join | None:
+    """The outermost join in ``source`` that the leaf's rows do not pass one by one."""
+    if isinstance(source, Nest):
+        return _scoping(source.inner, leaf)
+    if not isinstance(source, Join):
+        return None
+    in_left = any(each is leaf for each in leaves(source.left))
+    if source.kind == "full":
+        raise Refused("a full join", source.start)
+    if source.kind == "right" if in_left else source.kind in ("left", "semi", "anti"):
+        return source
+    return _scoping(source.left if in_left else source.right, leaf)
+
+
+def _null_only_by_columns(node: exp.Expr) -> bool:
+    """Whether the conjunct, being true at one time, cannot be NULL at another."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return isinstance(node, _COMPARISONS) and all(
+        isinstance(each, _NULL_ONLY_BY_COLUMNS) or _is_mark(each)
+        for operand in node.iter_expressions()
+        for each in operand.walk()
+    )
+
+
+def _is_mark(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.lower() == "timestamp_millis"

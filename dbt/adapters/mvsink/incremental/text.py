@@ -1,0 +1,169 @@
+"""Reading a query by its tokens: blocks, set operators and FROM trees, each with its span.
+
+This reading decides where text is cut. It knows Spark's precedence: a comma binds less than a join,
+INTERSECT more than UNION and EXCEPT. What it does not know is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+from dbt.adapters.mvsink.incremental import from_tree
+from dbt.adapters.mvsink.incremental.algebra import (
+    Block,
+    Cte,
+    Fragment,
+    Item,
+    LateralView,
+    Query,
+    SetOp,
+    Source,
+)
+from dbt.adapters.mvsink.incremental.refuse import Refused, check_text
+from dbt.adapters.mvsink.incremental.tokens import Tokens
+
+_TRAILING = frozenset({"ORDER", "SORT", "CLUSTER", "DISTRIBUTE"})
+_SET_OPERATORS = {"UNION": 1, "EXCEPT": 1, "MINUS": 1, "SETMINUS": 1, "INTERSECT": 2}  # and how they bind
+_CLAUSES = frozenset({"FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "USING"})
+
+
+def read(text: str) -> Query:
+    """``text`` as a `Query`. Raises `Refused`, `Unreadable`."""
+    tokens = Tokens(text)
+    check_text(text, tokens.words)
+    return _Reader(tokens).query(0, len(tokens.words), {})
+
+
+Ctes = Mapping[str, Cte]
+
+
+class _Reader:
+    def __init__(self, tokens: Tokens):
+        self.tokens = tokens
+
+    def query(self, low: int, high: int, visible: Ctes) -> Query:
+        """The words ``[low, high)``; ``visible`` are the CTEs that it may name."""
+        start = self.tokens.at(low)
+        ctes: list[Cte] = []
+        if self.tokens.upper(low) == "WITH":
+            low, ctes = self._with(low, high, visible)
+            visible = {**visible, **{cte.name: cte for cte in ctes}}
+        body_end, ordered, limited = self._trailing(low, high)
+        body = self._body(low, body_end, visible)
+        return Query(start, self.tokens.end(high), tuple(ctes), body, ordered, limited)
+
+    def _with(self, low: int, high: int, visible: Ctes) -> tuple[int, list[Cte]]:
+        ctes: list[Cte] = []
+        index = low + 1
+        if self.tokens.upper(index) == "RECURSIVE" and self.tokens.upper(index + 1) not in ("AS", "("):
+            raise Refused("a recursive WITH", self.tokens.at(index))
+        while True:
+            first, name = index, self.tokens.name(index)
+            index, columns = self.tokens.name_list(index + 1)
+            index += self.tokens.upper(index) == "AS"
+            close = self.tokens.closing(index)
+            known = {**visible, **{cte.name: cte for cte in ctes}}
+            query = self.query(index + 1, close, known)
+            ctes.append(Cte(self.tokens.at(first), self.tokens.end(close + 1), name.lower(), columns, query))
+            index = close + 1
+            if self.tokens.upper(index) != ",":
+                return index, ctes
+            index += 1
+
+    def _trailing(self, low: int, high: int) -> tuple[int, bool, Fragment | None]:
+        """Where the body ends; whether ORDER BY or the like follows, and the LIMIT or OFFSET."""
+        body_end, ordered, limited = high, False, None
+        for index in self.tokens.level(low, high):
+            upper, behind = self.tokens.upper(index), self.tokens.upper(index + 1)
+            order = upper in _TRAILING and behind == "BY"
+            limit = upper in ("LIMIT", "OFFSET") and (behind[:1].isdigit() or behind in ("ALL", "("))
+            if (order or limit) and self.tokens.upper(index - 1) != ".":
+                body_end, ordered = min(body_end, index), ordered or order
+                if limit and limited is None:
+                    limited = self.tokens.fragment(index, high)
+        return body_end, ordered, limited
+
+    def _body(self, low: int, high: int, visible: Ctes) -> Block | SetOp | Query:
+        operators = [
+            (_SET_OPERATORS[self.tokens.upper(index)], -index)
+            for index in self.tokens.level(low, high)
+            if self.tokens.upper(index) in _SET_OPERATORS and self.tokens.upper(index - 1) not in (".", "*")
+        ]
+        if operators:
+            return self._set_operator(low, -min(operators)[1], high, visible)
+        if self.tokens.upper(low) == "(" and self.tokens.closing(low) == high - 1:
+            return self.query(low + 1, high - 1, visible)
+        if self.tokens.upper(low) != "SELECT":
+            raise Refused("a query that is not a SELECT", self.tokens.at(low))
+        return self._block(low, high, visible)
+
+    def _set_operator(self, low: int, at: int, high: int, visible: Ctes) -> SetOp:
+        quantifier = self.tokens.upper(at + 1)
+        right = at + 1 + (quantifier in ("ALL", "DISTINCT"))
+        sides = [self._side(*span, visible) for span in ((low, at), (right, high))]
+        return SetOp(
+            self.tokens.at(low), self.tokens.end(high), self.tokens.upper(at), quantifier == "ALL", *sides
+        )
+
+    def _side(self, low: int, high: int, visible: Ctes) -> Query:
+        body = self._body(low, high, visible)
+        return Query(self.tokens.at(low), self.tokens.end(high), (), body, False, None)
+
+    def _block(self, low: int, high: int, visible: Ctes) -> Block:
+        bounds = [*self._clauses(low, high), ("", high)]
+        spans = {name: (index + 1, stop) for (name, index), (_, stop) in pairwise(bounds)}
+        first, hint, more = low + 1, None, {}
+        if (closed := self.tokens.hint(first)) is not None:
+            first, hint = closed, self.tokens.fragment(first, closed)
+        if self.tokens.upper(first) in ("DISTINCT", "ALL") and self._quantifies(first):
+            if self.tokens.upper(first) == "DISTINCT":
+                more["DISTINCT"] = self.tokens.fragment(first, first + 1)
+            first += 1
+        items = tuple(self._item(*span) for span in self.tokens.split(first, bounds[0][1]))
+        source: Source | None = None
+        laterals: tuple[LateralView, ...] = ()
+        if "FROM" in spans:
+            tree = from_tree.Reader(self.tokens, self.query, visible)
+            source, laterals = tree.clause(*spans.pop("FROM"))
+        conjuncts = self.tokens.conjuncts(*spans.pop("WHERE")) if "WHERE" in spans else []
+        where = tuple(self.tokens.fragment(*span) for span in conjuncts)
+        more |= {name: self.tokens.fragment(*span) for name, span in spans.items()}
+        return Block(self.tokens.at(low), self.tokens.end(high), hint, items, source, laterals, where, more)
+
+    def _quantifies(self, index: int) -> bool:
+        """Whether the DISTINCT or ALL there is not a column's name."""
+        return self.tokens.upper(index + 1) not in (",", ".", "FROM", "")
+
+    def _clauses(self, low: int, high: int) -> Iterator[tuple[str, int]]:
+        """The clauses behind the select list, and where each starts."""
+        passed_from = False
+        for index in self.tokens.level(low + 1, high):
+            upper, before = self.tokens.upper(index), self.tokens.upper(index - 1)
+            if upper not in _CLAUSES or before == "." or (upper == "USING" and passed_from):
+                continue
+            if upper == "USING":
+                raise Refused("TRANSFORM", self.tokens.at(index))
+            if upper == "FROM" and (
+                passed_from or (before == "DISTINCT" and self.tokens.upper(index - 2) in ("IS", "NOT"))
+            ):
+                continue
+            if upper == "GROUP" and self.tokens.upper(index + 1) != "BY":
+                continue
+            if upper == "WINDOW" and self.tokens.upper(index + 2) != "AS":
+                continue
+            passed_from = passed_from or upper == "FROM"
+            yield upper, index
+
+    def _item(self, low: int, high: int) -> Item:
+        start, end = self.tokens.at(low), self.tokens.end(high)
+        last, excepts = high - 1, False
+        if self.tokens.upper(last) == ")":
+            opening = self.tokens.opening(last)
+            if self.tokens.upper(opening - 1) == "EXCEPT" and self.tokens.upper(opening - 2) == "*":
+                last, excepts = opening - 2, True
+        if self.tokens.upper(last) != "*" or not self.tokens.is_name_dots(low, last):
+            return Item(start, end)
+        qualifier = tuple(self.tokens.words[i].text.lower() for i in range(low, last, 2))
+        star_at = self.tokens.at(high - 1) if excepts else self.tokens.end(high)
+        return Item(start, end, qualifier, star_at, excepts)

@@ -1,0 +1,134 @@
+"""A database before and after on DuckDB, and whether the query of a change leads from one to the
+other.
+
+In the schema `run`, where the query of a change runs, a relation that changed does not exist: it is
+read through its `Sides` or not at all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dbt.adapters.mvsink.engine import query_at
+from dbt.adapters.mvsink.incremental import NotIncremental, Plan, Sides, analyse, delta
+from tests.support.duck_engine import DuckEngine, translated
+
+Row = tuple[object, ...]
+_TYPES = {
+    "timestamp": "timestamp",
+    "array<int>": "int[]",
+    "int": "int",
+    "string": "varchar",
+    "bigint": "bigint",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """``change`` holds rows with their diffs, in any order, consolidated or not."""
+
+    columns: Mapping[str, str]  # names and Spark's types
+    old: Sequence[Row]
+    change: Sequence[tuple[Row, int]] = ()
+
+    @property
+    def new(self) -> list[Row]:
+        rows = Counter(map(_key, self.old))
+        originals = {_key(row): row for row in [*self.old, *(row for row, _ in self.change)]}
+        for row, diff in self.change:
+            rows[_key(row)] += diff
+        assert all(count >= 0 for count in rows.values()), "a change retracts what is not there"
+        return [originals[key] for key in rows.elements()]
+
+
+def _key(row: Row) -> Row:
+    return tuple(tuple(value) if isinstance(value, list) else value for value in row)
+
+
+def consolidated(rows: Sequence[Row]) -> Counter[Row]:
+    """Rows with their summed diff, which is their last value, without zeros."""
+    sums: Counter[Row] = Counter()
+    for row in rows:
+        sums[_key(row[:-1])] += row[-1]
+    return Counter({row: diff for row, diff in sums.items() if diff})
+
+
+@dataclass
+class Database:
+    """``tables`` in DuckDB. Statements are Spark's."""
+
+    tables: Mapping[str, Table]
+    engine: DuckEngine = field(default_factory=DuckEngine)
+
+    def __post_init__(self) -> None:
+        run = self.engine.connection.execute
+        for schema in ("run", "before", "after", "changes"):
+            run(f"drop schema if exists {schema} cascade")
+            run(f"create schema {schema}")
+        for name, table in self.tables.items():
+            self._create("before", name, table, table.old)
+            self._create("after", name, table, table.new)
+            if table.change:
+                rows = [(*row, diff) for row, diff in table.change]
+                self._create("changes", name, table, rows, ", _mv_diff bigint")
+            else:
+                self._create("run", name, table, table.old)
+
+    def _create(self, schema: str, name: str, table: Table, rows: Sequence[Row], more: str = "") -> None:
+        columns = ", ".join(f"{column} {_TYPES[kind]}" for column, kind in table.columns.items())
+        self.engine.connection.execute(f"create table {schema}.{name} ({columns}{more})")
+        if rows:
+            values = ", ".join(f"({', '.join(map(_literal, row))})" for row in rows)
+            self.engine.connection.execute(f"insert into {schema}.{name} values {values}")
+
+    def columns_of(self, name: str) -> list[tuple[str, str]] | None:
+        table = self.tables.get(name.strip("`").lower())
+        return None if table is None else list(table.columns.items())
+
+    def sides(self) -> dict[str, Sides]:
+        return {
+            name: Sides(
+                f"select * from after.{name}", f"select * from before.{name}", f"select * from changes.{name}"
+            )
+            for name, table in self.tables.items()
+            if table.change
+        }
+
+    def rows(self, query: str, schema: str) -> list[Row]:
+        """The rows of a query over one of the schemas."""
+        self.engine.connection.execute(f"set schema = '{schema}'")
+        return self.engine.connection.execute(translated(query)).fetchall()
+
+    def plan(self, query: str, clock: tuple[int, int] | None = None) -> Plan | NotIncremental:
+        analysed = analyse(query, self.columns_of)
+        if isinstance(analysed, NotIncremental):
+            return analysed
+        read = {name.strip("`").lower() for name in analysed.relations}
+        return delta(analysed, {name: each for name, each in self.sides().items() if name in read}, clock)
+
+    def change(self, query: str, clock: tuple[int, int] | None = None) -> Counter[Row]:
+        """The rows of the query's change by `delta`, consolidated."""
+        plan = self.plan(query, clock)
+        assert isinstance(plan, Plan), plan
+        return consolidated(self.rows(plan.query, "run"))
+
+    def difference(self, query: str, clock: tuple[int, int] | None = None) -> Counter[Row]:
+        """The same by evaluating the query before and after."""
+        before, after = (query, query) if clock is None else (query_at(query, at) for at in clock)
+        old = [(*row, -1) for row in self.rows(before, "before")]
+        new = [(*row, 1) for row in self.rows(after, "after")]
+        return consolidated([*old, *new])
+
+
+def _literal(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_literal, value))}]"
+    return f"epoch_ms({int(value)})" if isinstance(value, Millis) else repr(value)
+
+
+class Millis(int):
+    """A TIMESTAMP."""

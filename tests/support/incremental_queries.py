@@ -1,0 +1,249 @@
+"""Random queries in the scope of `incremental`, and random databases with changes for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from tests.support.incremental_database import Millis, Table
+
+SCHEMA = {
+    "t0": {"k": "int", "v": "int", "ts": "timestamp"},
+    "t1": {"k": "int", "w": "int", "ts": "timestamp", "xs": "array<int>"},
+    "t2": {"k": "int", "u": "int"},
+}
+NOW = "timestamp_millis(5000L) /* mv_now */"
+Column = tuple[str, str]  # an expression and its type
+_JOINS = [
+    "join",
+    "inner join",
+    "left join",
+    "left outer join",
+    "right join",
+    "left semi join",
+    "left anti join",
+    "cross join",
+]
+
+
+@dataclass
+class Leaf:
+    text: str
+    alias: str
+    columns: list[Column]
+
+
+def tables(random: Random) -> dict[str, Table]:
+    """Contents with NULLs and duplicates; changes with pairs that cancel; tables that are or get
+    empty."""
+    return {name: _table(random, columns) for name, columns in SCHEMA.items()}
+
+
+def _table(random: Random, columns: dict[str, str]) -> Table:
+    old = [_row(random, columns) for _ in range(random.choice([0, 1, 3, 4, 6]))]
+    old += random.choices(old, k=random.randint(0, 2)) if old else []
+    if random.random() < 0.25:
+        return Table(columns, old)
+    gone = old if random.random() < 0.15 else random.sample(old, random.randint(0, len(old) // 2))
+    come = [_row(random, columns) for _ in range(random.randint(0, 3))]
+    idle = [_row(random, columns) for _ in range(random.randint(0, 2))]
+    change = [*((row, -1) for row in gone), *((row, 1) for row in come)]
+    change += [pair for row in idle for pair in ((row, 2), (row, -1), (row, -1))]
+    random.shuffle(change)
+    return Table(columns, old, change or [(_row(random, columns), 1)])
+
+
+def _row(random: Random, columns: dict[str, str]) -> tuple[object, ...]:
+    return tuple(_value(random, kind) for kind in columns.values())
+
+
+def _value(random: Random, kind: str) -> object:
+    if random.random() < 0.15:
+        return None
+    if kind == "timestamp":
+        return Millis(random.randint(0, 10) * 1000)
+    if kind == "array<int>":
+        return [_value(random, "int") for _ in range(random.randint(0, 2))]
+    return random.randint(0, 3)
+
+
+@dataclass
+class Queries:
+    """Draws queries. ``focus``: a kind of join that is drawn often, or `clock`, or `union`."""
+
+    random: Random
+    focus: str = ""
+    ctes: dict[str, list[Column]] = field(default_factory=dict)
+    aliases: int = 0
+
+    def query(self) -> str:
+        texts = []
+        for number in range(self.random.choice([0, 0, 1, 2])):
+            text, columns = self.body(self.random.choice([0, 0, 1]))
+            texts.append(f"c{number} as ({text})")
+            self.ctes[f"c{number}"] = columns
+        text, _ = self.body(self.random.choice([0, 1, 1, 1, 2]))
+        order = self.random.choice(["", "", " order by 1"])
+        return (f"with {', '.join(texts)}\n" if texts else "") + text + order
+
+    def body(self, depth: int) -> tuple[str, list[Column]]:
+        union = self.random.random() < (0.5 if self.focus == "union" else 0.2)
+        if not union:
+            return self.block(depth)
+        first, columns = self.block(depth - 1, plain=True)
+        kinds = [kind for _, kind in columns]
+        second, _ = self.block(depth - 1, kinds)
+        if self.random.random() < 0.3:
+            third, _ = self.block(0, kinds)
+            second = f"({second} union all {third})"
+        return f"{first} union all {second}", columns
+
+    def block(
+        self, depth: int, kinds: Sequence[str] | None = None, plain: bool = False
+    ) -> tuple[str, list[Column]]:
+        source, scope = self.tree(depth)
+        text, columns = self.items(scope, kinds, plain)
+        where = [self.conjunct(scope) for _ in range(self.random.choice([0, 0, 1, 2]))]
+        if self.focus == "clock" and self.random.random() < 0.6:
+            where.append(self.time(scope))
+        condition = f"\nwhere {' and '.join(where)}" if where else ""
+        return f"select {text}\nfrom {source}{condition}", columns
+
+    def items(self, scope: list[Leaf], kinds: Sequence[str] | None, plain: bool) -> tuple[str, list[Column]]:
+        names = [name for leaf in scope for name, _ in leaf.columns]
+        if kinds is None and not plain and self.random.random() < 0.3 and len(set(names)) == len(names):
+            columns = [column for leaf in scope for column in leaf.columns]
+            return "*", columns
+        if kinds is None and not plain and self.random.random() < 0.15:
+            leaf = self.random.choice(scope)
+            return f"{leaf.alias}.*", leaf.columns
+        wanted = kinds or [
+            "int",
+            *self.random.choices(["int", "int", "timestamp", "string"], k=self.random.randint(0, 2)),
+        ]
+        items = [f"{self.expression(scope, kind)} as c{number}" for number, kind in enumerate(wanted)]
+        return ", ".join(items), [(f"c{number}", kind) for number, kind in enumerate(wanted)]
+
+    def expression(self, scope: list[Leaf], kind: str) -> str:
+        one = self.column(scope, "int")
+        if kind == "string":
+            return f"cast({one} as string)"
+        if kind == "timestamp":
+            return self.column(scope, "timestamp")
+        other = self.column(scope, "int")
+        return self.random.choice(
+            [
+                one,
+                one,
+                f"{one} + 1",
+                f"coalesce({one}, {other})",
+                f"case when {one} > 1 then {other} end",
+                "2",
+                f"cast({one} as double)",
+            ]
+        )
+
+    def column(self, scope: list[Leaf], kind: str) -> str:
+        fitting = [f"{leaf.alias}.{name}" for leaf in scope for name, each in leaf.columns if each == kind]
+        empty = "cast(null as timestamp)" if kind == "timestamp" else "1"
+        return self.random.choice(fitting) if fitting else empty
+
+    def tree(self, depth: int) -> tuple[str, list[Leaf]]:
+        text, scope = self.joined(depth, self.random.choice([0, 1, 1, 2]))
+        if self.random.random() < 0.12:
+            # In parentheses: translated for DuckDB, a comma would bind as tightly as a join.
+            more, right = self._one(depth) if self.random.random() < 0.6 else self.nest(0)
+            text, scope = f"{text}, {more}", [*scope, *right]
+        arrays = [
+            f"{leaf.alias}.{name}" for leaf in scope for name, kind in leaf.columns if kind == "array<int>"
+        ]
+        if arrays and self.random.random() < 0.3:
+            alias = self.alias()
+            text += f"\nlateral view explode({self.random.choice(arrays)}) {alias} as e{alias}"
+            scope = [*scope, Leaf("", alias, [(f"e{alias}", "int")])]
+        return text, scope
+
+    def joined(self, depth: int, joins: int) -> tuple[str, list[Leaf]]:
+        first = self.leaf(depth)
+        text, scope = first.text, [first]
+        for _ in range(joins):
+            text, scope = self.join(text, scope, depth)
+        return text, scope
+
+    def join(self, text: str, scope: list[Leaf], depth: int) -> tuple[str, list[Leaf]]:
+        focused = self.focus.endswith("join") and self.random.random() < 0.6
+        kind = self.focus if focused else self.random.choice(_JOINS)
+        right_text, right_scope = self.nest(depth) if self.random.random() < 0.2 else self._one(depth)
+        on = "" if kind == "cross join" else f" on {self.condition(scope, right_scope)}"
+        joined = f"{text}\n{kind} {right_text}{on}"
+        return joined, scope if "semi" in kind or "anti" in kind else [*scope, *right_scope]
+
+    def _one(self, depth: int) -> tuple[str, list[Leaf]]:
+        leaf = self.leaf(depth)
+        return leaf.text, [leaf]
+
+    def nest(self, depth: int) -> tuple[str, list[Leaf]]:
+        first = self.leaf(depth)
+        text, scope = self.join(first.text, [first], 0)
+        return f"({text})", scope
+
+    def condition(self, left: list[Leaf], right: list[Leaf]) -> str:
+        one, other = self.column(left, "int"), self.column(right, "int")
+        return self.random.choice(
+            [f"{one} = {other}"] * 5
+            + [
+                f"{one} <=> {other}",
+                f"{one} > {other}",
+                f"{one} = {other} and {other} > 0",
+                f"({one} = {other} or {other} is null)",
+                "true",
+            ]
+        )
+
+    def conjunct(self, scope: list[Leaf]) -> str:
+        one, other = self.column(scope, "int"), self.column(scope, "int")
+        if self.random.random() < 0.3:
+            return self.time(scope)
+        return self.random.choice(
+            [
+                f"{one} > 0",
+                f"{one} is null",
+                f"({one} = {other} or {other} < 2)",
+                f"{one} between 0 and 2",
+                f"not {one} = 1",
+            ]
+        )
+
+    def time(self, scope: list[Leaf]) -> str:
+        at = self.column(scope, "timestamp")
+        return self.random.choice(
+            [
+                f"{at} > {NOW} - interval 3 seconds",
+                f"{at} <= {NOW}",
+                f"{at} between {NOW} - interval 4 seconds and {NOW}",
+                f"({at} > {NOW} or {self.column(scope, 'int')} = 1)",
+                f"not {at} < {NOW} - interval 2 seconds",
+                f"case when {NOW} > timestamp_millis(4000L) then {self.column(scope, 'int')} > 0 end",
+            ]
+        )
+
+    def leaf(self, depth: int) -> Leaf:
+        alias, draw = self.alias(), self.random.random()
+        if self.ctes and draw < 0.3:
+            name = self.random.choice(list(self.ctes))
+            return Leaf(f"{name} as {alias}", alias, self.ctes[name])
+        if depth > 0 and draw < 0.55:
+            text, columns = self.body(depth - 1)
+            if self.random.random() < 0.3:
+                renamed = [(f"d{number}", kind) for number, (_, kind) in enumerate(columns)]
+                return Leaf(f"({text}) as {alias}({', '.join(name for name, _ in renamed)})", alias, renamed)
+            return Leaf(f"({text}) {alias}", alias, columns)
+        if draw > 0.96:
+            return Leaf(f"(select * from values (1), (3) as {alias}(one)) {alias}", alias, [("one", "int")])
+        name = self.random.choice(list(SCHEMA))
+        return Leaf(f"{name} as {alias}", alias, list(SCHEMA[name].items()))
+
+    def alias(self) -> str:
+        self.aliases += 1
+        return f"q{self.aliases}"
