@@ -63,25 +63,18 @@ class Database:
     engine: DuckEngine = field(default_factory=DuckEngine)
 
     def __post_init__(self) -> None:
-        run = self.engine.connection.execute
+        statements = ["begin transaction"]
         for schema in ("run", "before", "after", "changes"):
-            run(f"drop schema if exists {schema} cascade")
-            run(f"create schema {schema}")
+            statements += [f"drop schema if exists {schema} cascade", f"create schema {schema}"]
         for name, table in self.tables.items():
-            self._create("before", name, table, table.old)
-            self._create("after", name, table, table.new)
+            statements += _created("before", name, table, table.old)
+            statements += _created("after", name, table, table.new)
             if table.change:
                 rows = [(*row, diff) for row, diff in table.change]
-                self._create("changes", name, table, rows, ", _mv_diff bigint")
+                statements += _created("changes", name, table, rows, ", _mv_diff bigint")
             else:
-                self._create("run", name, table, table.old)
-
-    def _create(self, schema: str, name: str, table: Table, rows: Sequence[Row], more: str = "") -> None:
-        columns = ", ".join(f"{column} {_TYPES[kind]}" for column, kind in table.columns.items())
-        self.engine.connection.execute(f"create table {schema}.{name} ({columns}{more})")
-        if rows:
-            values = ", ".join(f"({', '.join(map(_literal, row))})" for row in rows)
-            self.engine.connection.execute(f"insert into {schema}.{name} values {values}")
+                statements += _created("run", name, table, table.old)
+        self.engine.connection.execute("; ".join([*statements, "commit"]))
 
     def columns_of(self, name: str) -> list[tuple[str, str]] | None:
         table = self.tables.get(name.strip("`").lower())
@@ -120,6 +113,13 @@ class Database:
         old = [(*row, -1) for row in self.rows(before, "before")]
         new = [(*row, 1) for row in self.rows(after, "after")]
         return consolidated([*old, *new])
+
+
+def _created(schema: str, name: str, table: Table, rows: Sequence[Row], more: str = "") -> list[str]:
+    columns = ", ".join(f"{column} {_TYPES[kind]}" for column, kind in table.columns.items())
+    created = [f"create table {schema}.{name} ({columns}{more})"]
+    values = ", ".join(f"({', '.join(map(_literal, row))})" for row in rows)
+    return [*created, f"insert into {schema}.{name} values {values}"] if rows else created
 
 
 def _literal(value: object) -> str:

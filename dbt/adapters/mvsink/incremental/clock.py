@@ -47,4 +47,4 @@ def _constant(call: str) -> bool:
         tree = sqlglot.parse_one(f"select {call}", read="spark")
     except SqlglotError:
         return False
-    return len(tree.expressions) == 1 and tree.find(exp.Column, exp.Query) is tree
+    return len(tree.expressions) == 1 and tree.expressions[0].find(exp.Column, exp.Query) is None

@@ -1,0 +1,202 @@
+"""Wrong rules, each of which random queries must notice, and relations between changes that hold
+whatever the rules are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import duckdb
+import pytest
+
+from dbt.adapters.mvsink.incremental import terms
+from dbt.adapters.mvsink.incremental.algebra import Block, SetOp, leaves
+from dbt.adapters.mvsink.incremental.compose import Side, Writer
+from dbt.adapters.mvsink.incremental.terms import Terms
+from tests.property.test_incremental import case, differs
+from tests.support.incremental_database import Database, Table
+from tests.support.incremental_queries import tables
+
+WITHIN = 300  # cases
+telescope, scoping = terms.telescope, terms._scoping
+
+
+def others_old(source, position, side):
+    return lambda leaf: side if leaf is position else Side.OLD
+
+
+def others_new(source, position, side):
+    return lambda leaf: side if leaf is position else Side.NEW
+
+
+def not_scoped(*kinds):
+    def wrong(source, leaf):
+        join = scoping(source, leaf)
+        return None if join is None or join.kind in kinds else join
+
+    return wrong
+
+
+def only_rows_that_enter(of_time):
+    return lambda self, block, conjunct: list(of_time(self, block, conjunct))[:1]
+
+
+def first_scope_only(scopes):
+    return lambda self, whole, join, leaf: list(scopes(self, whole, join, leaf))[:1]
+
+
+def overlapping_scopes(scopes):
+    return lambda self, whole, join, leaf: [scope[-1:] for scope in scopes(self, whole, join, leaf)]
+
+
+def anti_instead_of_semi(scopes):
+    def wrong(self, whole, join, leaf):
+        for scope in scopes(self, whole, join, leaf):
+            yield [*scope[:-1], ("anti", scope[-1][1])]
+
+    return wrong
+
+
+def witnesses_without_what_was(witnesses):
+    def wrong(self, whole, padded, leaf):
+        every = witnesses(self, whole, padded, leaf)
+        return every[:1]
+
+    return wrong
+
+
+def untyped_union(change):
+    def wrong(self, query):
+        body = query.body
+        if isinstance(body, SetOp):
+            moving = [side for side in (body.left, body.right) if self.writer.moves(side)]
+            if len(moving) == 1:
+                return change(self, moving[0])
+        return change(self, query)
+
+    return wrong
+
+
+def derived_tables_stand_still(moves):
+    def wrong(self, query):
+        return isinstance(query.body, Block) and any(map(self.leaf_moves, leaves(query.body.source)))
+
+    return wrong
+
+
+def times_of_terms(side):
+    return lambda conjuncts: lambda self, block: [self.writer.cut(each, side) for each in block.where]
+
+
+def leaves_new_as_time_passes(of_time):
+    def wrong(self, block, conjunct):
+        for term in of_time(self, block, conjunct):
+            yield term.replace("from before.", "from after.")
+
+    return wrong
+
+
+def sign_of_left_rows(of_time):
+    def wrong(self, block, conjunct):
+        for term in of_time(self, block, conjunct):
+            yield term.replace("\n-1L as", "\n1L as")
+
+    return wrong
+
+
+MUTANTS = {
+    "the other positions are all old": (terms, "telescope", lambda right: others_old),
+    "the other positions are all new": (terms, "telescope", lambda right: others_new),
+    "the right side of a left join is linear": (terms, "_scoping", lambda right: not_scoped("left")),
+    "the right side of a semi join is linear": (terms, "_scoping", lambda right: not_scoped("semi")),
+    "the right side of an anti join is linear": (terms, "_scoping", lambda right: not_scoped("anti")),
+    "the left side of a right join is linear": (terms, "_scoping", lambda right: not_scoped("right")),
+    "one scope of several": (Terms, "_scopes", first_scope_only),
+    "scopes that overlap": (Terms, "_scopes", overlapping_scopes),
+    "rows that do not match the change": (Terms, "_scopes", anti_instead_of_semi),
+    "below two joins only what is, not what was": (Terms, "_witnesses", witnesses_without_what_was),
+    "a branch that did not change decides no types": (Terms, "change", untyped_union),
+    "time does not pass in derived tables": (Writer, "moves", derived_tables_stand_still),
+    "terms of leaves at the old time": (Terms, "_conjuncts", times_of_terms(Side.OLD)),
+    "rows enter as time passes, none leaves": (Terms, "_of_time", only_rows_that_enter),
+    "rows that leave are added": (Terms, "_of_time", sign_of_left_rows),
+    "time passes over the new leaves": (Terms, "_of_time", leaves_new_as_time_passes),
+    "a conjunct is never NULL at one time only": (terms, "_null_only_by_columns", lambda right: lambda node: True),
+}  # fmt: skip
+FOCUS = {
+    "right join": "right join",
+    "left join": "left join",
+    "time": "clock",
+    "NULL": "clock",
+    "branch": "union",
+}
+
+
+@pytest.mark.parametrize("wrong", MUTANTS)
+def test_a_wrong_rule_is_noticed(wrong, monkeypatch):
+    owner, name, mutate = MUTANTS[wrong]
+    monkeypatch.setattr(owner, name, mutate(getattr(owner, name)))
+    focus = next((each for word, each in FOCUS.items() if word in wrong), None)
+    assert any(noticed(seed, focus) for seed in range(WITHIN))
+
+
+def noticed(seed: int, focus: str | None) -> bool:
+    try:
+        return differs(*case(seed, focus))
+    except (duckdb.Error, TypeError):  # no query at all, or one with NULL as a diff
+        return True
+
+
+def steps(seed: int) -> tuple[dict[str, Table], dict[str, Table], dict[str, Table]]:
+    """A change, another one after it, and both in one."""
+    first, random = tables(Random(seed)), Random(-seed)
+    second, both = {}, {}
+    for name, table in first.items():
+        gone = random.sample(table.new, len(table.new) // 2)
+        more = [*((row, -1) for row in gone), *((row, 1) for row in table.old[:2])]
+        second[name] = Table(table.columns, table.new, more)
+        both[name] = Table(table.columns, table.old, [*table.change, *more])
+    return first, second, both
+
+
+def added(*changes: Counter) -> dict:
+    total: Counter = Counter()
+    for change in changes:
+        for row, diff in change.items():
+            total[row] += diff
+    return {row: diff for row, diff in total.items() if diff}
+
+
+@pytest.mark.parametrize("seed", range(100, 130))
+def test_scopes_may_be_too_wide(seed, monkeypatch):
+    database, query, clock = case(seed, "left join")
+    monkeypatch.setattr(Terms, "_scopes", lambda self, whole, join, leaf: [[]])
+    assert not differs(database, query, clock)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_change_in_two_steps_is_the_change_in_one(seed):
+    _, query, clock = case(seed)
+    then, middle, now = (clock[0], sum(clock) // 2, clock[1]) if clock else (0, 0, 0)
+    clocks = [(then, middle), (middle, now), (then, now)] if clock else [None] * 3
+    one, two, both = (Database(each).change(query, at) for each, at in zip(steps(seed), clocks, strict=True))
+    assert added(one, two) == both
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_change_and_its_inverse_are_nothing(seed):
+    _, query, clock = case(seed)
+    forth = tables(Random(seed))
+    back = {
+        name: Table(table.columns, table.new, [(row, -diff) for row, diff in table.change])
+        for name, table in forth.items()
+    }
+    idle = {
+        name: Table(table.columns, table.old, [*table.change, *back[name].change])
+        for name, table in forth.items()
+    }
+    assert (
+        added(Database(forth).change(query, clock), Database(back).change(query, clock and clock[::-1])) == {}
+    )
+    assert Database(idle).change(query) == {}

@@ -1,0 +1,150 @@
+"""What is for the full correction, and the reason that users read."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, Sides, analyse, delta
+
+COLUMNS = {
+    "a": [("k", "int"), ("v", "int"), ("s", "struct<x:int>"), ("xs", "array<int>"), ("m", "map<int,int>")],
+    "b": [("k", "int"), ("name", "string collate UTF8_LCASE"), ("ok", "string"), ("raw", "variant")],
+}
+NOW = "timestamp_millis(5000L) /* mv_now */"
+REFUSED = {
+    # what has no rule
+    "select k from a group by k": "line 1: GROUP BY",
+    "select 1 as one from a having true": "line 1: HAVING",
+    "select count(*) as n from a": "line 1: an aggregate: count()",
+    "select max(k) as n from a": "line 1: an aggregate: max()",
+    "select any_value(k) as n from a": "line 1: an aggregate: any_value()",
+    "select distinct k from a": "line 1: DISTINCT",
+    "select sum(k) over (partition by v) as n from a": "line 1: an aggregate: sum()",
+    "select row_number() over w as n from a window w as (order by k)": "line 1: a WINDOW clause",
+    "select row_number() over (order by k) as n from a": "line 1: a window: row_number()",
+    "select k from a union select k from b": "line 1: UNION",
+    "select k from a except all select k from b": "line 1: EXCEPT ALL",
+    "select k from a\nintersect select k from b": "line 1: INTERSECT",
+    "select k from a limit 3": "line 1: LIMIT or OFFSET",
+    "select k\nfrom a\noffset 3": "line 3: LIMIT or OFFSET",
+    "select * from a full outer join b on a.k = b.k": "line 1: a full join",
+    "select k from a where k in (select k from b)": "line 1: a subquery",
+    "select k from a where exists (select 1 from b where a.k = b.k)": "line 1: a subquery",
+    "select (select ok from b) as n from a": "line 1: a subquery",
+    "select a.k from a join b on a.k in (select k from b)": "line 1: a subquery",
+    # values from elsewhere
+    "select now() as n from a": "line 1: now() differs from run to run",
+    "select k from a where rand() < 0.5": "line 1: rand() differs from run to run",
+    "select uuid() as n from a": "line 1: uuid() differs from run to run",
+    "select unix_timestamp() as n from a": "line 1: unix_timestamp() differs from run to run",
+    "select current_date as n from a": "line 1: current_date differs from run to run or from session to session",
+    "select k from a where name = current_user": "line 1: current_user differs from run to run or from session to session",
+    "select user as n from a": "line 1: user differs from run to run or from session to session",
+    "select version() as n from a": "line 1: version() differs from run to run",
+    "select aes_encrypt(ok, 'x') as n from b": "line 1: aes_encrypt() differs from run to run",
+    "select k from a where timestamp 'now' > v": "line 1: timestamp 'now' differs from run to run",
+    "select date'Today ' as n from a": "line 1: date 'Today ' differs from run to run",
+    "select _metadata.file_path as n from a": "line 1: a file's _metadata is not part of an input's rows",
+    "select input_file_name() as n from a": "line 1: input_file_name() differs from run to run",
+    "select '${env:HOME}' as n from a": "${...} is replaced by Spark with a value of the session",
+    "select k + rate as n from a": "line 1: rate is not a column of what the block reads",
+    "select session.rate as n from a": "line 1: session.rate is not a column of what the block reads",
+    "select k from a, (select b.k as o from b where b.k = a.v) c": "line 1: a.v is not a column of what the block reads",
+    # what is not known
+    "select my_function(k) as n from a": "line 1: my_function() is not a built-in function that is known; deterministic_functions allows it",
+    "select db.upper(k) as n from a": "line 1: db.upper() is not a built-in function that is known; deterministic_functions allows it",
+    "select k from c": "line 1: the columns of c are not known",
+    "select k from a where": "line 1: a clause without content",
+    "select k from a where k ==== 1": "sqlglot cannot read the text",
+    "select k from (a": "line 1: a parenthesis that is not closed",
+    "select 'x from a": "a quote or a comment is not closed",
+    "select k from a lateral view inline(array(s)) e": "line 1: the columns of inline() have no names",
+    # syntax
+    "select k from a tablesample (10 percent)": "line 1: TABLESAMPLE",
+    "select * from a pivot (max(v) for k in (1, 2))": "line 1: PIVOT",
+    "select * from a unpivot (n for c in (k, v))": "line 1: UNPIVOT",
+    "select transform(k) using 'cat' as (n) from a": "line 1: TRANSFORM",
+    "with recursive r as (select 1 as n union all select n + 1 from r) select * from r": "line 1: a recursive WITH",
+    "from a |> where k > 1": "line 1: pipe syntax (|>)",
+    "from a select k": "line 1: a query that is not a SELECT",
+    "table a": "line 1: a query that is not a SELECT",
+    "select k from a version as of 3": "line 1: time travel written by the user",
+    "select k from a timestamp as of '2026-01-01'": "line 1: time travel written by the user",
+    "select k from a for version as of 3": "line 1: time travel written by the user",
+    "select k from a with ('mergeSchema' = 'true')": "line 1: a relation with options",
+    "select * from a, lateral (select a.k + 1 as n)": "line 1: a correlated derived table (LATERAL)",
+    "select struct(*) as n from a": "line 1: a star inside a function call",
+    "select coalesce(a.*) as n from a": "line 1: a star inside a function call",
+    "select 1 + explode(xs) as n from a": "line 1: the generator explode() in an expression",
+    "select inline(array(s)) from a": "line 1: the generator inline() in an expression",
+    "select k from a order by k limit 1": "line 1: LIMIT or OFFSET",
+    "select * from (select k from a order by k limit 1) x": "line 1: LIMIT or OFFSET",
+    "select k as _mv_time from a": "line 1: the name _mv_time: names with _mv_ are reserved",
+    "select k from a where ok collate UNICODE = 'x'": "line 1: a collation",
+    # types
+    "select m from a": "column m of a is of type map<int,int>, which cannot be compared",
+    "select * from a": "column m of a is of type map<int,int>, which cannot be compared",
+    "select raw from b": "column raw of b is of type variant, which cannot be compared",
+    "select k from b where name = 'x'": "column name of b has a collation",
+}  # fmt: skip
+
+
+def analysed(query: str, **options: object) -> Analysed | NotIncremental:
+    return analyse(query, lambda name: COLUMNS.get(name.lower()), **options)
+
+
+@pytest.mark.parametrize("query", REFUSED)
+def test_a_query_that_is_refused_is_never_taken_for_unchanged(query):
+    assert analysed(query) == NotIncremental(REFUSED[query])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select k, unix_timestamp(ok) as n from b",
+        "select filter(xs, x -> x > k) as n, s.x, a.s.x as y from a",
+        "select k, date '2026-01-01' as d, explode(xs) as x from a",
+        "select `user`.k from a as `user`",
+        "select k as n, n + 1 as o from a",
+        "select k from a -- limit 3",
+        "select 'now()' as n, `k` from a;",
+        "select left(ok, 2) as n, if(k > 1, 2, 3) as o, k div 2 as p, cast(k as decimal(10, 2)) as q from b",
+    ],
+)
+def test_what_only_looks_like_it_is_not_refused(query):
+    assert isinstance(analysed(query), Analysed)
+
+
+def test_a_sql_header_is_refused():
+    assert analysed("select k from a", sql_header="set x = 1") == NotIncremental("it has a sql_header")
+    assert isinstance(analysed("select k from a", sql_header=" "), Analysed)
+
+
+def test_functions_that_are_declared_deterministic_are_allowed():
+    query = "select My_Function(k) as n, db.other(v) as o from a"
+    assert isinstance(analysed(query, deterministic_functions=["my_function", "DB.other"]), Analysed)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"select k, {NOW} as n from a",
+        f"select * from a join b on a.k = b.k and {NOW} > timestamp '2026-01-01'",
+        f"select k, n from a lateral view explode(array({NOW})) e as n",
+        f"select * from (select k, {NOW} as n from a) where n > timestamp '2026-01-01'",
+    ],
+)
+def test_mv_now_outside_where_is_refused_when_time_passes(query):
+    columns = {"a": COLUMNS["a"][:2], "b": COLUMNS["b"][:1]}
+    outcome = analyse(query, columns.get)
+    assert isinstance(outcome, Analysed)
+    changed = {"a": Sides("select 1", "select 2", "select 3")}
+    refused = delta(outcome, changed, (1000, 2000))
+    assert refused == NotIncremental("line 1: mv_now() outside WHERE, and its value changed")
+    assert not isinstance(delta(outcome, changed), NotIncremental)
+
+
+def test_a_change_of_a_relation_that_the_query_does_not_read_is_a_mistake_of_the_caller():
+    outcome = analysed("select k from a")
+    with pytest.raises(ValueError, match="the query does not read db.b"):
+        delta(outcome, {"db.b": Sides("", "", "")})
