@@ -9,6 +9,7 @@ from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, Sides, ana
 COLUMNS = {
     "a": [("k", "int"), ("v", "int"), ("s", "struct<x:int>"), ("xs", "array<int>"), ("m", "map<int,int>")],
     "b": [("k", "int"), ("name", "string collate UTF8_LCASE"), ("ok", "string"), ("raw", "variant")],
+    "d": [("k", "int"), ("_mv_time", "bigint")],
 }
 NOW = "timestamp_millis(5000L) /* mv_now */"
 REFUSED = {
@@ -54,6 +55,7 @@ REFUSED = {
     "select my_function(k) as n from a": "line 1: my_function() is not a built-in function that is known; deterministic_functions allows it",
     "select db.upper(k) as n from a": "line 1: db.upper() is not a built-in function that is known; deterministic_functions allows it",
     "select k from c": "line 1: the columns of c are not known",
+    "select k from d": "line 1: column _mv_time of d: names with _mv_ are reserved",
     "select k from a where": "line 1: a clause without content",
     "select k from a where k ==== 1": "sqlglot cannot read the text",
     "select k from (a": "line 1: a parenthesis that is not closed",

@@ -133,6 +133,19 @@ def test_a_cte_is_never_left_in_the_query_of_a_change():
     assert "with" not in text
 
 
+def test_a_with_in_parentheses_is_removed_too():
+    query = "with c as (select k from a) select * from (with d as (select k from c) (with e as (select 1) (select k from d))) x"
+    assert readable(changed(f"select x.k from b join ({query}) x on true", "b")) == (
+        "select x.k, _mv_diff from Δb as `b` join ( select * from ( (select k from ( select k from ( select k from a ) as `c` ) as `d`) ) as `x` ) as `x` on true"
+    )
+
+
+def test_mv_now_in_a_comment_is_text():
+    outcome = analysed(f"select k -- {NOW}\n from a where v > 1")
+    assert clock_probe(outcome, (1, 2)) is None
+    assert delta(outcome, {}, (1, 2)).terms == 0
+
+
 def test_names_of_ctes_are_resolved_from_the_inside():
     query = "with a as (select k from a where v > 1) select * from (with a as (select k + 1 as k from a) select k from a) x"
     assert readable(changed(query, "a")) == (

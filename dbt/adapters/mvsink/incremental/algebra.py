@@ -144,10 +144,11 @@ class Cte(Fragment):
 class Query(Fragment):
     """WITH, a body, ORDER BY (``ordered``) and LIMIT or OFFSET (``limited``).
 
-    The body is a `Query` where it is in parentheses.
+    The body is a `Query` where it is in parentheses; ``body_start`` is the first of these.
     """
 
     ctes: tuple[Cte, ...]
+    body_start: int
     body: Block | SetOp | Query
     ordered: bool
     limited: Fragment | None

@@ -2,44 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from dbt.adapters.mvsink.engine import NOW, query_at
 from dbt.adapters.mvsink.incremental.plan import Analysed
 from dbt.adapters.mvsink.incremental.tokens import Tokens
+from dbt.adapters.mvsink.user_sql.splice import spliced
 
 
 def clock_probe(analysed: Analysed, clock: tuple[int, int]) -> str | None:
     """A query of one BOOLEAN: whether every expression of `mv_now()` has the same value at both
     times. Then the change is that without a clock, with `mv_now()` at either time.
 
-    None without a need to ask: `mv_now()` stands alone and differs, or is not there at all.
+    None without a need to ask: `mv_now()` is by itself and differs, or is not in the text at all.
     """
-    expressions = list(_expressions(analysed.text))
-    if not expressions or any(NOW.fullmatch(each) for each in expressions):
-        return None
-    before, now = clock
-    same = (f"({query_at(each, before)}) <=> ({query_at(each, now)})" for each in dict.fromkeys(expressions))
-    return f"select {' and '.join(same)} as same"
+    tokens = Tokens(analysed.text)
+    same = []
+    for mark in analysed.marks:
+        start, end = _widest(tokens, mark)
+        if (start, end) == mark:
+            return None
+        values = (_at(tokens, start, end, time, analysed.marks) for time in clock)
+        same.append(" <=> ".join(f"({value})" for value in values))
+    return f"select {' and '.join(dict.fromkeys(same))} as same" if same else None
 
 
-def _expressions(text: str) -> Iterator[str]:
-    """Around each `mv_now()` the largest call that names no column, with the mark inside."""
-    tokens = Tokens(text)
-    for match in NOW.finditer(text):
-        low = next(index for index, word in enumerate(tokens.words) if word.start == match.start())
-        widest = match[0]
-        while (opening := tokens.around(low)) is not None:
-            low = opening - (opening > 0 and tokens.words[opening - 1].is_name)
-            call = text[tokens.at(low) : tokens.words[tokens.closing(opening)].end]
-            if not _constant(call):
-                break
-            widest = call
-        yield widest
+def _at(tokens: Tokens, start: int, end: int, time: int, marks: tuple[tuple[int, int], ...]) -> str:
+    """The expression with every `mv_now()` in it at ``time``."""
+    edits = [
+        (low - start, high - start, f"timestamp_millis({time}L)") for low, high in marks if start <= low < end
+    ]
+    return spliced(tokens.text[start:end], edits)
+
+
+def _widest(tokens: Tokens, mark: tuple[int, int]) -> tuple[int, int]:
+    """The span of the largest call around the mark that names no column."""
+    widest, low = mark, next(index for index, word in enumerate(tokens.words) if word.start == mark[0])
+    while (opening := tokens.around(low)) is not None:
+        low = opening - (opening > 0 and tokens.words[opening - 1].is_name)
+        span = tokens.at(low), tokens.words[tokens.closing(opening)].end
+        if not _constant(tokens.text[span[0] : span[1]]):
+            break
+        widest = span
+    return widest
 
 
 def _constant(call: str) -> bool:

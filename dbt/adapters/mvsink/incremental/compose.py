@@ -6,10 +6,10 @@ A *reading* says what each leaf reads: the old contents, the new ones, or the ch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
-from dbt.adapters.mvsink.engine import NOW, sql
+from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.incremental.algebra import (
     Block,
     Constant,
@@ -62,25 +62,23 @@ class Clock:
         return self.old if side is Side.OLD else self.new
 
 
+Marks = tuple[tuple[int, int], ...]
 Reading = Callable[[Leaf], Side]
 Scopes = Mapping[Join, Iterable[tuple[str, str]]]  # (semi or anti, relation), in order
 
 
 @dataclass(frozen=True)
 class Writer:
-    """Text of a query's parts. ``changed``: by `Relation.parts`. ``clock``: None if time stands."""
+    """Text of a query's parts. ``marks``: where `mv_now()` is. ``changed``: by `Relation.parts`.
+
+    ``clock``: None if `mv_now()` stays as it is. ``change_of``: the text of a query's change.
+    """
 
     text: str
+    marks: Marks
     changed: Mapping[tuple[str, ...], Sides]
     clock: Clock | None
     change_of: Callable[[Query], str]
-    marks: tuple[tuple[int, int], ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        marks = (
-            (match.start(), match.start() + match[0].index(")") + 1) for match in NOW.finditer(self.text)
-        )
-        object.__setattr__(self, "marks", tuple(marks))
 
     def cut(self, part: Fragment, time: Side, edits: Iterable[Edit] = ()) -> str:
         """The part's text with ``edits``, at positions of the whole, and `mv_now()` at a time."""
@@ -121,7 +119,7 @@ class Writer:
     def _leaf_edits(self, query: Query, side: Side) -> list[Edit]:
         body = query.body
         if isinstance(body, Query):
-            without_with = [(body.start, body.body.start, "")] if body.ctes else []
+            without_with = [(body.start, body.body_start, "")] if body.ctes else []
             return [*without_with, *self._leaf_edits(body, side)]
         if isinstance(body, SetOp):
             return [*self._leaf_edits(body.left, side), *self._leaf_edits(body.right, side)]

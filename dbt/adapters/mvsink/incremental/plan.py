@@ -19,12 +19,13 @@ from dbt.adapters.mvsink.incremental.algebra import (
     joins,
     leaves,
 )
-from dbt.adapters.mvsink.incremental.compose import Clock, Sides
+from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Sides
 from dbt.adapters.mvsink.incremental.functions import GENERATORS, TABLE_FUNCTIONS
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental, Refused, check_expression, check_types
 from dbt.adapters.mvsink.incremental.resolve import ColumnsOf, Names
 from dbt.adapters.mvsink.incremental.terms import Terms
 from dbt.adapters.mvsink.incremental.text import read
+from dbt.adapters.mvsink.incremental.tokens import Tokens
 from dbt.adapters.mvsink.user_sql.checks import without_end
 from dbt.adapters.mvsink.user_sql.splice import qualifiers, spliced
 from dbt.adapters.mvsink.user_sql.words import Unreadable, Word, last_part, parts, words
@@ -49,6 +50,7 @@ class Analysed:
     relations: Mapping[str, tuple[str, ...]]
     tree: Query
     nodes: Nodes
+    marks: Marks  # where the text calls `mv_now()`
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,9 @@ def delta(
     unknown = sides.keys() - {parts(name) for name in analysed.relations}
     if unknown:
         raise ValueError(f"the query does not read {', '.join(map('.'.join, unknown))}")
-    terms = Terms(analysed.text, analysed.nodes, sides, None if clock is None else Clock(*clock))
+    terms = Terms(
+        analysed.text, analysed.marks, analysed.nodes, sides, None if clock is None else Clock(*clock)
+    )
     try:
         _check_time(analysed, terms)
         return Plan(terms.change(analysed.tree), terms.count(analysed.tree))
@@ -130,7 +134,7 @@ def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Ana
         name: tuple(column for column in lowered[key] if column in used[key])
         for key, (name, _) in described.items()
     }
-    return Analysed(text, relations, tree, nodes)
+    return Analysed(text, relations, tree, nodes, Tokens(text).marks())
 
 
 def _relations(tree: Query) -> Iterator[Relation]:
@@ -144,6 +148,9 @@ def _described(leaf: Relation, columns_of: ColumnsOf) -> list[tuple[str, str]]:
     columns = columns_of(leaf.name)
     if columns is None:
         raise Refused(f"the columns of {leaf.name} are not known", leaf.start)
+    for name, _ in columns:
+        if name.lower().startswith("_mv_"):
+            raise Refused(f"column {name} of {leaf.name}: names with _mv_ are reserved", leaf.start)
     return list(columns)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from sqlglot import exp
@@ -29,7 +30,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     blocks,
     leaves,
 )
-from dbt.adapters.mvsink.incremental.compose import Clock, Reading, Scopes, Side, Sides, Writer
+from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Reading, Scopes, Side, Sides, Writer
 from dbt.adapters.mvsink.incremental.refuse import Refused
 from dbt.adapters.mvsink.physical import DIFF
 
@@ -45,16 +46,17 @@ _NULL_ONLY_BY_COLUMNS = (
 
 @dataclass(frozen=True)
 class Terms:
-    """The changes of a query's blocks. ``changed``: by `Relation.parts`."""
+    """The changes of a query's blocks. ``marks``, ``changed``, ``clock``: see `Writer`."""
 
     text: str
+    marks: Marks
     nodes: Nodes
     changed: Mapping[tuple[str, ...], Sides]
     clock: Clock | None
 
-    @property
+    @cached_property
     def writer(self) -> Writer:
-        return Writer(self.text, self.changed, self.clock, self.change)
+        return Writer(self.text, self.marks, self.changed, self.clock, self.change)
 
     def change(self, query: Query) -> str:
         """The query's columns and `_mv_diff`: new less old, not consolidated.

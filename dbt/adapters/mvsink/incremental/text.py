@@ -51,7 +51,7 @@ class _Reader:
             visible = {**visible, **{cte.name: cte for cte in ctes}}
         body_end, ordered, limited = self._trailing(low, high)
         body = self._body(low, body_end, visible)
-        return Query(start, self.tokens.end(high), tuple(ctes), body, ordered, limited)
+        return Query(start, self.tokens.end(high), tuple(ctes), self.tokens.at(low), body, ordered, limited)
 
     def _with(self, low: int, high: int, visible: Ctes) -> tuple[int, list[Cte]]:
         ctes: list[Cte] = []
@@ -108,7 +108,8 @@ class _Reader:
 
     def _side(self, low: int, high: int, visible: Ctes) -> Query:
         body = self._body(low, high, visible)
-        return Query(self.tokens.at(low), self.tokens.end(high), (), body, False, None)
+        start = self.tokens.at(low)
+        return Query(start, self.tokens.end(high), (), start, body, False, None)
 
     def _block(self, low: int, high: int, visible: Ctes) -> Block:
         bounds = [*self._clauses(low, high), ("", high)]

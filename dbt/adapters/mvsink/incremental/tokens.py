@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dbt.adapters.mvsink.engine import NOW
 from dbt.adapters.mvsink.incremental.algebra import Fragment
 from dbt.adapters.mvsink.incremental.refuse import Refused
 from dbt.adapters.mvsink.user_sql.words import words
@@ -45,6 +46,12 @@ class Tokens:
         if low >= high:
             raise Refused("a clause without content", self.at(low))
         return Fragment(self.at(low), self.end(high))
+
+    def marks(self) -> tuple[tuple[int, int], ...]:
+        """Where the text calls `mv_now()`; not in comments and literals."""
+        starts = {word.start for word in self.words}
+        calls = (match for match in NOW.finditer(self.text) if match.start() in starts)
+        return tuple((match.start(), match.start() + match[0].index(")") + 1) for match in calls)
 
     def closing(self, index: int) -> int:
         """The index of the parenthesis that closes the one at ``index``."""
