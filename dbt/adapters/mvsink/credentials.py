@@ -60,6 +60,7 @@ class MvsinkCredentials(SparkCredentials):
     read_only: bool = False
     metastore_timeout: float = 300
     progress: bool = True
+    class_archive: bool = True
     formats: list[str] | None = None
 
     @classmethod
@@ -243,6 +244,7 @@ def _check(values: Mapping[str, Any]) -> None:
         ("method", values.get("method", SESSION) in _methods, f"one of {', '.join(_methods)}"),
         ("read_only", isinstance(values.get("read_only", False), bool), boolean),
         ("progress", isinstance(values.get("progress", True), bool), boolean),
+        ("class_archive", isinstance(values.get("class_archive", True), bool), boolean),
         ("metastore_timeout", number and timeout >= 0, "seconds, 0 or more (an env_var needs `| as_number`)"),
         ("formats", formats is None or _are_formats(formats), f"a list of any of {', '.join(FORMATS)}"),
         ("shard_root", isinstance(root, (str, type(None))), "a path or a URI"),

@@ -78,6 +78,7 @@ def test_ansi_mode_is_spark_s_or_the_profile_s_whichever_dbt_spark_it_is(
         ({"metastore_timeout": float("nan")}, "metastore_timeout\n  Got: nan", "seconds, 0 or more"),
         ({"method": "embedded"}, "method\n  Got: 'embedded'", "one of thrift, http, odbc, session"),
         ({"progress": "no"}, "progress\n  Got: 'no'", "true or false"),
+        ({"class_archive": "no"}, "class_archive\n  Got: 'no'", "true or false"),
         ({"formats": "delta"}, "formats\n  Got: 'delta'", "a list of any of delta, iceberg"),
         ({"formats": [{"name": "delta"}]}, "formats\n  Got: [{'name'", "a list of any of delta, iceberg"),
         (

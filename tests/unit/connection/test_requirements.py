@@ -31,7 +31,7 @@ def fake_java(directory, output, mode=0o755):
 def test_a_java_that_is_new_enough(monkeypatch, tmp_path, output, version):
     fake_java(tmp_path, output)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert check_java() == version
+    assert check_java().version == version
 
 
 @pytest.mark.parametrize(

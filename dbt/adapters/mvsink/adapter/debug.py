@@ -29,7 +29,7 @@ logger = AdapterLogger("mvsink")
 def check_setup(credentials: MvsinkCredentials) -> None:
     """Log each check that passes. Raises `MvsinkError`; leaves nothing behind."""
     if credentials.method == SparkConnectionMethod.SESSION:
-        logger.info(f"PySpark {check_pyspark()}, Java {check_java()}: OK")
+        logger.info(f"PySpark {check_pyspark()}, Java {check_java().version}: OK")
     check_shard_root(credentials)
     logger.info(f"shard root {masked(credentials.shards)}: compare-and-append OK")
 

@@ -7,6 +7,7 @@
  settings, formats       what Spark is started with
  profile_settings        what a profile sets on the running session
  jvm, java, hadoop, home Spark's process, the Java it needs, its configuration, its directory
+ class_archive, class_archive_maker  an archive of Java's classes, for a quick start
  metastore, metastore_lock  the embedded metastore and which process may use it
  progress, log_forwarding, error_text  what users read
 ```

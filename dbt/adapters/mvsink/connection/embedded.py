@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.connection import jvm
+from dbt.adapters.mvsink.connection.class_archive import ClassArchive, JavaCommand, archive_for
 from dbt.adapters.mvsink.connection.formats import EXTENSIONS, missing
 from dbt.adapters.mvsink.connection.hadoop import drop_cluster_defaults
 from dbt.adapters.mvsink.connection.home import LOG_FILE, configure_logging, prepare
@@ -50,6 +51,8 @@ class EmbeddedSpark:
         self._metastore = EmbeddedMetastore()
         self._settings = ProfileSettings()
         self._log: Path | None = None
+        self._archive: ClassArchive | None = None
+        self._java: JavaCommand | None = None
 
     def session(self, credentials: MvsinkCredentials) -> SparkSession:
         """The session, started if need be. `DbtRuntimeError` without Java or a free metastore."""
@@ -110,28 +113,46 @@ class EmbeddedSpark:
         return self._session, not exists
 
     def _start(self, credentials: MvsinkCredentials) -> SparkSession:
-        check_java()
-        settings, home = session_settings(credentials), Path(credentials.home)
+        java, settings, home = check_java(), session_settings(credentials), Path(credentials.home)
         prepare(home)
         configure_logging(home)
         lock = MetastoreLock(home / "metastore.lock") if needs_metastore_lock(settings) else None
         self._metastore.acquire(lock, settings.get(METASTORE_URL), credentials.metastore_timeout)
         try:
             with starting_spark(credentials.progress):
-                session = self._start_with(settings, home)
+                if not jvm.is_launched():
+                    archive = archive_for(settings, java) if credentials.class_archive else None
+                    self._launch(settings, home / LOG_FILE, archive)
+                session = self._start_with(settings)
         except BaseException:
             self._metastore.free()
             raise
         atexit.register(self._stop, session)
         return session
 
-    def _start_with(self, settings: Mapping[str, str], home: Path) -> SparkSession:
+    def _launch(self, settings: Mapping[str, str], log: Path, archive: ClassArchive | None) -> None:
+        """Start the JVM, with the archive of classes if that works, else without."""
         from pyspark import SparkConf
+
+        self._log, self._archive = log, archive
+        conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+        options = archive.options() if archive else []
+        try:
+            jvm.launch(conf, log, options)
+        except Exception:
+            if archive is None or not options:
+                raise
+            jvm.launch(conf, log, [])
+            archive.give_up()
+            return
+        if archive is not None and options:
+            self._java = jvm.java_command() if archive.is_recording() else None
+            if not jvm.uses_archive():
+                archive.give_up()
+
+    def _start_with(self, settings: Mapping[str, str]) -> SparkSession:
         from pyspark.sql import SparkSession
 
-        if not jvm.is_launched():
-            self._log = home / LOG_FILE
-            jvm.launch(SparkConf(loadDefaults=False).setAll(list(settings.items())), self._log)
         self._metastore.record_jvm()
         builder = SparkSession.builder
         for key, value in settings.items():
@@ -146,6 +167,8 @@ class EmbeddedSpark:
         """At exit: the JVM, then the lock, so that the next process finds the database closed."""
         jvm.stop(session)
         self._metastore.free()
+        if self._archive is not None:
+            self._archive.ended(jvm.exit_code(), self._java)
 
 
 def require_formats(session: SparkSession, credentials: MvsinkCredentials) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass
 
 from dbt_common.exceptions import DbtRuntimeError
 
@@ -14,8 +15,17 @@ INSTALL = f"install Java {MIN_JAVA} or newer (for example `apt-get install openj
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
-def check_java() -> int:
-    """Java's major version; one clear sentence as `DbtRuntimeError` if it is missing or too old."""
+@dataclass(frozen=True)
+class Java:
+    """``path``: the program. ``version``: the major one. ``text``: what `java -version` prints."""
+
+    path: str
+    version: int
+    text: str
+
+
+def check_java() -> Java:
+    """Spark's Java; one clear sentence as `DbtRuntimeError` if it is missing or too old."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java is None or not os.path.exists(java):
@@ -25,7 +35,8 @@ def check_java() -> int:
         result = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     except OSError as error:
         raise DbtRuntimeError(f"{java} does not run ({error.strerror}): {INSTALL}") from error
-    match = _VERSION.search(result.stderr + result.stdout)
+    text = result.stderr + result.stdout
+    match = _VERSION.search(text)
     if match is None:
         raise DbtRuntimeError(
             f"{java} does not report its version ({result.stderr.strip()[:200]}): {INSTALL}"
@@ -33,4 +44,4 @@ def check_java() -> int:
     version = int(match[1])
     if version < MIN_JAVA:
         raise DbtRuntimeError(f"Spark needs Java {MIN_JAVA} or newer, {java} is Java {version}: {INSTALL}")
-    return version
+    return Java(java, version, text)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
+
+from dbt.adapters.mvsink.connection.class_archive import JavaCommand
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
@@ -20,11 +23,13 @@ logger = AdapterLogger("mvsink")
 STOP_TIMEOUT = 20  # seconds
 
 
-def launch(conf: SparkConf, log: Path) -> None:
-    """Start the JVM. Its output, from the greeting on, goes to ``log``."""
+def launch(conf: SparkConf, log: Path, options: Sequence[str]) -> None:
+    """Start the JVM with Java's ``options``, which the user's own override. Its output, from the
+    greeting on, goes to ``log``.
+    """
     from pyspark import SparkContext, java_gateway
 
-    with open(log, "ab") as file:
+    with open(log, "ab") as file, _prepended("SPARK_SUBMIT_OPTS", options):
         launch_gateway: Any = java_gateway.launch_gateway
         SparkContext._ensure_initialized(gateway=launch_gateway(conf, {"stdout": file, "stderr": file}))
 
@@ -73,6 +78,49 @@ def stop(session: SparkSession) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+@contextmanager
+def _prepended(variable: str, options: Sequence[str]) -> Iterator[None]:
+    """Inside, the environment variable begins with ``options``, quoted as Spark reads them."""
+    before = os.environ.get(variable)
+    os.environ[variable] = " ".join([*(f'"{option}"' for option in options), before or ""])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[variable]
+        else:
+            os.environ[variable] = before
+
+
+def java_command() -> JavaCommand:
+    """The running JVM's command, as far as an archive of its classes depends on it."""
+    system, management = _java().lang.System, _java().lang.management.ManagementFactory
+    arguments = [str(each) for each in management.getRuntimeMXBean().getInputArguments()]
+    return JavaCommand(
+        os.path.join(system.getProperty("java.home"), "bin", "java"),
+        (
+            *(each for each in arguments if each.startswith("--")),  # modules
+            "-cp",
+            system.getProperty("java.class.path"),
+        ),
+    )
+
+
+def uses_archive() -> bool:
+    """Whether the running JVM has mapped an archive of classes."""
+    bean = _java().lang.management.ManagementFactory.getPlatformMXBean(
+        _java().lang.Class.forName("com.sun.management.HotSpotDiagnosticMXBean")
+    )
+    return str(bean.getVMOption("UseSharedSpaces").getValue()) == "true"
+
+
+def _java() -> Any:
+    from pyspark import SparkContext
+
+    assert SparkContext._gateway is not None
+    return SparkContext._gateway.jvm.java
 
 
 @contextmanager
