@@ -13,7 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -XX:-UsePerfData"
+# `-Xshare`, here Java's default: what tests start leaves the adapter's own archives alone.
+OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -XX:-UsePerfData -Xshare:auto"
 ARCHIVE = Path(sys.prefix) / "java-classes.jsa"  # beside the PySpark whose classes they are
 
 
