@@ -10,16 +10,16 @@ from random import Random
 import duckdb
 import pytest
 
-from dbt.adapters.mvsink.incremental import terms
-from dbt.adapters.mvsink.incremental.algebra import Block, SetOp, leaves
+from dbt.adapters.mvsink.incremental import restrict, terms
+from dbt.adapters.mvsink.incremental.algebra import Block, Nest, SetOp, leaves
 from dbt.adapters.mvsink.incremental.compose import Side, Writer
 from dbt.adapters.mvsink.incremental.terms import Terms
-from tests.property.test_incremental import case, differs
+from tests.property.test_incremental import case, differs, differs_restricted
 from tests.support.incremental_database import Database, Table
 from tests.support.incremental_queries import tables
 
 WITHIN = 300  # cases
-telescope, scoping = terms.telescope, terms._scoping
+telescope, scoping = terms.telescope, terms.scoping
 
 
 def others_old(source, position, side):
@@ -108,10 +108,10 @@ def sign_of_left_rows(of_time):
 MUTANTS = {
     "the other positions are all old": (terms, "telescope", lambda right: others_old),
     "the other positions are all new": (terms, "telescope", lambda right: others_new),
-    "the right side of a left join is linear": (terms, "_scoping", lambda right: not_scoped("left")),
-    "the right side of a semi join is linear": (terms, "_scoping", lambda right: not_scoped("semi")),
-    "the right side of an anti join is linear": (terms, "_scoping", lambda right: not_scoped("anti")),
-    "the left side of a right join is linear": (terms, "_scoping", lambda right: not_scoped("right")),
+    "the right side of a left join is linear": (terms, "scoping", lambda right: not_scoped("left")),
+    "the right side of a semi join is linear": (terms, "scoping", lambda right: not_scoped("semi")),
+    "the right side of an anti join is linear": (terms, "scoping", lambda right: not_scoped("anti")),
+    "the left side of a right join is linear": (terms, "scoping", lambda right: not_scoped("right")),
     "one scope of several": (Terms, "_scopes", first_scope_only),
     "scopes that overlap": (Terms, "_scopes", overlapping_scopes),
     "rows that do not match the change": (Terms, "_scopes", anti_instead_of_semi),
@@ -146,6 +146,20 @@ def noticed(seed: int, focus: str | None) -> bool:
         return differs(*case(seed, focus))
     except (duckdb.Error, TypeError):  # no query at all, or one with NULL as a diff
         return True
+
+
+RESTRICT = {
+    "a chain leaves by the condition by which it entered": ("padded", lambda join: Nest(0, 0, join)),
+    "a condition of a left join on one side holds": ("_crosses", lambda *sides: True),
+    "a padded leaf is read as its change only": ("scoping", lambda source, leaf: None),
+}
+
+
+@pytest.mark.parametrize("wrong", RESTRICT)
+def test_a_wrong_restriction_is_noticed(wrong, monkeypatch):
+    name, mutant = RESTRICT[wrong]
+    monkeypatch.setattr(restrict, name, mutant)
+    assert any(differs_restricted(seed, "left join")[0] for seed in range(WITHIN))
 
 
 def steps(seed: int) -> tuple[dict[str, Table], dict[str, Table], dict[str, Table]]:

@@ -70,10 +70,13 @@ def _value(random: Random, kind: str) -> object:
 
 @dataclass
 class Queries:
-    """Draws queries. ``focus``: a kind of join that is drawn often, or `clock`, or `union`."""
+    """Draws queries. ``focus``: a kind of join that is drawn often, or `clock`, or `union`.
+    ``equalities``: most conditions compare two columns.
+    """
 
     random: Random
     focus: str = ""
+    equalities: bool = False
     ctes: dict[str, list[Column]] = field(default_factory=dict)
     aliases: int = 0
 
@@ -149,7 +152,27 @@ class Queries:
         empty = "cast(null as timestamp)" if kind == "timestamp" else "1"
         return self.random.choice(fitting) if fitting else empty
 
+    def chain(self) -> tuple[str, list[Leaf]]:
+        """Two columns of one leaf, equal only where an outer, semi or anti join matches, and a
+        relation joined to each.
+        """
+        first, second, *others = (self.relation(self.alias()) for _ in range(4))
+        (one, _), (two, _) = [column for column in first.columns if column[1] == "int"]
+        key = self.random.choice(
+            ["k", self.random.choice([n for n, kind in second.columns if kind == "int"])]
+        )
+        tie = self.random.choice(
+            [f"{first.alias}.{two} = {second.alias}.{key}", f"{first.alias}.{one} = {first.alias}.{two}"]
+        )
+        kind = self.random.choice(["left join", "left semi join", "left anti join"])
+        text = f"{first.text} {kind} {second.text} on {first.alias}.{one} = {second.alias}.{key} and {tie}"
+        for column, other in zip((one, two), others, strict=True):
+            text += f" {self.random.choice(['join', 'left join'])} {other.text} on {first.alias}.{column} = {other.alias}.k"
+        return text, [first, *others]
+
     def tree(self, depth: int) -> tuple[str, list[Leaf]]:
+        if self.equalities and self.random.random() < 0.3:
+            return self.chain()
         text, scope = self.joined(depth, self.random.choice([0, 1, 1, 2]))
         if self.random.random() < 0.12:
             # In parentheses: translated for DuckDB, a comma would bind as tightly as a join.
@@ -190,6 +213,9 @@ class Queries:
 
     def condition(self, left: list[Leaf], right: list[Leaf]) -> str:
         one, other = self.column(left, "int"), self.column(right, "int")
+        if self.equalities and self.random.random() < 0.8:
+            more = f" and {self.column(left, 'int')} = {other}" if self.random.random() < 0.3 else ""
+            return f"{one} = {other}{more}"
         return self.random.choice(
             [f"{one} = {other}"] * 5
             + [
@@ -203,6 +229,8 @@ class Queries:
 
     def conjunct(self, scope: list[Leaf]) -> str:
         one, other = self.column(scope, "int"), self.column(scope, "int")
+        if self.equalities:
+            return f"{one} = {other}"
         if self.random.random() < 0.3:
             return self.time(scope)
         return self.random.choice(
@@ -241,6 +269,9 @@ class Queries:
             return Leaf(f"({text}) {alias}", alias, columns)
         if draw > 0.96:
             return Leaf(f"(select * from values (1), (3) as {alias}(one)) {alias}", alias, [("one", "int")])
+        return self.relation(alias)
+
+    def relation(self, alias: str) -> Leaf:
         name = self.random.choice(list(SCHEMA))
         return Leaf(f"{name} as {alias}", alias, list(SCHEMA[name].items()))
 

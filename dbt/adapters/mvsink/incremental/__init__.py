@@ -10,15 +10,19 @@ known. It needs no time and no contents: its outcome can be kept with the defini
 `Analysed.relations` are the names of the relations that the query reads, each with the columns that
 it may use.
 
-`delta` takes the relations that changed. `Sides` are texts of SELECTs: ``new`` and ``old`` contents
+`delta` takes the relations that changed, and others that are to be read in another way than the
+text has it: as of a time, or restricted. `Sides` are texts of SELECTs: ``new`` and ``old`` contents
 with all columns of the relation in its order and with its types, ``change`` with `_mv_diff`
 (BIGINT) behind them, new less old, which need not be consolidated. Columns that the query does not
-use may hold anything, NULL say. Relations that are not named stay as the text has them: the caller
-replaces them, if it reads them as of a time. ``clock``: the times (ms) that `mv_now()` was at the
+use may hold anything, NULL say. Without a ``change`` the relation did not change. Relations that
+are not named stay as the text has them. ``clock``: the times (ms) that `mv_now()` was at the
 last refresh and is now; `clock_probe` is a query that says whether that makes a difference. Without
 it, `mv_now()` stays as the text has it. `Plan.query` gives the model's columns, under their names
 and with their types, and `_mv_diff`: what to add to the old rows to have the new ones. It is not
 consolidated.
+
+`restrictions` says which rows of ``new`` and ``old`` can matter at all, by the keys of the changes:
+the caller may leave out the others, also of relations that did not change.
 
 `NotIncremental` is for the full correction, and says why. In doubt everything is.
 
@@ -27,12 +31,24 @@ consolidated.
 - `agree`: sqlglot's second opinion, and the tree of every expression
 - `functions`, `refuse`: what is not a function of one row of the inputs, or not reproducible
 - `resolve`: the columns of leaves; which names mean them; which are used
-- `terms`: the rules. `compose`: cutting and putting together. `plan`: the two functions above
+- `terms`: the rules. `compose`: cutting and putting together. `plan`: `analyse` and `delta`
+- `clock`: whether time makes a difference. `restrict`: which rows can matter
 """
 
 from dbt.adapters.mvsink.incremental.clock import clock_probe
 from dbt.adapters.mvsink.incremental.compose import Sides
 from dbt.adapters.mvsink.incremental.plan import Analysed, Plan, analyse, delta
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental
+from dbt.adapters.mvsink.incremental.restrict import Keys, restrictions
 
-__all__ = ["Analysed", "NotIncremental", "Plan", "Sides", "analyse", "clock_probe", "delta"]
+__all__ = [
+    "Analysed",
+    "Keys",
+    "NotIncremental",
+    "Plan",
+    "Sides",
+    "analyse",
+    "clock_probe",
+    "delta",
+    "restrictions",
+]

@@ -126,7 +126,7 @@ class _Opinion:
         for view, lateral in zip(block.laterals, laterals, strict=True):
             self._lateral(view, lateral)
         where = node.args.get("where")
-        conditions = _conjuncts(where.this) if where else []
+        conditions = conjuncts(where.this) if where else []
         self._same(len(conditions) == len(block.where), block)
         for conjunct, condition in zip(block.where, conditions, strict=True):
             self._fragment(conjunct, condition)
@@ -235,7 +235,8 @@ def _without_alias(node: exp.Expr) -> exp.Expr:
     return bare
 
 
-def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
+def conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    """The operands of the ANDs that the expression is."""
     if isinstance(node, exp.And):
-        return [*_conjuncts(node.left), *_conjuncts(node.right)]
+        return [*conjuncts(node.left), *conjuncts(node.right)]
     return [node]

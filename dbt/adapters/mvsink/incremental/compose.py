@@ -36,19 +36,22 @@ class Side(Enum):
 
 @dataclass(frozen=True)
 class Sides:
-    """What a changed relation is read as: texts of SELECTs.
+    """What a relation is read as: texts of SELECTs.
 
     ``new`` and ``old`` give the relation's columns, all of them, in its order, with its types;
     ``change`` gives these and `_mv_diff` (BIGINT) behind them: new less old, consolidated or not. A
-    column that the query does not use may hold anything.
+    column that the query does not use may hold anything. Without ``change`` the relation did not
+    change: ``new`` and ``old`` hold the same rows.
     """
 
     new: str
     old: str
-    change: str
+    change: str | None = None
 
-    def __getitem__(self, side: Side) -> str:
-        return {Side.NEW: self.new, Side.OLD: self.old, Side.CHANGE: self.change}[side]
+    def at(self, side: Side) -> str:
+        text = {Side.NEW: self.new, Side.OLD: self.old, Side.CHANGE: self.change}[side]
+        assert text is not None
+        return text
 
 
 @dataclass(frozen=True)
@@ -69,14 +72,14 @@ Scopes = Mapping[Join, Iterable[tuple[str, str]]]  # (semi or anti, relation), i
 
 @dataclass(frozen=True)
 class Writer:
-    """Text of a query's parts. ``marks``: where `mv_now()` is. ``changed``: by `Relation.parts`.
+    """Text of a query's parts. ``marks``: where `mv_now()` is. ``sides``: by `Relation.parts`.
 
     ``clock``: None if `mv_now()` stays as it is. ``change_of``: the text of a query's change.
     """
 
     text: str
     marks: Marks
-    changed: Mapping[tuple[str, ...], Sides]
+    sides: Mapping[tuple[str, ...], Sides]
     clock: Clock | None
     change_of: Callable[[Query], str]
 
@@ -109,7 +112,11 @@ class Writer:
     def leaf_moves(self, leaf: Leaf) -> bool:
         if isinstance(leaf, Derived):
             return self.moves(leaf.query)
-        return isinstance(leaf, Relation) and leaf.parts in self.changed
+        return (
+            isinstance(leaf, Relation)
+            and leaf.parts in self.sides
+            and self.sides[leaf.parts].change is not None
+        )
 
     def contents(self, query: Query, side: Side) -> str:
         """The query as of a side, which is OLD or NEW. Without its WITH: references are inlined."""
@@ -129,8 +136,8 @@ class Writer:
         """The leaf as of a side: `CHANGE` gives it the column `_mv_diff`."""
         if isinstance(leaf, Derived):
             query = self.change_of(leaf.query) if side is Side.CHANGE else self.contents(leaf.query, side)
-        elif isinstance(leaf, Relation) and leaf.parts in self.changed:
-            query = self.changed[leaf.parts][side]
+        elif isinstance(leaf, Relation) and leaf.parts in self.sides:
+            query = self.sides[leaf.parts].at(side)
         elif isinstance(leaf, Constant) and not leaf.function:  # not every parser reads `(VALUES ... JOIN`
             query = f"select * from {self.cut(leaf, side)}"
         else:

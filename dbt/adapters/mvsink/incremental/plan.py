@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dbt.adapters.mvsink.incremental.agree import Nodes, agree
+from dbt.adapters.mvsink.incremental.agree import agree
 from dbt.adapters.mvsink.incremental.algebra import (
     Block,
     Constant,
@@ -49,7 +49,7 @@ class Analysed:
     text: str
     relations: Mapping[str, tuple[str, ...]]
     tree: Query
-    nodes: Nodes
+    names: Names
     marks: Marks  # where the text calls `mv_now()`
 
 
@@ -88,19 +88,20 @@ def analyse(
 
 
 def delta(
-    analysed: Analysed, changed: Mapping[str, Sides], clock: tuple[int, int] | None = None
+    analysed: Analysed, relations: Mapping[str, Sides], clock: tuple[int, int] | None = None
 ) -> Plan | NotIncremental:
-    """The change of the query if the relations in ``changed`` changed, each under any spelling.
+    """The change of the query. ``relations``: what to read them as, by name in any spelling; those
+    that changed must be there, others are read as they are written.
 
     ``clock``: the times (ms) that `mv_now()` was and is; None if it is what the text says, before
-    and after. Other relations are read as they are written.
+    and after.
     """
-    sides = {parts(name): each for name, each in changed.items()}
+    sides = {parts(name): each for name, each in relations.items()}
     unknown = sides.keys() - {parts(name) for name in analysed.relations}
     if unknown:
         raise ValueError(f"the query does not read {', '.join(map('.'.join, unknown))}")
     terms = Terms(
-        analysed.text, analysed.marks, analysed.nodes, sides, None if clock is None else Clock(*clock)
+        analysed.text, analysed.marks, analysed.names.nodes, sides, None if clock is None else Clock(*clock)
     )
     try:
         _check_time(analysed, terms)
@@ -125,7 +126,8 @@ def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Ana
     first = {leaf.parts: leaf for leaf in reversed([*_relations(tree)])}
     described = {key: (leaf.name, _described(leaf, columns_of)) for key, leaf in reversed(first.items())}
     lowered = {key: tuple(name.lower() for name, _ in columns) for key, (_, columns) in described.items()}
-    names = Names(nodes, lowered)
+    types = {key: tuple(kind for _, kind in columns) for key, (_, columns) in described.items()}
+    names = Names(nodes, lowered, types)
     _Checks(text, names, allowed).every(tree)
     used = names.used(tree, {word.text.lower() for word in words(text) if word.is_name})
     for key, (name, columns) in described.items():
@@ -134,7 +136,7 @@ def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Ana
         name: tuple(column for column in lowered[key] if column in used[key])
         for key, (name, _) in described.items()
     }
-    return Analysed(text, relations, tree, nodes, Tokens(text).marks())
+    return Analysed(text, relations, tree, names, Tokens(text).marks())
 
 
 def _relations(tree: Query) -> Iterator[Relation]:

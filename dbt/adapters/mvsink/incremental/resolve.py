@@ -40,13 +40,14 @@ _DEFAULT_COLUMNS = {  # of a generator without names
 
 @dataclass(frozen=True)
 class Names:
-    """Resolves the names of one query. ``relations``: columns by `Relation.parts`, lower case.
+    """Resolves the names of one query. A column without a known name is None.
 
-    A column without a known name is None.
+    By `Relation.parts`: ``relations`` are the columns in lower case, ``types`` their types.
     """
 
     nodes: Nodes
     relations: Mapping[tuple[str, ...], tuple[str, ...]]
+    types: Mapping[tuple[str, ...], tuple[str, ...]]
 
     def of_leaf(self, leaf: Named) -> tuple[str | None, ...]:
         """A leaf's columns in lower case."""
@@ -84,25 +85,24 @@ class Names:
         node = self.nodes[item]
         if item.star is None:
             return (node.alias_or_name.lower() or None,)
-        star = node.this if isinstance(node, exp.Column) else node
-        excepted = star.args.get("except_") or star.args.get("except") or []
-        without = {each.name.lower() for each in excepted}
-        return tuple(name for name in self._of_star(block, item) if name not in without)
+        return tuple(name for _, name in self.of_star(block, item))
 
-    def _of_star(self, block: Block, item: Item) -> Iterator[str | None]:
+    def of_star(self, block: Block, item: Item) -> list[tuple[Leaf | LateralView, str | None]]:
         """What a star stands for; columns that USING or NATURAL joins to one are there twice."""
         assert item.star is not None
-        qualified = [name for owner, names in self.scope(block) for name in names if _means(owner, item.star)]
-        if item.star and not any(_means(owner, item.star) for owner, _ in self.scope(block)):
+        node, scope = self.nodes[item], self.scope(block)
+        if item.star and not any(_means(owner, item.star) for owner, _ in scope):
             raise Refused("a star over a struct", item.start)
-        visible = {id(leaf) for leaf in _visible(block)}
-        everything = (
-            name
-            for owner, names in self.scope(block)
-            if id(owner) in visible or isinstance(owner, LateralView)
+        star = node.this if isinstance(node, exp.Column) else node
+        without = {each.name.lower() for each in star.args.get("except_") or star.args.get("except") or []}
+        visible = {id(leaf) for leaf in _visible(block)} | {id(view) for view in block.laterals}
+        return [
+            (owner, name)
+            for owner, names in scope
+            if (_means(owner, item.star) if item.star else id(owner) in visible)
             for name in names
-        )
-        yield from qualified if item.star else everything
+            if name not in without
+        ]
 
     def scope(self, block: Block) -> list[tuple[Leaf | LateralView, tuple[str | None, ...]]]:
         """Everything that has columns in the block, and its columns."""

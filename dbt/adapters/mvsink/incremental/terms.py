@@ -46,17 +46,17 @@ _NULL_ONLY_BY_COLUMNS = (
 
 @dataclass(frozen=True)
 class Terms:
-    """The changes of a query's blocks. ``marks``, ``changed``, ``clock``: see `Writer`."""
+    """The changes of a query's blocks. ``marks``, ``sides``, ``clock``: see `Writer`."""
 
     text: str
     marks: Marks
     nodes: Nodes
-    changed: Mapping[tuple[str, ...], Sides]
+    sides: Mapping[tuple[str, ...], Sides]
     clock: Clock | None
 
     @cached_property
     def writer(self) -> Writer:
-        return Writer(self.text, self.marks, self.changed, self.clock, self.change)
+        return Writer(self.text, self.marks, self.sides, self.clock, self.change)
 
     def change(self, query: Query) -> str:
         """The query's columns and `_mv_diff`: new less old, not consolidated.
@@ -94,29 +94,29 @@ class Terms:
 
     def _of_leaf(self, block: Block, leaf: Leaf) -> Iterator[str]:
         assert block.source is not None
-        scoping = _scoping(block.source, leaf)
+        outermost = scoping(block.source, leaf)
         conditions = self._conjuncts(block)
-        if scoping is None:
+        if outermost is None:
             yield self.writer.select(block, telescope(block.source, leaf, Side.CHANGE), DIFF, conditions, {})
             return
-        for scope in self._scopes(block.source, scoping, leaf):
+        for scope in self._scopes(block.source, outermost, leaf):
             for side, diff in ((Side.NEW, _PLUS), (Side.OLD, _MINUS)):
                 reading = telescope(block.source, leaf, side)
-                yield self.writer.select(block, reading, diff, conditions, {scoping: scope})
+                yield self.writer.select(block, reading, diff, conditions, {outermost: scope})
 
     def _scopes(self, whole: Source, join: Join, leaf: Leaf) -> Iterator[_Scope]:
         """Disjoint scopes of ``join``: together they hold all preserved rows that may differ."""
-        witnesses = self._witnesses(whole, _padded(join), leaf)
+        witnesses = self._witnesses(whole, padded(join), leaf)
         for number, witness in enumerate(witnesses):
             yield [*(("anti", before) for before in witnesses[:number]), ("semi", witness)]
 
-    def _witnesses(self, whole: Source, padded: Source, leaf: Leaf) -> list[str]:
-        """Relations that together hold every row of ``padded`` that may differ."""
-        inner = _scoping(padded, leaf)
+    def _witnesses(self, whole: Source, part: Source, leaf: Leaf) -> list[str]:
+        """Relations that together hold every row of ``part`` that may differ."""
+        inner = scoping(part, leaf)
         if inner is None:
-            return [self._primary(padded, telescope(whole, leaf, Side.CHANGE), {})]
+            return [self._primary(part, telescope(whole, leaf, Side.CHANGE), {})]
         return [
-            self._primary(padded, telescope(whole, leaf, side), {inner: scope})
+            self._primary(part, telescope(whole, leaf, side), {inner: scope})
             for scope in self._scopes(whole, inner, leaf)
             for side in (Side.NEW, Side.OLD)
         ]
@@ -152,15 +152,15 @@ def telescope(source: Source, position: Leaf, side: Side) -> Reading:
     return reading
 
 
-def _padded(join: Join) -> Source:
+def padded(join: Join) -> Source:
     """The side of the join whose rows decide what becomes of the other's."""
     return join.left if join.kind == "right" else join.right
 
 
-def _scoping(source: Source, leaf: Leaf) -> Join | None:
+def scoping(source: Source, leaf: Leaf) -> Join | None:
     """The outermost join in ``source`` that the leaf's rows do not pass one by one."""
     if isinstance(source, Nest):
-        return _scoping(source.inner, leaf)
+        return scoping(source.inner, leaf)
     if not isinstance(source, Join):
         return None
     in_left = any(each is leaf for each in leaves(source.left))
@@ -168,7 +168,7 @@ def _scoping(source: Source, leaf: Leaf) -> Join | None:
         raise Refused("a full join", source.start)
     if source.kind == "right" if in_left else source.kind in ("left", "semi", "anti"):
         return source
-    return _scoping(source.left if in_left else source.right, leaf)
+    return scoping(source.left if in_left else source.right, leaf)
 
 
 def _null_only_by_columns(node: exp.Expr) -> bool:
