@@ -35,7 +35,7 @@ RULES = {  # which packages each may import, besides the neutral modules
     "inputs": {"shard", "engine", "shard_sql"},
     "continual_task": {"inputs", *DATAFLOW},
     "incremental": {"user_sql", "engine"},
-    "references": {"sink", *DATAFLOW},
+    "references": {"inputs", "sink", *DATAFLOW},
     "materialization": {
         "continual_task",
         "exceptions",

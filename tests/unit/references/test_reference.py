@@ -89,7 +89,7 @@ def test_what_has_no_contents_is_refused_when_it_is_read_and_not_when_it_is_anal
             NotRefreshed, match="dev.m: not refreshed yet; first refresh at 2026-11-20T11:00:00Z"
         ):
             ask()
-    assert "raise_error" in references.described("select * from dev.m")
+    assert references.described("select * from dev.m").endswith("where false\n) as `m`")
 
 
 OUTSIDE = {

@@ -18,6 +18,7 @@ from dbt.adapters.spark.impl import SparkAdapter
 
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.adapter.variables import variable
+from dbt.adapters.mvsink.credentials import SESSION
 from dbt.adapters.mvsink.durations import parse_time
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.exceptions import InvalidRunTime, ReadOnlyRefused
@@ -115,6 +116,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
             shard_root=str(credentials.shards).rstrip("/"),
             storage_options=credentials.storage_options,
             longest_view=credentials.longest_view,
+            embedded=credentials.method == SESSION,
         )
 
     @available.parse_none

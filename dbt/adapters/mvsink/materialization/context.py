@@ -31,6 +31,7 @@ class Invocation:
     references: Mapping[str, str] = field(default_factory=dict)
     accept: Any = ()  # models that may change by any number of rows
     sample: int = 0  # rows that a read-only run shows
+    verify: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class RunContext:
 
     ``model`` is ``schema.identifier``; ``published`` is what its view shows, None without a view
     that shows a shard. ``session`` identifies what runs the engine's statements. ``longest_view``
-    is how many characters of a view's text the metastore keeps; None: unlimited.
+    is how many characters of a view's text the metastore keeps; None: unlimited. ``embedded``: the
+    engine's driver is this process.
     """
 
     model: str
@@ -55,6 +57,7 @@ class RunContext:
     shard_root: str
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)  # may hold secrets
     longest_view: int | None = None
+    embedded: bool = False
 
     @property
     def unique_id(self) -> str:

@@ -7,36 +7,52 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
-from dbt.adapters.mvsink.engine import Column, ReservedColumn, parse_type, query_at, sql
+from dbt.adapters.mvsink.engine import (
+    Column,
+    DataflowError,
+    ReservedColumn,
+    parse_type,
+    query_at,
+    shard_columns,
+    sql,
+)
 from dbt.adapters.mvsink.exceptions import ReadsItself, check_distinct
+from dbt.adapters.mvsink.materialization.assertions import assertions
 from dbt.adapters.mvsink.materialization.context import RunContext
-from dbt.adapters.mvsink.materialization.contracts import contract_assertions, unenforced_constraints
+from dbt.adapters.mvsink.materialization.contracts import unenforced_constraints
 from dbt.adapters.mvsink.materialization.definition import without_time
+from dbt.adapters.mvsink.materialization.drift import drift_warnings
 from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS
+from dbt.adapters.mvsink.materialization.evidence import (
+    InputEvidence,
+    InputsMoved,
+    evaluating,
+    reads_property,
+    remembered,
+    verification_due,
+)
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.materialization.options.gate import accepts
 from dbt.adapters.mvsink.materialization.response import response
 from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
 from dbt.adapters.mvsink.references.consistency import Origins, ledgers, origins_after, origins_read
 from dbt.adapters.mvsink.references.holds import Holds
-from dbt.adapters.mvsink.references.listings import refresh, tables_of_files
 from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.references.resolve import find_references
-from dbt.adapters.mvsink.shard import Antichain, ShardReplaced, following
+from dbt.adapters.mvsink.shard import Antichain, ShardError, ShardReplaced, following
 from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.shard_sql.holds import held_shards
 from dbt.adapters.mvsink.sink import (
-    Assertion,
     Driver,
     Gate,
+    NoEvidence,
     Outcome,
     SinkRequest,
     Superseded,
     UnknownColumn,
-    not_null,
 )
 from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functions, reads
 
@@ -67,22 +83,19 @@ class SelfCorrectingView:
         if reads(query, str(relation.schema), str(relation.identifier)):
             raise ReadsItself(context.model)
         references = References() if empty else _references(context)  # `--empty` reads nothing
-        described = references.described(query)
-        if not empty:
-            refresh(context.engine, tables_of_files(context.engine, described), context.invocation.id)
-        types = context.engine.columns(described)
-        columns = tuple(Column(name, parse_type(text, name)) for name, text in types)
-        _check_columns(context, columns)
-        return CheckedView(context, columns, references)
+        return (None if empty else _unchanged(context, references)) or _checked(context, references)
 
 
 @dataclass(frozen=True)
 class CheckedView:
-    """A query that can run. ``references`` are the relations that it reads at a time of its own."""
+    """A query that can run. ``references`` are the relations that it reads at a time of its own,
+    ``evidence`` is what is known of all that it reads.
+    """
 
     context: RunContext
     columns: tuple[Column, ...]
     references: References
+    evidence: InputEvidence | None = None
 
     def check_columns(self, opened: Opened) -> None:
         """See `Checked`."""
@@ -90,13 +103,29 @@ class CheckedView:
 
     def execute(self, opened: Opened) -> Executed:
         """See `Checked`."""
+        try:
+            if self._certain and (opened.redefined or opened.timing.generation):
+                raise InputsMoved
+            return self._execute(opened)
+        except InputsMoved:
+            evaluated = _checked(self.context, self.references)
+            return evaluated.execute(replace(opened, columns=evaluated.columns))
+
+    @property
+    def _certain(self) -> bool:
+        return self.evidence is not None and self.evidence.certain
+
+    def _execute(self, opened: Opened) -> Executed:
         read = self._origins_read()
         driver = self._driver(opened, read.superseded(self.context.invocation.time))
         following([opened.handle], lambda: self._take_holds(opened))
+        drifts = driver.request.verify and self._proved(opened)
         outcome = driver.run()
         self._remember_origins(opened, outcome, read)
         warnings = [*opened.warnings, *following([opened.handle], lambda: self._keep(opened, outcome))]
         warnings += outcome.warnings
+        if drifts:
+            warnings += drift_warnings(opened, outcome)
         if not self.context.read_only:
             recorded = bool(outcome.counts.errors_inserted)
             until = "until what causes it is corrected"
@@ -109,6 +138,14 @@ class CheckedView:
             unchanged=outcome.counts.nothing and outcome.state.readable,
         )
 
+    def _proved(self, opened: Opened) -> bool:
+        """Whether the contents are certainly those of the inputs, unless something is broken."""
+        state, time = opened.handle.state(), opened.timing.time
+        evidence = self.evidence
+        return (
+            evidence is not None and time is not None and evidence.proves(state, opened.handle.progress, time)
+        )
+
     def _as_ran(self, outcome: Outcome) -> str:
         """The query with the write time as `mv_now()`, and its references as of it."""
         text = query_at(self.context.query, outcome.time)
@@ -118,6 +155,8 @@ class CheckedView:
         context, options, invocation = self.context, self.context.options, self.context.invocation
         name, unique_id = str(context.node["name"]), context.unique_id
         accepted = accepts(invocation.accept, unique_id, name, context.model)
+        verify = verification_due(context, opened.handle.state())
+        evidence = NoEvidence() if self.evidence is None else replace(self.evidence, verify=verify)
         request = SinkRequest(
             model=context.model,
             query=context.query,
@@ -125,7 +164,7 @@ class CheckedView:
             time=invocation.time,
             clock=int(time.time() * 1000),
             retain_history=options.retain_history,
-            assertions=_assertions(context),
+            assertions=assertions(context),
             on_query_error=options.on_error or OnError.FAIL,
             on_schema_change=options.on_schema_change,
             read_only=context.read_only,
@@ -137,6 +176,8 @@ class CheckedView:
             gate=Gate(options.max_change, opened.audits, accepted),
             references=self.references,
             superseded=superseded,
+            evidence=evidence,
+            verify=verify,
         )
         return Driver(request, opened.handle, context.engine)
 
@@ -148,11 +189,11 @@ class CheckedView:
         warnings = self._move_holds(opened, outcome)
         if not self.context.read_only:
             definition = opened.definition
-            opened.handle.set_properties(
-                definition.properties_before_effect(outcome.state)
-                if outcome.up_to_date
-                else definition.properties()
-            )
+            properties = definition.properties_before_effect(outcome.state)
+            if not outcome.up_to_date:
+                reads = {} if self.evidence is None else reads_property(self.evidence.reads)
+                properties = {**definition.properties(), **reads}
+            opened.handle.set_properties(properties)
         return warnings
 
     def _take_holds(self, opened: Opened) -> None:
@@ -196,6 +237,37 @@ class CheckedView:
             ledgers.of(invocation.id).origins[opened.handle.uri] = origins
 
 
+def _unchanged(context: RunContext, references: References) -> CheckedView | None:
+    """The query, if its inputs are certainly as they were: then its columns are the shard's."""
+    if context.published is None:
+        return None
+    try:
+        with context.client().open_reader(context.published.uri) as reader:
+            state = reader.state()
+            evidence = remembered(context, references, state, reader.progress)
+    except (ShardError, DataflowError):  # what is wrong is found again on the usual way, and said
+        return None
+    if evidence is None:
+        return None
+    columns, order = (
+        {column.name: column for column in shard_columns(state.schema)},
+        context.published.columns,
+    )
+    names = order if sorted(order) == sorted(columns) else columns
+    return CheckedView(context, tuple(columns[name] for name in names), references, evidence)
+
+
+def _checked(context: RunContext, references: References) -> CheckedView:
+    """The query with its columns as Spark sees them."""
+    described = references.described(context.query)
+    empty = context.invocation.empty
+    evidence = None if empty else evaluating(context, references, described)
+    types = context.engine.columns(described)
+    columns = tuple(Column(name, parse_type(text, name)) for name, text in types)
+    _check_columns(context, columns)
+    return CheckedView(context, columns, references, evidence)
+
+
 def _references(context: RunContext) -> References:
     invocation = context.invocation
     return find_references(
@@ -213,14 +285,3 @@ def _check_columns(context: RunContext, columns: tuple[Column, ...]) -> None:
     for name in context.options.assert_not_null:
         if name not in names:
             raise UnknownColumn("assert_not_null", name, names)
-
-
-def _assertions(context: RunContext) -> tuple[Assertion, ...]:
-    """`assert_not_null` and the contract's `not_null` and `check` constraints.
-
-    Without `on_error` the former records a violation, the latter fail the run.
-    """
-    on_error = context.options.on_error
-    names = context.options.assert_not_null
-    asserted = [not_null(name, fails=on_error is OnError.FAIL) for name in names]
-    return (*asserted, *contract_assertions(context.node, fails=on_error is not OnError.RECORD))

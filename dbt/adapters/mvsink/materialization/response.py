@@ -41,6 +41,8 @@ class MvsinkResponse(AdapterResponse):
     overtaken: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
     preview: dict[str, Any] | None = None  # of a read-only run: see `preview_values`
+    evaluated: bool = True  # False: the inputs were unchanged
+    verified: bool = False
     next_refresh: int | None = None  # with a schedule
     warnings: list[str] = field(default_factory=list)
 
@@ -57,6 +59,8 @@ def response(outcome: Outcome, notes: Sequence[str] = (), warnings: Sequence[str
         references=dict(outcome.references or {}),
         overtaken=", ".join(_names(outcome.superseded)),
         preview=preview_values(outcome),
+        evaluated=outcome.evaluated,
+        verified=outcome.verified,
         next_refresh=outcome.upper.as_option() if outcome.scheduled else None,
     )
 
@@ -95,7 +99,8 @@ def log_line(outcome: Outcome) -> str:
         before = "read-only: " if outcome.kind is Kind.READ_ONLY else ""
         return f"{before}{'' if outcome.state.readable else 'not refreshed yet; '}{_superseded(outcome.superseded)}"
     if outcome.kind is Kind.READ_ONLY:
-        return f"read-only: would write {_changed(outcome.counts)}{_previewed(outcome)}{_late_references(outcome)}"
+        counts = f"{_changed(outcome.counts)}{_how(outcome)}"
+        return f"read-only: would write {counts}{_previewed(outcome)}{_late_references(outcome)}"
     if outcome.kind is Kind.FINAL:
         return "final; --full-refresh starts from scratch"
     if not outcome.state.readable:
@@ -106,7 +111,7 @@ def log_line(outcome: Outcome) -> str:
         line = f"up to date until {_bound(outcome.upper)}"
         line = line if outcome.scheduled else f"+0 -0, {line}: a later run has written it"
     else:
-        line = f"{_changed(outcome.counts)} at {iso(outcome.time)}" + (
+        line = f"{_changed(outcome.counts)} at {iso(outcome.time)}{_how(outcome)}" + (
             "; final" if outcome.upper.is_empty() else ""
         )
     if outcome.drift:
@@ -150,6 +155,10 @@ def _changed(counts: Counts) -> str:
     if counts.errors_inserted or counts.errors_deleted:
         changed += f" (errors +{counts.errors_inserted} -{counts.errors_deleted})"
     return changed
+
+
+def _how(outcome: Outcome) -> str:
+    return " (verified)" if outcome.verified else "" if outcome.evaluated else " (inputs unchanged)"
 
 
 def _bound(frontier: Antichain) -> str:

@@ -28,7 +28,8 @@ from dbt.adapters.mvsink.materialization.response import task_response
 from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
 from dbt.adapters.mvsink.materialization.task_columns import everything_read, output_columns
 from dbt.adapters.mvsink.materialization.task_inputs import Source, Sources, ephemeral_queries, needed_ctes
-from dbt.adapters.mvsink.references.listings import refresh, tables_of_files
+from dbt.adapters.mvsink.references.listings import refresh
+from dbt.adapters.mvsink.references.reads import reads_of
 from dbt.adapters.mvsink.shard import ShardState, WriteHandle, following
 from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.shard_sql.holds import held_shards, record_held_shards, release_holds
@@ -74,7 +75,7 @@ class ContinualTask:
         check_distinct(context.model, [column.name for column in columns])
         if not context.invocation.empty:
             read = everything_read(program, source.columns, columns)
-            refresh(context.engine, tables_of_files(context.engine, read), context.invocation.id)
+            refresh(context.engine, reads_of(context.engine, read).every_table, context.invocation.id)
         own = _of_the_same_owner(context, references)
         return CheckedTask(self, context, columns, program, source, references, own)
 

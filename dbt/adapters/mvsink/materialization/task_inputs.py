@@ -25,7 +25,8 @@ from dbt.adapters.mvsink.inputs import (
 )
 from dbt.adapters.mvsink.inputs.mapped import Carry, MappedInput, RowMapping
 from dbt.adapters.mvsink.physical import TIME
-from dbt.adapters.mvsink.references.listings import refresh, tables_of_files
+from dbt.adapters.mvsink.references.listings import refresh
+from dbt.adapters.mvsink.references.reads import reads_of
 from dbt.adapters.mvsink.shard import NotAShard, ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard_sql.as_of import nulls
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, read_published
@@ -142,7 +143,7 @@ class Sources:
 
     def _relist(self, name: str) -> None:
         """Have Spark list the table's files again, unless this invocation has."""
-        refresh(self.engine, tables_of_files(self.engine, f"select * from {name}"), self.invocation_id)
+        refresh(self.engine, reads_of(self.engine, f"select * from {name}").every_table, self.invocation_id)
 
     def _behind(self, model: str, view: _View) -> Source:
         """The relation that the view or the ephemeral model reads, mapped by its query."""

@@ -8,51 +8,44 @@ tables these are, also below views and in subqueries.
 from __future__ import annotations
 
 import logging
-import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink.engine import Engine, EngineError, sql
 from dbt.adapters.mvsink.references.per_invocation import PerInvocation
 
 log = logging.getLogger("mvsink.shard")
-_ANALYZED = re.compile(r"== Analyzed Logical Plan ==(.*?)(?:== Optimized Logical Plan ==|\Z)", re.DOTALL)
-# a table of files; the catalog allows no other characters in a name
-_TABLE = re.compile(r"\bRelation ((?:\w+\.)+\w+)\[")
 
 
 @dataclass
 class _Refreshed:
-    """The tables that an invocation has refreshed; ``lock`` makes a model wait for another's."""
+    """The tables that an invocation has refreshed, each with the number of its files before that;
+    ``lock`` makes a model wait for another's.
+    """
 
-    names: set[str] = field(default_factory=set)
+    manifests: dict[str, int] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 _refreshed: PerInvocation[_Refreshed] = PerInvocation(_Refreshed)
 
 
-def tables_of_files(engine: Engine, query: str) -> list[str]:
-    """The catalog's tables of files that ``query`` reads, quoted; none if it cannot be analyzed."""
-    try:
-        plan = "\n".join(str(row[0]) for row in engine.query(f"explain extended\n{query}", "explain"))
-    except EngineError:
-        return []
-    analyzed = _ANALYZED.search(plan)
-    names = _TABLE.findall(analyzed[1]) if analyzed else []
-    return [".".join(map(sql.identifier, name.split("."))) for name in dict.fromkeys(names)]
-
-
-def refresh(engine: Engine, names: Iterable[str], invocation_id: str) -> None:
-    """Have Spark list the files of these tables again, once per invocation."""
+def refresh(
+    engine: Engine, names: Iterable[str], invocation_id: str, manifest: Callable[[str], int] = lambda _: 0
+) -> Mapping[str, int]:
+    """Have Spark list the files of the tables ``names`` (``catalog.db.name``) again, once per
+    invocation. Returns the ``manifest`` of each before that.
+    """
     done = _refreshed.of(invocation_id)
     with done.lock:
         for name in names:
-            if name in done.names:
+            if name in done.manifests:
                 continue
+            before = manifest(name)
             try:
-                engine.execute(f"refresh table {name}", "refresh")
+                engine.execute(f"refresh table {'.'.join(map(sql.identifier, name.split('.')))}", "refresh")
             except EngineError as error:  # not a table after all, or gone: then reading it fails
                 log.debug("%s was not refreshed: %s", name, error.message)
-            done.names.add(name)
+            done.manifests[name] = before
+        return dict(done.manifests)

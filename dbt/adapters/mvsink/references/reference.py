@@ -17,7 +17,7 @@ from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import DataflowError, sql
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import Antichain, Commit, ShardState
-from dbt.adapters.mvsink.shard_sql import Layout, NotReadable, NotRefreshed, as_of, view_query
+from dbt.adapters.mvsink.shard_sql import Layout, NotReadable, NotRefreshed, as_of
 from dbt.adapters.mvsink.user_sql.splice import replace_relations
 
 
@@ -92,10 +92,10 @@ class Reference:
         return f"select {items} from (\n{as_of.updates_between(self.layout, lower, upper)}\n) where {ERROR} is null"
 
     def described(self) -> str:
-        """A query with its columns, readable or not; for analysis."""
-        return self._ordered(
-            view_query(self.layout, refreshed=self.state.readable, first_refresh=self.first_refresh)
-        )
+        """A query with its columns and no rows, readable or not; for analysis. Opens no file."""
+        types = {column.name: column.type.spelled for column in self.layout.columns}
+        items = [f"cast(null as {types[name]}) {sql.identifier(name)}" for name in self.columns]
+        return f"select {', '.join(items)} where false"
 
     def _ordered(self, query: str) -> str:
         if self.columns == self.layout.names:

@@ -55,6 +55,7 @@ from dbt.adapters.mvsink.shard.maintenance import (
     perform_maintenance,
 )
 from dbt.adapters.mvsink.shard.policy import compaction_due
+from dbt.adapters.mvsink.shard.progress import Progress, files_number, number_of, untouched
 from dbt.adapters.mvsink.shard.read import ReadHandle
 from dbt.adapters.mvsink.shard.staging import StagedDirectory
 from dbt.adapters.mvsink.shard.state import (
@@ -86,6 +87,7 @@ __all__ = [
     "Maintenance",
     "MemoryStorage",
     "NotAShard",
+    "Progress",
     "ReadHandle",
     "SchemaMismatch",
     "ShardClient",
@@ -102,7 +104,10 @@ __all__ = [
     "compact_with_pyarrow",
     "compaction_due",
     "delete_dropped",
+    "files_number",
     "following",
+    "number_of",
     "perform_maintenance",
     "schema_differences",
+    "untouched",
 ]

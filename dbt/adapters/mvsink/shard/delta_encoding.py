@@ -3,6 +3,7 @@
 | state | where |
 |---|---|
 | upper, since, generation, dropped, creation | application transactions `mvsink.upper`, ... |
+| plan, verified, files | application transactions `mvsink.plan`, ... (see `progress`) |
 | progress on inputs, holds | application transactions `mvsink.input:<id>`, `mvsink.hold:<id>` |
 | shard id, format version, salt, created, owner, definition | table configuration `mvsink.*` |
 | who, when, why, and the append's token | commit metadata `mvsink` |
@@ -76,6 +77,7 @@ def transactions(change: Change) -> dict[str, int]:
     """The application transactions of a commit, by name."""
     frontiers = {"upper": change.upper, "since": change.since}
     numbers = {"generation": change.generation, "dropped": change.dropped, "creation": change.creation}
+    numbers |= {"plan": change.plan, "verified": change.verified, "files": change.known_files}
     versions = {
         **{key: frontier.stored() for key, frontier in frontiers.items() if frontier is not None},
         **{key: number for key, number in numbers.items() if number is not None},
@@ -95,8 +97,7 @@ def decode_state(
 ) -> ShardState:
     """The state of a table at ``version``. ``lookup`` gives an application transaction by name.
 
-    Raises `NotAShard` for another table, `InvalidUsage` for a newer format, and `LogDamaged` for
-    a transaction below 0.
+    Raises `NotAShard`, `InvalidUsage` for a newer format, `LogDamaged` for a transaction below 0.
     """
     own = {key[len(NAMESPACE) :]: value for key, value in configuration.items() if key.startswith(NAMESPACE)}
     if "shard_id" not in own:
@@ -123,6 +124,9 @@ def decode_state(
         holds=_holds(recorded, own),
         properties={key: value for key, value in own.items() if key not in FIXED},
         statistics=configuration.get(STATISTICS) == statistics_columns(schema),
+        plan=recorded("plan") or 0,
+        verified=recorded("verified"),
+        known_files=recorded("files"),
     )
 
 

@@ -67,7 +67,7 @@ class ShardState:
     ``created`` is the wall clock when the table was made, ``creation`` the logical time at which
     the generation began, if known, ``dropped`` the wall clock when the shard was dropped.
     ``statistics``: whether the log keeps statistics of the physical columns, however many columns
-    the shard has.
+    the shard has. ``plan``, ``verified`` and ``known_files``: see `progress`.
     """
 
     version: int
@@ -85,6 +85,9 @@ class ShardState:
     holds: Mapping[str, int] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
     statistics: bool = True
+    plan: int = 0
+    verified: int | None = None
+    known_files: int | None = None
 
     @property
     def readable(self) -> bool:
@@ -129,6 +132,9 @@ class Change:
     schema: pa.Schema | None = None
     properties: Mapping[str, str] | None = None
     inputs: Mapping[str, int] = field(default_factory=dict)
+    plan: int | None = None
+    verified: int | None = None
+    known_files: int | None = None
     holds: Mapping[str, int] = field(default_factory=dict)
     statistics: bool = False
     data_change: bool = True
@@ -177,6 +183,9 @@ def apply(state: ShardState, change: Change) -> ShardState:
         holds={h: time for h, time in {**state.holds, **change.holds}.items() if time != EMPTY_FRONTIER},
         properties={**state.properties, **(change.properties or {})},
         statistics=state.statistics or change.statistics,
+        plan=state.plan if change.plan is None else change.plan,
+        verified=state.verified if change.verified is None else change.verified,
+        known_files=state.known_files if change.known_files is None else change.known_files,
     )
 
 

@@ -26,7 +26,15 @@ from dbt.adapters.mvsink.shard.errors import (
 )
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.policy import compaction_due
-from dbt.adapters.mvsink.shard.state import EMPTY, Change, CommitNote, DataFile, Maintenance, ShardState
+from dbt.adapters.mvsink.shard.progress import Progress, recording
+from dbt.adapters.mvsink.shard.state import (
+    EMPTY,
+    Change,
+    CommitNote,
+    DataFile,
+    Maintenance,
+    ShardState,
+)
 from dbt.adapters.mvsink.shard.storage import Storage
 from dbt.adapters.mvsink.shard.updates import Updates, check_data_schema
 
@@ -82,13 +90,14 @@ class WriteHandle(Committer):
         removes: Sequence[DataFile] = (),
         note: CommitNote | None = None,
         creation: int | None = None,
+        progress: Progress | None = None,
     ) -> AppendResult:
         """Append staged batches as one. On a mismatch they stay usable: to retry or to delete.
 
         ``since``: how far this commit may release history (holds, leases and the upper may keep it
         back). ``inputs``: the progress on each input. ``removes``: live files to remove.
         ``creation``: the logical time (ms) at which the generation began, set by the commit that
-        brings the shard to its as-of.
+        brings the shard to its as-of. ``progress``: what the contents are computed from.
         """
         self._require_usable(batches)
         _check_bounds_of(batches, expected_upper, new_upper)
@@ -102,7 +111,7 @@ class WriteHandle(Committer):
                 state, expected_upper, new_upper, adds, since=since, inputs=inputs, removes=removes
             )
             self._require_columns(state, batches)
-            return None if idle else replace(change, creation=creation)
+            return None if idle else recording(state, replace(change, creation=creation), progress)
 
         after = self._commit_batches(decide, batches, note, cuts)
         return AppendResult(after.version, _maintenance(after, self.storage))
@@ -146,6 +155,7 @@ class WriteHandle(Committer):
         note: CommitNote | None = None,
         expected_version: int | None = None,
         creation: int | None = None,
+        progress: Progress | None = None,
     ) -> AppendResult:
         """Start a new generation in one commit. This handle stays; others get `ShardReplaced`.
 
@@ -161,7 +171,7 @@ class WriteHandle(Committer):
 
         def decide(state: ShardState) -> Change:
             change = transitions.replace_generation(state, adds, schema, upper, since, expected_version)
-            return replace(change, creation=creation)
+            return recording(state, replace(change, creation=creation), progress)
 
         after = self._commit_batches(decide, batches, note, new_generation=True)
         self.keep_statistics()
@@ -200,7 +210,7 @@ class WriteHandle(Committer):
         self._require_usable(batches)
         adds = _files(batches)
         try:
-            after = self._commit_batches(lambda state: change(state, adds), batches, note)
+            after = self._commit_batches(lambda state: recording(state, change(state, adds)), batches, note)
         except (Conflict, ShardReplaced):
             for batch in batches:
                 batch.delete()

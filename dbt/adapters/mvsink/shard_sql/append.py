@@ -14,7 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink import failpoints
-from dbt.adapters.mvsink.shard import Antichain, AppendResult, Batch, CommitNote, UpperMismatch, WriteHandle
+from dbt.adapters.mvsink.shard import (
+    Antichain,
+    AppendResult,
+    Batch,
+    CommitNote,
+    Progress,
+    UpperMismatch,
+    WriteHandle,
+)
 
 log = logging.getLogger("mvsink.sink.append")
 
@@ -50,12 +58,19 @@ class Append:
         since: Antichain,
         note: CommitNote,
         inputs: Mapping[str, int] | None = None,
+        progress: Progress | None = None,
     ) -> AppendResult | None:
         """Commit ``batch``, if any, and the upper. A lost race: None, and the batch is deleted."""
         batches = [] if batch is None else [batch]
         try:
             result = self.handle.compare_and_append_batch(
-                batches, description.lower, description.upper, since=since, inputs=inputs or {}, note=note
+                batches,
+                description.lower,
+                description.upper,
+                since=since,
+                inputs=inputs or {},
+                note=note,
+                progress=progress,
             )
         except UpperMismatch as mismatch:
             self._lost(mismatch, description)

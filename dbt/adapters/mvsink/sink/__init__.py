@@ -42,7 +42,14 @@ from dbt.adapters.mvsink.sink.errors import (
 from dbt.adapters.mvsink.sink.gate import Audit, Gate, MaxChange
 from dbt.adapters.mvsink.sink.mint import Mint
 from dbt.adapters.mvsink.sink.plan import Plan, run_timing
-from dbt.adapters.mvsink.sink.request import OnSchemaChange, Outcome, Preview, SinkRequest, Superseded
+from dbt.adapters.mvsink.sink.request import (
+    NoEvidence,
+    OnSchemaChange,
+    Outcome,
+    Preview,
+    SinkRequest,
+    Superseded,
+)
 from dbt.adapters.mvsink.sink.write import Write
 
 __all__ = [
@@ -56,6 +63,7 @@ __all__ = [
     "MaxChange",
     "Mint",
     "NeverRefreshed",
+    "NoEvidence",
     "OnSchemaChange",
     "Outcome",
     "Plan",

@@ -16,10 +16,12 @@ from dbt.adapters.mvsink.shard import (
     Antichain,
     CommitNote,
     FilesChanged,
+    Progress,
     SchemaMismatch,
     ShardState,
     UpperMismatch,
     WriteHandle,
+    files_number,
     following,
     schema_differences,
 )
@@ -42,7 +44,7 @@ from dbt.adapters.mvsink.sink.plan import (
     planned,
     wanted_columns,
 )
-from dbt.adapters.mvsink.sink.request import Outcome, Preview, SinkRequest
+from dbt.adapters.mvsink.sink.request import Outcome, Preview, SinkRequest, note_of
 from dbt.adapters.mvsink.sink.write import Write, Written
 
 log = logging.getLogger("mvsink.sink.append")
@@ -120,7 +122,30 @@ class Driver:
         if description is None:
             self.upkeep.require_whole(state)
             return self._nothing_to_mint(state, plan)
+        if self.request.evidence.unchanged(state, self.handle.progress, plan.time):
+            return self._unevaluated(state, plan, plan.time, description)
         return self._preview(state, plan) if read_only else self._round(state, plan, plan.time, description)
+
+    def _unevaluated(
+        self, state: ShardState, plan: Plan, time: int, description: BatchDescription
+    ) -> Outcome | None:
+        """Only the upper moves. None if the race was lost."""
+        self.upkeep.require_whole(state)
+        kind = Kind.READ_ONLY
+        if not self.request.read_only:
+            kind = Kind.APPEND
+            since, progress = (
+                next_since(self.request, state, plan),
+                self.request.evidence.progress(state, time),
+            )
+            with self.watch("append"):
+                result = self.appender.append(
+                    None, description, since, self._note(Counts(), time), progress=progress
+                )
+            if result is None:
+                return None
+            self.upkeep.maintain(result.maintenance)
+        return replace(self._outcome(kind, Written(None, Counts()), time, description), evaluated=False)
 
     def _add_columns(self, state: ShardState, plan: Plan) -> None:
         note = replace(self._note(Counts()), purpose=columns_added(plan.added))
@@ -178,8 +203,9 @@ class Driver:
         else:
             written = self._written(state, plan, shard, time, description)
         note, since = self._note(written.counts, time), next_since(self.request, state, plan)
+        progress = self._progress(state, written, time)
         with self.watch("append"):
-            result = self.appender.append(written.batch, description, since, note)
+            result = self.appender.append(written.batch, description, since, note, progress=progress)
         if result is None:
             return None
         self.upkeep.maintain(result.maintenance)
@@ -209,6 +235,7 @@ class Driver:
                     note=self._note(written.counts, plan.time),
                     expected_version=state.version,
                     creation=plan.creation if plan.begins else None,
+                    progress=None if plan.time is None else self._progress(state, written, plan.time),
                 )
         except (FilesChanged, UpperMismatch):
             for batch in batches:
@@ -217,6 +244,15 @@ class Driver:
         self.upkeep.maintain(result.maintenance)
         outcome = self._outcome(Kind.APPEND, written, plan.time, description)
         return replace(outcome, generation=plan.generation)
+
+    def _progress(self, state: ShardState, written: Written, time: int) -> Progress:
+        """What the contents were computed from; a recorded error is to be tried again."""
+        if written.counts.errors_inserted:
+            return Progress(files=files_number(state.files))
+        progress = self.request.evidence.progress(state, time)
+        # what was written whole needs no comparison
+        verified = self.request.verify or not state.files
+        return replace(progress, verified=time) if verified else progress
 
     # contents, and the gate
 
@@ -301,8 +337,7 @@ class Driver:
         """The layout that a preview compares with. A new generation needs none of the old files."""
         if plan.generation:
             return vacant(state, self.handle.uri, wanted_columns(self.request, state))
-        shard = self._layout(state)
-        return widened(shard, plan.added) if plan.added else shard
+        return widened(self._layout(state), plan.added) if plan.added else self._layout(state)
 
     def _previewed_gate(self, state: ShardState, plan: Plan, counts: Counts, desired: Desired) -> str:
         """Why the gate would reject the contents, or "". The audits read the query itself."""
@@ -324,17 +359,7 @@ class Driver:
         return replace(self._idle(state), up_to_date=True, scheduled=scheduled)
 
     def _note(self, counts: Counts, time: int | None = None) -> CommitNote:
-        """The note of a commit of contents as of ``time`` (ms); None if it has no contents."""
-        return CommitNote(
-            rows_inserted=counts.inserted,
-            rows_deleted=counts.deleted,
-            computed_through=self.request.time,
-            purpose=f"mv_sink({self.request.model})",
-            invocation_id=self.request.invocation_id,
-            seconds=round(sum(self.watch.seconds.values()), 3),
-            references={} if time is None else self.request.references.times(time),
-            versions={} if time is None else self.request.references.versions(),
-        )
+        return note_of(self.request, counts, self.watch, time)
 
     def _idle(self, state: ShardState) -> Outcome:
         """The outcome of a run that wrote nothing."""
@@ -375,4 +400,5 @@ class Driver:
             bytes_staged=written.batch.bytes if written.batch else 0,
             candidate_buckets=written.candidate_buckets,
             evaluated_once=written.evaluated_once,
+            verified=self.request.verify and time is not None,
         )

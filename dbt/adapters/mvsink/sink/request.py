@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from dbt.adapters.mvsink.engine import Column, query_at
+from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
-from dbt.adapters.mvsink.shard import DataFile
-from dbt.adapters.mvsink.shard_sql import OnError, RunOutcome
+from dbt.adapters.mvsink.shard import CommitNote, DataFile, Progress, ShardState, files_number
+from dbt.adapters.mvsink.shard_sql import Counts, OnError, RunOutcome
 from dbt.adapters.mvsink.sink.correction import Assertion
 from dbt.adapters.mvsink.sink.gate import Gate
 
@@ -37,6 +38,32 @@ class References(Protocol):
     def versions(self) -> Mapping[str, int]:
         """The versions of the relations without times, by name."""
         ...
+
+
+class Evidence(Protocol):
+    """What is known of a query's inputs: whether they are as they were, and where they stand."""
+
+    def unchanged(self, state: ShardState, recorded: Callable[[str], int | None], time: int) -> bool:
+        """Whether contents as of ``time`` (ms) are certainly those of ``state``. ``recorded`` gives
+        the progress that was committed with them, by input.
+        """
+        ...
+
+    def progress(self, state: ShardState, time: int) -> Progress:
+        """What contents as of ``time`` (ms), compared with ``state``, were computed from. Asked
+        after the evaluation: inputs that changed meanwhile are unknown.
+        """
+        ...
+
+
+class NoEvidence:
+    """Nothing is known: every run evaluates its query, and so does the next."""
+
+    def unchanged(self, state: ShardState, recorded: Callable[[str], int | None], time: int) -> bool:
+        return False
+
+    def progress(self, state: ShardState, time: int) -> Progress:
+        return Progress(files=files_number(state.files))
 
 
 class NoReferences:
@@ -67,7 +94,8 @@ class SinkRequest:
     ``time`` is the run's logical time `T`, ``retain_history`` how far since trails upper; both in
     ms. ``clock`` is the wall clock in ms, to detect an upper that is ahead of it. ``redefined``: a
     changed definition takes effect at once, before the next refresh of the schedule.
-    ``superseded``: a refresh that is due is not written.
+    ``superseded``: a refresh that is due is not written. ``verify``: compare all contents by an
+    independent digest, whatever ``evidence`` says.
     """
 
     model: str
@@ -88,6 +116,8 @@ class SinkRequest:
     references: References = NoReferences()
     gate: Gate = Gate()
     superseded: Superseded | None = None
+    evidence: Evidence = NoEvidence()
+    verify: bool = False
 
     def query_at(self, time: int) -> str:
         """The query as it runs for ``time`` (ms), its `mv_now()` and the time of its references."""
@@ -123,8 +153,24 @@ class Outcome(RunOutcome):
     evaluated_once: bool = False
     # nothing to write: no refresh was due, or the shard's upper was past the run's time
     up_to_date: bool = False
+    evaluated: bool = True  # False: the inputs are as they were, so nothing was computed
+    verified: bool = False  # all contents were compared by an independent digest
     superseded: Superseded | None = None  # a refresh was due, and is left to the next run
     scheduled: bool = False  # a schedule explains the upper
     references: Mapping[str, int] | None = (
         None  # the times (ms) that the query read other shards at, by name; None: it was not run
+    )
+
+
+def note_of(request: SinkRequest, counts: Counts, watch: Stopwatch, time: int | None) -> CommitNote:
+    """The note of a commit of contents as of ``time`` (ms); None if it has no contents."""
+    return CommitNote(
+        rows_inserted=counts.inserted,
+        rows_deleted=counts.deleted,
+        computed_through=request.time,
+        purpose=f"mv_sink({request.model})",
+        invocation_id=request.invocation_id,
+        seconds=round(sum(watch.seconds.values()), 3),
+        references={} if time is None else request.references.times(time),
+        versions={} if time is None else request.references.versions(),
     )

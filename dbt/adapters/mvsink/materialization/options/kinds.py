@@ -89,5 +89,10 @@ INTERVAL = Kind(
     f"an interval of at least '1 second' in {INTERVAL_UNITS}, like '1 day'",
     {"type": "string", "pattern": INTERVAL_PATTERN},
 )
+VERIFY: Kind[int | None] = Kind(
+    lambda value: None if value == "never" else _interval(value),
+    f"{INTERVAL.allowed}, or 'never'",
+    {"anyOf": [INTERVAL.schema, {"enum": ["never"]}]},
+)
 BOOLEAN = Kind(_boolean, "true or false", {"type": "boolean"})
 COLUMNS = Kind(texts, "a column's name or a list of columns' names", {"anyOf": [{"type": "string"}, TEXTS]})

@@ -23,6 +23,7 @@ from dbt.adapters.mvsink.materialization.options.kinds import (
     BOOLEAN,
     COLUMNS,
     INTERVAL,
+    VERIFY,
     Kind,
     choice,
     text_choice,
@@ -92,6 +93,14 @@ class ModelOptions:
         RefreshSpec(),
         "`on_commit`",
         "When the contents may change: with every run, or on a [schedule](#refresh-schedules).",
+        of=(VIEW,),
+    )
+    verify = Option[int | None](
+        VERIFY,
+        DAY,
+        "`1 day`",
+        "After how long a run evaluates the query although its inputs are unchanged, and compares all contents by an "
+        "independent digest: see [Unchanged inputs](#unchanged-inputs).",
         of=(VIEW,),
     )
     retain_history = Option(

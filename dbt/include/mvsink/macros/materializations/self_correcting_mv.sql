@@ -85,6 +85,7 @@
     'references': mvsink_references(),
     'accept': var('mvsink_accept', []),
     'sample': var('mvsink_sample', 0),
+    'verify': var('mvsink_verify', false),
   }) }}
 {% endmacro %}
 

@@ -1,0 +1,196 @@
+"""Whether a view's query has to be evaluated: what is known of its inputs, and of everything else
+that decides its contents.
+
+The *plan* is one number for the latter: the compiled query, what it reads by name, the texts of
+views, the session's settings, Spark's version, the assertions. If plan and positions are those that
+the contents were computed from, and nobody else wrote the shard, evaluating the query again could
+only give the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from dbt.adapters.mvsink.engine import NOW, Engine, EngineError
+from dbt.adapters.mvsink.materialization.assertions import assertions
+from dbt.adapters.mvsink.materialization.context import RunContext
+from dbt.adapters.mvsink.references.listings import refresh
+from dbt.adapters.mvsink.references.positions import Inspector, Position
+from dbt.adapters.mvsink.references.reads import Reads, reads_of
+from dbt.adapters.mvsink.references.reference import References
+from dbt.adapters.mvsink.shard import Progress, ShardState, files_number, number_of, untouched
+from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
+from dbt.adapters.mvsink.sink import run_timing
+from dbt.adapters.mvsink.user_sql.determinism import uncertain
+
+READS = "reads"  # the property that keeps what the query was last seen to read
+RULES = "1"  # another number: what was recorded before proves nothing
+SESSION = "select version(), current_timezone(), current_catalog(), current_schema()"
+
+
+class InputsMoved(Exception):
+    """What was certain when the run began no longer is: the query has to be evaluated after all."""
+
+
+@dataclass(frozen=True)
+class InputEvidence:
+    """See `Evidence`. ``reads``: what the query reads besides ``references``. ``verify``: the query
+    is evaluated in any case.
+
+    ``certain``: the run has prepared nothing for an evaluation, because it needs none. ``listed``:
+    the numbers of the files of tables, before Spark listed them for this run.
+    """
+
+    context: RunContext
+    references: References
+    reads: Reads
+    verify: bool = False
+    certain: bool = False
+    listed: Mapping[str, int] = field(default_factory=dict)
+
+    def unchanged(self, state: ShardState, recorded: Callable[[str], int | None], time: int) -> bool:
+        """See `Evidence`. Raises `InputsMoved`."""
+        unchanged = not self.verify and self.proves(state, recorded, time)
+        if self.certain and not unchanged:
+            raise InputsMoved
+        return unchanged
+
+    def proves(self, state: ShardState, recorded: Callable[[str], int | None], time: int) -> bool:
+        """The same, whether or not this run verifies."""
+        return not self.problems(state) and all(
+            position.unchanged(recorded) for position in self.positions(time)
+        )
+
+    def progress(self, state: ShardState, time: int) -> Progress:
+        """See `Evidence`."""
+        files = files_number(state.files)
+        positions = self.positions(time)
+        if any(position.problem for position in positions) or self._uncertain or self._moved:
+            return Progress(files=files)
+        numbers = dict(number for position in positions for number in position.numbers())
+        return Progress(self.plan, numbers, files)
+
+    def positions(self, time: int) -> tuple[Position, ...]:
+        """Where every input stands, for contents as of ``time`` (ms)."""
+        return (*self._inspector.shards(time), *self._found)
+
+    def problems(self, state: ShardState) -> str:
+        """Why the stored contents prove nothing, whatever the inputs are; empty if they do."""
+        return next(self._problems(state), "")
+
+    def _problems(self, state: ShardState) -> Iterator[str]:
+        if self._uncertain:
+            yield self._uncertain
+        if any(file.errors != 0 for file in state.files):
+            yield "it holds recorded errors"
+        if state.plan == 0:
+            yield "what its contents were computed from is not known"
+        elif not untouched(state):
+            yield "another tool wrote to its shard"
+        elif state.plan != self.plan:
+            yield "its query, its options, a view or a setting of the session changed"
+
+    @cached_property
+    def plan(self) -> int:
+        """See the module."""
+        settings, _ = _settings(self.context.engine)
+        inputs = [*map(str, self._found), *sorted(self.references.shards)]
+        options = self.context.options
+        own = [f"rules {RULES}", f"sql {self.context.query}", f"assertions {assertions(self.context)}"]
+        own += [f"on_error {options.on_error}", f"on_schema_change {options.on_schema_change}"]
+        return number_of([*own, *settings, *inputs])
+
+    @cached_property
+    def _found(self) -> tuple[Position, ...]:
+        return self._inspector.positions(self.reads)
+
+    @cached_property
+    def _inspector(self) -> Inspector:
+        context = self.context
+        local = context.embedded and _settings(context.engine)[1]
+        return Inspector(context.engine, self.references, context.storage_options, local)
+
+    @cached_property
+    def _uncertain(self) -> str:
+        if NOW.search(self.context.query):
+            return "mv_now() moves"
+        if self.context.node["config"].get("sql_header"):
+            return "its sql_header may change the session"
+        return uncertain(self.context.query)
+
+    @property
+    def _moved(self) -> bool:
+        """Whether an input changed since Spark began to read it."""
+        if self._inspector.positions(self.reads) != self._found:
+            return True
+        return any(
+            position.kind == "files" and self.listed.get(position.name, position.number) != position.number
+            for position in self._found
+        )
+
+    def refreshed(self) -> InputEvidence:
+        """The same after Spark has listed the tables' files again."""
+        context = self.context
+        listed = refresh(
+            context.engine, self.reads.every_table, context.invocation.id, self._inspector.manifest
+        )
+        prepared = replace(self, certain=False, listed=listed)
+        _ = prepared._found  # before Spark reads them
+        return prepared
+
+
+def evaluating(context: RunContext, references: References, query: str) -> InputEvidence:
+    """The evidence of a run that evaluates ``query``: what Spark says that it reads, with its
+    tables of files listed again.
+    """
+    return InputEvidence(context, references, reads_of(context.engine, query)).refreshed()
+
+
+def remembered(
+    context: RunContext, references: References, state: ShardState, progress: Callable[[str], int | None]
+) -> InputEvidence | None:
+    """The evidence of a run that has nothing to evaluate; None if it may have. ``progress`` is that
+    of the shard in ``state``.
+    """
+    kept, invocation = state.properties.get(READS), context.invocation
+    if kept is None or invocation.full_refresh or state.dropped is not None or not state.readable:
+        return None
+    timing = run_timing(context.options.refresh, invocation.time, state)
+    if timing.time is None or timing.generation or verification_due(context, state):
+        return None
+    evidence = InputEvidence(context, references, Reads.from_stored(json.loads(kept)))
+    return replace(evidence, certain=True) if evidence.unchanged(state, progress, timing.time) else None
+
+
+def verification_due(context: RunContext, state: ShardState | None) -> bool:
+    """Whether this run compares all contents by an independent digest, whatever else is known."""
+    if context.invocation.verify:
+        return True
+    every = context.options.verify
+    if every is None or context.read_only or state is None:
+        return False
+    return state.verified is None or context.invocation.time - state.verified >= every
+
+
+def reads_property(reads: Reads) -> dict[str, str]:
+    """The property that keeps ``reads``."""
+    return {READS: json.dumps(reads.stored(), sort_keys=True)}
+
+
+def _settings(engine: Engine) -> tuple[tuple[str, ...], bool]:
+    """The settings of the session that can decide a result, as texts; whether Spark is local."""
+    rows = engine.query("set", "settings")
+    named = {str(row[0]): str(row[1]) for row in rows}
+    decisive = tuple(
+        f"{key} = {value}"
+        for key, value in named.items()
+        if key.startswith("spark.sql.") and key not in EXACT  # those are set and restored by ourselves
+    )
+    try:
+        session = tuple(f"session {value}" for value in engine.query(SESSION, "settings")[0])
+    except EngineError:  # an older Spark: without a version nothing is equal
+        session = (f"unknown {id(rows)}",)
+    return (*decisive, *session), named.get("spark.master", "").startswith("local")

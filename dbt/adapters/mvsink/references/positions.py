@@ -1,0 +1,219 @@
+"""Where the inputs of a query stand: what shows that they are as they were at the last refresh.
+
+| input | position |
+|---|---|
+| a shard | the time that it is read at, and a number for its live files |
+| a Delta table | its version |
+| a table of files | a number for its data files: paths, sizes, modification times |
+| a view | none of its own: its text, the settings it was created with, and what it reads |
+
+Equal positions mean equal rows. What cannot be known that well is a `Position` with a problem.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dbt.adapters.mvsink.engine import DataflowError, Engine, sql
+from dbt.adapters.mvsink.inputs.delta import DeltaInput
+from dbt.adapters.mvsink.inputs.files import FilesInput
+from dbt.adapters.mvsink.references.reads import Reads
+from dbt.adapters.mvsink.references.reference import References
+from dbt.adapters.mvsink.shard import ShardClient, ShardError, ShardState, files_number, number_of
+from dbt.adapters.mvsink.shard_sql.published_view import read_marker
+from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
+from dbt.adapters.mvsink.user_sql.determinism import uncertain
+from dbt.adapters.mvsink.user_sql.words import parts
+
+FILES = "/files"  # what the id of a shard's second number ends with
+OF_FILES = ("parquet", "orc", "csv", "json", "text")
+RACY = 2_000  # ms
+SETTINGS = "view_creation_spark_configuration"
+# of a table's description: what does not decide its rows, or is a position
+CHANGEABLE = (
+    "created_time",
+    "created_by",
+    "last_access",
+    "owner",
+    "statistics",
+    "comment",
+    "table_properties",
+)
+
+
+@dataclass(frozen=True)
+class Position:
+    """One input. ``number``: a time in ms, a version, or a manifest's number.
+
+    ``files`` and ``newest``, of a shard: `files_number`, and the newest time (ms) in its files.
+    ``definition``: what else decides its rows. ``problem``: why it cannot be known, as a clause.
+    """
+
+    name: str
+    kind: str
+    id: str = ""
+    number: int = 0
+    files: int | None = None
+    newest: int = 0
+    definition: str = ""
+    problem: str = ""
+
+    def numbers(self) -> Iterator[tuple[str, int]]:
+        """What is recorded, by id."""
+        if self.id:
+            yield self.id, self.number
+            if self.files is not None:
+                yield self.id + FILES, self.files
+
+    def unchanged(self, recorded: Callable[[str], int | None]) -> bool:
+        """Whether its rows are those that were read at what is ``recorded``."""
+        if self.problem:
+            return False
+        if not self.id:
+            return True
+        number = recorded(self.id)
+        if self.files is None or number is None:
+            return number == self.number
+        return recorded(self.id + FILES) == self.files and self.newest <= number <= self.number
+
+    def __str__(self) -> str:
+        """What decides the rows besides the position."""
+        return f"{self.kind} {self.name} {self.id} {self.definition}"
+
+
+def shard_position(name: str, state: ShardState, read_at: int) -> Position:
+    """A shard in ``state``, read as of ``read_at`` (ms)."""
+    times = [file.max_time for file in state.files]
+    if any(time is None for time in times):
+        return Position(name, "shard", problem=f"{name} has files of another tool")
+    newest = max((time for time in times if time is not None), default=0)
+    identity = f"{state.shard_id}/{state.generation}"
+    return Position(name, "shard", identity, read_at, files_number(state.files), newest)
+
+
+@dataclass(frozen=True)
+class Inspector:
+    """Finds positions. ``local``: files of this machine are those that the engine reads."""
+
+    engine: Engine
+    references: References
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
+    local: bool = False
+
+    def positions(self, reads: Reads) -> tuple[Position, ...]:
+        """Of all that a query reads, apart from the references that are shards."""
+        positions: dict[str, Position] = {}
+        self._walk(reads, positions, "the query")
+        return tuple(positions.values())
+
+    def shards(self, time: int) -> tuple[Position, ...]:
+        """Of the references that are shards, for contents as of ``time`` (ms)."""
+        return tuple(
+            shard_position(name, reference.state, reference.time_for(time))
+            for name, reference in sorted(self.references.shards.items())
+        )
+
+    def manifest(self, name: str) -> int:
+        """The number of a table's files as they are now; 0 if it cannot be known."""
+        position = self._table(name)
+        return position.number if position.kind == "files" and not position.problem else 0
+
+    def _walk(self, reads: Reads, positions: dict[str, Position], reader: str) -> None:
+        if reads.unknown:
+            positions[f"{reader}: "] = Position(reader, "other", problem=f"{reader} reads {reads.unknown}")
+        for name in reads.tables:
+            positions.setdefault(name, self._table(name))
+        for name in reads.views:
+            if name in positions:
+                continue
+            positions[name], published = self._view(name)
+            if not published:
+                self._walk(reads.below[name], positions, name)
+
+    def _view(self, name: str) -> tuple[Position, bool]:
+        """A view's position, and whether it shows a shard: then what is below it is known."""
+        try:
+            described = self._described(name)
+            text = str(described.get("view_text", ""))
+            marker = read_marker(text)
+            if marker is not None:
+                with ShardClient(self.storage_options).open_reader(marker.uri) as reader:
+                    state = reader.state()
+                upper = state.upper.as_option()
+                return shard_position(name, state, state.upper.stored() if upper is None else upper - 1), True
+        except (DataflowError, ShardError) as error:
+            return Position(name, "view", problem=f"{name}: {error}"), True
+        settings = described.get(SETTINGS)
+        if not text or settings is None:
+            return Position(name, "view", problem=f"Spark does not show the text of {name}"), False
+        reason = uncertain(text)
+        if reason:
+            return Position(name, "view", problem=f"in {name}: {reason}"), False
+        return Position(name, "view", definition=_stable(described)), False
+
+    def _table(self, name: str) -> Position:
+        try:
+            described = self._described(name)
+            provider, location = (
+                str(described.get("provider", "")).lower(),
+                str(described.get("location", "")),
+            )
+            if provider == "delta":
+                return self._delta(name, location)
+            if provider in OF_FILES:
+                return self._files(name, provider, location, described)
+        except (DataflowError, ShardError, OSError) as error:
+            return Position(name, "table", problem=f"{name}: {error}")
+        return Position(name, "table", problem=f"{name} is a table of {provider or 'unknown format'}")
+
+    def _files(self, name: str, provider: str, location: str, described: Mapping[str, Any]) -> Position:
+        problem = ""
+        if described.get("partition_columns"):
+            problem = f"the partitions of {name} may be anywhere"
+        elif not self.local and _is_local(location):
+            problem = f"{name} is on a disk of the machine that runs Spark"
+        if problem:
+            return Position(name, "files", problem=problem)
+        files = FilesInput(name, name, _path(location), storage_options=self.storage_options).manifest()
+        if not files:  # or this process looks at another place than Spark
+            return Position(name, "files", problem=f"{name} has no files")
+        now = time.time() * 1000
+        coarse = all(file.modified % 1000 == 0 for file in files.values())
+        if coarse and max(file.modified for file in files.values()) > now - RACY:
+            return Position(name, "files", problem=f"{name} changed within the last two seconds")
+        number = number_of(map(str, files))
+        return Position(name, "files", f"{provider} {location}", number, definition=_stable(described))
+
+    def _delta(self, name: str, location: str) -> Position:
+        if not self.local and _is_local(location):
+            return Position(name, "delta", problem=f"{name} is on a disk of the machine that runs Spark")
+        newest = DeltaInput(_path(location), storage_options=self.storage_options).newest()
+        pinned = {parts(key)[-2:]: version for key, version in self.references.pinned.items()}
+        version = pinned.get(parts(name)[-2:], newest.version)
+        return Position(name, "delta", newest.table_id, version)
+
+    def _described(self, name: str) -> Mapping[str, Any]:
+        quoted = ".".join(map(sql.identifier, name.split(".")))
+        [[text]] = self.engine.query(f"describe table extended {quoted} as json", "catalog")
+        described: Mapping[str, Any] = json.loads(str(text))
+        return described
+
+
+def _stable(described: Mapping[str, Any]) -> str:
+    """The description as a text, without what changes while the rows stay."""
+    kept = {key: value for key, value in described.items() if key not in CHANGEABLE}
+    if SETTINGS in kept:  # a view created while we staged has settings that decide how files are written
+        kept[SETTINGS] = {key: value for key, value in kept[SETTINGS].items() if key not in EXACT}
+    return json.dumps(kept, sort_keys=True)
+
+
+def _is_local(location: str) -> bool:
+    return location.startswith("file:") or "://" not in location
+
+
+def _path(location: str) -> str:
+    return "/" + location.removeprefix("file:").lstrip("/") if _is_local(location) else location

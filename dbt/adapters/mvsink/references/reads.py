@@ -1,0 +1,121 @@
+"""What a query reads, all of it, as Spark's analysis shows it: a text does not know what is below
+its views.
+
+The printed plan is a tree by its indentation. A node that is not known here makes the inputs of its
+query, or of the view that it is below, ones that cannot be known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dbt.adapters.mvsink.engine import Engine, EngineError
+from dbt.adapters.mvsink.user_sql.determinism import breaks_lines
+from dbt.adapters.mvsink.user_sql.words import Unreadable
+
+_ANALYZED = re.compile(
+    r"== Analyzed Logical Plan ==\n[^\n]*\n(.*?)(?:\n== Optimized Logical Plan ==|\Z)", re.DOTALL
+)
+_INDENTATION = re.compile(r"(?:[ :]  )*(?:[:+]- )?")
+_VIEW = re.compile(r"View \(`(\w+)`\.`(\w+)`\.`(\w+)`, ")
+_TABLE = re.compile(r"Relation ((?:\w+\.){2}\w+)\[")
+# nodes that read nothing but their children, and constants
+_PURE = re.compile(
+    r"(?:Aggregate|CTERelationDef|CTERelationRef|Deduplicate|Distinct|Except|Expand|Filter|Generate|GlobalLimit|Intersect|Join|"
+    r"LateralJoin|LocalLimit|LocalRelation|Offset|OneRowRelation|Pivot|Project|Range|RebalancePartitions|Repartition|"
+    r"RepartitionByExpression|ResolvedHint|Sort|SubqueryAlias|Tail|Union|Unpivot|Window|WithCTE)\b"
+)
+_VARIABLE = "variablereference("
+UNREADABLE = "what Spark does not show"
+
+
+@dataclass(frozen=True)
+class Reads:
+    """The catalog's relations that a query or a view reads, as ``catalog.db.name``.
+
+    ``below``: what each of its ``views`` reads in turn. ``unknown``: what else it reads, as a
+    clause; empty if that is nothing.
+    """
+
+    views: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+    unknown: str = ""
+    below: Mapping[str, Reads] = field(default_factory=dict)
+
+    @property
+    def every_table(self) -> tuple[str, ...]:
+        """Its tables, and those below its views."""
+        inner = (name for reads in self.below.values() for name in reads.every_table)
+        return tuple(dict.fromkeys((*self.tables, *inner)))
+
+    def stored(self) -> dict[str, Any]:
+        """As JSON keeps it: see `from_stored`."""
+        below = {name: reads.stored() for name, reads in self.below.items()}
+        return {"views": self.views, "tables": self.tables, "unknown": self.unknown, "below": below}
+
+    @classmethod
+    def from_stored(cls, kept: Mapping[str, Any]) -> Reads:
+        """What `stored` gave."""
+        below = {name: cls.from_stored(reads) for name, reads in kept["below"].items()}
+        return cls(tuple(kept["views"]), tuple(kept["tables"]), kept["unknown"], below)
+
+
+@dataclass
+class _Scope:
+    """The query, or a view whose nodes are deeper than ``depth``, while they are read."""
+
+    depth: int = -1
+    views: dict[str, _Scope] = field(default_factory=dict)
+    tables: dict[str, None] = field(default_factory=dict)
+    unknown: str = ""
+
+    def reads(self) -> Reads:
+        below = {name: scope.reads() for name, scope in self.views.items()}
+        return Reads(tuple(self.views), tuple(self.tables), self.unknown, below)
+
+
+def reads_of(engine: Engine, query: str) -> Reads:
+    """What ``query`` reads; unknown if it cannot be analyzed."""
+    try:
+        broken = breaks_lines(query)
+        plan = engine.query(f"explain extended\n{query}", "explain")
+    except (EngineError, Unreadable):
+        return Reads(unknown=UNREADABLE)
+    result = read_plan("\n".join(str(row[0]) for row in plan))
+    return replace(result, unknown="a name or a text with a line break") if broken else result
+
+
+def read_plan(plan: str) -> Reads:
+    """What a plan, as EXPLAIN EXTENDED prints it, reads."""
+    analyzed = _ANALYZED.search(plan)
+    if analyzed is None:
+        return Reads(unknown=UNREADABLE)
+    top = _Scope()
+    within = [top]
+    for depth, node in _nodes(analyzed[1]):
+        while depth <= within[-1].depth:
+            within.pop()
+        scope = within[-1]
+        if match := _VIEW.match(node):
+            # read again where it is mentioned again: it is the same view
+            view = scope.views.setdefault(".".join(match.groups()), _Scope())
+            view.depth = depth
+            within.append(view)
+        elif match := _TABLE.match(node):
+            scope.tables[match[1]] = None
+        elif _VARIABLE in node:
+            scope.unknown = "a variable of the session"
+        elif not _PURE.match(node):
+            scope.unknown = f"something else than tables and views of the catalog ({node[:60].strip()})"
+    return top.reads()
+
+
+def _nodes(analyzed: str) -> Iterator[tuple[int, str]]:
+    """Each node's depth and text."""
+    for line in analyzed.splitlines():
+        depth = _INDENTATION.match(line).end()  # type: ignore[union-attr]
+        if line[depth:]:
+            yield depth, line[depth:]
