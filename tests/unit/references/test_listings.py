@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.mvsink.engine import EngineError
-from dbt.adapters.mvsink.references.listings import refresh, tables_of_files
+from dbt.adapters.mvsink.references.listings import refresh
+from dbt.adapters.mvsink.references.reads import reads_of
 
 PLAN = """== Parsed Logical Plan ==
 'UnresolvedRelation [nowhere.parsed], [], false
@@ -38,7 +39,7 @@ class Engine:
             raise EngineError("not there", "42P01")
 
 
-T1, ODD = "`spark_catalog`.`shop`.`t1`", "`spark_catalog`.`shop`.`odd_name`"
+T1, ODD = "spark_catalog.shop.t1", "spark_catalog.shop.odd_name"
 PLANS = {
     "each table once, below views and in subqueries": (PLAN, [ODD, T1]),
     "no table": ("== Analyzed Logical Plan ==\nProject [1 AS id]\n", []),
@@ -49,7 +50,7 @@ PLANS = {
 
 @pytest.mark.parametrize(("plan", "tables"), PLANS.values(), ids=PLANS)
 def test_tables(plan, tables):
-    assert tables_of_files(Engine(plan), "select 1") == tables
+    assert list(reads_of(Engine(plan), "select 1").every_table) == tables
 
 
 def test_each_is_refreshed_once_per_invocation_and_a_missing_one_fails_nothing():
@@ -60,4 +61,5 @@ def test_each_is_refreshed_once_per_invocation_and_a_missing_one_fails_nothing()
         ([T1], "listings 2"),
     ):
         refresh(engine, names, invocation)
-    assert engine.ran == [f"refresh table {name}" for name in (T1, "gone", ODD, T1)]
+    quoted = ("`spark_catalog`.`shop`.`t1`", "`gone`", "`spark_catalog`.`shop`.`odd_name`")
+    assert engine.ran == [f"refresh table {name}" for name in (*quoted, quoted[0])]

@@ -16,12 +16,12 @@ def drift_warnings(opened: Opened, outcome: Outcome) -> list[str]:
     counts = outcome.counts
     if counts.nothing:
         return []
-    found = f"verification found drift: +{counts.inserted} -{counts.deleted} rows that no change of an input explains"
+    message = f"verification found drift: +{counts.inserted} -{counts.deleted} rows that no change of an input explains"
     if opened.context.read_only:
-        return [f"{found}; nothing was written"]
+        return [f"{message}; nothing was written"]
     layout = Layout.of(opened.handle, outcome.state)
     updates = as_of.updates_between(layout, outcome.time, outcome.time + 1)
     items = f"{sql.columns(layout.names)}, {DIFF}"
     rows = opened.context.engine.query(f"select {items} from (\n{updates}\n) limit {SAMPLE}", "drift")
     shown = "; ".join(f"{int(str(diff)):+d} ({', '.join(map(str, row))})" for *row, diff in rows)
-    return [f"{found}; corrected. Some of them: {shown}"]
+    return [f"{message}; corrected. Some of them: {shown}"]

@@ -3,7 +3,7 @@ that decides its contents.
 
 The *plan* is one number for the latter: the compiled query, what it reads by name, the texts of
 views, the session's settings, Spark's version, the assertions. If plan and positions are those that
-the contents were computed from, and nobody else wrote the shard, evaluating the query again could
+the contents were computed from, and no other tool wrote the shard, evaluating the query again could
 only give the same.
 """
 
@@ -75,7 +75,7 @@ class InputEvidence:
 
     def positions(self, time: int) -> tuple[Position, ...]:
         """Where every input stands, for contents as of ``time`` (ms)."""
-        return (*self._inspector.shards(time), *self._found)
+        return (*self._inspector.shards(time), *self._inputs)
 
     def problems(self, state: ShardState) -> str:
         """Why the stored contents prove nothing, whatever the inputs are; empty if they do."""
@@ -97,14 +97,14 @@ class InputEvidence:
     def plan(self) -> int:
         """See the module."""
         settings, _ = _settings(self.context.engine)
-        inputs = [*map(str, self._found), *sorted(self.references.shards)]
+        inputs = [*map(str, self._inputs), *sorted(self.references.shards)]
         options = self.context.options
         own = [f"rules {RULES}", f"sql {self.context.query}", f"assertions {assertions(self.context)}"]
         own += [f"on_error {options.on_error}", f"on_schema_change {options.on_schema_change}"]
         return number_of([*own, *settings, *inputs])
 
     @cached_property
-    def _found(self) -> tuple[Position, ...]:
+    def _inputs(self) -> tuple[Position, ...]:
         return self._inspector.positions(self.reads)
 
     @cached_property
@@ -124,11 +124,11 @@ class InputEvidence:
     @property
     def _moved(self) -> bool:
         """Whether an input changed since Spark began to read it."""
-        if self._inspector.positions(self.reads) != self._found:
+        if self._inspector.positions(self.reads) != self._inputs:
             return True
         return any(
             position.kind == "files" and self.listed.get(position.name, position.number) != position.number
-            for position in self._found
+            for position in self._inputs
         )
 
     def refreshed(self) -> InputEvidence:
@@ -138,7 +138,7 @@ class InputEvidence:
             context.engine, self.reads.every_table, context.invocation.id, self._inspector.manifest
         )
         prepared = replace(self, certain=False, listed=listed)
-        _ = prepared._found  # before Spark reads them
+        _ = prepared._inputs  # before Spark reads them
         return prepared
 
 

@@ -102,11 +102,7 @@ def decode_state(
     own = {key[len(NAMESPACE) :]: value for key, value in configuration.items() if key.startswith(NAMESPACE)}
     if "shard_id" not in own:
         raise NotAShard(f"the Delta table at {uri} is not a shard: it has no mvsink.shard_id")
-    format_version = int(own.get("format_version", "0"))
-    if format_version > FORMAT_VERSION:
-        raise InvalidUsage(
-            f"shard {uri} has format version {format_version}; this release reads up to {FORMAT_VERSION}: upgrade it"
-        )
+    format_version = _supported(uri, int(own.get("format_version", "0")))
     recorded = _checked(uri, version, lookup)
     return ShardState(
         version=version,
@@ -128,6 +124,14 @@ def decode_state(
         verified=recorded("verified"),
         known_files=recorded("files"),
     )
+
+
+def _supported(uri: str, version: int) -> int:
+    if version > FORMAT_VERSION:
+        raise InvalidUsage(
+            f"shard {uri} has format version {version}; this release reads up to {FORMAT_VERSION}: upgrade it"
+        )
+    return version
 
 
 def _checked(uri: str, version: int, lookup: Lookup) -> Lookup:

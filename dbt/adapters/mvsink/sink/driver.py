@@ -14,7 +14,6 @@ from dbt.adapters.mvsink.engine import Column, Engine, EngineError, arrow_schema
 from dbt.adapters.mvsink.engine.timing import Stopwatch, span
 from dbt.adapters.mvsink.shard import (
     Antichain,
-    CommitNote,
     FilesChanged,
     Progress,
     SchemaMismatch,
@@ -131,24 +130,35 @@ class Driver:
     ) -> Outcome | None:
         """Only the upper moves. None if the race was lost."""
         self.upkeep.require_whole(state)
-        kind = Kind.READ_ONLY
+        kind, nothing = Kind.READ_ONLY, Written(None, Counts())
         if not self.request.read_only:
-            kind = Kind.APPEND
-            since, progress = (
-                next_since(self.request, state, plan),
-                self.request.evidence.progress(state, time),
-            )
-            with self.watch("append"):
-                result = self.appender.append(
-                    None, description, since, self._note(Counts(), time), progress=progress
-                )
-            if result is None:
+            kind, progress = Kind.APPEND, self.request.evidence.progress(state, time)
+            if not self._append(state, plan, nothing, description, time, progress):
                 return None
+        return replace(self._outcome(kind, nothing, time, description), evaluated=False)
+
+    def _append(
+        self,
+        state: ShardState,
+        plan: Plan,
+        written: Written,
+        description: BatchDescription,
+        time: int | None = None,
+        progress: Progress | None = None,
+    ) -> bool:
+        """Commit it, and do what is due afterwards. False if the race was lost."""
+        note, since = (
+            note_of(self.request, written.counts, self.watch, time),
+            next_since(self.request, state, plan),
+        )
+        with self.watch("append"):
+            result = self.appender.append(written.batch, description, since, note, progress=progress)
+        if result is not None:
             self.upkeep.maintain(result.maintenance)
-        return replace(self._outcome(kind, Written(None, Counts()), time, description), evaluated=False)
+        return result is not None
 
     def _add_columns(self, state: ShardState, plan: Plan) -> None:
-        note = replace(self._note(Counts()), purpose=columns_added(plan.added))
+        note = replace(note_of(self.request, Counts(), self.watch), purpose=columns_added(plan.added))
         if self.upkeep.evolve(state, plan.added, note):
             self.added = plan.added
 
@@ -158,7 +168,9 @@ class Driver:
         """Raise a shard without contents to ``as_of``. A gate is passed before: this commits."""
         if self.request.gate.is_active and self.ahead is None and first is not None:
             self.ahead = (first, self._written(state, plan, self._layout(state), time, first))
-        self.appender.raise_upper(state.upper, as_of, self._note(Counts()), plan.creation)
+        self.appender.raise_upper(
+            state.upper, as_of, note_of(self.request, Counts(), self.watch), plan.creation
+        )
 
     def _pass(self, state: ShardState, plan: Plan) -> Outcome | None:
         """No refresh is due: at most the upper moves, to the next. None if the race was lost."""
@@ -167,13 +179,11 @@ class Driver:
             return self._nothing_to_mint(state, plan)
         if self.request.read_only:
             return replace(self._idle(state), kind=Kind.READ_ONLY, upper=plan.upper)
-        note = self._note(Counts())
+        note = note_of(self.request, Counts(), self.watch)
         if state.readable:
             description = BatchDescription(state.upper, plan.upper)
-            result = self.appender.append(None, description, next_since(self.request, state, plan), note)
-            if result is None:
+            if not self._append(state, plan, Written(None, Counts()), description):
                 return None
-            self.upkeep.maintain(result.maintenance)
         elif not self.appender.raise_upper(state.upper, plan.upper, note, plan.creation):
             return None
         idle = self._idle(self.handle.state())
@@ -202,13 +212,9 @@ class Driver:
             written = self.ahead[1]
         else:
             written = self._written(state, plan, shard, time, description)
-        note, since = self._note(written.counts, time), next_since(self.request, state, plan)
         progress = self._progress(state, written, time)
-        with self.watch("append"):
-            result = self.appender.append(written.batch, description, since, note, progress=progress)
-        if result is None:
+        if not self._append(state, plan, written, description, time, progress):
             return None
-        self.upkeep.maintain(result.maintenance)
         return self._outcome(Kind.APPEND, written, time, description)
 
     def _replace(self, state: ShardState, plan: Plan) -> Outcome | None:
@@ -232,7 +238,7 @@ class Driver:
                     arrow_schema(columns),
                     plan.upper,
                     since,
-                    note=self._note(written.counts, plan.time),
+                    note=note_of(self.request, written.counts, self.watch, plan.time),
                     expected_version=state.version,
                     creation=plan.creation if plan.begins else None,
                     progress=None if plan.time is None else self._progress(state, written, plan.time),
@@ -357,9 +363,6 @@ class Driver:
         if warning:
             self.warnings.append(warning)
         return replace(self._idle(state), up_to_date=True, scheduled=scheduled)
-
-    def _note(self, counts: Counts, time: int | None = None) -> CommitNote:
-        return note_of(self.request, counts, self.watch, time)
 
     def _idle(self, state: ShardState) -> Outcome:
         """The outcome of a run that wrote nothing."""

@@ -162,7 +162,7 @@ class Outcome(RunOutcome):
     )
 
 
-def note_of(request: SinkRequest, counts: Counts, watch: Stopwatch, time: int | None) -> CommitNote:
+def note_of(request: SinkRequest, counts: Counts, watch: Stopwatch, time: int | None = None) -> CommitNote:
     """The note of a commit of contents as of ``time`` (ms); None if it has no contents."""
     return CommitNote(
         rows_inserted=counts.inserted,
