@@ -20,7 +20,6 @@ from dbt.adapters.mvsink.shard import (
     ShardState,
     UpperMismatch,
     WriteHandle,
-    files_number,
     following,
     schema_differences,
 )
@@ -43,7 +42,7 @@ from dbt.adapters.mvsink.sink.plan import (
     planned,
     wanted_columns,
 )
-from dbt.adapters.mvsink.sink.request import Outcome, Preview, SinkRequest, note_of
+from dbt.adapters.mvsink.sink.request import Outcome, Preview, SinkRequest, note_of, progress_of
 from dbt.adapters.mvsink.sink.write import Write, Written
 
 log = logging.getLogger("mvsink.sink.append")
@@ -85,17 +84,15 @@ class Driver:
         self.ahead, self.added = None, ()
         if not self.request.read_only:
             self.handle.keep_statistics()
-        mint, generation = self._mint(), None
+        mint, generation = None, None
         while True:
             state = self.handle.state()
-            if state.creation != generation:
-                mint, generation = self._mint(), state.creation
+            if mint is None or state.creation != generation:
+                mint = Mint(self.request.model, read_only=self.request.read_only)
+                generation = state.creation
             outcome = self._attempt(mint, state, planned(self.request, state))
             if outcome is not None:
                 return outcome
-
-    def _mint(self) -> Mint:
-        return Mint(self.request.model, read_only=self.request.read_only)
 
     def _attempt(self, mint: Mint, state: ShardState, plan: Plan) -> Outcome | None:
         """One attempt on one version; None if more is to be done, or another commit came first."""
@@ -167,7 +164,7 @@ class Driver:
     ) -> None:
         """Raise a shard without contents to ``as_of``. A gate is passed before: this commits."""
         if self.request.gate.is_active and self.ahead is None and first is not None:
-            self.ahead = (first, self._written(state, plan, self._layout(state), time, first))
+            self.ahead = (first, self._written(state, plan, Layout.of(self.handle, state), time, first))
         self.appender.raise_upper(
             state.upper, as_of, note_of(self.request, Counts(), self.watch), plan.creation
         )
@@ -194,7 +191,7 @@ class Driver:
         self, state: ShardState, plan: Plan, time: int, description: BatchDescription
     ) -> Outcome | None:
         """One description from mint to append, written at ``time``; None if the race was lost."""
-        shard = self._layout(state)
+        shard = Layout.of(self.handle, state)
         # a fold is a commit, and the gate comes before every commit
         if shard.loose and self.request.gate.is_active:
             rehearsed = self._written(state, plan, shard, time, description).batch
@@ -212,7 +209,7 @@ class Driver:
             written = self.ahead[1]
         else:
             written = self._written(state, plan, shard, time, description)
-        progress = self._progress(state, written, time)
+        progress = progress_of(self.request, state, written.counts, time)
         if not self._append(state, plan, written, description, time, progress):
             return None
         return self._outcome(Kind.APPEND, written, time, description)
@@ -241,7 +238,9 @@ class Driver:
                     note=note_of(self.request, written.counts, self.watch, plan.time),
                     expected_version=state.version,
                     creation=plan.creation if plan.begins else None,
-                    progress=None if plan.time is None else self._progress(state, written, plan.time),
+                    progress=None
+                    if plan.time is None
+                    else progress_of(self.request, state, written.counts, plan.time),
                 )
         except (FilesChanged, UpperMismatch):
             for batch in batches:
@@ -251,19 +250,7 @@ class Driver:
         outcome = self._outcome(Kind.APPEND, written, plan.time, description)
         return replace(outcome, generation=plan.generation)
 
-    def _progress(self, state: ShardState, written: Written, time: int) -> Progress:
-        """What the contents were computed from; a recorded error is to be tried again."""
-        if written.counts.errors_inserted:
-            return Progress(files=files_number(state.files))
-        progress = self.request.evidence.progress(state, time)
-        # what was written whole needs no comparison
-        verified = self.request.verify or not state.files
-        return replace(progress, verified=time) if verified else progress
-
     # contents, and the gate
-
-    def _layout(self, state: ShardState) -> Layout:
-        return Layout.of(self.handle, state)
 
     def _written(
         self, state: ShardState, plan: Plan, shard: Layout, time: int, description: BatchDescription
@@ -288,7 +275,7 @@ class Driver:
 
     def _check_gate(self, state: ShardState, plan: Plan, counts: Counts, contents: str) -> None:
         comparable = state.readable and plan.generation not in (FULL_REFRESH, DROPPED)
-        current = self._layout(state) if comparable else None
+        current = Layout.of(self.handle, state) if comparable else None
         warnings = check(
             self.request.gate, self.engine, self.request.model, counts, current, bool(plan.generation), contents
         )  # fmt: skip
@@ -343,7 +330,11 @@ class Driver:
         """The layout that a preview compares with. A new generation needs none of the old files."""
         if plan.generation:
             return vacant(state, self.handle.uri, wanted_columns(self.request, state))
-        return widened(self._layout(state), plan.added) if plan.added else self._layout(state)
+        return (
+            widened(Layout.of(self.handle, state), plan.added)
+            if plan.added
+            else Layout.of(self.handle, state)
+        )
 
     def _previewed_gate(self, state: ShardState, plan: Plan, counts: Counts, desired: Desired) -> str:
         """Why the gate would reject the contents, or "". The audits read the query itself."""

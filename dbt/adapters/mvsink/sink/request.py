@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dbt.adapters.mvsink.engine import Column, query_at
@@ -174,3 +174,15 @@ def note_of(request: SinkRequest, counts: Counts, watch: Stopwatch, time: int | 
         references={} if time is None else request.references.times(time),
         versions={} if time is None else request.references.versions(),
     )
+
+
+def progress_of(request: SinkRequest, state: ShardState, counts: Counts, time: int) -> Progress:
+    """What contents as of ``time`` (ms), compared with ``state``, were computed from. A recorded
+    error is to be tried again.
+    """
+    if counts.errors_inserted:
+        return Progress(files=files_number(state.files))
+    progress = request.evidence.progress(state, time)
+    # what is written whole needs no comparison
+    verified = request.verify or not state.files
+    return replace(progress, verified=time) if verified else progress
