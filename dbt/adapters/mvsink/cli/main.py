@@ -6,12 +6,13 @@ import click
 
 from dbt.adapters.mvsink.__version__ import version
 from dbt.adapters.mvsink.cli.commands.drop import drop
+from dbt.adapters.mvsink.cli.commands.explain import explain
 from dbt.adapters.mvsink.cli.commands.history import history
 from dbt.adapters.mvsink.cli.commands.plan import plan
 from dbt.adapters.mvsink.cli.commands.status import status
 from dbt.adapters.mvsink.cli.commands.watch import watch
 
-COMMANDS = (status, history, plan, watch, drop)
+COMMANDS = (status, history, plan, explain, watch, drop)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -21,7 +22,8 @@ def cli() -> None:
 
     Run it where you run dbt: it takes the same --project-dir, --profiles-dir, --profile and
     --target. status and history only read the shards' logs: they start no Spark and do not disturb
-    a running `dbt run`. plan, watch and drop run dbt.
+    a running `dbt run`. plan, explain, watch and drop run
+    dbt.
     """
 
 

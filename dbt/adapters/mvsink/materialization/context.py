@@ -32,6 +32,7 @@ class Invocation:
     accept: Any = ()  # models that may change by any number of rows
     sample: int = 0  # rows that a read-only run shows
     verify: bool = False
+    explain: bool = False  # evaluate nothing, say whether a run would
 
 
 @dataclass(frozen=True)

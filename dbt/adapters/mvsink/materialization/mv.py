@@ -34,9 +34,10 @@ from dbt.adapters.mvsink.materialization.evidence import (
     remembered,
     verification_due,
 )
+from dbt.adapters.mvsink.materialization.explain import explanation
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.materialization.options.gate import accepts
-from dbt.adapters.mvsink.materialization.response import response
+from dbt.adapters.mvsink.materialization.response import explained_response, response
 from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
 from dbt.adapters.mvsink.references.consistency import Origins, ledgers, origins_after, origins_read
 from dbt.adapters.mvsink.references.holds import Holds
@@ -103,6 +104,10 @@ class CheckedView:
 
     def execute(self, opened: Opened) -> Executed:
         """See `Checked`."""
+        if self.context.invocation.explain and self.evidence is not None:
+            return Executed(
+                opened, partial(explained_response, explanation(self.evidence, opened)), self.context.query
+            )
         try:
             if self._certain and (opened.redefined or opened.timing.generation):
                 raise InputsMoved

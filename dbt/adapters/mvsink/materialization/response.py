@@ -12,6 +12,7 @@ from dbt.adapters.mvsink.continual_task.request import TaskOutcome
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import columns_added
 from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.materialization.explain import Explanation
 from dbt.adapters.mvsink.materialization.preview import preview_values
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard_sql import Counts, Kind
@@ -41,6 +42,7 @@ class MvsinkResponse(AdapterResponse):
     overtaken: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
     preview: dict[str, Any] | None = None  # of a read-only run: see `preview_values`
+    explanation: dict[str, Any] | None = None  # for `mvsink explain`
     evaluated: bool = True  # False: the inputs were unchanged
     verified: bool = False
     next_refresh: int | None = None  # with a schedule
@@ -63,6 +65,14 @@ def response(outcome: Outcome, notes: Sequence[str] = (), warnings: Sequence[str
         verified=outcome.verified,
         next_refresh=outcome.upper.as_option() if outcome.scheduled else None,
     )
+
+
+def explained_response(
+    explanation: Explanation, notes: Sequence[str], warnings: Sequence[str]
+) -> MvsinkResponse:
+    """The response of a run that only explains."""
+    message = f"would evaluate: {explanation.evaluates}" if explanation.evaluates else "inputs unchanged"
+    return MvsinkResponse(_message=message, code="none", explanation=explanation.values())
 
 
 def empty_response(notes: Sequence[str], warnings: Sequence[str]) -> MvsinkResponse:

@@ -86,6 +86,7 @@
     'accept': var('mvsink_accept', []),
     'sample': var('mvsink_sample', 0),
     'verify': var('mvsink_verify', false),
+    'explain': var('mvsink_explain', false),
   }) }}
 {% endmacro %}
 

@@ -1,0 +1,89 @@
+"""`mvsink explain`: whether the next run would evaluate a query, and why. Nothing is written.
+
+dbt runs the selected models in read-only mode up to the point where each would evaluate its query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import click
+from dbt.cli import params
+
+from dbt.adapters.mvsink.cli.dbt_runner import Dbt, RunResult, flat
+from dbt.adapters.mvsink.cli.discovery import progress
+from dbt.adapters.mvsink.cli.render import Output, takes_output, write_json
+from dbt.adapters.mvsink.cli.target import Target, takes_dbt
+
+VIEW = "self_correcting_mv"
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One model. ``evaluates``: why its query would be evaluated, empty if it would not."""
+
+    model: str
+    evaluates: str
+    inputs: tuple[Mapping[str, str], ...] = ()
+    error: str = ""
+
+    @classmethod
+    def of(cls, ran: RunResult) -> Explained:
+        """From the result of a run that only explains."""
+        if not ran.ok:
+            return cls(ran.name, "", error=ran.message or ran.status)
+        values = ran.response.get("explanation") or {}
+        return cls(ran.name, values.get("evaluates", ""), tuple(values.get("inputs", ())))
+
+    def lines(self) -> list[str]:
+        """For people: one line for the model, one for each input."""
+        if self.error:
+            return [f"{self.model}: {self.error}"]
+        verdict = (
+            f"evaluated: {self.evaluates}" if self.evaluates else "not evaluated: its inputs are unchanged"
+        )
+        width = max((len(each["name"]) for each in self.inputs), default=0)
+        return [f"{self.model}: {verdict}"] + [
+            f"  {each['name']:<{width}}  {each['kind']:<6} {each['state']}"
+            + (f": {each['reason']}" if each["reason"] else "")
+            for each in self.inputs
+        ]
+
+
+@click.command()
+@takes_dbt
+@click.argument("models", nargs=-1)
+@params.select
+@params.exclude
+@takes_output
+@click.pass_context
+def explain(
+    context: click.Context, target: Target, dbt: Dbt, models: Any, select: Any, exclude: Any, output: str
+) -> None:
+    """Whether the next `dbt run` would evaluate each model's query, and why. Nothing is written.
+
+    MODELS are names, as for --select. For each input: unchanged, changed, or why that cannot be
+    known.
+
+    Exit code: 0; 1 if a model cannot run; 2 for wrong usage.
+    """
+    dbt = replace(dbt, vars={**dbt.vars, "mvsink_read_only": True, "mvsink_explain": True})
+    with progress("looking at the inputs"):
+        manifest = dbt.parsed()
+        chosen = dbt.models([*models, *flat(select)], flat(exclude), manifest)
+        views = [model for model in chosen if model.materialized == VIEW]
+        explained = [Explained.of(ran) for ran in dbt.run(views, manifest)] if views else []
+    explained.sort(key=lambda each: each.model)
+    if output == Output.JSON.value:
+        head = {"project": target.project, "target": target.name}
+        listed = [
+            {"model": e.model, "evaluates": e.evaluates, "inputs": list(e.inputs), "error": e.error}
+            for e in explained
+        ]
+        write_json({**head, "models": listed})
+    else:
+        text = "\n".join("\n".join(each.lines()) for each in explained)
+        click.echo(text or "no self_correcting_mv is selected")
+    context.exit(1 if any(each.error for each in explained) else 0)

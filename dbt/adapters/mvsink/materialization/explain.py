@@ -1,0 +1,45 @@
+"""What a run would do about a view's inputs, and why. Nothing is evaluated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dbt.adapters.mvsink.materialization.evidence import InputEvidence, verification_due
+from dbt.adapters.mvsink.materialization.opening import Opened
+from dbt.adapters.mvsink.references.positions import Position
+
+UNCHANGED, CHANGED, UNKNOWN = "unchanged", "changed", "cannot be known"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """``evaluates``: why the query would be evaluated, empty if it would not. ``inputs``: for each
+    its name, kind, state, and the reason if it cannot be known.
+    """
+
+    evaluates: str
+    inputs: tuple[dict[str, str], ...]
+
+    def values(self) -> dict[str, Any]:
+        """As `run_results.json` keeps it."""
+        return {"evaluates": self.evaluates, "inputs": list(self.inputs)}
+
+
+def explanation(evidence: InputEvidence, opened: Opened) -> Explanation:
+    """What a run of the opened view would do now."""
+    context, state, recorded = opened.context, opened.handle.state(), opened.handle.progress
+    time = opened.timing.time
+    if time is None:
+        return Explanation("", ())
+    inputs = tuple(_input(position, position.unchanged(recorded)) for position in evidence.positions(time))
+    reasons = [opened.timing.generation, "" if state.readable else "it has no contents yet"]
+    reasons.append(evidence.problems(state))
+    reasons += [each["reason"] or f"{each['name']} changed" for each in inputs if each["state"] != UNCHANGED]
+    reasons.append("a verification is due" if verification_due(context, state) else "")
+    return Explanation(next((reason for reason in reasons if reason), ""), inputs)
+
+
+def _input(position: Position, unchanged: bool) -> dict[str, str]:
+    state = UNKNOWN if position.problem else UNCHANGED if unchanged else CHANGED
+    return {"name": position.name, "kind": position.kind, "state": state, "reason": position.problem}

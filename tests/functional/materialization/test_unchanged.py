@@ -1,0 +1,102 @@
+"""Unchanged inputs are not evaluated: no Spark job, and the next verification proves it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from dbt.tests.util import run_dbt
+
+from dbt.adapters.mvsink.connection.factory import EMBEDDED
+
+pytestmark = pytest.mark.usefixtures("small_data")
+MV = "{{ config(materialized='self_correcting_mv') }} "
+MODELS = {
+    "over_files.sql": "select id, id * 2 d from {{ source('raw', 'files') }}",
+    "through_a_view.sql": "select id from {{ ref('seen') }}",
+    "over_a_shard.sql": "select count(*) c from {{ ref('over_files') }}",
+    "over_both.sql": "select id, c from {{ ref('seen') }} cross join {{ ref('over_a_shard') }}",
+}
+NEVER = {
+    "clock.sql": "select id, current_date() d from {{ source('raw', 'files') }}",
+    "run_time.sql": "select id, {{ mv_now() }} d from {{ source('raw', 'files') }}",
+    "a_path.sql": "select id from parquet.`{{ var('place') }}`",
+}
+
+
+class TestUnchanged:
+    @pytest.fixture(scope="class")
+    def place(self, tmp_path_factory):
+        return tmp_path_factory.mktemp("files")
+
+    @pytest.fixture(scope="class")
+    def project_config_update(self, place):
+        return {"vars": {"place": str(place)}}
+
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {
+            "raw.yml": "sources: [{name: raw, schema: \"{{ target.schema }}\", tables: [{name: files}]}]",
+            "seen.sql": "{{ config(materialized='view') }} select * from {{ source('raw', 'files') }} where id > 0",
+            **{name: MV + query for name, query in {**MODELS, **NEVER}.items()},
+        }  # fmt: skip
+
+    def run(self, project, *args):
+        """Each model's response."""
+        run_dbt(["run", *args])
+        results = json.loads((Path(project.project_root) / "target" / "run_results.json").read_text())
+        return {r["unique_id"].split(".")[-1]: r["adapter_response"] for r in results["results"]}
+
+    def rows(self, project, model):
+        return sorted(
+            map(tuple, project.run_sql(f"select * from {project.test_schema}.{model}", fetch="all"))
+        )
+
+    def test_what_is_evaluated_and_what_is_not(self, project, place):
+        def arrive(*ids):
+            pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), place / f"{ids[0]}.parquet")
+
+        names = [name.removesuffix(".sql") for name in MODELS]
+        arrive(1, 2)
+        project.run_sql(
+            f"create table {project.test_schema}.files (id bigint) using parquet location '{place}'"
+        )
+        assert all(response["evaluated"] for name, response in self.run(project).items() if name != "seen")
+        second = self.run(project)
+        assert [name for name in names if second[name]["evaluated"]] == []
+        assert all(second[name.removesuffix(".sql")]["evaluated"] for name in NEVER)
+        assert "(inputs unchanged)" in second["over_both"]["_message"]
+        arrive(3)
+        third = self.run(project)
+        assert all(third[name]["evaluated"] for name in names)
+        assert self.rows(project, "over_both") == [(1, 3), (2, 3), (3, 3)]
+        assert [name for name in names if self.run(project)[name]["evaluated"]] == []
+
+    def test_no_spark_job_runs(self, project):
+        def jobs():
+            return EMBEDDED.running().sparkContext._jsc.sc().dagScheduler().numTotalJobs()
+
+        self.run(project, "--select", *(name.removesuffix(".sql") for name in MODELS))
+        before = jobs()
+        self.run(project, "--select", *(name.removesuffix(".sql") for name in MODELS))
+        assert jobs() == before
+
+    def test_a_tampered_file_is_found_by_the_next_verification(self, project, place):
+        assert not self.run(project, "--select", "over_files")["over_files"]["evaluated"]
+        file = place / "1.parquet"
+        before = file.stat()
+        pq.write_table(pa.table({"id": pa.array((1, 7), pa.int64())}), file)
+        assert file.stat().st_size == before.st_size
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert not self.run(project, "--select", "over_files")["over_files"]["evaluated"]
+        verified = self.run(project, "--select", "over_files", "--vars", "{mvsink_verify: true}")["over_files"]
+        assert (verified["verified"], verified["rows_inserted"], verified["rows_deleted"]) == (True, 1, 1)
+        [warning] = verified["warnings"]
+        assert "verification found drift: +1 -1 rows" in warning and "+1 (7, 14)" in warning
+        assert self.rows(project, "over_files") == [(1, 2), (3, 6), (7, 14)]
+        again = self.run(project, "--select", "over_files", "--vars", "{mvsink_verify: true}")["over_files"]
+        assert again["verified"] and not again["warnings"]
