@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from dbt.adapters.mvsink.engine import NOW, Engine, EngineError
+from dbt.adapters.mvsink.engine import NOW, EngineError
 from dbt.adapters.mvsink.materialization.assertions import assertions
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.references.listings import refresh
@@ -28,7 +28,8 @@ from dbt.adapters.mvsink.user_sql.determinism import uncertain
 
 READS = "reads"  # the property that keeps what the query was last seen to read
 RULES = "1"  # another number: what was recorded before proves nothing
-SESSION = "select version(), current_timezone(), current_catalog(), current_schema()"
+# from a relation: then the optimizer computes it, and no job runs
+SESSION = "select version(), current_timezone(), current_catalog(), current_schema() from values (1)"
 
 
 class InputsMoved(Exception):
@@ -37,8 +38,7 @@ class InputsMoved(Exception):
 
 @dataclass(frozen=True)
 class InputEvidence:
-    """See `Evidence`. ``reads``: what the query reads besides ``references``. ``verify``: the query
-    is evaluated in any case.
+    """See `Evidence`. ``reads``: what the query reads besides ``references``.
 
     ``certain``: the run has prepared nothing for an evaluation, because it needs none. ``listed``:
     the numbers of the files of tables, before Spark listed them for this run.
@@ -47,19 +47,18 @@ class InputEvidence:
     context: RunContext
     references: References
     reads: Reads
-    verify: bool = False
     certain: bool = False
     listed: Mapping[str, int] = field(default_factory=dict)
 
     def unchanged(self, state: ShardState, recorded: Callable[[str], int | None], time: int) -> bool:
         """See `Evidence`. Raises `InputsMoved`."""
-        unchanged = not self.verify and self.proves(state, recorded, time)
+        unchanged = self.proves(state, recorded, time)
         if self.certain and not unchanged:
             raise InputsMoved
         return unchanged
 
     def proves(self, state: ShardState, recorded: Callable[[str], int | None], time: int) -> bool:
-        """The same, whether or not this run verifies."""
+        """The same without the exception."""
         return not self.problems(state) and all(
             position.unchanged(recorded) for position in self.positions(time)
         )
@@ -96,7 +95,7 @@ class InputEvidence:
     @cached_property
     def plan(self) -> int:
         """See the module."""
-        settings, _ = _settings(self.context.engine)
+        settings, _ = self._settings
         inputs = [*map(str, self._inputs), *sorted(self.references.shards)]
         options = self.context.options
         own = [f"rules {RULES}", f"sql {self.context.query}", f"assertions {assertions(self.context)}"]
@@ -110,8 +109,24 @@ class InputEvidence:
     @cached_property
     def _inspector(self) -> Inspector:
         context = self.context
-        local = context.embedded and _settings(context.engine)[1]
+        local = context.embedded and self._settings[1]
         return Inspector(context.engine, self.references, context.storage_options, local)
+
+    @cached_property
+    def _settings(self) -> tuple[tuple[str, ...], bool]:
+        """The session's settings that can decide a result, as texts; whether Spark is local."""
+        engine = self.context.engine
+        named = {str(row[0]): str(row[1]) for row in engine.query("set", "settings")}
+        decisive = tuple(
+            f"{key} = {value}"
+            for key, value in named.items()
+            if key.startswith("spark.sql.") and key not in EXACT  # those are set and restored by ourselves
+        )
+        try:
+            session = tuple(f"session {value}" for value in engine.query(SESSION, "settings")[0])
+        except EngineError:  # an older Spark: nothing is certain
+            session = (f"session of {self.context.invocation.id}",)
+        return (*decisive, *session), named.get("spark.master", "").startswith("local")
 
     @cached_property
     def _uncertain(self) -> str:
@@ -123,7 +138,9 @@ class InputEvidence:
 
     @property
     def _moved(self) -> bool:
-        """Whether an input changed since Spark began to read it."""
+        """Whether an input changed since Spark began to read it; nothing is read if `certain`."""
+        if self.certain:
+            return False
         if self._inspector.positions(self.reads) != self._inputs:
             return True
         return any(
@@ -161,8 +178,8 @@ def remembered(
     timing = run_timing(context.options.refresh, invocation.time, state)
     if timing.time is None or timing.generation or verification_due(context, state):
         return None
-    evidence = InputEvidence(context, references, Reads.from_stored(json.loads(kept)))
-    return replace(evidence, certain=True) if evidence.unchanged(state, progress, timing.time) else None
+    evidence = InputEvidence(context, references, Reads.from_stored(json.loads(kept)), certain=True)
+    return evidence if evidence.proves(state, progress, timing.time) else None
 
 
 def verification_due(context: RunContext, state: ShardState | None) -> bool:
@@ -178,19 +195,3 @@ def verification_due(context: RunContext, state: ShardState | None) -> bool:
 def reads_property(reads: Reads) -> dict[str, str]:
     """The property that keeps ``reads``."""
     return {READS: json.dumps(reads.stored(), sort_keys=True)}
-
-
-def _settings(engine: Engine) -> tuple[tuple[str, ...], bool]:
-    """The settings of the session that can decide a result, as texts; whether Spark is local."""
-    rows = engine.query("set", "settings")
-    named = {str(row[0]): str(row[1]) for row in rows}
-    decisive = tuple(
-        f"{key} = {value}"
-        for key, value in named.items()
-        if key.startswith("spark.sql.") and key not in EXACT  # those are set and restored by ourselves
-    )
-    try:
-        session = tuple(f"session {value}" for value in engine.query(SESSION, "settings")[0])
-    except EngineError:  # an older Spark: without a version nothing is equal
-        session = (f"unknown {id(rows)}",)
-    return (*decisive, *session), named.get("spark.master", "").startswith("local")

@@ -161,7 +161,7 @@ class CheckedView:
         name, unique_id = str(context.node["name"]), context.unique_id
         accepted = accepts(invocation.accept, unique_id, name, context.model)
         verify = verification_due(context, opened.handle.state())
-        evidence = NoEvidence() if self.evidence is None else replace(self.evidence, verify=verify)
+        evidence = self.evidence or NoEvidence()
         request = SinkRequest(
             model=context.model,
             query=context.query,

@@ -118,7 +118,8 @@ class Driver:
         if description is None:
             self.upkeep.require_whole(state)
             return self._nothing_to_mint(state, plan)
-        if self.request.evidence.unchanged(state, self.handle.progress, plan.time):
+        evidence = self.request.evidence
+        if not self.request.verify and evidence.unchanged(state, self.handle.progress, plan.time):
             return self._unevaluated(state, plan, plan.time, description)
         return self._preview(state, plan) if read_only else self._round(state, plan, plan.time, description)
 
