@@ -93,7 +93,9 @@ class TestUnchanged:
         assert file.stat().st_size == before.st_size
         os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
         assert not self.run(project, "--select", "over_files")["over_files"]["evaluated"]
-        verified = self.run(project, "--select", "over_files", "--vars", "{mvsink_verify: true}")["over_files"]
+        verified = self.run(project, "--select", "over_files", "--vars", "{mvsink_verify: true}")[
+            "over_files"
+        ]
         assert (verified["verified"], verified["rows_inserted"], verified["rows_deleted"]) == (True, 1, 1)
         [warning] = verified["warnings"]
         assert "verification found drift: +1 -1 rows" in warning and "+1 (7, 14)" in warning
