@@ -18,11 +18,10 @@ from dataclasses import dataclass
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import NOW, Engine
-from dbt.adapters.mvsink.exceptions import ConfigurationChanged, OwnedByAnother, SampledRun
+from dbt.adapters.mvsink.exceptions import ConfigurationChanged, NamesArePatterns, OwnedByAnother, SampledRun
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import ShardState
 from dbt.adapters.mvsink.shard_sql.properties import DEFINITION, OWNER, SAMPLED, stored_spec
-from dbt.adapters.mvsink.shard_sql.published_view import REDACTED
 from dbt.adapters.mvsink.sink import Plan
 
 # what the macros of these names render
@@ -107,12 +106,14 @@ def _when(plan: Plan) -> str:
     return "with --full-refresh" if upper is None else f"at {iso(upper)}"
 
 
-def ansi_mode(engine: Engine) -> str:
-    """`true` or `false`; where Spark redacts the setting, seen from what ANSI mode changes."""
-    [[_, value]] = engine.query("set spark.sql.ansi.enabled", "settings")
-    if value != REDACTED:
-        return str(value)
-    [[kind]] = engine.query("select typeof(1 + '1')", "settings")
+def ansi_mode(engine: Engine, model: str) -> str:
+    """`true` or `false`, seen from a type that ANSI mode changes: Spark may redact the setting.
+
+    Raises `NamesArePatterns` if the session takes the quoted name of one column for two.
+    """
+    (_, kind), *named = engine.columns("select 1 + '1' k, `a.` from values (1, 2) t(`a.`, `ab`)")
+    if len(named) != 1:
+        raise NamesArePatterns(model)
     return "false" if kind == "double" else "true"
 
 
