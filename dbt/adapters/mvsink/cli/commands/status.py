@@ -74,13 +74,13 @@ def status_of(shard: DiscoveredShard, known: Known, now: int) -> ShardStatus:
     if shard.reader is None or shard.state is None:
         return unreadable
     try:
-        found = _status(shard, shard.state, newest_refresh(shard.reader), known, inputs, now)
+        answer = _status(shard, shard.state, newest_refresh(shard.reader), known, inputs, now)
         listed = shard.reader.files_in()
         lost = damages(shard.state, lambda _: listed)
         if not lost:
-            return found
+            return answer
         error = words(DamagedFiles(shard.uri, lost))
-        return replace(found, condition=Condition.UNREADABLE, error=error)
+        return replace(answer, condition=Condition.UNREADABLE, error=error)
     except Exception as error:  # a broken shard must not hide the others
         return replace(unreadable, error=words(error))
 
