@@ -14,7 +14,9 @@ import tempfile
 from pathlib import Path
 
 # `-Xshare`, here Java's default: what tests start leaves the adapter's own archives alone.
-OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -XX:-UsePerfData -Xshare:auto"
+OPTIONS = (
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -XX:-UsePerfData -Xshare:auto"
+)
 ARCHIVE = Path(sys.prefix) / "java-classes.jsa"  # beside the PySpark whose classes they are
 
 

@@ -81,11 +81,3 @@ def subquery(query: str, alias: str) -> str:
 
 def union_all(queries: Iterable[str]) -> str:
     return "\nunion all\n".join(queries)
-
-
-NOW = re.compile(r"timestamp_millis\(\d+L?\) /\* mv_now \*/")  # what the macro `mv_now()` renders
-
-
-def query_at(query: str, time: int) -> str:
-    """``query`` with the write time (ms) as its `mv_now()`; dbt did not know it when rendering."""
-    return NOW.sub(f"timestamp_millis({time}L) /* mv_now */", query)

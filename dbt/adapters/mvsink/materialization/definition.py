@@ -12,20 +12,19 @@ generation at once for a changed query; a changed schedule alone counts from the
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.durations import iso
-from dbt.adapters.mvsink.engine import NOW, Engine
+from dbt.adapters.mvsink.engine import Engine
 from dbt.adapters.mvsink.exceptions import ConfigurationChanged, NamesArePatterns, OwnedByAnother, SampledRun
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import ShardState
 from dbt.adapters.mvsink.shard_sql.properties import DEFINITION, OWNER, SAMPLED, stored_spec
 from dbt.adapters.mvsink.sink import Plan
+from dbt.adapters.mvsink.user_sql.marks import without_time
 
 # what the macros of these names render
-PAST = re.compile(r"/\* (mv_(?:as_of|updates) .*?) \*/.*?/\* mv_end \*/", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -115,11 +114,6 @@ def ansi_mode(engine: Engine, model: str) -> str:
     if len(named) != 1:
         raise NamesArePatterns(model)
     return "false" if kind == "double" else "true"
-
-
-def without_time(query: str) -> str:
-    """The query without the run's time and the files that `mv_as_of` and `mv_updates` read."""
-    return PAST.sub(r"\1", NOW.sub("mv_now()", query))
 
 
 def _words(owner: str) -> str:

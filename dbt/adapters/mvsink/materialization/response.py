@@ -42,6 +42,7 @@ class MvsinkResponse(AdapterResponse):
     seconds: dict[str, float] = field(default_factory=dict)
     preview: dict[str, Any] | None = None  # of a read-only run: see `preview_values`
     next_refresh: int | None = None  # with a schedule
+    input: str = ""  # a query for what a task watches
     warnings: list[str] = field(default_factory=list)
 
 
@@ -158,10 +159,10 @@ def _bound(frontier: Antichain) -> str:
 
 
 def task_response(
-    outcome: TaskOutcome, notes: Sequence[str] = (), warnings: Sequence[str] = ()
+    outcome: TaskOutcome, input_query: str, notes: Sequence[str] = (), warnings: Sequence[str] = ()
 ) -> MvsinkResponse:
     """The response of a task's run."""
-    return _response(outcome, (task_line(outcome), *notes), warnings)
+    return replace(_response(outcome, (task_line(outcome), *notes), warnings), input=input_query)
 
 
 def task_line(outcome: TaskOutcome) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from dbt.adapters.mvsink.engine import Column, query_at
+from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import DataFile
 from dbt.adapters.mvsink.shard_sql import OnError, RunOutcome
@@ -27,7 +27,9 @@ class References(Protocol):
     """The relations that a query reads as of fixed times, which stay the same for the whole run."""
 
     def read_at(self, query: str, time: int) -> str:
-        """``query`` with every relation that has a history read as of ``time`` (ms)."""
+        """``query`` with ``time`` (ms) as its `mv_now()`, and every relation that has a history
+        read as of it.
+        """
         ...
 
     def times(self, time: int) -> Mapping[str, int]:
@@ -37,19 +39,6 @@ class References(Protocol):
     def versions(self) -> Mapping[str, int]:
         """The versions of the relations without times, by name."""
         ...
-
-
-class NoReferences:
-    """A query whose relations are all read as they are."""
-
-    def read_at(self, query: str, time: int) -> str:
-        return query
-
-    def times(self, time: int) -> Mapping[str, int]:
-        return {}
-
-    def versions(self) -> Mapping[str, int]:
-        return {}
 
 
 @dataclass(frozen=True)
@@ -76,6 +65,7 @@ class SinkRequest:
     time: int
     clock: int
     retain_history: int
+    references: References
     assertions: tuple[Assertion, ...] = ()
     on_query_error: OnError = OnError.FAIL
     on_schema_change: OnSchemaChange = OnSchemaChange.SYNC_ALL_COLUMNS
@@ -85,13 +75,12 @@ class SinkRequest:
     invocation_id: str = ""
     refresh: RefreshSpec = RefreshSpec()
     redefined: bool = False
-    references: References = NoReferences()
     gate: Gate = Gate()
     superseded: Superseded | None = None
 
     def query_at(self, time: int) -> str:
-        """The query as it runs for ``time`` (ms), its `mv_now()` and the time of its references."""
-        return self.references.read_at(query_at(self.query, time), time)
+        """The query as it runs for ``time`` (ms)."""
+        return self.references.read_at(self.query, time)
 
 
 @dataclass(frozen=True)
