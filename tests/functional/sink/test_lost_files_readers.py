@@ -105,8 +105,9 @@ def test_a_session_that_skips_damaged_files_skips_none_of_ours(lenient, publishe
                 assert UNREADABLE in str(error)
         with pytest.raises(Exception, match=UNREADABLE):
             lenient.sql(queries[0]).collect()
-        with pytest.raises(EngineError, match=UNREADABLE):
+        with pytest.raises(EngineError) as raised:
             model.run(CHANGED.replace("'c'", "'d'"))
+        assert UNREADABLE in str(raised.value.__cause__)
     with damaged(file_of(model, number), gone), pytest.raises(Exception, match=UNREADABLE):
         read.collect()  # planned while the file was there
 
