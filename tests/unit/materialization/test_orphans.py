@@ -1,6 +1,4 @@
-"""Which published shards are orphans, from dbt's own listing and the shards' own
-logs.
-"""
+"""Which published shards are orphans, from dbt's own listing and the shards' own logs."""
 
 from __future__ import annotations
 
