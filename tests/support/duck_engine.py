@@ -21,7 +21,7 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from dbt.adapters.mvsink.engine import EngineError
+from dbt.adapters.mvsink.engine import EngineError, sql
 
 _OVERWRITE = re.compile(r"insert overwrite directory '([^']*)' using parquet\s", re.IGNORECASE)
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -79,7 +79,7 @@ class DuckEngine:
 
 def translated(query: str) -> str:
     """Spark's text as DuckDB's."""
-    tree = sqlglot.parse_one(query, read="spark")
+    tree = sqlglot.parse_one(query.replace(sql.STRICT, ""), read="spark")
     for node in reversed(list(tree.walk())):  # the innermost first
         changed = _node(node)
         if changed is not node:

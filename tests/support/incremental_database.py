@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dbt.adapters.mvsink.engine import query_at
 from dbt.adapters.mvsink.incremental import NotIncremental, Plan, Sides, analyse, delta
+from dbt.adapters.mvsink.user_sql.marks import query_at
 from tests.support.duck_engine import DuckEngine, translated
 
 Row = tuple[object, ...]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dbt.adapters.mvsink.engine import Column, EngineError, arrow_schema, parse_type
+from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout, view_query
 from dbt.adapters.mvsink.shard_sql.session_settings import by_conf, pinned
@@ -77,7 +78,13 @@ class Model:
         time = changes.pop("time", None) or next(self.clock)
         columns = changes.pop("columns", None) or self.columns(query)
         request = SinkRequest(
-            model=self.name, query=query, columns=columns, time=time, clock=time, **self.options
+            model=self.name,
+            query=query,
+            columns=columns,
+            time=time,
+            clock=time,
+            references=References(),
+            **self.options,
         )
         return replace(request, **changes)
 

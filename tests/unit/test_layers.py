@@ -58,7 +58,7 @@ RULES = {  # which packages each may import, besides the neutral modules
     "credentials": set(),
     "connection": {"credentials"},
     "connections": {"connection", "credentials"},
-    "cli": {"__version__", "connection", "continual_task", "credentials", "inputs", *DATAFLOW},
+    "cli": {"__version__", "connection", "credentials", "inputs", *DATAFLOW},
 }
 LIBRARIES = {  # of those that matter, which each package may import
     "shard": {"deltalake"},
@@ -108,11 +108,9 @@ def test_every_package_has_its_rule():
     assert packages | {"credentials", "connections"} == RULES.keys() == LIBRARIES.keys()
 
 
-def test_of_the_command_line_only_watch_reaches_the_embedded_spark_and_reads_tasks():
+def test_of_the_command_line_only_watch_reaches_the_embedded_spark():
     reaching = {
-        path.name
-        for path in modules("cli")
-        if {package_of(name) for name in imports(path)} & {"connection", "continual_task"}
+        path.name for path in modules("cli") if "connection" in {package_of(name) for name in imports(path)}
     }
     assert reaching == {"watch.py"}
 

@@ -75,6 +75,16 @@ class InvalidName(MvsinkError):
         )
 
 
+class NamesArePatterns(MvsinkError):
+    """The session reads quoted names as regular expressions, in the adapter's statements too."""
+
+    def __init__(self, model: str):
+        super().__init__(
+            f"{model}: the session reads quoted names as patterns, so a name may stand for several columns\n"
+            "  Got: spark.sql.parser.quotedRegexColumnNames = true\n  Expected: false"
+        )
+
+
 class ShardGone(MvsinkError):
     """The view shows a shard that does not exist."""
 

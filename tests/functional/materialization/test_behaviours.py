@@ -52,6 +52,14 @@ class TestDefinition(Base):
             project.run_sql("set spark.sql.ansi.enabled = true")
         assert "ANSI mode changed" in out
 
+    def test_a_session_that_reads_names_as_patterns_is_refused(self, project):
+        project.run_sql("set spark.sql.parser.quotedRegexColumnNames = true")
+        try:
+            [result] = run_dbt(["run", "--select", "mv"], expect_pass=False)
+        finally:
+            project.run_sql("reset spark.sql.parser.quotedRegexColumnNames")
+        assert "Got: spark.sql.parser.quotedRegexColumnNames = true" in result.message
+
     def test_mv_now_and_references_are_no_change(self, project):
         self.set_model(
             project,

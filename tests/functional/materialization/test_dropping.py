@@ -78,7 +78,14 @@ class TestMovedTask(Dropping):
 
 
 class TestDropped(Dropping):
-    START = {"mv.sql": MV, "held.sql": ALL, "reader.sql": READER, "gone.sql": ALL, "off.sql": ALL}
+    START = {
+        "mv.sql": MV,
+        "held.sql": ALL,
+        "reader.sql": READER,
+        "gone.sql": ALL,
+        "off.sql": ALL,
+        "old.sql": ALL,
+    }
 
     @pytest.fixture(scope="class")
     def models(self):
@@ -130,37 +137,37 @@ class TestDropped(Dropping):
         _, out = run_dbt_and_capture(["run"])
         assert "mvsink_orphans" not in out
         Path(project.project_root, "models", "gone.sql").unlink()
-        self.set_off(project)
+        self.set_config(project, "off", "enabled=false")
+        self.set_config(project, "old", "alias='new'")
         project.run_sql(OLD.format(view=f"{project.test_schema}.foreign", uri=f"{shard_root}/x/y", id="1"))
         _, out = run_dbt_and_capture(["run"])
         assert (
             out.count(
-                "2 published shards belong to models that are gone. To list: dbt run-operation mvsink_orphans"
+                "3 published shards belong to models that are gone or renamed. To list: dbt run-operation mvsink_orphans"
             )
             == 1
         )
         _, out = run_dbt_and_capture(["run-operation", "mvsink_orphans"])
         assert (
             "off (model.test.off is gone" in out
-            and "2 orphaned shards" in out
+            and f"old (model.test.old is now {project.test_schema}.new" in out
+            and "3 orphaned shards" in out
             and "gone" in self.relations(project)
         )
         _, out = run_dbt_and_capture(["run-operation", "mvsink_orphans", "--args", "{drop: true}"])
-        assert out.count("dropped: ") == 2 and "2 orphaned shards dropped" in out
-        assert {"gone", "off"}.isdisjoint(self.relations(project)) and {
+        assert out.count("dropped: ") == 3 and "3 orphaned shards dropped" in out
+        assert {"gone", "off", "old"}.isdisjoint(self.relations(project)) and {
             "mv",
             "held",
             "foreign",
+            "new",
         } <= self.relations(project)
-        assert all(self.at(shard_root, project, name).dropped for name in ("gone", "off"))
+        assert all(self.at(shard_root, project, name).dropped for name in ("gone", "off", "old"))
+        assert self.at(shard_root, project, "new").dropped is None
         _, out = run_dbt_and_capture(["run", "--select", "held"])
         assert "are gone" not in out and "is gone" not in out
         run_dbt(["run-operation", "mvsink_orphans", "--args", "{drop: perhaps}"], expect_pass=False)
 
-    def set_off(self, project):
-        write_file(
-            ALL.replace("self_correcting_mv'", "self_correcting_mv', enabled=false"),
-            project.project_root,
-            "models",
-            "off.sql",
-        )
+    def set_config(self, project, model, config):
+        text = ALL.replace("self_correcting_mv'", f"self_correcting_mv', {config}")
+        write_file(text, project.project_root, "models", f"{model}.sql")

@@ -17,7 +17,9 @@ READERS = {
     "through_a_view.sql": "select id from {{ ref('seen') }}",
     "in_a_subquery.sql": "select explode(ids) id from (select (select array_agg(id) from {{ target.schema }}.files) ids)",
 }
-TASK = "{{ config(materialized='continual_task') }} on input {{ source('raw', 'files') }} as (insert into {{ this }} select id from {{ source('raw', 'files') }})"
+# after the others: to bind a version it has Spark list the files again, for every later reader
+TASK = "".join(f"-- depends_on: {{{{ ref('{name.removesuffix('.sql')}') }}}}\n" for name in READERS)
+TASK += "{{ config(materialized='continual_task') }} on input {{ source('raw', 'files') }} as (insert into {{ this }} select id from {{ source('raw', 'files') }})"
 
 
 class TestListings:

@@ -46,13 +46,13 @@ def test_the_totals_show_the_one_hash_that_differs_or_that_several_do(spark, des
     assert sorted(map(tuple, whole)) == [(b, None) for b, _ in wanted]
 
 
-def test_only_what_the_scope_names_is_looked_at(spark):
+def test_only_what_the_scope_names_is_read(spark):
     buckets = Buckets(BITS)
     scope = buckets.scope(
         f"select 1L b, {A}L x, {A >> 42}L s, {A >> 20 & 2**22 - 1}L t union all select 2L, 0L, 7L, 7L"
     )
-    looked_at = spark.sql(scope.restrict(rows([(A, 1), (A, 2), (B, 1), (OTHER, 1), (3, 1)]))).collect()
-    assert sorted(map(tuple, looked_at)) == sorted([(A, 1), (A, 2), (OTHER, 1)])
+    rows_read = spark.sql(scope.restrict(rows([(A, 1), (A, 2), (B, 1), (OTHER, 1), (3, 1)]))).collect()
+    assert sorted(map(tuple, rows_read)) == sorted([(A, 1), (A, 2), (OTHER, 1)])
 
 
 HOT = -(1 << 20) + 1  # its summed parts are as large as they can be

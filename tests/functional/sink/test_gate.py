@@ -160,7 +160,7 @@ def test_other_columns_and_recorded_errors(model):
 
 
 @pytest.mark.parametrize("time", [None, 5])
-def test_where_no_refresh_is_due_nothing_is_looked_at(model, time):
+def test_where_no_refresh_is_due_nothing_is_read(model, time):
     hourly = {"refresh": RefreshSpec.from_stored({"every": [[3_600_000, 0]], "at": [], "at_creation": False})}
     never = Gate(MaxChange(rows=0), (audit("true"),))
     model.run(rows(A), time=7_200_000, **hourly)

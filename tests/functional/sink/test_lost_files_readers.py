@@ -10,10 +10,12 @@ from contextlib import contextmanager
 
 import pytest
 
+from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.shard_sql import Layout, view_query
 from tests.functional.sink.test_lost_files import CHANGED, QUERY, cut_short, emptied, file_of, gone
 from tests.support.session_engine import Model, open_shard
 
+UNREADABLE = "FAILED_READ_FILE"
 MESSAGE = "data files of shard .* are gone or damaged"
 BY_SPARK = (
     # if the file is the one that Spark takes the columns from
@@ -69,6 +71,45 @@ def test_every_reader_fails(quick, published, damage, number):
                 if not re.search(f"{MESSAGE}|{BY_SPARK}", str(error)):
                     results[name] = str(error)
     assert results == {}
+
+
+def overwritten(path):
+    """Its size and its footer are as before."""
+    contents = path.read_bytes()
+    path.write_bytes(contents[:4] + bytes(200) + contents[204:])
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+
+@pytest.fixture
+def lenient(quick):
+    """A session that skips what it cannot read."""
+    names = [f"spark.sql.files.ignore{kind}Files" for kind in ("Corrupt", "Missing")]
+    for name in names:
+        quick.conf.set(name, "true")
+    yield quick
+    for name in names:
+        quick.conf.unset(name)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_session_that_skips_damaged_files_skips_none_of_ours(lenient, published, number):
+    model, text = published
+    queries = [query.format(v=f"({text})") for query in READERS.values()]
+    whole = [sorted(lenient.sql(query).collect()) for query in queries]
+    read = lenient.sql(queries[0])
+    with damaged(file_of(model, number), overwritten):
+        for query, rows in zip(queries, whole, strict=True):
+            try:  # a count opens no more than the footer
+                assert sorted(lenient.sql(query).collect()) == rows
+            except Exception as error:
+                assert UNREADABLE in str(error)
+        with pytest.raises(Exception, match=UNREADABLE):
+            lenient.sql(queries[0]).collect()
+        with pytest.raises(EngineError) as raised:
+            model.run(CHANGED.replace("'c'", "'d'"))
+        assert UNREADABLE in str(raised.value.__cause__)
+    with damaged(file_of(model, number), gone), pytest.raises(Exception, match=UNREADABLE):
+        read.collect()  # planned while the file was there
 
 
 def test_a_whole_shard_is_read(quick, published):

@@ -103,7 +103,7 @@ PLACES = ["s3a://bucket/data", "hdfs://host/data", "jdbc:x"]
 
 
 @pytest.mark.parametrize("path", PLACES)
-def test_what_is_not_on_this_machine_cannot_be_looked_at(prober, path):
+def test_what_is_not_on_this_machine_cannot_be_probed(prober, path):
     assert prober.place_of(path) is None
 
 

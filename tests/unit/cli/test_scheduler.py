@@ -184,7 +184,7 @@ def test_how_fresh(world):
     assert world.reasons["fct"].since == world.now - 2 * SECOND
 
 
-def test_a_shard_that_is_elsewhere_is_looked_at_there(world):
+def test_a_shard_that_is_elsewhere_is_probed_there(world):
     moved = Place(Kind.SHARD, "/elsewhere/fct")
     world.write(moved)
     world.scheduler.learned("fct", Inputs(frozenset({FLIGHTS})), world.now, moved)

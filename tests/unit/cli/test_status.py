@@ -11,6 +11,7 @@ from deltalake import write_deltalake
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.physical import EMPTY_FRONTIER
+from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from tests.unit.cli.shop import HOUR, NOW, write
 
 VARYING = ("uri", "shard_id", "created", "last_refresh", "bytes")
@@ -337,6 +338,27 @@ def test_a_commit_that_cannot_be_read_is_an_error_of_its_shard(shop, orders):
     result = shop.run("status", "--output", "json")
     [shard] = json.loads(result.stdout)["shards"]
     assert (result.exit_code, shard["condition"], bool(shard["error"])) == (1, "unreadable", True)
+
+
+DAMAGES = {"is gone": lambda path: path.unlink(), "has 0 of": lambda path: path.write_bytes(b"")}
+
+
+@pytest.mark.parametrize(("wrong", "damage"), DAMAGES.items(), ids=DAMAGES)
+def test_a_lost_file_is_an_error_of_its_shard_seen_by_one_listing(shop, orders, monkeypatch, wrong, damage):
+    write(shop.shard("s.right", "right"), NOW - HOUR, ("x", 1))
+    lost = orders.state().files[0].path
+    damage(shop.at("s.orders") / lost)
+    listed, inner = [], DeltaStorage.list_files
+    monkeypatch.setattr(
+        DeltaStorage, "list_files", lambda self, path: listed.append(path) or inner(self, path)
+    )
+    monkeypatch.setattr(DeltaStorage, "_parquet", None)  # no file is opened
+    result = shop.run("status", "--output", "json")
+    shard, right = json.loads(result.stdout)["shards"]
+    assert (result.exit_code, shard["condition"], shard["rows"]) == (1, "unreadable", 4)
+    assert f"{lost} {wrong}" in shard["error"] and right["error"] is None
+    assert listed.count("batches") == 2
+    assert f"orders: shard {shop.at('s.orders')} has lost data: {lost} {wrong}" in shop.run("status").stdout
 
 
 # parsing the output

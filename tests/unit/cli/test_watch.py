@@ -139,45 +139,27 @@ def test_nothing_to_watch(shop, dbt, monkeypatch):
     assert result.exit_code == 2 and "no maintained models are selected" in result.stderr
 
 
-TASK = "on input s.i as (insert into s.log select k from s.i)"
+COMPILED, INPUT = "the model's text", "select * from s.i"
 ASKED = {
-    "a view is run for all that it reads": (
-        "self_correcting_mv",
-        "select 1 from s.i, s.r",
-        {},
-        "select 1 from s.i, s.r",
-        False,
-    ),
-    "a task for its input alone": ("continual_task", TASK, {}, "select * from s.i", False),
+    "a view is run for all that it reads": ("self_correcting_mv", {}, {}, COMPILED, False),
+    "a task for its input alone": ("continual_task", {}, {"input": INPUT}, INPUT, False),
     "one that waits for references, every interval": (
         "continual_task",
-        TASK,
         {"on_late_reference": "wait"},
-        "select * from s.i",
+        {"input": INPUT},
+        INPUT,
         True,
-    ),
-    "an ephemeral input is what it selects from": (
-        "continual_task",
-        "with __dbt__cte__i as (select k from s.t) " + TASK.replace("s.i", "__dbt__cte__i"),
-        {},
-        "with __dbt__cte__i as (select k from s.t) select * from __dbt__cte__i",
-        False,
     ),
 }
 
 
 @pytest.mark.parametrize(
-    ("materialized", "compiled", "config", "asked", "untrackable"), ASKED.values(), ids=ASKED
+    ("materialized", "config", "response", "asked", "untrackable"), ASKED.values(), ids=ASKED
 )
-def test_what_a_model_is_run_for(materialized, compiled, config, asked, untrackable):
+def test_what_a_model_is_run_for(materialized, config, response, asked, untrackable):
     queries = []
-    prober = SimpleNamespace(
-        inputs=lambda session, query: queries.append(" ".join(query.split())) or Inputs()
-    )
-    watched = {"m": SimpleNamespace(model=Model("m", materialized, "s.log"))}
-    manifest = SimpleNamespace(nodes={"m": SimpleNamespace(config=config)})
-    watch = command.Watch(
-        dbt=None, manifest=manifest, prober=prober, scheduler=SimpleNamespace(watched=watched)
-    )
-    inputs = watch._inputs(None, RunResult("m", "success", "", "s.log", compiled, {}))
+    prober = SimpleNamespace(inputs=lambda session, query: queries.append(query) or Inputs())
+    node = SimpleNamespace(config={"materialized": materialized, **config})
+    watch = command.Watch(None, SimpleNamespace(nodes={"m": node}), prober, scheduler=None)
+    inputs = watch._inputs(None, RunResult("m", "success", "", "s.log", COMPILED, response))
     assert (queries, inputs) == ([asked], Inputs(untrackable=untrackable))

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from dbt.adapters.mvsink.engine import Column, parse_type
+from dbt.adapters.mvsink.engine.sql import STRICT
 from dbt.adapters.mvsink.inputs import parquet_sql as reading
 from dbt.adapters.mvsink.inputs.parquet_sql import Piece, converted, globs, select_pieces
 
@@ -79,9 +80,9 @@ def test_pieces_with_conditions_on_their_rows_are_relations_of_their_own():
     schema = pa.schema([("A", pa.int32())])
     pieces = [Piece("/t/1"), Piece("/t/2"), Piece("/t/3", rows="_metadata.row_index in (1)"), Piece("/t/p/4")]
     assert select_pieces(pieces, columns, "1L n", lambda path: schema) == [
-        "select `A` `a`, 1L n from parquet.`/t/{1,2}`",
-        "select `A` `a`, 1L n from parquet.`/t/p/4`",
-        "select `A` `a`, 1L n from parquet.`/t/3` where _metadata.row_index in (1)",
+        f"select `A` `a`, 1L n from parquet.`/t/{{1,2}}`{STRICT}",
+        f"select `A` `a`, 1L n from parquet.`/t/p/4`{STRICT}",
+        f"select `A` `a`, 1L n from parquet.`/t/3`{STRICT} where _metadata.row_index in (1)",
     ]
 
 

@@ -1,6 +1,4 @@
-"""Which published shards are orphans, from dbt's own listing and the shards' own
-logs.
-"""
+"""Which published shards are orphans, from dbt's own listing and the shards' own logs."""
 
 from __future__ import annotations
 
@@ -56,23 +54,23 @@ def test_the_listing_shows_the_shard_without_a_statement():
 
 
 OWNERS = {
-    "of a model that is gone": ("shop", "dev", "model.shop.gone", True),
-    "of one that is there under another name": ("shop", "dev", "model.shop.renamed", False),
-    "of another project": ("mall", "dev", "model.mall.gone", False),
-    "of another target": ("shop", "prod", "model.shop.gone", False),
+    "of a model that is gone": ("shop", "dev", "model.shop.gone", "is gone"),
+    "of one that is there under another name": ("shop", "dev", "model.shop.renamed", "is now s.other_name"),
+    "of another project": ("mall", "dev", "model.mall.gone", None),
+    "of another target": ("shop", "prod", "model.shop.gone", None),
 }
 
 
-@pytest.mark.parametrize(("project", "target", "unique_id", "orphaned"), OWNERS.values(), ids=OWNERS)
-def test_whose_shard_it_is(tmp_path, project, target, unique_id, orphaned):
+@pytest.mark.parametrize(("project", "target", "unique_id", "fate"), OWNERS.values(), ids=OWNERS)
+def test_whose_shard_it_is(tmp_path, project, target, unique_id, fate):
     handle = ShardClient().open_writer(str(tmp_path / "m"), SCHEMA, "test")
     handle.set_properties(
         {"owner": json.dumps({"project": project, "target": target, "unique_id": unique_id})}
     )
     shown = {Relation("s", "m"): str(tmp_path / "m"), Relation("s", "lost"): str(tmp_path / "nothing")}
     result = orphans(shown, None, NODES, ("shop", "dev"))
-    assert [(each.relation.identifier, each.unique_id) for each in result] == (
-        [("m", unique_id)] if orphaned else []
+    assert [str(each).split(" (")[1] for each in result] == (
+        [f"{unique_id} {fate}; shard {tmp_path / 'm'})"] if fate else []
     )
 
 

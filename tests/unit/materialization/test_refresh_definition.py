@@ -12,7 +12,6 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.engine import query_at
 from dbt.adapters.mvsink.exceptions import ConfigurationChanged
 from dbt.adapters.mvsink.materialization.definition import Definition
 from dbt.adapters.mvsink.materialization.publish import Docs, fingerprint, view_statement
@@ -20,6 +19,7 @@ from dbt.adapters.mvsink.refresh_schedule import RefreshEvery, RefreshSchedule, 
 from dbt.adapters.mvsink.shard import Antichain, ShardState
 from dbt.adapters.mvsink.shard_sql.properties import DEFINITION, stored_schedule
 from dbt.adapters.mvsink.sink import Plan
+from dbt.adapters.mvsink.user_sql.marks import query_at
 
 T, HOUR = 1_795_186_800_000, 3_600_000  # 2026-11-20T15:00:00Z
 HOURLY, COMMIT = RefreshSpec(((HOUR, None),)), RefreshSpec()

@@ -21,7 +21,7 @@ from dbt.adapters.mvsink.references.consistency import (
     own_origin,
     passed_over,
 )
-from dbt.adapters.mvsink.references.reference import Reference
+from dbt.adapters.mvsink.references.reference import Reference, References
 from dbt.adapters.mvsink.shard import Antichain, Commit, CommitNote, MemoryStorage, ShardClient, ShardState
 from dbt.adapters.mvsink.shard_sql import Counts, Kind
 from dbt.adapters.mvsink.shard_sql.properties import WATCHED
@@ -217,7 +217,16 @@ def test_a_model_that_is_left_is_not_changed(more, new, read_only):
         before = handle.state()
         superseded = Superseded(("total",), 30)
         request = SinkRequest(
-            "m", "", shard_columns(SCHEMA), T, T, 1000, superseded=superseded, read_only=read_only, **more
+            "m",
+            "",
+            shard_columns(SCHEMA),
+            T,
+            T,
+            1000,
+            References(),
+            superseded=superseded,
+            read_only=read_only,
+            **more,
         )
         done = Driver(request, handle, NoEngine()).run()
         assert handle.state() == before
@@ -228,7 +237,7 @@ def test_a_shard_past_the_run_is_up_to_date_not_superseded():
     with opened() as handle:
         handle.compare_and_append([], Antichain.of(0), Antichain.of(31), since=Antichain.of(10), creation=10)
         request = SinkRequest(
-            "m", "", shard_columns(SCHEMA), T, T, 1000, superseded=Superseded(("total",), 30)
+            "m", "", shard_columns(SCHEMA), T, T, 1000, References(), superseded=Superseded(("total",), 30)
         )
         done = Driver(request, handle, NoEngine()).run()
     assert done.up_to_date and done.superseded is None

@@ -8,14 +8,13 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.engine import query_at
-from dbt.adapters.mvsink.materialization.definition import without_time
 from dbt.adapters.mvsink.materialization.response import log_line
 from dbt.adapters.mvsink.references.reference import NotReadableThen, Reference, References
 from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
 from dbt.adapters.mvsink.shard_sql import Counts, Kind, NotRefreshed
 from dbt.adapters.mvsink.shard_sql.layout import layout_of
 from dbt.adapters.mvsink.sink import Outcome, SinkRequest
+from dbt.adapters.mvsink.user_sql.marks import query_at, without_time
 from dbt.adapters.mvsink.user_sql.splice import TemporalReference
 
 T = 1_795_168_800_000  # 2026-11-20T10:00:00Z
@@ -68,7 +67,7 @@ def test_the_request_makes_the_text_for_a_write_time():
         ") as `m` join (\n" in text and ") n on `m`.x = n.x" in text and "version as of 4\n) as `d`" in text
     )
     assert "parquet.`/dev.m/batches/at-9`" in text and "parquet.`/dev.n/batches/at-9`" in text
-    assert SinkRequest("dev.q", query, (), T, T, 1000).query_at(T) == query_at(query, T)
+    assert SinkRequest("dev.q", query, (), T, T, 1000, References()).query_at(T) == query_at(query, T)
 
 
 def test_the_columns_come_in_the_views_order_while_it_has_the_shards_columns():

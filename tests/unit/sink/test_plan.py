@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from dbt.adapters.mvsink.engine import Column, parse_type
+from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
 from dbt.adapters.mvsink.shard_sql import creation_of
@@ -90,7 +91,7 @@ def test_the_creation_is_the_runs_and_is_not_recomputed():
 
 def request(time=620, columns=("a",), **more):
     typed = tuple(Column(name, parse_type("int", name)) for name in columns)
-    return SinkRequest("m", "select 1 as a", typed, time, time, 1000, refresh=HOURLY, **more)
+    return SinkRequest("m", "select 1 as a", typed, time, time, 1000, References(), refresh=HOURLY, **more)
 
 
 def test_changed_columns_wait_for_a_refresh_and_keep_the_creation():

@@ -7,6 +7,7 @@ import pytest
 
 from dbt.adapters.mvsink.engine import Column, arrow_schema, parse_type
 from dbt.adapters.mvsink.materialization.response import log_line
+from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import Antichain, MemoryStorage, ShardClient, checkpoint
 from dbt.adapters.mvsink.sink import Driver, SinkRequest
@@ -39,7 +40,9 @@ def run(handle, minute, refresh=HOURLY, **more):
     """A run so many minutes after 10:00; its log line."""
     time = T + minute * MINUTE
     return Driver(
-        SinkRequest("m", "q", COLUMNS, time, time, 1000, refresh=refresh, **more), handle, NoEngine()
+        SinkRequest("m", "q", COLUMNS, time, time, 1000, References(), refresh=refresh, **more),
+        handle,
+        NoEngine(),
     ).run()
 
 

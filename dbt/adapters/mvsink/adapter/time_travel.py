@@ -19,12 +19,12 @@ from dbt.adapters.mvsink.materialization.errors import translated
 from dbt.adapters.mvsink.references.reference import Reference
 from dbt.adapters.mvsink.references.resolve import open_reference, table_properties
 from dbt.adapters.mvsink.shard import ShardClient
+from dbt.adapters.mvsink.user_sql.marks import of_the_past
 
 if TYPE_CHECKING:
     from dbt.adapters.mvsink.relation import MvsinkRelation
 
 AS_OF, UPDATES = "mv_as_of", "mv_updates"
-END = "/* mv_end */"  # `definition.PAST` matches this form
 
 
 class TimeTravelAdapter(SparkAdapter, metaclass=AdapterMeta):
@@ -65,7 +65,7 @@ def _time(macro: str, relation: MvsinkRelation, argument: str, value: Any) -> in
 
 def _rendered(relation: MvsinkRelation, query: str, comment: str) -> str:
     """The subquery; with `--empty` and `--sample` wrapped as dbt wraps the relation itself."""
-    text = f"(/* {comment} */\n{query}\n{END})"
+    text = of_the_past(comment, query)
     if relation.limit is not None:
         text = (
             f"(select * from {text} where false limit 0)"

@@ -88,18 +88,10 @@ def takes_target(command: Command) -> Command:
     """Give a command dbt's options, and pass it their `Target` as its first argument."""
 
     @wraps(command)
-    def with_target(
-        *,
-        project_dir: str,
-        profiles_dir: str,
-        profile: str | None,
-        target: str | None,
-        vars: Any,
-        **others: Any,
-    ) -> Any:
-        return command(load_target(str(project_dir), str(profiles_dir), profile, target, vars), **others)
+    def without_dbt(target: Target, dbt: Dbt, **others: Any) -> Any:
+        return command(target, **others)
 
-    return _with_options(with_target)  # type: ignore[no-any-return]
+    return takes_dbt(without_dbt)  # type: ignore[return-value]
 
 
 def takes_dbt(command: Command) -> Command:

@@ -43,10 +43,11 @@ from dbt.adapters.mvsink.continual_task.statements import (
     Program,
     Update,
 )
-from dbt.adapters.mvsink.engine import query_at, sql
+from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.physical import DIFF, TIME
 from dbt.adapters.mvsink.shard_sql.current_view import Apart
 from dbt.adapters.mvsink.user_sql.checks import nondeterministic_functions
+from dbt.adapters.mvsink.user_sql.marks import query_at
 from dbt.adapters.mvsink.user_sql.splice import Query, Span, relations, replace_relations, with_ctes
 from dbt.adapters.mvsink.user_sql.words import last_part, parts, words
 

@@ -18,8 +18,9 @@ from sqlglot.errors import SqlglotError
 
 from dbt.adapters.mvsink.continual_task.cursor import QUERY_STARTS
 from dbt.adapters.mvsink.continual_task.statements import Insert, Program
-from dbt.adapters.mvsink.engine import NOW, sql
+from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.physical import TIME
+from dbt.adapters.mvsink.user_sql.marks import NOW
 from dbt.adapters.mvsink.user_sql.splice import Edit, Span, relations, spliced
 from dbt.adapters.mvsink.user_sql.words import Word, alias_after, closing, last_part, parts, words
 

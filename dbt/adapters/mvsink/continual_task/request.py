@@ -59,6 +59,6 @@ class TaskOutcome(RunOutcome):
     late: tuple[Late, ...] = ()
 
     @classmethod
-    def looked_at(cls, state: ShardState, time: int, pending: int | None) -> TaskOutcome:
+    def previewed(cls, state: ShardState, time: int, pending: int | None) -> TaskOutcome:
         """The outcome of a read-only run at ``time``."""
         return cls(Kind.READ_ONLY, Counts(), state.upper, state.upper, time, state, pending=pending)

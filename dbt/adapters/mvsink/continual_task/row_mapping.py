@@ -16,8 +16,9 @@ from sqlglot.errors import SqlglotError
 
 from dbt.adapters.mvsink.continual_task.carry_time import carry_time
 from dbt.adapters.mvsink.continual_task.statements import DELETES_MARK
-from dbt.adapters.mvsink.engine import NOW, DataflowError, sql
+from dbt.adapters.mvsink.engine import DataflowError, sql
 from dbt.adapters.mvsink.user_sql.checks import without_end
+from dbt.adapters.mvsink.user_sql.marks import NOW
 from dbt.adapters.mvsink.user_sql.splice import TemporalReference, replace_relations
 from dbt.adapters.mvsink.user_sql.words import Unreadable, closing, parts, words
 

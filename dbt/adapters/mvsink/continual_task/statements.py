@@ -7,7 +7,7 @@ macros render:
   limit 0)``
 - ``{{ mv_deletes(ref('x')) }}``: the same, a blank, and `DELETES_MARK`: ``schema.x /* mv_deletes
   */``
-- ``{{ mv_now() }}``: ``timestamp_millis(1700000000000L) /* mv_now */`` (`engine.NOW`)
+- ``{{ mv_now() }}``: ``timestamp_millis(1700000000000L) /* mv_now */`` (`marks.NOW`)
 """
 
 from __future__ import annotations

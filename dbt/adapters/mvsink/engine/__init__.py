@@ -18,11 +18,9 @@ from dbt.adapters.mvsink.engine.errors import (
     UnsupportedType,
 )
 from dbt.adapters.mvsink.engine.protocol import Engine
-from dbt.adapters.mvsink.engine.sql import NOW, query_at
 from dbt.adapters.mvsink.engine.types import Column, arrow_schema, columns_added, parse_type, shard_columns
 
 __all__ = [
-    "NOW",
     "Column",
     "DataflowError",
     "Engine",
@@ -34,6 +32,5 @@ __all__ = [
     "arrow_schema",
     "columns_added",
     "parse_type",
-    "query_at",
     "shard_columns",
 ]

@@ -48,10 +48,15 @@ def bigint(value: int) -> str:
     return f"{value}L" if value > -(2**63) else "cast('-9223372036854775808' as bigint)"
 
 
-def parquet(path: str, *, merge_schema: bool = False) -> str:
-    """A relation over the Parquet files below ``path`` (a directory, a file or a glob)."""
-    options = " with ('mergeSchema' = 'true')" if merge_schema else ""
-    return f"parquet.{identifier(path)}{options}"
+# what a session may set otherwise, and then rows would just be missing
+STRICT = " with ('ignoreCorruptFiles' = 'false', 'ignoreMissingFiles' = 'false')"
+
+
+def parquet(path: str) -> str:
+    """A relation over the Parquet files below ``path`` (a directory, a file or a glob). A file that
+    cannot be read is an error, whatever the session says.
+    """
+    return f"parquet.{identifier(path)}{STRICT}"
 
 
 def parquet_in(directory: str) -> str:
@@ -76,11 +81,3 @@ def subquery(query: str, alias: str) -> str:
 
 def union_all(queries: Iterable[str]) -> str:
     return "\nunion all\n".join(queries)
-
-
-NOW = re.compile(r"timestamp_millis\(\d+L?\) /\* mv_now \*/")  # what the macro `mv_now()` renders
-
-
-def query_at(query: str, time: int) -> str:
-    """``query`` with the write time (ms) as its `mv_now()`; dbt did not know it when rendering."""
-    return NOW.sub(f"timestamp_millis({time}L) /* mv_now */", query)

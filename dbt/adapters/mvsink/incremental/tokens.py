@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dbt.adapters.mvsink.engine import NOW
 from dbt.adapters.mvsink.incremental.algebra import Fragment
 from dbt.adapters.mvsink.incremental.refuse import Refused
+from dbt.adapters.mvsink.user_sql.marks import NOW
 from dbt.adapters.mvsink.user_sql.words import words
 
 _JOIN_WORDS = frozenset({"NATURAL", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI"})

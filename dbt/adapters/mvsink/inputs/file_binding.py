@@ -65,24 +65,6 @@ def bind_files(table: FilesInput, time: int, client: ShardClient, uri: str, engi
     return binder.input
 
 
-@dataclass(frozen=True)
-class _Files:
-    """See `Table`."""
-
-    table: FilesInput
-    engine: Engine
-
-    @property
-    def id(self) -> str:
-        return self.table.id
-
-    def columns(self) -> tuple[Column, ...]:
-        return self.table.columns(self.engine)
-
-    def bind(self, time: int, client: ShardClient, uri: str) -> ShardInput:
-        return bind_files(self.table, time, client, uri, self.engine)
-
-
 def open_files(table: CatalogTable, options: TableOptions) -> Table:
     """See `OpenTable`. This run's other models see the same files."""
     files = FilesInput(
@@ -96,7 +78,12 @@ def open_files(table: CatalogTable, options: TableOptions) -> Table:
     )
     if options.relist is not None and not table.by_path:
         options.relist(table.name)
-    return _Files(files, options.engine)
+    engine = options.engine
+    return Table(
+        files.id,
+        lambda: files.columns(engine),
+        lambda time, client, uri: bind_files(files, time, client, uri, engine),
+    )
 
 
 class BoundAppends(ShardInput):

@@ -118,25 +118,20 @@ class TableOptions:
     relist: Callable[[str], None] | None = None
 
 
-class Table(Protocol):
-    """A table without times of its own."""
+@dataclass(frozen=True)
+class Table:
+    """A table without times of its own.
 
-    @property
-    def id(self) -> str:
-        """Names the table; the same in every run."""
-        ...
+    ``id`` names it, the same in every run; ``columns`` gives its present columns, in order.
 
-    def columns(self) -> tuple[Column, ...]:
-        """Its present columns, in order."""
-        ...
+    ``bind`` takes a time (ms), a client and the companion's place (`companion.companion_uri`), and
+    gives the table as an input whose frontier is past that time. New changes are bound at times up
+    to it, unless another run was first.
+    """
 
-    def bind(self, time: int, client: ShardClient, uri: str) -> Input:
-        """The table as an input whose frontier is past ``time`` (ms).
-
-        New changes are bound at times up to it, unless another run was first. ``uri`` is the
-        companion's place (`companion.companion_uri`).
-        """
-        ...
+    id: str
+    columns: Callable[[], tuple[Column, ...]]
+    bind: Callable[[int, ShardClient, str], Input]
 
 
 OpenTable = Callable[[CatalogTable, TableOptions], Table]

@@ -81,29 +81,16 @@ def assign_times(unseen: Sequence[int], upper: int, time: int) -> dict[int, int]
     return times
 
 
-@dataclass(frozen=True)
-class _Versioned:
-    """See `Table`."""
-
-    table: VersionedTable
-    engine: Engine
-
-    @property
-    def id(self) -> str:
-        return self.table.id
-
-    def columns(self) -> tuple[Column, ...]:
-        return self.table.columns(self.table.newest().version)
-
-    def bind(self, time: int, client: ShardClient, uri: str) -> BoundVersions:
-        return bind_versions(self.table, time, client, uri, self.engine)
-
-
 def versioned(open_table: Callable[[CatalogTable, TableOptions], VersionedTable]) -> OpenTable:
     """How a format whose tables are `VersionedTable`s is opened as an input."""
 
     def opened(table: CatalogTable, options: TableOptions) -> Table:
-        return _Versioned(open_table(table, options), options.engine)
+        versions, engine = open_table(table, options), options.engine
+        return Table(
+            versions.id,
+            lambda: versions.columns(versions.newest().version),
+            lambda time, client, uri: bind_versions(versions, time, client, uri, engine),
+        )
 
     return opened
 

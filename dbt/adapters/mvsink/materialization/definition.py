@@ -12,21 +12,19 @@ generation at once for a changed query; a changed schedule alone counts from the
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.durations import iso
-from dbt.adapters.mvsink.engine import NOW, Engine
-from dbt.adapters.mvsink.exceptions import ConfigurationChanged, OwnedByAnother, SampledRun
+from dbt.adapters.mvsink.engine import Engine
+from dbt.adapters.mvsink.exceptions import ConfigurationChanged, NamesArePatterns, OwnedByAnother, SampledRun
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import ShardState
 from dbt.adapters.mvsink.shard_sql.properties import DEFINITION, OWNER, SAMPLED, stored_spec
-from dbt.adapters.mvsink.shard_sql.published_view import REDACTED
 from dbt.adapters.mvsink.sink import Plan
+from dbt.adapters.mvsink.user_sql.marks import without_time
 
 # what the macros of these names render
-PAST = re.compile(r"/\* (mv_(?:as_of|updates) .*?) \*/.*?/\* mv_end \*/", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -107,18 +105,15 @@ def _when(plan: Plan) -> str:
     return "with --full-refresh" if upper is None else f"at {iso(upper)}"
 
 
-def ansi_mode(engine: Engine) -> str:
-    """`true` or `false`; where Spark redacts the setting, seen from what ANSI mode changes."""
-    [[_, value]] = engine.query("set spark.sql.ansi.enabled", "settings")
-    if value != REDACTED:
-        return str(value)
-    [[kind]] = engine.query("select typeof(1 + '1')", "settings")
+def ansi_mode(engine: Engine, model: str) -> str:
+    """`true` or `false`, seen from a type that ANSI mode changes: Spark may redact the setting.
+
+    Raises `NamesArePatterns` if the session takes the quoted name of one column for two.
+    """
+    (_, kind), *named = engine.columns("select 1 + '1' k, `a.` from values (1, 2) t(`a.`, `ab`)")
+    if len(named) != 1:
+        raise NamesArePatterns(model)
     return "false" if kind == "double" else "true"
-
-
-def without_time(query: str) -> str:
-    """The query without the run's time and the files that `mv_as_of` and `mv_updates` read."""
-    return PAST.sub(r"\1", NOW.sub("mv_now()", query))
 
 
 def _words(owner: str) -> str:

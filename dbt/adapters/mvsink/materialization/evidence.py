@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from dbt.adapters.mvsink.engine import NOW, EngineError
+from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.materialization.assertions import assertions
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.references.listings import refresh
@@ -25,6 +25,7 @@ from dbt.adapters.mvsink.shard import Progress, ShardState, files_number, number
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
 from dbt.adapters.mvsink.sink import run_timing
 from dbt.adapters.mvsink.user_sql.determinism import uncertain
+from dbt.adapters.mvsink.user_sql.marks import NOW
 
 READS = "reads"  # the property that keeps what the query was last seen to read
 RULES = "1"  # another number: what was recorded before proves nothing

@@ -15,7 +15,6 @@ from dbt.adapters.mvsink.engine import (
     DataflowError,
     ReservedColumn,
     parse_type,
-    query_at,
     shard_columns,
     sql,
 )
@@ -23,7 +22,6 @@ from dbt.adapters.mvsink.exceptions import ReadsItself, check_distinct
 from dbt.adapters.mvsink.materialization.assertions import assertions
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.contracts import unenforced_constraints
-from dbt.adapters.mvsink.materialization.definition import without_time
 from dbt.adapters.mvsink.materialization.drift import drift_warnings
 from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS
 from dbt.adapters.mvsink.materialization.evidence import (
@@ -56,6 +54,7 @@ from dbt.adapters.mvsink.sink import (
     UnknownColumn,
 )
 from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functions, reads
+from dbt.adapters.mvsink.user_sql.marks import query_at, without_time
 
 
 @dataclass(frozen=True)
@@ -153,8 +152,9 @@ class CheckedView:
 
     def _as_ran(self, outcome: Outcome) -> str:
         """The query with the write time as `mv_now()`, and its references as of it."""
-        text = query_at(self.context.query, outcome.time)
-        return text if outcome.references is None else self.references.read_at(text, outcome.time)
+        text = self.context.query
+        read = outcome.references is not None
+        return self.references.read_at(text, outcome.time) if read else query_at(text, outcome.time)
 
     def _driver(self, opened: Opened, superseded: Superseded | None = None) -> Driver:
         context, options, invocation = self.context, self.context.options, self.context.invocation

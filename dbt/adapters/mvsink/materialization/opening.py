@@ -120,7 +120,7 @@ def _definition(context: RunContext) -> Definition:
         unique_id=context.unique_id,
         target=context.invocation.target,
         query=context.query,
-        ansi=ansi_mode(context.engine),
+        ansi=ansi_mode(context.engine, context.model),
         references=context.invocation.references,
         sampled=context.invocation.sampled,
         refresh=context.options.refresh,

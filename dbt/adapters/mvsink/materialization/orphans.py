@@ -1,4 +1,4 @@
-"""Orphans: published shards of this project and target whose model is gone, or disabled.
+"""Orphans: published shards of this project and target whose model is gone, disabled or renamed.
 
 dbt's own listing answers nearly everything: a relation with the name of a node is skipped, and a
 published view has its shard's URI in its text. Only the shard's owner must be read from its log.
@@ -22,14 +22,18 @@ _TEXT = re.compile(r"^View Text: ", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Orphan:
-    """``relation`` is the view, ``uri`` its shard's place, ``unique_id`` the model that is gone."""
+    """``relation`` is the view, ``uri`` its shard's place, ``unique_id`` the model that is gone, or
+    that is built as ``now``.
+    """
 
     relation: Any
     uri: str
     unique_id: str
+    now: str = ""
 
     def __str__(self) -> str:
-        return f"{self.relation} ({self.unique_id} is gone; shard {self.uri})"
+        fate = f"is now {self.now}" if self.now else "is gone"
+        return f"{self.relation} ({self.unique_id} {fate}; shard {self.uri})"
 
 
 def may_be_shard(information: str) -> bool:
@@ -60,7 +64,9 @@ def orphans(
     mine: tuple[str, str],
     timeout: float | None = None,
 ) -> list[Orphan]:
-    """The orphans among the relations that show a shard. ``mine``: the project and the target.
+    """The orphans among relations that show a shard and have the name of no node.
+
+    ``shown`` gives the shards' places, ``mine`` is the project and the target.
 
     A lost shard has no owner. One that cannot be read is an error, or is skipped after ``timeout``
     seconds.
@@ -83,10 +89,14 @@ def orphans(
     with ThreadPoolExecutor(THREADS) as pool:
         owners = list(pool.map(owner_at, shown.values()))
     return [
-        Orphan(relation, uri, owner["unique_id"])
+        Orphan(relation, uri, owner["unique_id"], _built_as(nodes.get(owner["unique_id"])))
         for (relation, uri), owner in zip(shown.items(), owners, strict=True)
-        if (owner.get("project"), owner.get("target")) == mine and owner["unique_id"] not in nodes
+        if (owner.get("project"), owner.get("target")) == mine
     ]
+
+
+def _built_as(node: Mapping[str, Any] | None) -> str:
+    return "" if node is None else f"{node.get('schema')}.{node.get('alias')}"
 
 
 def _plain(name: object) -> str:

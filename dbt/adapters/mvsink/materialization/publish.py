@@ -103,7 +103,8 @@ def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> boo
 def fingerprint(state: ShardState) -> str:
     """A hash of what the view shows: files, columns, and whether or when the shard has contents."""
     what = [str(state.generation), str(state.schema), str(state.readable) + first_refresh(state)]
-    what.append("guarded in every scan")  # so that views of an older release are published again
+    # so that views of an older release are published again
+    what.append("guarded in every scan, which fails on any damaged file")
     if sum(file.rows or 0 for file in state.files) > MAX_BROADCAST:
         what.append("broadcasts bounded")
     what += sorted(file.path for file in state.files)

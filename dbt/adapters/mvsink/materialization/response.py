@@ -46,6 +46,7 @@ class MvsinkResponse(AdapterResponse):
     evaluated: bool = True  # False: the inputs were unchanged
     verified: bool = False
     next_refresh: int | None = None  # with a schedule
+    input: str = ""  # a query for what a task watches
     warnings: list[str] = field(default_factory=list)
 
 
@@ -177,10 +178,10 @@ def _bound(frontier: Antichain) -> str:
 
 
 def task_response(
-    outcome: TaskOutcome, notes: Sequence[str] = (), warnings: Sequence[str] = ()
+    outcome: TaskOutcome, input_query: str, notes: Sequence[str] = (), warnings: Sequence[str] = ()
 ) -> MvsinkResponse:
     """The response of a task's run."""
-    return _response(outcome, (task_line(outcome), *notes), warnings)
+    return replace(_response(outcome, (task_line(outcome), *notes), warnings), input=input_query)
 
 
 def task_line(outcome: TaskOutcome) -> str:

@@ -21,7 +21,6 @@ from dbt.adapters.mvsink.engine import Column, shard_columns
 from dbt.adapters.mvsink.exceptions import check_distinct
 from dbt.adapters.mvsink.inputs import Input, ShardInput
 from dbt.adapters.mvsink.materialization.context import Invocation, RunContext
-from dbt.adapters.mvsink.materialization.definition import without_time
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.materialization.options.task import reset_words, until_taken_back
 from dbt.adapters.mvsink.materialization.response import task_response
@@ -36,6 +35,7 @@ from dbt.adapters.mvsink.shard_sql.holds import held_shards, record_held_shards,
 from dbt.adapters.mvsink.shard_sql.properties import Watched, owner_of
 from dbt.adapters.mvsink.sink.plan import schema_changes
 from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functions
+from dbt.adapters.mvsink.user_sql.marks import without_time
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ContinualTask:
 
     def check(self, context: RunContext, resources: ExitStack) -> CheckedTask:
         """See `Strategy`: syntax, the input, every statement, and the output's columns."""
-        program = self._program(context)
+        program, input_query = self._program(context)
         sources = Sources(
             context.manifest,
             context.engine,
@@ -77,23 +77,24 @@ class ContinualTask:
             read = everything_read(program, source.columns, columns)
             refresh(context.engine, reads_of(context.engine, read).every_table, context.invocation.id)
         own = _of_the_same_owner(context, references)
-        return CheckedTask(self, context, columns, program, source, references, own)
+        return CheckedTask(self, context, columns, program, source, input_query, references, own)
 
-    def _program(self, context: RunContext) -> Program:
+    def _program(self, context: RunContext) -> tuple[Program, str]:
         """The task, without the CTEs that no statement needs: the query of an ephemeral input is
-        not read, its changes are.
+        not read, its changes are. And the query of its input.
         """
         name, model, sampled = str(context.relation), context.model, context.invocation.sampled
         whole = parse(context.query, name, model, self.ctes, sampled=sampled)
         needed = needed_ctes(context.query, self.ctes, whole.input.name)
-        return whole if needed == self.ctes else parse(context.query, name, model, needed, sampled=sampled)
+        program = whole if needed == self.ctes else parse(context.query, name, model, needed, sampled=sampled)
+        return program, whole.with_ctes(f"select * from {whole.input.name}")
 
 
 @dataclass(frozen=True)
 class CheckedTask:
-    """A task whose statements can run. ``columns`` are the output's, ``references`` the shards that
-    its statements read, by name. ``own_references`` are those of this project and target: only they
-    may be held.
+    """A task whose statements can run. ``columns`` are the output's, ``input_query`` reads the
+    input, ``references`` are the shards that its statements read, by name. ``own_references`` are
+    those of this project and target: only they may be held.
     """
 
     task: ContinualTask
@@ -101,6 +102,7 @@ class CheckedTask:
     columns: tuple[Column, ...]
     program: Program
     source: Source
+    input_query: str
     references: Mapping[str, ShardInput]
     own_references: tuple[str, ...]
 
@@ -145,7 +147,8 @@ class CheckedTask:
         notes: tuple[str, ...] = (),
         warnings: tuple[str, ...] = (),
     ) -> Executed:
-        return Executed(opened, partial(task_response, outcome), self.context.query, notes, warnings)
+        respond = partial(task_response, outcome, self.input_query)
+        return Executed(opened, respond, self.context.query, notes, warnings)
 
     def _processed(self, opened: Opened, state: ShardState) -> TaskOutcome:
         """Process every pending time, with holds on the shards that the task reads."""
@@ -200,7 +203,7 @@ class CheckedTask:
             times = known.pending(lower, upper) if lower < upper else []
             deletes = self.program.deletes_used
             pending = sum(one.inserts or one.errors or (deletes and one.deletes) for one in times)
-        return TaskOutcome.looked_at(state, self.context.invocation.time, pending)
+        return TaskOutcome.previewed(state, self.context.invocation.time, pending)
 
 
 def _references(

@@ -7,8 +7,8 @@ these is that one, its changes mapped by the query. Anything else is refused by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dbt.adapters.mvsink.continual_task.row_mapping import NotRowByRow, RowByRow, row_by_row
@@ -34,6 +34,8 @@ from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functio
 from dbt.adapters.mvsink.user_sql.splice import relations
 from dbt.adapters.mvsink.user_sql.words import parts
 
+# the input with its changes up to a time (ms), for a task's place and generation
+Bind = Callable[[int, ShardClient, str, int], Input]
 A_VIEW = "a continual task cannot use a view as its input"
 
 
@@ -54,27 +56,32 @@ class _View:
 class Source:
     """An input, not yet bound to times.
 
-    ``columns`` are those that the task sees. ``mapping``: the query between it and the shard or
-    table, if there is one.
+    ``columns`` are those that the task sees. ``shard`` is the one that is the input, or is behind
+    it; None for another table. ``mapping``: the query in between, if there is one.
     """
 
     columns: tuple[Column, ...]
-    base: ShardInput | Table
+    bind: Bind
+    shard: ShardInput | None = None
     mapping: RowMapping | None = None
 
-    @property
-    def shard(self) -> ShardInput | None:
-        """The shard that is the input, or that is behind it; None for another table."""
-        return self.base if isinstance(self.base, ShardInput) else None
+    @classmethod
+    def of_shard(cls, shard: ShardInput) -> Source:
+        return cls(shard.columns, lambda *_: shard, shard)
+
+    @classmethod
+    def of_table(cls, table: Table) -> Source:
+        def bind(time: int, client: ShardClient, task_uri: str, generation: int) -> Input:
+            name = table.id if generation == 0 else f"{table.id}@{generation}"
+            return table.bind(time, client, companion_uri(task_uri, name))
+
+        return cls(table.columns(), bind)
 
     def bound(self, time: int, client: ShardClient, task_uri: str, generation: int, engine: Engine) -> Input:
         """The input with its changes up to ``time`` (ms) at exact times. A reset task, of another
         generation, has another companion.
         """
-        if isinstance(self.base, ShardInput):
-            return self._mapped(self.base, engine)
-        name = self.base.id if generation == 0 else f"{self.base.id}@{generation}"
-        return self._mapped(self.base.bind(time, client, companion_uri(task_uri, name)), engine)
+        return self._mapped(self.bind(time, client, task_uri, generation), engine)
 
     def known(self, engine: Engine) -> Input | None:
         """The input, if its times are known without binding it."""
@@ -85,7 +92,7 @@ class Source:
 
     def close(self) -> None:
         """Expire the handle."""
-        if self.shard is not None and isinstance(self.shard.handle, WriteHandle):
+        if self.shard is not None:
             self.shard.handle.expire()
 
 
@@ -126,8 +133,7 @@ class Sources:
             if published is None:
                 scope = properties.get("View Catalog and Namespace", "")
                 return self._behind(model, _View(name, properties.get("View Text", ""), scope))
-            shard = self.shard(published, model)
-            return Source(shard.columns, shard)
+            return Source.of_shard(self.shard(published, model))
         location = properties.get("Location", "").removeprefix("file:")
         return self._table(model, properties.get("Provider", "").lower(), CatalogTable(name, location))
 
@@ -138,8 +144,7 @@ class Sources:
         if provider not in PROVIDERS:
             reason = f"tables of {provider} cannot be the input of a task; use a shard, or a table of {', '.join(PROVIDERS)}"
             raise InputRefused(model, table.name, reason)
-        source = PROVIDERS[provider](table, self.options)
-        return Source(source.columns(), source)
+        return Source.of_table(PROVIDERS[provider](table, self.options))
 
     def _relist(self, name: str) -> None:
         """Have Spark list the table's files again, unless this invocation has."""
@@ -156,7 +161,7 @@ class Sources:
             Column(name, parse_type(kind, name)) for name, kind in self.engine.columns(carry(nothing))[:-1]
         )
         carry_all = carry if inner.mapping is None else _after(inner.mapping.carry, carry)
-        return Source(columns, inner.base, RowMapping(columns, carry_all))
+        return replace(inner, columns=columns, mapping=RowMapping(columns, carry_all))
 
     def _carry(self, view: _View, rows: RowByRow) -> Carry:
         """The mapping, under the view's own column names, which may differ from its query's."""

@@ -18,6 +18,7 @@ from dbt.adapters.mvsink.engine import DataflowError, sql
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import Antichain, Commit, ShardState
 from dbt.adapters.mvsink.shard_sql import Layout, NotReadable, NotRefreshed, as_of
+from dbt.adapters.mvsink.user_sql.marks import query_at
 from dbt.adapters.mvsink.user_sql.splice import replace_relations
 
 
@@ -111,10 +112,10 @@ class References:
     pinned: Mapping[str, int] = field(default_factory=dict)
 
     def read_at(self, query: str, time: int) -> str:
-        """``query`` with every reference read as of ``time`` (ms), as far as that can be. Raises as
-        `queries`, and `TemporalReference`.
+        """``query`` with ``time`` (ms) as its `mv_now()`, and every reference read as of it, as far
+        as that can be. Raises as `queries`, and `TemporalReference`.
         """
-        return _spliced(query, self.queries(time))
+        return _spliced(query_at(query, time), self.queries(time))
 
     def described(self, query: str) -> str:
         """``query`` for the analysis of its columns; unreadable shards are no error yet."""

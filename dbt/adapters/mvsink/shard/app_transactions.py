@@ -3,45 +3,64 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from dbt.adapters.mvsink.shard.errors import StorageError
 
-MAX_COMMITS = 20  # that are read one by one
+MAX_COMMITS = 100  # that are read one by one
+THREADS = 8
 FILES = ('{"add"', '{"remove"')  # actions that may be many, and are skipped unparsed
 
 
 class Transactions:
     """Their values in one version of a table.
 
-    Looking one up means reading the log since its last checkpoint. So known values are carried to a
-    later version by the text of the commits between, as long as these are few. ``commit_text``
-    gives that text, None if the commit was cleaned up.
+    The library looks each one up by reading the log since its last checkpoint. So that part of the
+    log is read here, once for all of them, and known values are carried to later versions.
+
+    ``commit_text`` gives the text of a commit, None if it was cleaned up. ``checkpoint`` gives the
+    version of the newest checkpoint with all values in it; -1 and none if there is no checkpoint;
+    None if it cannot be read.
     """
 
-    def __init__(self, commit_text: Callable[[int], str | None]):
+    def __init__(
+        self,
+        commit_text: Callable[[int], str | None],
+        checkpoint: Callable[[], tuple[int, Mapping[str, int]] | None],
+    ):
         self._commit_text = commit_text
+        self._checkpoint = checkpoint
         self._version = -1
         self._known: dict[str, int | None] = {}
+        self._complete = False  # a name that is not among the known was never set
 
     def of(self, version: int, look_up: Callable[[str], int | None]) -> Callable[[str], int | None]:
         """A function that gives their values at ``version`` by name, None for one never set.
-        ``look_up`` reads the log of that version.
+        ``look_up`` reads the log of that version, for a log that cannot be read here.
         """
-        if self._known and not self._follow(version):
-            self._known.clear()
+        carried = (self._known or self._complete) and self._follow(version)
+        if not carried:
+            self.forget()
+            checkpoint = self._checkpoint()
+            if checkpoint is not None:
+                self._version, self._known = checkpoint[0], dict(checkpoint[1])
+                self._complete = self._follow(version)
+                if not self._complete:
+                    self.forget()
         self._version = version
 
         def value_of(name: str) -> int | None:
-            if name not in self._known:
+            if name not in self._known and not self._complete:
                 self._known[name] = look_up(name)
-            return self._known[name]
+            return self._known.get(name)
 
         return value_of
 
     def forget(self) -> None:
         """Forget all values: the table may be another one."""
         self._known.clear()
+        self._complete = False
 
     def _follow(self, version: int) -> bool:
         """Carry known values to ``version``; False if that is impossible."""
@@ -49,8 +68,7 @@ class Transactions:
             return False
         updated: dict[str, int | None] = {}
         try:
-            for later in range(self._version + 1, version + 1):
-                text = self._commit_text(later)
+            for text in self._texts(range(self._version + 1, version + 1)):
                 if not text:  # cleaned up
                     return False
                 for line in text.splitlines():
@@ -61,3 +79,9 @@ class Transactions:
             return False
         self._known |= updated
         return True
+
+    def _texts(self, versions: range) -> list[str | None]:
+        if len(versions) < 2:
+            return [self._commit_text(version) for version in versions]
+        with ThreadPoolExecutor(THREADS) as pool:
+            return list(pool.map(self._commit_text, versions))

@@ -67,7 +67,7 @@ class DeltaStorage(FileStore):
         self._cached: DeltaTable | None = None
         self._cached_file: StoredFile | None = None  # the commit file of the cached version
         self._state: ShardState | None = None
-        self._transactions = Transactions(self._commit_text)
+        self._transactions = self._new_transactions()
 
     def object_store(self) -> pafs.FileSystem:
         """See `FileStore`."""
@@ -101,7 +101,7 @@ class DeltaStorage(FileStore):
     def load_at(self, version: int) -> ShardState | None:
         try:
             table = DeltaTable(self.uri, version=version, storage_options=self.options)
-            return self._read_state(table, Transactions(self._commit_text))
+            return self._read_state(table, self._new_transactions())
         except (DeltaError, OSError):
             return None
 
@@ -220,6 +220,20 @@ class DeltaStorage(FileStore):
         except ValueError:  # Delta ignores such a hint too
             return 0
         return int(hint.get("version") or 0) if isinstance(hint, dict) else 0
+
+    def _new_transactions(self) -> Transactions:
+        return Transactions(self._commit_text, self._checkpoint_transactions)
+
+    def _checkpoint_transactions(self) -> tuple[int, Mapping[str, int]] | None:
+        """See `Transactions`. Checkpoints of several files are left to the library."""
+        try:
+            version = self.checkpointed()
+            if version == 0:
+                return -1, {}
+            stored = self.column(f"{LOG}/{version:020d}.checkpoint.parquet", "txn").to_pylist()
+            return version, {each["appId"]: int(each["version"]) for each in stored if each}
+        except (StorageError, KeyError, TypeError, ValueError):
+            return None
 
     def removals(self) -> Removals:
         state = self._required_state()

@@ -54,6 +54,11 @@ class FileStore:
     def describe(self, path: str) -> DataFile:
         return self.footer(path).file
 
+    def column(self, path: str, name: str) -> pa.ChunkedArray:
+        """One column of a Parquet file, `KeyError` if it has none of that name."""
+        with self._parquet(path, BUFFER) as (parquet, _):
+            return parquet.read(columns=[name]).column(name)
+
     def column_names(self, file: DataFile) -> Sequence[str]:
         return list(self.schema_of(file.path).names)
 

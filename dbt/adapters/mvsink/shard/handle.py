@@ -33,11 +33,11 @@ class Handle:
         """An earlier version, of any generation; None if it was cleaned up. Files may be gone."""
         return self.storage.load_at(version)
 
-    def files_in(self, batch_id: str) -> dict[str, int]:
-        """The data files in the batch's directory, live or not, with their sizes in bytes."""
+    def files_in(self, batch_id: str = "") -> dict[str, int]:
+        """The data files in the batch's directory (or in all), live or not, with sizes in bytes."""
         return {
             file.path: file.size
-            for file in self.storage.list_files(f"{BATCHES}/{batch_id}")
+            for file in self.storage.list_files(f"{BATCHES}/{batch_id}".rstrip("/"))
             if is_part(file.path)
         }
 

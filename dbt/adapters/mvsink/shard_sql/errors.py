@@ -29,7 +29,7 @@ class DamagedFiles(DataflowError):
             f"; and {len(damages) - SHOWN_FILES} more" if damages[SHOWN_FILES:] else ""
         )
         super().__init__(
-            f"shard {uri} has lost data: {shown}. Nothing was written. Put the files back as they were, or give up what they held: "
+            f"shard {uri} has lost data: {shown}. Runs write nothing to it. Put the files back as they were, or give up what they held: "
             "--full-refresh computes a view again from its query (for a task: also --vars '{mvsink_reset: [the task's name]}')"
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from dbt.adapters.mvsink.engine import Column, query_at
+from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import CommitNote, DataFile, Progress, ShardState, files_number
@@ -28,7 +28,9 @@ class References(Protocol):
     """The relations that a query reads as of fixed times, which stay the same for the whole run."""
 
     def read_at(self, query: str, time: int) -> str:
-        """``query`` with every relation that has a history read as of ``time`` (ms)."""
+        """``query`` with ``time`` (ms) as its `mv_now()`, and every relation that has a history
+        read as of it.
+        """
         ...
 
     def times(self, time: int) -> Mapping[str, int]:
@@ -66,19 +68,6 @@ class NoEvidence:
         return Progress(files=files_number(state.files))
 
 
-class NoReferences:
-    """A query whose relations are all read as they are."""
-
-    def read_at(self, query: str, time: int) -> str:
-        return query
-
-    def times(self, time: int) -> Mapping[str, int]:
-        return {}
-
-    def versions(self) -> Mapping[str, int]:
-        return {}
-
-
 @dataclass(frozen=True)
 class Superseded:
     """Why a run leaves a model to the next: a later run, at ``by`` (ms), has written ``names``."""
@@ -104,6 +93,7 @@ class SinkRequest:
     time: int
     clock: int
     retain_history: int
+    references: References
     assertions: tuple[Assertion, ...] = ()
     on_query_error: OnError = OnError.FAIL
     on_schema_change: OnSchemaChange = OnSchemaChange.SYNC_ALL_COLUMNS
@@ -113,15 +103,14 @@ class SinkRequest:
     invocation_id: str = ""
     refresh: RefreshSpec = RefreshSpec()
     redefined: bool = False
-    references: References = NoReferences()
     gate: Gate = Gate()
     superseded: Superseded | None = None
     evidence: Evidence = NoEvidence()
     verify: bool = False
 
     def query_at(self, time: int) -> str:
-        """The query as it runs for ``time`` (ms), its `mv_now()` and the time of its references."""
-        return self.references.read_at(query_at(self.query, time), time)
+        """The query as it runs for ``time`` (ms)."""
+        return self.references.read_at(self.query, time)
 
 
 @dataclass(frozen=True)

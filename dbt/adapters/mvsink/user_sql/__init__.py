@@ -2,5 +2,6 @@
 
 - `words`: a text as tokens with positions
 - `splice`: finding and replacing relations, merging WITH clauses
+- `marks`: `mv_now()` and what `mv_as_of` and `mv_updates` render to
 - `checks`: nondeterministic functions, closing semicolons, column names
 """

@@ -1,6 +1,7 @@
 """`mvsink status`: what every shard contains, how far it is behind, and what keeps its history.
 
-Everything comes from a shard's newest log version and its newest commits; no data file is opened.
+Everything comes from a shard's newest log version and its newest commits, and from one listing of
+its files, which shows whether some are gone or cut short; no data file is opened.
 Counts come from the live files' statistics, so they count *updates*. The number of rows follows
 from them only if all diffs in a file are known to be equal, for every file.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import click
@@ -30,7 +31,8 @@ from dbt.adapters.mvsink.cli.target import Target, takes_target
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, decide
 from dbt.adapters.mvsink.shard import Commit, DataFile, ReadHandle, ShardState
-from dbt.adapters.mvsink.shard_sql import creation_of
+from dbt.adapters.mvsink.shard_sql import DamagedFiles, creation_of
+from dbt.adapters.mvsink.shard_sql.layout import damages
 from dbt.adapters.mvsink.shard_sql.properties import stored_schedule, watched_shard
 
 NEWEST = 20  # commits; the newest refresh is nearly always among them
@@ -72,9 +74,15 @@ def status_of(shard: DiscoveredShard, known: Known, now: int) -> ShardStatus:
     if shard.reader is None or shard.state is None:
         return unreadable
     try:
-        return _status(shard, shard.state, newest_refresh(shard.reader), known, inputs, now)
+        answer = _status(shard, shard.state, newest_refresh(shard.reader), known, inputs, now)
+        listed = shard.reader.files_in()
+        lost = damages(shard.state, lambda _: listed)
+        if not lost:
+            return answer
+        error = words(DamagedFiles(shard.uri, lost))
+        return replace(answer, condition=Condition.UNREADABLE, error=error)
     except Exception as error:  # a broken shard must not hide the others
-        return ShardStatus(**{**vars(unreadable), "error": words(error)})
+        return replace(unreadable, error=words(error))
 
 
 def _status(
@@ -255,8 +263,8 @@ def status(
     Rows are shown only if the files' statistics determine their number. --wide shows everything,
     and --output json the same for programs.
 
-    Exit code: 0; 1 if a shard could not be read (the others are still shown); 2 for wrong usage,
-    such as an unknown model.
+    Exit code: 0; 1 if a shard cannot be read or has lost files (the others are still shown); 2 for
+    wrong usage, such as an unknown model.
     """
     now = clock()
     everything = find_shards(target)

@@ -26,7 +26,6 @@ from dbt.adapters.mvsink.cli.render import duration_text, time_text
 from dbt.adapters.mvsink.cli.scheduler import Reason, Round, Scheduler, Watched
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.connection.factory import EMBEDDED
-from dbt.adapters.mvsink.continual_task.parse import parse
 from dbt.adapters.mvsink.durations import parse_interval, parse_time
 
 POLL = 0.5  # seconds between two probes
@@ -120,11 +119,9 @@ class Watch:
 
     def _inputs(self, session: Any, ran: RunResult) -> Inputs:
         """The inputs that make the model due: of a task the input alone, unless it waits."""
-        if self.scheduler.watched[ran.unique_id].model.materialized != TASK:
-            return self.prober.inputs(session, ran.compiled)
-        program = parse(ran.compiled, ran.relation, ran.name)
-        inputs = self.prober.inputs(session, program.with_ctes(f"select * from {program.input.name}"))
-        waits = self.manifest.nodes[ran.unique_id].config.get("on_late_reference") == "wait"
+        inputs = self.prober.inputs(session, ran.response.get("input") or ran.compiled)
+        config = self.manifest.nodes[ran.unique_id].config
+        waits = config.get("materialized") == TASK and config.get("on_late_reference") == "wait"
         return replace(inputs, untrackable=inputs.untrackable or waits)
 
     def _release_metastore(self) -> None:

@@ -1,5 +1,5 @@
 {#
-  `dbt run-operation mvsink_orphans`: published shards whose model is gone. With `--args '{drop: true}'` their views are dropped and the
+  `dbt run-operation mvsink_orphans`: published shards whose model is gone or renamed. With `--args '{drop: true}'` their views are dropped and the
   shards marked dropped; their files stay.
 #}
 {% macro mvsink_orphans(drop=false) %}
@@ -32,7 +32,7 @@
   {%- set count = adapter.mv_count_orphans(invocation_id, graph.nodes, project_name, target.name) -%}
   {%- if count -%}
     {{ log(count ~ (" published shard belongs to a model that is" if count == 1 else " published shards belong to models that are")
-       ~ " gone. To list: dbt run-operation mvsink_orphans", info=True) }}
+       ~ " gone or renamed. To list: dbt run-operation mvsink_orphans", info=True) }}
   {%- endif -%}
 {% endmacro %}
 
