@@ -19,8 +19,8 @@ ROWS = 3_000
 @pytest.fixture
 def model(quick, tmp_path, monkeypatch):
     """A model for which every shard is a large one."""
-    monkeypatch.setattr(located, "FEW_ROWS", 1)
-    monkeypatch.setattr(write, "evaluated_once", lambda *_: False)
+    monkeypatch.setattr(located, "MANY_ROWS", 1)
+    monkeypatch.setattr(write, "FEW_ROWS", 0)
     return Model(quick, tmp_path)
 
 

@@ -54,6 +54,10 @@ class StagedDirectory:
         with ThreadPoolExecutor(min(len(paths), FOOTERS_AT_ONCE)) as pool:
             return list(pool.map(self.storage.footer, paths))
 
+    def rows(self) -> int:
+        """The number of rows in its data files."""
+        return sum(footer.file.rows or 0 for footer in self.footers())
+
     def delete(self) -> None:
         """Delete it with its contents, unless its files belong to a batch."""
         if not self.adopted:

@@ -131,6 +131,11 @@ class Layout:
         return tuple(column.name for column in self.columns)
 
     @property
+    def rows(self) -> int:
+        """The number of updates in its directories."""
+        return sum(directory.rows for directory in self.directories)
+
+    @property
     def detectable(self) -> bool:
         """Whether sums per bucket cannot overflow: statistics must bound the copies of rows."""
         copies = 0
