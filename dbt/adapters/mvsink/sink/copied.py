@@ -50,6 +50,13 @@ def updates_of(desired: Desired, time: int) -> str:
     return f"select {_items(desired.columns)}, {meta} from (\n{desired.hashed()}\n)"
 
 
+def negated_updates(shard: Layout, time: int) -> str:
+    """All updates of ``shard`` with their diffs turned, at ``time`` (ms). Nothing is shuffled."""
+    return shard.updates(
+        f"{_items(shard.columns)}, {sql.bigint(time)} {TIME}, -{DIFF} {DIFF}, {ERROR}, {HASH}"
+    )
+
+
 @dataclass(frozen=True)
 class Hashes:
     """The rows to compare: those of the ``count`` hashes ``h`` in the files at ``uri``."""

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -41,27 +41,41 @@ from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import Engine, EngineError, sql
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
-from dbt.adapters.mvsink.shard import Batch, StagedDirectory, WriteHandle
+from dbt.adapters.mvsink.shard import Batch, StagedDirectory, WriteHandle, negatable
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.shard_sql.stager import Stager
-from dbt.adapters.mvsink.sink.copied import Copied, Hashes, updates_of
+from dbt.adapters.mvsink.sink.copied import Copied, Hashes, negated_updates, updates_of
 from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
 from dbt.adapters.mvsink.sink.detection import Buckets, BucketScope, differing_buckets, narrow
 from dbt.adapters.mvsink.sink.locator import locator
 
 log = logging.getLogger("mvsink.sink.write")
 FEW_ROWS = 100_000  # of a shard that is compared by whole rows
+NEARLY_ALL = 0.4  # of the rows of both sides
 LAST_COMMITS = 5  # in which the last run's is looked for
 
 
 @dataclass(frozen=True)
 class Written:
-    """A staged correction; `batch` is None if there is nothing to append."""
+    """A staged correction; `batch` is None if there is nothing to append.
+
+    With a ``negation`` of all that the shard holds, ``batch`` is all that it should hold.
+    """
 
     batch: Batch | None
     counts: Counts
     candidate_buckets: int | None = None  # None: there was no detection by buckets
     evaluated_once: bool = False
+    negation: Batch | None = None
+
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        return tuple(batch for batch in (self.batch, self.negation) if batch is not None)
+
+    def delete(self) -> None:
+        """Delete what is staged."""
+        for batch in self.batches:
+            batch.delete()
 
 
 @dataclass(frozen=True)
@@ -188,12 +202,34 @@ class Write:
                 scope = Hashes(compared.uri, compared.rows())
                 if scope.count == 0:
                     return Written(None, Counts(), evaluated_once=True)
+                rows = staged.rows()
+                if rows and scope.count >= NEARLY_ALL * (rows + shard.rows) and _negatable(shard, time):
+                    return self._replaced(staged, compared, shard, time, description)
                 correction = self._correction(copied, shard, time).restricted_to(scope)
                 return self._staged(correction, description, evaluated_once=True)
             finally:
                 compared.delete()
         finally:
             staged.delete()
+
+    def _replaced(
+        self,
+        staged: StagedDirectory,
+        compared: StagedDirectory,
+        shard: Layout,
+        time: int,
+        description: BatchDescription,
+    ) -> Written:
+        """All rows, ``staged``, and the negation of what the shard holds."""
+        negation = self.stager.stage(negated_updates(shard, time), "negate", negates=shard.files)
+        batches = [self.stager.adopt(directory, description) for directory in (staged, negation)]
+        written = Written(batches[0], Counts(), evaluated_once=True, negation=batches[1])
+        try:
+            with self.watch("count"):
+                return replace(written, counts=self.stager.sums(Copied.changes(compared.uri))[0])
+        except BaseException:
+            written.delete()
+            raise
 
     def _changed_last(self, shard: Layout) -> int:
         """How many rows the last run inserted and deleted, as far as the log has it.
@@ -272,3 +308,8 @@ def located(desired: Desired, buckets: Buckets, numbers: Sequence[int]) -> Desir
         no_value = f"cast(null as {column.type.spelled})"
         condition = f"({condition} or {buckets.located(no_value, numbers)})"
     return desired.where(condition)
+
+
+def _negatable(shard: Layout, time: int) -> bool:
+    """Whether a negation at ``time`` can take back all that ``shard`` holds."""
+    return not shard.loose and negatable(shard.files, time) == shard.files
