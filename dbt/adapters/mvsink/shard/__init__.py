@@ -54,7 +54,7 @@ from dbt.adapters.mvsink.shard.maintenance import (
     delete_dropped,
     perform_maintenance,
 )
-from dbt.adapters.mvsink.shard.negation import cancelled_among, is_negation, negatable
+from dbt.adapters.mvsink.shard.negation import cancelled_among, is_negation, negatable, standing
 from dbt.adapters.mvsink.shard.policy import compaction_due
 from dbt.adapters.mvsink.shard.progress import Progress, files_number, number_of, untouched
 from dbt.adapters.mvsink.shard.read import ReadHandle
@@ -114,4 +114,5 @@ __all__ = [
     "perform_maintenance",
     "schema_differences",
     "untouched",
+    "standing",
 ]

@@ -46,9 +46,14 @@ def negatable(files: Sequence[DataFile], time: int) -> tuple[DataFile, ...] | No
     """The files that a negation at ``time`` (ms) has to negate: all that no other one cancels. None
     if some cannot be: of another tool, or with times that are not known to be earlier.
     """
-    cancelled = {file.path for group in cancelled_among(files) for file in group.files}
-    left = tuple(file for file in files if file.path not in cancelled)
+    left = standing(files)
     return left if _before(left, time) == left else None
+
+
+def standing(files: Sequence[DataFile]) -> tuple[DataFile, ...]:
+    """Those of the live ``files`` that no negation cancels: what the newest time consists of."""
+    cancelled = {file.path for group in cancelled_among(files) for file in group.files}
+    return tuple(file for file in files if file.path not in cancelled)
 
 
 def cancelled_among(files: Sequence[DataFile]) -> tuple[Cancelled, ...]:

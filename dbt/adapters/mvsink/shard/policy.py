@@ -38,7 +38,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dbt.adapters.mvsink.shard.frontier import Antichain
-from dbt.adapters.mvsink.shard.negation import cancelled_among
+from dbt.adapters.mvsink.shard.negation import cancelled_among, standing
 from dbt.adapters.mvsink.shard.state import CompactionPlan, DataFile, ShardState
 
 MAX_RECENT_BATCHES = 16
@@ -76,13 +76,10 @@ def compaction_due(state: ShardState) -> CompactionPlan | None:
     What a negation cancels is left alone until `since` has reached its time; then it is dropped.
     """
     since = state.since.as_option()
-    live = _live(state.files)
+    live = _live(standing(state.files))
     if live is None or since is None:
         return None
     groups = cancelled_among(state.files)
-    if groups:
-        cancelled = {file.path for group in groups for file in group.files}
-        live = _live([file for file in state.files if file.path not in cancelled]) or []
     dropped = tuple(file for group in groups if group.time <= since for file in group.files)
     plan = _rewriting(live, since)
     if plan is None:
