@@ -143,7 +143,7 @@ class Write:
     def preview(self, desired: Desired, shard: Layout, time: int, sample: int = 0) -> Previewed:
         """The correction's counts, with up to ``sample`` of its updates; nothing is written."""
         correction = self._correction(desired, shard, time)
-        if not shard.empty and shard.detectable:
+        if shard.rows > FEW_ROWS and shard.detectable:
             buckets = Buckets.of(shard)
             correction = correction.restricted_to(buckets.scope(_differing(buckets, desired, shard)))
         updates = correction.consolidate_at_since()
@@ -221,12 +221,14 @@ class Write:
         description: BatchDescription,
     ) -> Written:
         """All rows, ``staged``, and the negation of what the shard holds."""
-        negation = self.stager.stage(negated_updates(shard, time), "negate", negates=shard.files)
-        batches = [self.stager.adopt(directory, description) for directory in (staged, negation)]
-        written = Written(batches[0], Counts(), evaluated_once=True, negation=batches[1])
+        taken_back = self.stager.stage(negated_updates(shard, time), "negate", negates=shard.files)
+        written = Written(
+            None, Counts(), evaluated_once=True, negation=self.stager.adopt(taken_back, description)
+        )
         try:
             with self.watch("count"):
-                return replace(written, counts=self.stager.sums(Copied.changes(compared.uri))[0])
+                counts = self.stager.sums(Copied.changes(compared.uri))[0]
+            return replace(written, batch=self.stager.adopt(staged, description), counts=counts)
         except BaseException:
             written.delete()
             raise
