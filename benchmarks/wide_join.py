@@ -10,7 +10,7 @@ The others, given the same changes:
 - *Delta MERGE*: the whole query merged into a Delta table; what changed is updated, what the query
   no longer has is deleted.
 - *incremental*: what dbt's `incremental` model does with `merge` and the exact condition for the
-  rows that changed, which somebody has to know. Deleted rows stay.
+  rows that changed, which a user has to know. Deleted rows stay.
 """
 
 from __future__ import annotations

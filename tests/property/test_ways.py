@@ -57,7 +57,7 @@ class History:
     chance: random.Random
     rows: Counter = field(default_factory=Counter)
     held: dict[int, Counter] = field(default_factory=dict)
-    seen: Counter = field(default_factory=Counter)
+    observed: Counter = field(default_factory=Counter)
     negations: int = 0
 
     def change(self, only_grow_or_shrink):
@@ -90,9 +90,9 @@ class History:
         with open_shard(self.model.uri, None) as handle:
             state = handle.state()
             shard = Layout.of(handle, state)
-        self.seen["negated"] += bool(shard.past)
-        self.seen["negated twice"] += len(shard.past) > 1
-        self.seen["dropped"] += len(shard.past) < self.negations
+        self.observed["negated"] += bool(shard.past)
+        self.observed["negated twice"] += len(shard.past) > 1
+        self.observed["dropped"] += len(shard.past) < self.negations
         self.negations = len(shard.past)
         since, upper = state.since.stored(), state.upper.stored()
         assert self.counted(engine.query(self.model.view(), "view")) == self.rows
@@ -167,16 +167,16 @@ def test_contents_history_and_updates_are_right_after_every_run(tmp_path, monkey
         for module in (correction, layout):
             monkeypatch.setattr(module, "row_hash", weak)
         monkeypatch.setattr(write, "NEARLY_ALL", 0.05)  # there are few hashes
-    seen: Counter = Counter()
+    observed: Counter = Counter()
     for seed in range(HISTORIES):
         history = History(
             Quick(None, tmp_path / str(seed), options={"retain_history": RETAINED}), random.Random(seed)
         )
         for _ in range(RUNS):
             one_run(history, monkeypatch, only_grow_or_shrink=bool(hashes))
-        seen += history.seen
-    assert seen["negated"] > 10 and seen["dropped"] > 2, seen
-    assert hashes or seen["negated twice"] > 3, seen
+        observed += history.observed
+    assert observed["negated"] > 10 and observed["dropped"] > 2, observed
+    assert hashes or observed["negated twice"] > 3, observed
 
 
 def one_run(history, monkeypatch, *, only_grow_or_shrink):

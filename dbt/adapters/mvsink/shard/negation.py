@@ -1,6 +1,6 @@
 """Negations: batches that take back everything that was live before them. Pure.
 
-Where a run changes nearly all rows, it appends all rows anew and, in a second directory, a copy of
+Where a run changes nearly all rows, it appends all rows again and, in a second directory, a copy of
 all live updates with their diffs turned and at the run's time: the *negation*. Every reader that
 adds diffs up sees the right collection at every time. From the negation's time on, it and the files
 that it negates add up to nothing, so readers of later times need neither, and once `since` has
