@@ -51,12 +51,12 @@ def query(rows, added):
 
 @dataclass
 class History:
-    """One shard, what it held after each run, and what happened in all."""
+    """One shard, what it contents after each run, and what happened in all."""
 
     model: Quick
     chance: random.Random
     rows: Counter = field(default_factory=Counter)
-    held: dict[int, Counter] = field(default_factory=dict)
+    contents: dict[int, Counter] = field(default_factory=dict)
     observed: Counter = field(default_factory=Counter)
     negations: int = 0
 
@@ -80,8 +80,8 @@ class History:
         monkeypatch.setattr(write, "FEW_ROWS", 10**9 if way == "whole rows" else 0)
         monkeypatch.setattr(write.Write, "_changed_last", lambda *_: 10**9 if way == "once" else 0)
         outcome = self.model.run(query(self.rows, self.model.added))
-        self.held[outcome.time] = +self.rows
-        before = Counter(list(self.held.values())[-2]) if len(self.held) > 1 else Counter()
+        self.contents[outcome.time] = +self.rows
+        before = Counter(list(self.contents.values())[-2]) if len(self.contents) > 1 else Counter()
         return outcome, before
 
     def check(self):
@@ -96,15 +96,15 @@ class History:
         self.negations = len(shard.past)
         since, upper = state.since.stored(), state.upper.stored()
         assert self.counted(engine.query(self.model.view(), "view")) == self.rows
-        readable = [time for time in self.held if since <= time]
+        readable = [time for time in self.contents if since <= time]
         for time in readable:
-            wanted = self.held[time]
+            wanted = self.contents[time]
             assert self.counted(engine.query(as_of.collection_as_of(shard, time), "as of")) == wanted, time
             assert self.signed(engine.query(as_of.snapshot_as_of(shard, time), "as of")) == wanted, time
         for lower in (time + 1 for time in readable):
             as_of.check_changes(state, lower, upper)
             wanted = Counter(self.rows)
-            wanted.subtract(self.held[lower - 1])
+            wanted.subtract(self.contents[lower - 1])
             changed = self.signed(engine.query(as_of.updates_between(shard, lower), "updates"))
             assert changed == without_zeros(wanted), lower
             signs = as_of.known_times(shard, lower)
@@ -139,7 +139,7 @@ class History:
             if not handle.state().files:
                 return
         DeltaTable(self.model.uri).delete(f"x % 7 = {self.chance.randrange(7)}")
-        self.held.clear()
+        self.contents.clear()
 
     def append_by_hand(self):
         """An update of the Python handle, which has no hash."""
@@ -149,7 +149,7 @@ class History:
             row = {"x": 1, "y": "a", "_mv_time": time, "_mv_diff": 1}
             update = pa.Table.from_pylist([row], pa.schema([*state.schema, *TIMES]))
             handle.compare_and_append(update, state.upper, Antichain.of(time + 1))
-        self.held.clear()
+        self.contents.clear()
 
 
 def without_zeros(counts):
@@ -184,7 +184,7 @@ def one_run(history, monkeypatch, *, only_grow_or_shrink):
     chance, model = history.chance, history.model
     history.change(only_grow_or_shrink)
     act = chance.random()
-    if history.held and not only_grow_or_shrink:
+    if history.contents and not only_grow_or_shrink:
         if act < 0.08:
             history.tamper()
         elif act < 0.12:
@@ -193,7 +193,7 @@ def one_run(history, monkeypatch, *, only_grow_or_shrink):
             model.added = 1
     way = chance.choice(WAYS)
     outcome, before = history.run(way, monkeypatch)
-    if len(history.held) > 1 and not outcome.columns_added:
+    if len(history.contents) > 1 and not outcome.columns_added:
         gained, lost = +(history.rows - before), +(before - history.rows)
         assert (outcome.counts.inserted, outcome.counts.deleted) == (gained.total(), lost.total()), way
     history.check()

@@ -99,10 +99,10 @@ def test_a_lost_race_deletes_both(model, monkeypatch):
         driver = Driver(model.request(query), handle, model.engine())
         append = driver.appender.append
 
-        def after_another(*given, **how):
+        def after_another(*values, **options):
             monkeypatch.setattr(driver.appender, "append", append)
             other.run(QUERY.format(n=2))
-            return append(*given, **how)
+            return append(*values, **options)
 
         monkeypatch.setattr(driver.appender, "append", after_another)
         assert driver.run().up_to_date and driver.appender.mismatches == 1

@@ -156,7 +156,7 @@ class Layout:
     def with_past(self, time: int = -1) -> Layout:
         """With what negations after ``time`` (ms) cancel: updates up to that time need no others.
 
-        Its base is the one that corrections before the first of these negations looked at.
+        Its base is the one that corrections before the first of these negations were compared with.
         """
         past = [parts for negated_at, parts in self.past if negated_at > time]
         if not past:
