@@ -113,6 +113,6 @@ __all__ = [
     "number_of",
     "perform_maintenance",
     "schema_differences",
-    "untouched",
     "standing",
+    "untouched",
 ]
