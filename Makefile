@@ -58,9 +58,15 @@ $(OLDEST)/.done $(NEWEST)/.done: pyproject.toml tests/smoke/overrides.txt
 demo: setup
 	$(BIN)/python example_project/demo.py
 
+# `make bench QUICK=1` runs the wide join once, on little data: that it runs, not what it costs.
 bench: setup
+ifdef QUICK
+	$(BIN)/python -m benchmarks.wide_join --scale 0.01 --rounds 1 --warm 0 --first-load --against merge incremental
+else
 	$(BIN)/python -m benchmarks.bench
+	$(BIN)/python -m benchmarks.wide_join --first-load --against merge incremental
 	$(BIN)/python -m benchmarks.tasks
+endif
 
 clean:
 	rm -rf $(VENV) $(OLDEST) $(NEWEST) example_project/data example_project/.mvsink example_project/target benchmarks/data

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -135,14 +135,16 @@ def rebuild_table(session: Any, workload: Workload) -> None:
     session.sql(f"create table rebuilt using parquet as {workload.query(0)}")
 
 
-def in_turn(rounds: int, step: Callable[[], object], reference: Callable[[], object]) -> tuple[float, float]:
-    """Median wall-clock seconds of both, in ``rounds`` after two that do not count."""
+def in_turn(
+    rounds: int, step: Callable[[], object], reference: Callable[[], object], warm: int = 2
+) -> tuple[float, float]:
+    """Median wall-clock seconds of both, in ``rounds`` after ``warm`` that do not count."""
     seconds: tuple[list[float], list[float]] = ([], [])
-    for number in range(rounds + 2):
+    for number in range(rounds + warm):
         for run, times in zip((step, reference), seconds, strict=True):
             started = time.monotonic()
             run()
-            if number >= 2:
+            if number >= warm:
                 times.append(time.monotonic() - started)
         print(".", end="", flush=True)
     return statistics.median(seconds[0]), statistics.median(seconds[1])
@@ -156,26 +158,20 @@ def report(measured: dict[str, tuple[float, float]]) -> None:
         print(f"{step:<24}{seconds:>9.2f}{reference:>9.2f}{seconds / reference:>8.2f}{wanted:>8}", flush=True)
 
 
-def make_tpch(session: Any) -> None:
-    """TPC-H at scale 1 as Parquet, generated once, and its tables in the catalog, where a model's
-    sources are.
+def make_tpch(session: Any, names: Sequence[str] = ("lineitem", "orders"), scale: float = 1.0) -> None:
+    """TPC-H as Parquet, generated once per ``scale``, and its tables in the catalog, where a
+    model's sources are.
     """
-    names = ("lineitem", "orders")
-    if not all((TPCH / f"{name}.parquet").exists() for name in names):
-        TPCH.mkdir(parents=True, exist_ok=True)
-        command = [
-            str(Path(sys.executable).parent / "tpchgen-cli"),
-            "parquet",
-            "-s",
-            "1",
-            f"--tables={','.join(names)}",
-        ]
-        subprocess.run([*command, f"--output-dir={TPCH}"], check=True)
+    place = TPCH if scale == 1 else TPCH.with_name(f"tpch-{scale:g}")
+    if not all((place / f"{name}.parquet").exists() for name in names):
+        place.mkdir(parents=True, exist_ok=True)
+        command = [str(Path(sys.executable).parent / "tpchgen-cli"), "parquet", "-s", f"{scale:g}"]
+        subprocess.run([*command, f"--tables={','.join(names)}", f"--output-dir={place}"], check=True)
     for name in names:
-        session.sql(f"create table {name} using parquet location '{TPCH}/{name}.parquet'")
+        session.sql(f"create table {name} using parquet location '{place}/{name}.parquet'")
 
 
-def start() -> Any:
+def start(formats: Sequence[str] = ()) -> Any:
     """A session as the embedded default makes it."""
     import os
 
@@ -183,7 +179,7 @@ def start() -> Any:
     from dbt.adapters.mvsink.credentials import MvsinkCredentials
 
     os.chdir(tempfile.mkdtemp(prefix="mvsink-bench-home-"))
-    return EMBEDDED.session(MvsinkCredentials(schema="default"))
+    return EMBEDDED.session(MvsinkCredentials(schema="default", formats=list(formats) or None))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import pytest
 from dbt.adapters.mvsink.shard_sql import layout
 from dbt.adapters.mvsink.sink import Driver, correction, not_null, write
 from dbt.adapters.mvsink.sink import locator as located
+from dbt.adapters.mvsink.sink.detection import Buckets
 from tests.support.session_engine import Model, SessionEngine
 
 ROWS = 3_000
@@ -18,9 +19,10 @@ ROWS = 3_000
 
 @pytest.fixture
 def model(quick, tmp_path, monkeypatch):
-    """A model for which every shard is a large one."""
-    monkeypatch.setattr(located, "FEW_ROWS", 1)
-    monkeypatch.setattr(write, "evaluated_once", lambda *_: False)
+    """A model for which every shard is a large one, and no change too large for buckets."""
+    monkeypatch.setattr(located, "MANY_ROWS", 1)
+    monkeypatch.setattr(write, "FEW_ROWS", 0)
+    monkeypatch.setattr(Buckets, "nearly_all", 10**9)
     return Model(quick, tmp_path)
 
 

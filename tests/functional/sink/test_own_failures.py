@@ -9,7 +9,7 @@ import pytest
 from dbt.adapters.mvsink.continual_task.errors import StatementFailed
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.shard_sql import OnError
-from dbt.adapters.mvsink.sink import Driver
+from dbt.adapters.mvsink.sink import Driver, write
 from tests.functional.continual_task.driver import COPY, UPSERT, Task
 from tests.support.session_engine import Model
 
@@ -37,8 +37,11 @@ def failing(engine, step):
     return engine
 
 
-@pytest.mark.parametrize("step", ["explain", "detect", "write", "agree"])
-def test_a_view_fails_with_an_error_of_ours(session, tmp_path, step):
+@pytest.mark.parametrize("step", ["detect", "write", "agree", "evaluate", "compare"])
+def test_a_view_fails_with_an_error_of_ours(session, tmp_path, monkeypatch, step):
+    monkeypatch.setattr(write, "FEW_ROWS", 0)
+    if step in ("evaluate", "compare"):
+        monkeypatch.setattr(write.Write, "_few_changed", lambda *_: None)
     model = Model(session, tmp_path)
     model.run(GROUPED.format(n=0, rows=50))
     query = GROUPED.format(n=1, rows=60)

@@ -50,7 +50,7 @@ class Engine(NoEngine):
 class Handle:
     """Of a shard in which nothing that is staged has rows."""
 
-    def stage(self):
+    def stage(self, negates=()):
         return SimpleNamespace(uri="/shard/batches/new", delete=lambda: None)
 
     def adopt(self, *_):

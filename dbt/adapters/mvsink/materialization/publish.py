@@ -20,9 +20,10 @@ from dbt.adapters.mvsink.engine import Column, DataflowError, Engine, sql
 from dbt.adapters.mvsink.materialization import grants
 from dbt.adapters.mvsink.shard import DataFile, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout, view_query
-from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST, Directory, renamed
+from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST, Directory
 from dbt.adapters.mvsink.shard_sql.properties import first_refresh
 from dbt.adapters.mvsink.shard_sql.published_view import Marker, PublishedView
+from dbt.adapters.mvsink.shard_sql.reshaped import renamed
 
 MAX_ROUNDS = 100
 LONG = 24_000  # characters of a view's text, from which on it uses short names

@@ -54,6 +54,7 @@ from dbt.adapters.mvsink.shard.maintenance import (
     delete_dropped,
     perform_maintenance,
 )
+from dbt.adapters.mvsink.shard.negation import cancelled_among, is_negation, negatable, standing
 from dbt.adapters.mvsink.shard.policy import compaction_due
 from dbt.adapters.mvsink.shard.progress import Progress, files_number, number_of, untouched
 from dbt.adapters.mvsink.shard.read import ReadHandle
@@ -99,6 +100,7 @@ __all__ = [
     "StorageError",
     "UpperMismatch",
     "WriteHandle",
+    "cancelled_among",
     "checkpoint",
     "collect_garbage",
     "compact_with_pyarrow",
@@ -106,8 +108,11 @@ __all__ = [
     "delete_dropped",
     "files_number",
     "following",
+    "is_negation",
+    "negatable",
     "number_of",
     "perform_maintenance",
     "schema_differences",
+    "standing",
     "untouched",
 ]

@@ -47,7 +47,7 @@ def compact_with_pyarrow(handle: WriteHandle, plan: CompactionPlan) -> bool:
     later = consolidate(table.filter(pc.greater(table.column(TIME), since)))
     parts = [settled.filter(plain), pa.concat_tables([settled.filter(pc.invert(plain)), later])]
     batches = [batch for batch in (_stage(handle, part) for part in parts) if batch is not None]
-    return handle.compact(batches, list(plan.files)).applied
+    return handle.compact(batches, [*plan.files, *plan.cancelled]).applied
 
 
 def _stage(handle: WriteHandle, table: pa.Table) -> Batch | None:

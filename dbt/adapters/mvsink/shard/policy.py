@@ -35,8 +35,10 @@ never. Rows that cancel out shrink the batches, and only save work.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from dbt.adapters.mvsink.shard.frontier import Antichain
+from dbt.adapters.mvsink.shard.negation import cancelled_among, standing
 from dbt.adapters.mvsink.shard.state import CompactionPlan, DataFile, ShardState
 
 MAX_RECENT_BATCHES = 16
@@ -69,29 +71,42 @@ class _Live:
 
 
 def compaction_due(state: ShardState) -> CompactionPlan | None:
-    """The files to compact so that reads stay close to a plain scan; None if none are due."""
+    """The files to compact so that reads stay close to a plain scan; None if none are due.
+
+    What a negation cancels is left alone until `since` has reached its time; then it is dropped.
+    """
     since = state.since.as_option()
-    live = _live(state)
+    live = _live(standing(state.files))
     if live is None or since is None:
         return None
+    groups = cancelled_among(state.files)
+    dropped = tuple(file for group in groups if group.time <= since for file in group.files)
+    plan = _rewriting(live, since)
+    if plan is None:
+        return CompactionPlan((), state.since, cancelled=dropped) if dropped else None
+    return replace(plan, cancelled=dropped)
+
+
+def _rewriting(live: Sequence[_Live], since: int) -> CompactionPlan | None:
+    """The batches to merge."""
     settled = [batch for batch in live if batch.settled(since)]
     base = max(
         settled, key=lambda batch: (batch.rows, -batch.first_time, batch.batch_id), default=None
     )  # the earliest of the largest
     recent = [batch for batch in settled if batch is not base]
     if base is not None and sum(batch.foldable for batch in recent) > MAX_RECENT_SHARE * base.rows:
-        return CompactionPlan(_files([base, *recent]), state.since)
+        return CompactionPlan(_files([base, *recent]), Antichain.of(since))
     history = [batch for batch in live if batch not in settled]
     if len(recent) + len(history) < MAX_RECENT_BATCHES:
         return None
     merged = max(_merge(recent), _merge(history), key=_growth)
-    return CompactionPlan(_files(merged), state.since, with_base=False)
+    return CompactionPlan(_files(merged), Antichain.of(since), with_base=False)
 
 
-def _live(state: ShardState) -> list[_Live] | None:
+def _live(live: Sequence[DataFile]) -> list[_Live] | None:
     """The live batches; None if there is a foreign file, which has to be folded in first."""
     files: dict[str, list[DataFile]] = {}
-    for file in state.files:
+    for file in live:
         if file.batch_id is None:
             return None
         files.setdefault(file.batch_id, []).append(file)

@@ -17,6 +17,7 @@ from dbt.adapters.mvsink.shard.batch import Batch, BatchBuilder, BatchState, bat
 from dbt.adapters.mvsink.shard.errors import InvalidUsage, NothingStaged, SchemaMismatch, StorageError
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.handle import Handle
+from dbt.adapters.mvsink.shard.negation import negating_name
 from dbt.adapters.mvsink.shard.state import BATCHES, DataFile, ShardState, check_bounds, schema_differences
 from dbt.adapters.mvsink.shard.storage import Footer, Storage, fresh_batch_id, only_parts
 from dbt.adapters.mvsink.shard.updates import Updates, canonical
@@ -53,6 +54,10 @@ class StagedDirectory:
             return [self.storage.footer(paths[0])]
         with ThreadPoolExecutor(min(len(paths), FOOTERS_AT_ONCE)) as pool:
             return list(pool.map(self.storage.footer, paths))
+
+    def rows(self) -> int:
+        """The number of rows in its data files."""
+        return sum(footer.file.rows or 0 for footer in self.footers())
 
     def delete(self) -> None:
         """Delete it with its contents, unless its files belong to a batch."""
@@ -92,10 +97,14 @@ class Staging(Handle):
         self._builders = [*(builder for builder in self._builders if not builder.finished), new]
         return new
 
-    def stage(self) -> StagedDirectory:
-        """A directory for an engine to write to; `adopt` makes it a batch, `expire` deletes it."""
+    def stage(self, negates: Sequence[DataFile] = ()) -> StagedDirectory:
+        """A directory for an engine to write to; `adopt` makes it a batch, `expire` deletes it.
+
+        ``negates``: it will be the negation of these live files (`negation`).
+        """
         self._require_open()
-        staged = StagedDirectory(self.storage, fresh_batch_id(), self.schema)
+        name = negating_name(fresh_batch_id(), negates) if negates else fresh_batch_id()
+        staged = StagedDirectory(self.storage, name, self.schema)
         self._staged[staged.batch_id] = staged
         return staged
 

@@ -146,11 +146,15 @@ class Change:
 
 @dataclass(frozen=True)
 class CompactionPlan:
-    """Rewrite ``files``, times advanced to ``since``, as a base (``with_base``) or recent batch."""
+    """Rewrite ``files``, times advanced to ``since``, as a base (``with_base``) or recent batch.
+
+    ``cancelled`` are files that add up to nothing from ``since`` on: they go unread.
+    """
 
     files: tuple[DataFile, ...]
     since: Antichain
     with_base: bool = True
+    cancelled: tuple[DataFile, ...] = ()
 
 
 @dataclass(frozen=True)

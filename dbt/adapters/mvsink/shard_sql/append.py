@@ -59,9 +59,13 @@ class Append:
         note: CommitNote,
         inputs: Mapping[str, int] | None = None,
         progress: Progress | None = None,
+        negation: Batch | None = None,
     ) -> AppendResult | None:
-        """Commit ``batch``, if any, and the upper. A lost race: None, and the batch is deleted."""
-        batches = [] if batch is None else [batch]
+        """Commit ``batch``, if any, the ``negation`` of all before it, if any, and the upper.
+
+        A lost race: None, and both are deleted.
+        """
+        batches = [staged for staged in (batch, negation) if staged is not None]
         try:
             result = self.handle.compare_and_append_batch(
                 batches,
@@ -74,8 +78,8 @@ class Append:
             )
         except UpperMismatch as mismatch:
             self._lost(mismatch, description)
-            if batch is not None:
-                batch.delete()
+            for staged in batches:
+                staged.delete()
             return None
         log.debug("%s: appended [%s, %s)", self.model, description.lower, description.upper)
         failpoints.reach("appended")

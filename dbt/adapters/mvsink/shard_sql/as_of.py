@@ -133,7 +133,7 @@ def _updates(shard: Layout, lower: int, upper: int | None, part: Projection) -> 
     bounds = f"{TIME} >= {sql.bigint(lower)}" + (
         "" if upper is None else f" and {TIME} < {sql.bigint(upper)}"
     )
-    return _between(shard, lower, upper).select(
+    return _between(shard.with_past(), lower, upper).select(
         _items(part.columns), f"{bounds} and {part.updates}" if part.where else bounds
     )
 
@@ -155,7 +155,7 @@ def known_times(shard: Layout, lower: int, upper: int | None = None) -> dict[int
     None if only a query can tell; empty if no file holds such a time.
     """
     parts: dict[int, list[Directory]] = defaultdict(list)
-    late = _restricted(shard, lambda file: _may_hold(file, lower, upper))
+    late = _restricted(shard.with_past(), lambda file: _may_hold(file, lower, upper))
     if late.loose:
         return None
     for directory in late.directories:
@@ -212,6 +212,7 @@ class _UpTo(Layout):
 
 def _up_to(shard: Layout, time: int) -> Layout:
     """``shard`` itself if no live file can hold a later time."""
+    shard = shard.with_past(time)
     if time >= shard.upper - 1 or all(_latest(file, time + 1) <= time for file in shard.files):
         return shard
     early = _restricted(shard, lambda file: _earliest(file) <= time)

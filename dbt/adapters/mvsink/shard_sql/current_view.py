@@ -10,7 +10,7 @@ errors, or has lost files, fails its readers with the smallest message (`_Guarde
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.engine.net import net
@@ -65,7 +65,7 @@ class _Guarded(Layout):
     run, and failed, before anything can be known to be empty.
     """
 
-    inner: Layout
+    inner: Layout = field(kw_only=True)
 
     @classmethod
     def around(cls, layout: Layout) -> _Guarded:

@@ -11,6 +11,9 @@
   OPTIMIZE or INSERT), and the files that such a writer left in a directory. Their hashes are read
   as NULL; rows that cannot have been appended are left out.
 
+What a negation cancels (`shard.negation`) is in none of these parts: it is ``past``, which only
+reads of earlier times and of updates need. A negation that cancels nothing is unhashed.
+
 Directories are named as a whole, by one glob per part, so that the text of a view stays short
 however many files there are.
 """
@@ -20,12 +23,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dbt.adapters.mvsink.engine import Column, shard_columns, sql
 from dbt.adapters.mvsink.engine.row_hash import row_hash
-from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, META, TIME
-from dbt.adapters.mvsink.shard import Batch, DataFile, ShardState, StorageError
+from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
+from dbt.adapters.mvsink.shard import (
+    Batch,
+    DataFile,
+    ShardState,
+    StorageError,
+    cancelled_among,
+    is_negation,
+)
 from dbt.adapters.mvsink.shard_sql.errors import DamagedFiles
 
 # Copies of rows: sums of their hashes' parts (`detection.PART_BITS`) stay below 62 bits.
@@ -95,12 +105,28 @@ class Directory:
         return self.trusted and self.time is not None
 
 
+class Parts(NamedTuple):
+    """Complete directories, sorted into the parts of a layout."""
+
+    base: Directory | None
+    recent: tuple[Directory, ...]
+    unhashed: tuple[Directory, ...]
+
+
+class Past(NamedTuple):
+    """What a negation at ``time`` (ms) cancels from then on, and the negation itself."""
+
+    time: int
+    parts: Parts
+
+
 @dataclass(frozen=True)
 class Layout:
     """The parts of a shard at one version.
 
     ``root`` is the directory above ``batches/`` as the engine names it; ``upper`` is in its stored
-    form; ``loose_columns`` are the physical columns of each loose file.
+    form; ``loose_columns`` are the physical columns of each loose file. ``past`` is in the order of
+    its times.
     """
 
     root: str
@@ -112,6 +138,7 @@ class Layout:
     unhashed: tuple[Directory, ...]
     loose: tuple[DataFile, ...]
     loose_columns: tuple[tuple[str, ...], ...]
+    past: tuple[Past, ...] = ()
 
     @classmethod
     def of(cls, handle: Files, state: ShardState) -> Layout:
@@ -126,9 +153,28 @@ class Layout:
     def empty(self) -> bool:
         return not self.directories and not self.loose
 
+    def with_past(self, time: int = -1) -> Layout:
+        """With what negations after ``time`` (ms) cancel: updates up to that time need no others.
+
+        Its base is the one that corrections before the first of these negations were compared with.
+        """
+        past = [parts for negated_at, parts in self.past if negated_at > time]
+        if not past:
+            return self
+        groups = [*past, Parts(self.base, self.recent, self.unhashed)]
+        bases = [parts.base for parts in groups[1:] if parts.base is not None]
+        recent = [directory for parts in groups for directory in parts.recent]
+        unhashed = [directory for parts in groups for directory in parts.unhashed]
+        return replace(self, base=past[0].base, recent=(*bases, *recent), unhashed=tuple(unhashed), past=())
+
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
+
+    @property
+    def rows(self) -> int:
+        """The number of updates in its directories."""
+        return sum(directory.rows for directory in self.directories)
 
     @property
     def detectable(self) -> bool:
@@ -200,59 +246,6 @@ class Layout:
         return f"cast({value} as {type_text}) as {sql.identifier(name)}"
 
 
-@dataclass(frozen=True)
-class Widened(Layout):
-    """A shard's parts with new columns, NULL in every row; hashes are of all columns, not NULL."""
-
-    stored: tuple[Column, ...] = ()
-
-    def select(self, directories: Sequence[Directory], items: str, where: str = "") -> str:
-        names = sql.columns(self.names)
-        columns = [sql.identifier(column.name) for column in self.stored]
-        columns += [
-            f"cast(null as {c.type.spelled}) {sql.identifier(c.name)}"
-            for c in self.columns[len(self.stored) :]
-        ]
-        rows = super().select(directories, ", ".join([*columns, TIME, DIFF, ERROR]))
-        # The partition's number keeps the optimizer from seeing through the hash: see
-        # `correction.Desired.hashed`.
-        hashed = f"({self.hash_of()} | (spark_partition_id() & 0)) {HASH}"
-        wide = f"select {names}, {TIME}, {DIFF}, {ERROR}, {hashed} from (\n{rows}\n)"
-        return f"select {items} from (\n{wide}\n)" + (f" where {where}" if where else "")
-
-
-@dataclass(frozen=True)
-class Renamed(Layout):
-    """A shard's parts with short names for its columns.
-
-    Each scan spells the ``stored`` names once, so a query's text stays short.
-    """
-
-    stored: tuple[str, ...] = ()
-
-    def select(self, directories: Sequence[Directory], items: str, where: str = "") -> str:
-        if "`" not in items and "*" not in items:  # no column of the model
-            return super().select(directories, items, where)
-        pairs = zip(self.stored, self.names, strict=True)
-        columns = ", ".join(f"{sql.identifier(stored)} {sql.identifier(name)}" for stored, name in pairs)
-        rows = super().select(directories, f"{columns}, {', '.join(META)}")
-        return f"select {items} from (\n{rows}\n)" + (f" where {where}" if where else "")
-
-    def _in_files(self) -> tuple[str, ...]:
-        return self.stored
-
-
-def renamed(shard: Layout) -> Renamed:
-    """``shard`` with its columns named `c0`, `c1`, ..."""
-    columns = tuple(Column(f"c{number}", column.type) for number, column in enumerate(shard.columns))
-    return Renamed(**{**vars(shard), "columns": columns}, stored=shard.names)
-
-
-def widened(shard: Layout, added: Sequence[Column]) -> Layout:
-    """``shard`` as it reads once the columns ``added`` have been added."""
-    return Widened(**{**vars(shard), "columns": (*shard.columns, *added)}, stored=shard.columns)
-
-
 def with_batch(shard: Layout, batch: Batch) -> Layout:
     """``shard`` as it would be with a staged batch of at least one row."""
     staged = Directory(batch.directory.rsplit("/", 1)[-1], batch.files)
@@ -276,45 +269,56 @@ def layout_of(state: ShardState, root: str, files_in: FilesIn, columns_of: FileC
     damaged = damages(state, listed.__getitem__)
     if damaged:
         raise DamagedFiles(root, damaged)
-    directories, loose = _directories(state, listed)
+    past: list[Past] = []
+    cancelled: set[str] = set()
+    for group in cancelled_among(state.files):
+        directories, loose = _directories(group.files, listed)
+        if not loose:
+            past.append(Past(group.time, _parts(directories)))
+            cancelled.update(file.path for file in group.files)
+    directories, loose = _directories([file for file in state.files if file.path not in cancelled], listed)
+    return Layout(
+        root=root,
+        columns=shard_columns(state.schema),
+        salt=state.salt,
+        upper=state.upper.stored(),
+        **_parts(directories)._asdict(),
+        loose=tuple(loose),
+        loose_columns=tuple(_loose_columns(root, file, columns_of) for file in loose),
+        past=tuple(past),
+    )
+
+
+def _parts(directories: Sequence[Directory]) -> Parts:
     base = max(
         (directory for directory in directories if directory.compacted),
         key=lambda directory: (directory.rows, -(directory.files[0].min_time or 0), directory.batch_id),
         default=None,
     )
     rest = [directory for directory in directories if directory is not base]
-    return Layout(
-        root=root,
-        columns=shard_columns(state.schema),
-        salt=state.salt,
-        upper=state.upper.stored(),
-        base=base,
-        recent=tuple(directory for directory in rest if directory.trusted),
-        unhashed=tuple(directory for directory in rest if not directory.trusted),
-        loose=tuple(loose),
-        loose_columns=tuple(_loose_columns(root, file, columns_of) for file in loose),
-    )
+    hashed = [directory for directory in rest if directory.trusted and not is_negation(directory.batch_id)]
+    return Parts(base, tuple(hashed), tuple(directory for directory in rest if directory not in hashed))
 
 
 def _directories(
-    state: ShardState, listed: Mapping[str, Mapping[str, int]]
+    files: Iterable[DataFile], listed: Mapping[str, Mapping[str, int]]
 ) -> tuple[list[Directory], list[DataFile]]:
     """The complete directories, by batch id, and all other live files."""
     by_directory: dict[str, list[DataFile]] = defaultdict(list)
     loose: list[DataFile] = []
-    for file in state.files:
+    for file in files:
         if file.batch_id is None:
             loose.append(file)
         else:
             by_directory[file.batch_id].append(file)
     directories = []
-    for batch_id, files in sorted(by_directory.items()):
+    for batch_id, batch in sorted(by_directory.items()):
         # A plain Parquet reader still sees the rows that a deletion vector deletes.
-        vectors = any(file.deletion_vector for file in files)
-        if len(listed[batch_id]) == len(files) and not vectors:
-            directories.append(Directory(batch_id, tuple(files)))
+        vectors = any(file.deletion_vector for file in batch)
+        if len(listed[batch_id]) == len(batch) and not vectors:
+            directories.append(Directory(batch_id, tuple(batch)))
         else:
-            loose.extend(files)
+            loose.extend(batch)
     return directories, loose
 
 

@@ -21,12 +21,12 @@ from dbt.adapters.mvsink.shard import (
     Batch,
     CommitNote,
     CompactionPlan,
-    DataFile,
     ShardState,
     WriteHandle,
 )
 from dbt.adapters.mvsink.shard_sql.errors import ForeignDeletionVectors
-from dbt.adapters.mvsink.shard_sql.layout import Directory, Layout, broadcast, files_of, widened
+from dbt.adapters.mvsink.shard_sql.layout import Directory, Layout, broadcast, files_of
+from dbt.adapters.mvsink.shard_sql.reshaped import widened
 from dbt.adapters.mvsink.shard_sql.stager import stage
 
 log = logging.getLogger("mvsink.shard")
@@ -74,7 +74,7 @@ def compact(engine: Engine, handle: WriteHandle, plan: CompactionPlan, shard: La
     directories = [d for d in shard.directories if all(file.path in planned for file in d.files)]
     since = plan.since.as_option()
     if since is None or not directories:
-        return False
+        return bool(plan.cancelled) and handle.compact([], plan.cancelled).applied
     items = sql.columns(shard.names)
     # A hash that is NULL because the base repeats it (`layout`) stays so, unless the base is
     # consolidated with it.
@@ -98,8 +98,7 @@ def compact(engine: Engine, handle: WriteHandle, plan: CompactionPlan, shard: La
         batch = _stage(engine, handle, query, Antichain.of(0), upper, what)
         if batch is not None:
             batches.append(batch)
-    removed: list[DataFile] = [file for directory in directories for file in directory.files]
-    return handle.compact(batches, removed).applied
+    return handle.compact(batches, [*files_of(directories), *plan.cancelled]).applied
 
 
 def evolve(
@@ -113,13 +112,14 @@ def evolve(
     """Add columns, NULL in all updates; ``shard`` is ``state``'s, no loose files. False: lost race.
 
     The row hash is of all columns, so every update is written again: the base as it is, all the
-    rest as one directory.
+    rest as one directory, also what negations cancel.
     """
-    wide = widened(shard, added)
+    live = shard.with_past()
+    others = tuple(directory for directory in live.directories if directory is not shard.base)
+    wide = widened(replace(live, base=shard.base, recent=others, unhashed=()), added)
     items = f"{sql.columns(wide.names)}, {TIME}, {DIFF}, {ERROR}, {HASH}"
-    rest = (*wide.recent, *wide.unhashed)
     queries = [wide.select([wide.base], items)] if wide.base is not None else []
-    queries += [_evolved(wide, wide.select(rest, items))] if rest else []
+    queries += [_evolved(wide, wide.select(others, items))] if others else []
     batches: list[Batch] = []
     try:
         for query in queries:
@@ -130,7 +130,7 @@ def evolve(
             batch.delete()
         raise
     schema = pa.schema([*state.schema, *arrow_schema(tuple(added))])
-    return handle.evolve(batches, schema, shard.files, note).applied
+    return handle.evolve(batches, schema, live.files, note).applied
 
 
 def _evolved(wide: Layout, rows: str) -> str:

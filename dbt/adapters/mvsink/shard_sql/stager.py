@@ -6,6 +6,7 @@ Nothing here commits. Staged files are invisible until their batch is appended.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 from dbt.adapters.mvsink.engine import Engine, sql
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.physical import DIFF, ERROR
-from dbt.adapters.mvsink.shard import Batch, StagedDirectory, WriteHandle
+from dbt.adapters.mvsink.shard import Batch, DataFile, StagedDirectory, WriteHandle
 from dbt.adapters.mvsink.shard_sql.append import BatchDescription
 from dbt.adapters.mvsink.shard_sql.outcome import Counts
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
@@ -23,12 +24,14 @@ log = logging.getLogger("mvsink.sink.write")
 FEW_UPDATES = 10_000
 
 
-def stage(engine: Engine, handle: WriteHandle, query: str, what: str) -> StagedDirectory:
+def stage(
+    engine: Engine, handle: WriteHandle, query: str, what: str, negates: Sequence[DataFile] = ()
+) -> StagedDirectory:
     """Write the rows of ``query`` to a directory of their own, which is deleted if that fails.
 
-    ``what`` names the step in the engine's jobs.
+    ``what`` names the step in the engine's jobs; ``negates``: see `WriteHandle.stage`.
     """
-    staged = handle.stage()
+    staged = handle.stage(negates)
     try:
         with engine.settings(EXACT):
             engine.execute(sql.overwrite_directory(staged.uri, query), what)
@@ -47,10 +50,10 @@ class Stager:
     model: str
     watch: Stopwatch = field(default_factory=Stopwatch)
 
-    def stage(self, query: str, what: str) -> StagedDirectory:
+    def stage(self, query: str, what: str, negates: Sequence[DataFile] = ()) -> StagedDirectory:
         """`stage`, timed as the step ``what``."""
         with self.watch(what):
-            return stage(self.engine, self.handle, query, what)
+            return stage(self.engine, self.handle, query, what, negates)
 
     def adopt(self, staged: StagedDirectory, description: BatchDescription) -> Batch | None:
         """The staged files as the batch of ``description``; if empty, None and they are deleted."""

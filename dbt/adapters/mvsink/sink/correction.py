@@ -24,15 +24,24 @@ ValueError: updates before 7 asked of a correction whose since is 7: there are n
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from dbt.adapters.mvsink.engine import Column, sql
 from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.engine.row_hash import row_hash
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.sink.detection import Scope, believed_hash
+from dbt.adapters.mvsink.sink.detection import believed_hash
 
 BASE = "_mv_base"
+
+
+class Scope(Protocol):
+    """The rows to compare."""
+
+    def restrict(self, rows: str) -> str:
+        """Those among ``rows``, a query with `_mv_hash`: of one hash, all or none."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ MIN_BITS, MAX_BITS = 10, 20
 
 
 @dataclass(frozen=True)
-class Scope:
+class BucketScope:
     """The rows to compare: ``query`` gives ``b``, a bucket, and ``h``, the only hash in it to
     compare; if that is NULL, all of them.
 
@@ -78,9 +78,10 @@ class Buckets:
     @classmethod
     def of(cls, shard: Layout, locator: Column | None = None) -> Buckets:
         """For a shard of that size; a locator doubles the number of buckets, see `number`."""
-        rows = sum(directory.rows for directory in shard.directories)
         most = MAX_BITS if locator is None else MAX_BITS - 1
-        return cls(min(max((rows // ROWS_PER_BUCKET).bit_length() - 1, MIN_BITS), most), shard.salt, locator)
+        return cls(
+            min(max((shard.rows // ROWS_PER_BUCKET).bit_length() - 1, MIN_BITS), most), shard.salt, locator
+        )
 
     @property
     def nearly_all(self) -> int:
@@ -130,21 +131,20 @@ class Buckets:
         sums = f"{diff} * {_upper(HASH)} s, {diff} * {_middle(HASH)} t"
         return f"select {self.number()} b, {odd} x, {sums} from (\n{hashed_rows}\n)"
 
-    def scope(self, differing: str, *, exact: bool = True) -> Scope:
+    def scope(self, differing: str) -> BucketScope:
         """The rows that may differ by ``differing``, the result of `differing_buckets`.
 
         If a bucket differs only in the copies of one row, by one, ``x`` is that row's hash: the
         bucket is a cell of an invertible Bloom lookup table (Goodrich and Mitzenmacher, 2011). If
         few rows changed, most buckets are of this kind, and hardly any unchanged row is compared.
         Several hashes pass for one only if 44 bits agree by chance; then the staged rows do not
-        agree with what was detected and are deleted (`write`). Not ``exact``: always the whole
-        bucket.
+        agree with what was detected and are deleted (`write`).
         """
         inside = f"{self._low_bits('x')} = b and " if self.locator is None else ""
         came = f"s = {_upper('x')} and t = {_middle('x')}"
         went = f"s = -{_upper('x')} and t = -{_middle('x')}"
-        one = f"{inside}({came} or {went})" if exact else "false"
-        return Scope(f"select b, if({one}, x, cast(null as bigint)) h from (\n{differing}\n)", self)
+        one = f"{inside}({came} or {went})"
+        return BucketScope(f"select b, if({one}, x, cast(null as bigint)) h from (\n{differing}\n)", self)
 
     def _located(self, value: str) -> str:
         """The bucket of a locator's value. Neighbours share one: rows are mostly stored in order,

@@ -25,7 +25,8 @@ from dbt.adapters.mvsink.shard import (
 )
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Kind, Layout, OnError
 from dbt.adapters.mvsink.shard_sql.append import Append
-from dbt.adapters.mvsink.shard_sql.layout import vacant, widened
+from dbt.adapters.mvsink.shard_sql.layout import vacant
+from dbt.adapters.mvsink.shard_sql.reshaped import widened
 from dbt.adapters.mvsink.shard_sql.upkeep import Upkeep
 from dbt.adapters.mvsink.sink import clock
 from dbt.adapters.mvsink.sink.correction import Desired
@@ -150,7 +151,9 @@ class Driver:
             next_since(self.request, state, plan),
         )
         with self.watch("append"):
-            result = self.appender.append(written.batch, description, since, note, progress=progress)
+            result = self.appender.append(
+                written.batch, description, since, note, progress=progress, negation=written.negation
+            )
         if result is not None:
             self.upkeep.maintain(result.maintenance)
         return result is not None
@@ -195,9 +198,7 @@ class Driver:
         shard = Layout.of(self.handle, state)
         # a fold is a commit, and the gate comes before every commit
         if shard.loose and self.request.gate.is_active:
-            rehearsed = self._written(state, plan, shard, time, description).batch
-            if rehearsed is not None:
-                rehearsed.delete()
+            self._written(state, plan, shard, time, description).delete()
         columns = state.schema
         state, shard = self.upkeep.folded(state)
         if state.upper != description.lower:
@@ -268,10 +269,10 @@ class Driver:
             return
         try:
             with self.watch("gate"):
-                self._check_gate(state, plan, written.counts, would_be(shard, written.batch))
+                contents = would_be(shard, written.batch, negated=written.negation is not None)
+                self._check_gate(state, plan, written.counts, contents)
         except BaseException:
-            if written.batch is not None:
-                written.batch.delete()
+            written.delete()
             raise
 
     def _check_gate(self, state: ShardState, plan: Plan, counts: Counts, contents: str) -> None:
@@ -391,8 +392,8 @@ class Driver:
             counts=written.counts,
             lower=description.lower,
             upper=description.upper,
-            rows_staged=written.batch.rows if written.batch else 0,
-            bytes_staged=written.batch.bytes if written.batch else 0,
+            rows_staged=sum(batch.rows for batch in written.batches),
+            bytes_staged=sum(batch.bytes for batch in written.batches),
             candidate_buckets=written.candidate_buckets,
             evaluated_once=written.evaluated_once,
             verified=self.request.verify and time is not None,

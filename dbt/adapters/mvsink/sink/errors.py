@@ -39,10 +39,6 @@ class UnknownColumn(DataflowError):
         super().__init__(f"{option}: got {value!r}, expected columns of the query: {', '.join(allowed)}")
 
 
-class NondeterministicQuery(DataflowError):
-    """Two reads of one staged copy of the query's result differ: the storage is broken."""
-
-
 class GateFailed(DataflowError):
     """The new contents must not be published: nothing was written."""
 

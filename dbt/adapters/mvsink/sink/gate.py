@@ -13,7 +13,7 @@ number of rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dbt.adapters.mvsink.engine import Engine, EngineError
 from dbt.adapters.mvsink.shard import Batch
@@ -130,8 +130,12 @@ def _check_contents(audits: Sequence[Audit], engine: Engine, contents: str) -> l
     return warnings
 
 
-def would_be(shard: Layout, batch: Batch | None) -> str:
-    """The query of the contents with a staged correction as one more directory, without errors."""
+def would_be(shard: Layout, batch: Batch | None, *, negated: bool = False) -> str:
+    """The query of the contents with a staged correction as one more directory, without errors; of
+    that directory alone if the rest is ``negated``.
+    """
+    if negated:
+        shard = replace(shard, base=None, recent=(), unhashed=())
     return plain_rows(shard if batch is None else with_batch(shard, batch))
 
 

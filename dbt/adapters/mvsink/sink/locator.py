@@ -21,8 +21,8 @@ from dbt.adapters.mvsink.engine import Column, arrow_schema
 from dbt.adapters.mvsink.shard import WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.sink.correction import Desired
-from dbt.adapters.mvsink.sink.evaluate_once import FEW_ROWS
 
+MANY_ROWS = 1_000_000  # of a base; below, evaluating the query twice costs little
 LOCATING = ("tinyint", "smallint", "int", "bigint", "string", "date", "timestamp", "timestamp_ntz", "decimal")
 SAMPLED = 10_000  # rows
 MIN_DISTINCT = 0.1  # of the sampled rows
@@ -31,7 +31,7 @@ MAX_FREQUENCY = 0.01  # of the sampled rows, for a single value other than NULL
 
 def locator(handle: WriteHandle, desired: Desired, shard: Layout) -> Column | None:
     """The column; None if none qualifies, or for a small shard: evaluating twice costs little."""
-    if shard.base is None or shard.base.rows < FEW_ROWS:
+    if shard.base is None or shard.base.rows < MANY_ROWS:
         return None
     candidates = tuple(
         c for c in desired.columns if c.type.name in LOCATING and c.name not in desired.missing

@@ -1,19 +1,26 @@
 """Write: stage the correction of one description, in Spark, all tasks in parallel.
 
-A row that did not change is neither shuffled nor written:
+There are three ways. They stage the same; which costs least depends on how many rows there are and
+how many of them changed (docs/performance.md):
 
-1. *Detect.* One pass over desired and one over the shard's narrow columns sum hashes per bucket.
-   Buckets whose totals differ are candidates; without candidates there is nothing to do.
-2. *Fetch.* Desired and the shard's rows are read again, only those of the one hash by which a
-   candidate bucket differs, or of the whole bucket (`detection`), and grouped by the whole row.
-   Sums other than zero are the correction. In a large view a column's values make up the buckets,
-   and desired is evaluated for the candidates' values only (`locator`).
-3. *Agree.* The staged rows must give exactly the differences that were detected, and no row outside
-   the comparison may share a hash with one of them. If not, the query is not deterministic, its
-   inputs changed, or two rows collide: the query is evaluated once into staged files, and the
-   correction is computed from these.
+- *Whole rows*, of a small shard: one statement groups both sides by the whole row. Sums other than
+  zero are the correction.
+- *Buckets*, where few rows changed. A row that did not change is neither shuffled nor written.
+  1. *Detect.* One pass over desired and one over the shard's narrow columns sum hashes per bucket.
+     Buckets whose totals differ are candidates; without candidates there is nothing to do.
+  2. *Fetch.* Desired and the shard's rows are read again, only those of the one hash by which a
+     candidate bucket differs, or of the whole bucket (`detection`), and grouped by the whole row.
+     In a large view a column's values make up the buckets, and desired is evaluated for the
+     candidates' values only (`locator`).
+  3. *Agree.* The staged rows must give exactly the differences that were detected, and no row
+     outside the comparison may share a hash with one of them. If not, the query is not
+     deterministic, its inputs changed, or two rows collide: it is evaluated once.
+- *Evaluated once*, where many rows changed: the query's rows are staged, and their hashes compared
+  with the shard's one by one (`copied`). Only the rows of hashes that differ are grouped. Where
+  nearly all differ, the staged rows replace the shard's, which a copy negates (`shard.negation`).
 
-If a single evaluation costs less, it is used from the start (`evaluate_once`).
+Many rows changed if about half of the buckets would differ. Whether they will is taken from the
+last run, and where that was wrong, detection shows it.
 
 The first load has nothing to compare with: it is written as it is, one record per row. A hash may
 occur in it more than once. That is not checked until a correction touches it, because the fetch
@@ -25,6 +32,7 @@ Nothing here commits: a staged batch is appended, or deleted, by the driver.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -32,27 +40,42 @@ import pyarrow as pa
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import Engine, EngineError, sql
 from dbt.adapters.mvsink.engine.timing import Stopwatch
-from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
-from dbt.adapters.mvsink.shard import Batch, StagedDirectory, WriteHandle
+from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
+from dbt.adapters.mvsink.shard import Batch, StagedDirectory, WriteHandle, negatable
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.shard_sql.stager import Stager
+from dbt.adapters.mvsink.sink.copied import Copied, Hashes, negated_updates, updates_of
 from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
-from dbt.adapters.mvsink.sink.detection import Buckets, Scope, differing_buckets, narrow
-from dbt.adapters.mvsink.sink.errors import NondeterministicQuery
-from dbt.adapters.mvsink.sink.evaluate_once import Copied, copied_rows, evaluated_once
+from dbt.adapters.mvsink.sink.detection import Buckets, BucketScope, differing_buckets, narrow
 from dbt.adapters.mvsink.sink.locator import locator
 
 log = logging.getLogger("mvsink.sink.write")
+FEW_ROWS = 100_000  # of a shard that is compared by whole rows
+NEARLY_ALL = 0.4  # of the rows of both sides
+LAST_COMMITS = 5  # in which the last run's is looked for
 
 
 @dataclass(frozen=True)
 class Written:
-    """A staged correction; `batch` is None if there is nothing to append."""
+    """A staged correction; `batch` is None if there is nothing to append.
+
+    With a ``negation`` of all that the shard holds, ``batch`` is all that it should hold.
+    """
 
     batch: Batch | None
     counts: Counts
-    candidate_buckets: int | None = None  # None: detection was skipped
+    candidate_buckets: int | None = None  # None: there was no detection by buckets
     evaluated_once: bool = False
+    negation: Batch | None = None
+
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        return tuple(batch for batch in (self.batch, self.negation) if batch is not None)
+
+    def delete(self) -> None:
+        """Delete what is staged."""
+        for batch in self.batches:
+            batch.delete()
 
 
 @dataclass(frozen=True)
@@ -62,42 +85,6 @@ class Previewed:
     counts: Counts
     updates: int
     sample: tuple[tuple[object, ...], ...] = ()
-
-
-@dataclass(frozen=True)
-class Detected:
-    """The staged result of detection: the differing buckets, their totals and numbers."""
-
-    staged: StagedDirectory
-    buckets: Buckets
-    numbers: pa.ChunkedArray
-
-    @property
-    def candidates(self) -> int:
-        return len(self.numbers)
-
-    @property
-    def partial(self) -> bool:
-        """Whether comparing the differing buckets alone saves work."""
-        return self.candidates < self.buckets.nearly_all
-
-    @property
-    def totals(self) -> str:
-        return f"select * from {sql.parquet_in(self.staged.uri)}"
-
-    def narrowed(self, desired: Desired | Copied) -> Desired | Copied:
-        """``desired``, limited to the differing buckets as far as its locator allows."""
-        column = self.buckets.locator
-        if column is None or isinstance(desired, Copied):
-            return desired
-        numbers = self.numbers.to_pylist()
-        condition = self.buckets.located(desired.value(column), numbers)
-        # an error update has no value: it is in a bucket of NULL, not in that of the query's row
-        if desired.assertions:
-            condition = (
-                f"({condition} or {self.buckets.located(f'cast(null as {column.type.spelled})', numbers)})"
-            )
-        return desired.where(condition)
 
 
 @dataclass
@@ -116,20 +103,19 @@ class Write:
         """Stage the correction after which the shard holds ``desired`` from ``time`` on."""
         if shard.empty:
             written = self.first_load(desired, time, description)
-        elif shard.detectable and evaluated_once(self.engine, desired, shard):
-            written = self._correct_once(desired, shard, time, description)
+        elif shard.rows <= FEW_ROWS:
+            written = self._whole_rows(desired, shard, time, description)
         else:
-            written = self._correct(desired, shard, time, description)
+            written = self._few_changed(desired, shard, time, description) or self._evaluated_once(
+                desired, shard, time, description
+            )
         if written.batch is not None:
             failpoints.reach("staged")
         return written
 
     def first_load(self, desired: Desired, time: int, description: BatchDescription) -> Written:
         """Stage all of ``desired`` for an empty shard; equal rows stay separate records."""
-        items = sql.columns(column.name for column in desired.columns)
-        meta = f"{sql.bigint(time)} {TIME}, {DIFF}, {ERROR}, {HASH}"
-        staged = self.stager.stage(f"select {items}, {meta} from (\n{desired.hashed()}\n)", "write")
-        return self._written(staged, description, None)
+        return self._written(self.stager.stage(updates_of(desired, time), "write"), description)
 
     def stage_error(
         self, message: str, desired: Desired, shard: Layout, time: int, description: BatchDescription
@@ -144,8 +130,7 @@ class Write:
         current = persisted(shard, errors_only=True)
         if current is not None:
             correction = correction.insert_negated(current)
-        staged = self.stager.stage(self._updates(correction, description), "write")
-        return self._written(staged, description, None)
+        return self._staged(correction, description)
 
     def failure_of(self, desired: Desired) -> EngineError | None:
         """The error of the query alone, evaluated completely; None if it does not fail."""
@@ -158,7 +143,7 @@ class Write:
     def preview(self, desired: Desired, shard: Layout, time: int, sample: int = 0) -> Previewed:
         """The correction's counts, with up to ``sample`` of its updates; nothing is written."""
         correction = self._correction(desired, shard, time)
-        if not shard.empty and shard.detectable:
+        if shard.rows > FEW_ROWS and shard.detectable:
             buckets = Buckets.of(shard)
             correction = correction.restricted_to(buckets.scope(_differing(buckets, desired, shard)))
         updates = correction.consolidate_at_since()
@@ -169,61 +154,96 @@ class Write:
             )
         return Previewed(counts, records, tuple(rows))
 
-    def _correct(self, desired: Desired, shard: Layout, time: int, description: BatchDescription) -> Written:
-        if not shard.detectable:
-            staged = self.stager.stage(
-                self._updates(self._correction(desired, shard, time), description), "write"
-            )
-            return self._written(staged, description, None)
-        written = self._compared(desired, shard, time, description, exact=True)
-        if written is not None:
-            return written
-        log.info(
-            "%s: two evaluations of the query differ, or two rows share a hash; evaluating it once",
-            self.model,
-        )
-        return self._correct_once(desired, shard, time, description)
-
-    def _correct_once(
+    def _whole_rows(
         self, desired: Desired, shard: Layout, time: int, description: BatchDescription
     ) -> Written:
-        """Evaluate the query into staged files, then compute the correction from these."""
-        copy = self.stager.stage(copied_rows(desired), "evaluate")
-        try:
-            written = self._compared(Copied(copy.uri, desired.columns), shard, time, description, exact=False)
-        finally:
-            copy.delete()
-        if written is None:
-            raise NondeterministicQuery(f"{copy.uri} was read twice and gave different rows")
-        return replace(written, evaluated_once=True)
+        return self._staged(self._correction(desired, shard, time), description, evaluated_once=True)
 
-    def _compared(
-        self,
-        desired: Desired | Copied,
-        shard: Layout,
-        time: int,
-        description: BatchDescription,
-        *,
-        exact: bool,
+    def _few_changed(
+        self, desired: Desired, shard: Layout, time: int, description: BatchDescription
     ) -> Written | None:
-        """Detect, fetch, agree. None, with no files left, if the rows contradict the detection."""
-        detected = self._detect(desired, shard)
+        """Detect, fetch, agree. None, with no files left, if too many rows changed, or if the query
+        gave other rows the second time.
+        """
+        if not shard.detectable or self._changed_last(shard) >= Buckets.of(shard).nearly_all:
+            return None
+        buckets = Buckets.of(shard, locator(self.handle, desired, shard))
+        detected = self.stager.stage(_differing(buckets, desired, shard), "detect")
         try:
-            if detected.candidates == 0:
+            numbers = self.handle.read_staged(detected, pa.schema([("b", pa.int64())])).column("b")
+            if len(numbers) == 0:
                 log.debug("%s: skipping empty [%s, %s)", self.model, description.lower, description.upper)
                 return Written(None, Counts(), 0)
-            scope = detected.buckets.scope(detected.totals, exact=exact) if detected.partial else None
-            if scope is None:
-                correction = self._correction(desired, shard, time)
-            else:
-                correction = self._correction(detected.narrowed(desired), shard, time).restricted_to(scope)
+            if len(numbers) >= buckets.nearly_all:
+                log.info("%s: many rows changed; evaluating the query once", self.model)
+                return None
+            totals = f"select * from {sql.parquet_in(detected.uri)}"
+            scope = buckets.scope(totals)
+            narrowed = located(desired, buckets, numbers.to_pylist())
+            correction = self._correction(narrowed, shard, time).restricted_to(scope)
             staged = self.stager.stage(self._updates(correction, description), "write")
-            if self._agrees(detected, scope, staged, shard):
-                return self._written(staged, description, detected.candidates)
+            if self._agrees(scope, totals, staged, shard):
+                return self._written(staged, description, len(numbers))
+            log.info("%s: two evaluations of the query differ; evaluating it once", self.model)
             staged.delete()
             return None
         finally:
-            detected.staged.delete()
+            detected.delete()
+
+    def _evaluated_once(
+        self, desired: Desired, shard: Layout, time: int, description: BatchDescription
+    ) -> Written:
+        """Evaluate the query into staged files, then compare these with the shard."""
+        staged = self.stager.stage(updates_of(desired, time), "evaluate")
+        try:
+            copied = Copied(staged.uri, desired.columns)
+            compared = self.stager.stage(copied.differing_hashes(shard), "compare")
+            try:
+                scope = Hashes(compared.uri, compared.rows())
+                if scope.count == 0:
+                    return Written(None, Counts(), evaluated_once=True)
+                rows = staged.rows()
+                if rows and scope.count >= NEARLY_ALL * (rows + shard.rows) and _negatable(shard, time):
+                    return self._replaced(staged, compared, shard, time, description)
+                correction = self._correction(copied, shard, time).restricted_to(scope)
+                return self._staged(correction, description, evaluated_once=True)
+            finally:
+                compared.delete()
+        finally:
+            staged.delete()
+
+    def _replaced(
+        self,
+        staged: StagedDirectory,
+        compared: StagedDirectory,
+        shard: Layout,
+        time: int,
+        description: BatchDescription,
+    ) -> Written:
+        """All rows, ``staged``, and the negation of what the shard holds."""
+        taken_back = self.stager.stage(negated_updates(shard, time), "negate", negates=shard.files)
+        written = Written(
+            None, Counts(), evaluated_once=True, negation=self.stager.adopt(taken_back, description)
+        )
+        try:
+            with self.watch("count"):
+                counts = self.stager.sums(Copied.changes(compared.uri))[0]
+            return replace(written, batch=self.stager.adopt(staged, description), counts=counts)
+        except BaseException:
+            written.delete()
+            raise
+
+    def _changed_last(self, shard: Layout) -> int:
+        """How many rows the last run inserted and deleted, as far as the log has it.
+
+        Not if these are all rows: then it was the first load.
+        """
+        for commit in reversed(self.handle.history(LAST_COMMITS)):
+            note = commit.note
+            if note.computed_through is not None:
+                first = note.rows_deleted == 0 and note.rows_inserted >= shard.rows
+                return 0 if first else note.rows_inserted + note.rows_deleted
+        return 0
 
     def _correction(self, desired: Desired | Copied, shard: Layout, time: int) -> Correction:
         correction = Correction(desired.columns, 0).advance_since(time).insert(desired.hashed())
@@ -234,45 +254,64 @@ class Write:
     def _updates(correction: Correction, description: BatchDescription) -> str:
         return correction.updates_before(description.upper.stored())
 
-    def _detect(self, desired: Desired | Copied, shard: Layout) -> Detected:
-        buckets = Buckets.of(
-            shard, None if isinstance(desired, Copied) else locator(self.handle, desired, shard)
-        )
-        staged = self.stager.stage(_differing(buckets, desired, shard), "detect")
-        numbers = self.handle.read_staged(staged, pa.schema([("b", pa.int64())])).column("b")
-        return Detected(staged, buckets, numbers)
-
-    def _agrees(
-        self, detected: Detected, scope: Scope | None, staged: StagedDirectory, shard: Layout
-    ) -> bool:
+    def _agrees(self, scope: BucketScope, totals: str, staged: StagedDirectory, shard: Layout) -> bool:
         """Whether the staged updates add up, per bucket, to the detected differences, and their
         hashes belong to no other row of the shard.
         """
         hashed = f"coalesce({HASH}, {shard.hash_of()}) {HASH}"
-        rows = f"select {detected.buckets.with_locator(hashed, DIFF)} from {sql.parquet_in(staged.uri)}"
-        left = differing_buckets([detected.totals, detected.buckets.digest(rows, -1)])
+        rows = f"select {scope.buckets.with_locator(hashed, DIFF)} from {sql.parquet_in(staged.uri)}"
+        left = differing_buckets([totals, scope.buckets.digest(rows, -1)])
         against = [f"select b from (\n{left}\n)"]
-        if scope is not None and detected.buckets.locator is not None:
+        if scope.buckets.locator is not None:
             hashes = f"select {HASH} h from {sql.parquet_in(staged.uri)} where {HASH} is not null"
-            against.append(scope.overlooked(narrow(shard, detected.buckets), hashes))
+            against.append(scope.overlooked(narrow(shard, scope.buckets), hashes))
         with self.watch("agree"):
             return not self.engine.query(f"select * from (\n{sql.union_all(against)}\n) limit 1", "agree")
 
+    def _staged(
+        self, correction: Correction, description: BatchDescription, *, evaluated_once: bool = False
+    ) -> Written:
+        staged = self.stager.stage(self._updates(correction, description), "write")
+        return self._written(staged, description, evaluated_once=evaluated_once)
+
     def _written(
-        self, staged: StagedDirectory, description: BatchDescription, candidates: int | None
+        self,
+        staged: StagedDirectory,
+        description: BatchDescription,
+        candidates: int | None = None,
+        *,
+        evaluated_once: bool = False,
     ) -> Written:
         batch = self.stager.adopt(staged, description)
         if batch is None:
-            return Written(None, Counts(), candidates)
+            return Written(None, Counts(), candidates, evaluated_once)
         try:
-            return Written(batch, self.stager.counts(batch), candidates)
+            return Written(batch, self.stager.counts(batch), candidates, evaluated_once)
         except BaseException:
             batch.delete()
             raise
 
 
-def _differing(buckets: Buckets, desired: Desired | Copied, shard: Layout) -> str:
+def _differing(buckets: Buckets, desired: Desired, shard: Layout) -> str:
     """The query of the buckets in which ``desired`` and ``shard`` differ."""
     return differing_buckets(
         [buckets.digest(desired.hashed(), 1), buckets.digest(narrow(shard, buckets), -1)]
     )
+
+
+def located(desired: Desired, buckets: Buckets, numbers: Sequence[int]) -> Desired:
+    """``desired``, limited to the differing buckets as far as its locator allows."""
+    column = buckets.locator
+    if column is None:
+        return desired
+    condition = buckets.located(desired.value(column), numbers)
+    # an error update has no value: it is in a bucket of NULL, not in that of the query's row
+    if desired.assertions:
+        no_value = f"cast(null as {column.type.spelled})"
+        condition = f"({condition} or {buckets.located(no_value, numbers)})"
+    return desired.where(condition)
+
+
+def _negatable(shard: Layout, time: int) -> bool:
+    """Whether a negation at ``time`` can take back all that ``shard`` holds."""
+    return not shard.loose and negatable(shard.files, time) == shard.files
