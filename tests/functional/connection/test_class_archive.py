@@ -51,7 +51,7 @@ def archive(place):
     """Made when the first session has ended."""
     first = session(place, "first")
     assert "archive is mapped: False" in first.out and first.err == ""
-    wait_for(lambda: archives(place), 300, "an archive")
+    wait_for(lambda: archives(place), 480, "an archive")
     (archive,) = archives(place)
     return archive
 

@@ -83,3 +83,11 @@ def test_names_are_those_of_the_text():
         lambda name: [("id", "int")] + ([("D_Id", "int")] if "f" in name else []),
     )
     assert restrictions(analysed, ["db.F"]) == {"DB.f": (), "d": (Keys("id", "DB.f", "d_id"),)}
+
+
+def test_when_time_passes_every_row_may_matter():
+    now = "timestamp_millis(5000L) /* mv_now */"
+    query = f"select f.id from f join d on f.d_id = d.id where d.g_id > year({now})"
+    analysed = analyse(query, lambda name: [(column, "int") for column in COLUMNS[name]])
+    assert restrictions(analysed, ["f"], (1000, 2000)) == {"f": None, "d": None}
+    assert restrictions(analysed, ["f"]) == {"f": (), "d": (Keys("id", "f", "d_id"),)}

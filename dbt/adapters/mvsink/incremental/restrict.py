@@ -52,12 +52,17 @@ _Edge = tuple[_Column, _Column, Join | None]  # the join whose sides it compares
 _Changed = tuple[tuple[str, ...], str]  # a relation and a column of its change
 
 
-def restrictions(analysed: Analysed, changed: Collection[str]) -> dict[str, tuple[Keys, ...] | None]:
+def restrictions(
+    analysed: Analysed, changed: Collection[str], clock: tuple[int, int] | None = None
+) -> dict[str, tuple[Keys, ...] | None]:
     """For each relation the alternatives, of which a row must satisfy one to matter to the change
     of the query, old or new. None: every row may matter. Empty: no row does, only its change.
 
-    For changes of inputs alone: when time passes as well, every row may matter.
+    ``changed``: the relations that did. ``clock``: as for `delta`; rows that enter or leave because
+    time passes have no key.
     """
+    if clock is not None and analysed.marks:
+        return dict.fromkeys(analysed.relations)
     needs = _Needs(analysed.names, {parts(name) for name in changed})
     needs.terms(analysed.tree)
     spelled = {parts(name): name for name in analysed.relations}
