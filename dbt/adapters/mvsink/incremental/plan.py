@@ -20,13 +20,13 @@ from dbt.adapters.mvsink.incremental.algebra import (
     leaves,
 )
 from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Sides
-from dbt.adapters.mvsink.incremental.functions import GENERATORS, TABLE_FUNCTIONS
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental, Refused, check_expression, check_types
 from dbt.adapters.mvsink.incremental.resolve import ColumnsOf, Names
 from dbt.adapters.mvsink.incremental.terms import Terms
 from dbt.adapters.mvsink.incremental.text import read
 from dbt.adapters.mvsink.incremental.tokens import Tokens
 from dbt.adapters.mvsink.user_sql.checks import without_end
+from dbt.adapters.mvsink.user_sql.functions import GENERATORS, TABLE_FUNCTIONS
 from dbt.adapters.mvsink.user_sql.splice import qualifiers, spliced
 from dbt.adapters.mvsink.user_sql.words import Unreadable, Word, last_part, parts, words
 

@@ -14,7 +14,7 @@ from dbt.adapters.mvsink.engine import UnsupportedType, parse_type
 from dbt.adapters.mvsink.engine.errors import SubstitutedName
 from dbt.adapters.mvsink.engine.sql import check_name
 from dbt.adapters.mvsink.engine.types import SparkType
-from dbt.adapters.mvsink.incremental.functions import (
+from dbt.adapters.mvsink.user_sql.functions import (
     AGGREGATES,
     BARE,
     ELSEWHERE,

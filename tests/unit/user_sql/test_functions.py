@@ -15,7 +15,7 @@ from zipfile import ZipFile
 import pyspark
 import pytest
 
-from dbt.adapters.mvsink.incremental import functions
+from dbt.adapters.mvsink.user_sql import functions
 
 # String constants of the class that are no names of functions: parts of messages and groups.
 NOISE = {"class", "arguments", "conversion_funcs"}
