@@ -55,7 +55,7 @@ def needed(query: str, *changed: str, types: dict[str, str] | None = None) -> di
         (
             "select 1 as n from f left join d on f.d_id = d.id and f.e_id = d.id join g on g.id = f.e_id",
             ["f"],
-            {"f": set(), "d": {("id", "f.d_id")}, "g": {("id", "f.e_id")}},
+            {"f": set(), "d": {("id", "f.e_id")}, "g": {("id", "f.e_id")}},
         ),
         (
             "select 1 as n from f left join d on f.d_id = d.id and f.e_id = d.id join g on g.id = f.e_id join e on e.id = f.d_id",

@@ -99,8 +99,7 @@ class _Needs:
 
     def _connected(self, block: Block, leaf: Leaf, position: Leaf) -> None:
         """The leaf's rows that equalities connect to the position's change; all if none does."""
-        ends = (column for edge in self._edges(block) for column in edge[:2] if column[0] is position)
-        for start in dict.fromkeys(ends):
+        for start in dict.fromkeys(c for edge in self._edges(block) for c in edge[:2] if c[0] is position):
             column = self._equal(block, start).get(leaf)
             if column is not None and (keys := self._keys_of(position, start[1])) is not None:
                 self._need(leaf, column, keys)
