@@ -28,14 +28,16 @@ def row_hash(columns: Sequence[Column], salt: int, error: str | None = None) -> 
     it changes nothing, because `xxhash64` skips it.
     """
     expressions = [sql.identifier(column.name) for column in columns]
-    parts = [sql.bigint(salt), *_masks(expressions)]
-    parts += [_digest(name, column.type, depth=0) for name, column in zip(expressions, columns, strict=True)]
+    parts = [sql.bigint(salt), *null_masks(expressions)]
+    parts += [
+        value_hash(name, column.type, depth=0) for name, column in zip(expressions, columns, strict=True)
+    ]
     if error is not None:
         parts.append(error)
     return f"xxhash64({', '.join(parts)})"
 
 
-def _masks(expressions: Sequence[str]) -> list[str]:
+def null_masks(expressions: Sequence[str]) -> list[str]:
     """NULL positions as BIGINT sums of bits, one for every 62 columns."""
     masks = []
     for start in range(0, len(expressions), MASK_WIDTH):
@@ -47,14 +49,16 @@ def _masks(expressions: Sequence[str]) -> list[str]:
     return masks
 
 
-def _digest(expression: str, kind: SparkType, depth: int) -> str:
+def value_hash(expression: str, kind: SparkType, depth: int) -> str:
     """An expression that `xxhash64` hashes faithfully for a non-NULL value (NULL stays NULL)."""
     if not kind.nested:
         return expression
     if kind.name == "struct":
         fields = [f"{expression}.{sql.identifier(field.name)}" for field in kind.fields]
-        digests = [_digest(name, field.type, depth) for name, field in zip(fields, kind.fields, strict=True)]
-        return f"if({expression} is null, null, xxhash64({', '.join([*_masks(fields), *digests])}))"
+        digests = [
+            value_hash(name, field.type, depth) for name, field in zip(fields, kind.fields, strict=True)
+        ]
+        return f"if({expression} is null, null, xxhash64({', '.join([*null_masks(fields), *digests])}))"
     variable = f"x{depth}"
     if kind.name == "array":
         element = _whole(variable, kind.inner[0], depth + 1)
@@ -68,4 +72,4 @@ def _digest(expression: str, kind: SparkType, depth: int) -> str:
 
 def _whole(expression: str, kind: SparkType, depth: int) -> str:
     """A digest that is never NULL: of an element, a key or a value."""
-    return f"xxhash64(if({expression} is null, 1, 0), {_digest(expression, kind, depth)})"
+    return f"xxhash64(if({expression} is null, 1, 0), {value_hash(expression, kind, depth)})"

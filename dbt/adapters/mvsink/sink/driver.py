@@ -44,6 +44,7 @@ from dbt.adapters.mvsink.sink.plan import (
     wanted_columns,
 )
 from dbt.adapters.mvsink.sink.request import Outcome, Preview, SinkRequest, note_of, progress_of
+from dbt.adapters.mvsink.sink.verify import verified
 from dbt.adapters.mvsink.sink.write import Write, Written
 
 log = logging.getLogger("mvsink.sink.append")
@@ -78,8 +79,6 @@ class Driver:
     def check_columns(self) -> None:
         """Raise `SchemaChanged` if the request forbids the query's columns. Writes nothing."""
         column_changes(self.request, self.handle.state())
-
-    # attempts
 
     def _run(self) -> Outcome:
         self.ahead, self.added = None, ()
@@ -286,7 +285,8 @@ class Driver:
     def _staged(self, state: ShardState, shard: Layout, time: int, description: BatchDescription) -> Written:
         desired = self._desired(state, time)
         try:
-            return self.write.stage(desired, shard, time, description)
+            stage = verified if self.request.verify else Write.stage
+            return stage(self.write, desired, shard, time, description)
         except EngineError as error:
             if self.request.on_query_error is not OnError.RECORD or not error.caused_by_data:
                 raise

@@ -104,7 +104,7 @@ class Write:
         if shard.empty:
             written = self.first_load(desired, time, description)
         elif shard.rows <= FEW_ROWS:
-            written = self._whole_rows(desired, shard, time, description)
+            written = self.whole_rows(desired, shard, time, description)
         else:
             written = self._few_changed(desired, shard, time, description) or self._evaluated_once(
                 desired, shard, time, description
@@ -154,9 +154,10 @@ class Write:
             )
         return Previewed(counts, records, tuple(rows))
 
-    def _whole_rows(
+    def whole_rows(
         self, desired: Desired, shard: Layout, time: int, description: BatchDescription
     ) -> Written:
+        """Stage the correction without looking at a hash."""
         return self._staged(self._correction(desired, shard, time), description, evaluated_once=True)
 
     def _few_changed(

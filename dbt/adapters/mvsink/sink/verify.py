@@ -1,0 +1,57 @@
+"""Verification: a correction after which the contents are proven by an independent digest.
+
+What a correction writes is exact, but where it compares rests on the row hash, which chance or
+craft can defeat. So now and then both sides are compared by the SHA-256 digests of all of their
+rows, summed: equal collections have equal sums. If the sums differ even after the correction, whole
+rows are compared. A small shard always is (`write`).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from dbt.adapters.mvsink.engine import Engine, sql
+from dbt.adapters.mvsink.engine.row_digest import row_digest
+from dbt.adapters.mvsink.physical import DIFF, ERROR
+from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
+from dbt.adapters.mvsink.shard_sql.layout import with_batch
+from dbt.adapters.mvsink.sink.correction import Desired, persisted
+from dbt.adapters.mvsink.sink.write import FEW_ROWS, Write, Written
+
+log = logging.getLogger("mvsink.sink.write")
+
+
+def verified(
+    write: Write, desired: Desired, shard: Layout, time: int, description: BatchDescription
+) -> Written:
+    """As `Write.stage`; afterwards the contents as of ``time`` (ms) are certainly ``desired``."""
+    if shard.empty or shard.rows <= FEW_ROWS:
+        return write.stage(desired, shard, time, description)
+    with write.watch("verify"):
+        if equal(write.engine, desired, shard):
+            return Written(None, Counts())
+    written = write.stage(desired, shard, time, description)
+    if written.negation is not None:  # all rows of the query, as it gave them
+        return written
+    with write.watch("verify"):
+        after = shard if written.batch is None else with_batch(shard, written.batch)
+        if equal(write.engine, desired, after):
+            return written
+    log.warning("%s: the row hash missed a difference; comparing whole rows", write.model)
+    written.delete()
+    return write.whole_rows(desired, shard, time, description)
+
+
+def equal(engine: Engine, desired: Desired, shard: Layout) -> bool:
+    """Whether both have the same rows, as often, by the sums of two numbers from each digest."""
+    digest, items = row_digest(desired.columns, ERROR), sql.columns(c.name for c in desired.columns)
+    sides = [f"select {items}, {ERROR}, 1L {DIFF} from (\n{desired.rows()}\n)"]
+    current = persisted(shard)
+    if current is not None:
+        sides.append(f"select {items}, {ERROR}, -{DIFF} {DIFF} from (\n{current}\n)")
+    rows = f"select {digest} _mv_digest, {DIFF} from (\n{sql.union_all(sides)}\n)"
+    # 2^40 rows of 64 bits each fit
+    numbers = (f"cast(xxhash64({seed}, _mv_digest) as decimal(38))" for seed in (1, 2))
+    sums = ", ".join(f"coalesce(sum({number} * {DIFF}), 0) = 0" for number in numbers)
+    [row] = engine.query(f"select {sums} from (\n{rows}\n)", "verify")
+    return all(row)
