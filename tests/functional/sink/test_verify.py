@@ -45,13 +45,13 @@ def test_a_change_that_keeps_the_hash_is_corrected(model):
     assert model.run(before, verify=True).verified
     missed = model.run(after)
     assert (missed.counts.inserted, missed.counts.deleted, missed.verified) == (0, 0, False)
-    seen = model.run(after, verify=True)
-    assert (seen.counts.inserted, seen.counts.deleted, seen.verified) == (1, 1, True)
+    corrected = model.run(after, verify=True)
+    assert (corrected.counts.inserted, corrected.counts.deleted, corrected.verified) == (1, 1, True)
     model.assert_holds(after)
     assert model.run(after, verify=True).counts.nothing
 
 
-def test_the_digest_tells_all_rows_apart_that_group_by_does(session):
+def test_the_digest_is_another_for_all_rows_that_group_by_keeps_apart(quick):
     columns = tuple(Column(name, parse_type(kind, name)) for name, (kind, _) in TYPES.items())
     base = {name: value for name, (_, value) in TYPES.items()}
     rows = [base, dict.fromkeys(base, "null"), {**base, "c": "-0.0D"}, {**base, "b": "'x'"}]
@@ -63,7 +63,7 @@ def test_the_digest_tells_all_rows_apart_that_group_by_does(session):
         for row in rows
     )
     digests = [
-        row[0] for row in session.sql(f"select {digest.row_digest(columns, 'err')} from ({query})").collect()
+        row[0] for row in quick.sql(f"select {digest.row_digest(columns, 'err')} from ({query})").collect()
     ]
     assert digests[0] == digests[2]
     assert len(set(digests)) == len(rows) - 1

@@ -43,4 +43,4 @@ def _texts(name: str, column: Column) -> list[str]:
 
 
 def _varying(text: str) -> list[str]:
-    return [f"string(coalesce(octet_length({text}), 0))", f"coalesce({text}, '')"]
+    return [f"string(coalesce(length({text}), 0))", f"coalesce({text}, '')"]
