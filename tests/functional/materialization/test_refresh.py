@@ -103,7 +103,7 @@ class TestSchedules(Base):
     def test_the_last_refresh_and_the_one_that_never_comes(self, project):
         self.set_model(project, configured(refresh=[{"at": f"{DAY} 10:30"}, {"at_creation": True}]))
         run(0, "--full-refresh")
-        assert f"+0 -0 at {DAY}T10:30:00Z; final" in run(40)
+        assert f"+0 -0 at {DAY}T10:30:00Z (inputs unchanged); final" in run(40)
         assert (
             "final; --full-refresh starts from scratch" in run(50) and self.last(project)["kind"] == "final"
         )

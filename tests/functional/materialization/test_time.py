@@ -129,7 +129,7 @@ class TestReferences(TimeBase):
     def test_one_that_has_not_passed_the_run_is_read_at_its_newest_and_the_line_says_so(self, project):
         at(0)
         out = at(3, "run", "--select", "top")
-        assert f"+0 -0 at {AT.format(3)}; mv as of {AT.format(0)}" in out
+        assert f"+0 -0 at {AT.format(3)} (inputs unchanged); mv as of {AT.format(0)}" in out
         assert self.last(project, "top")["references"] == {f"{project.test_schema}.mv": T}
 
     def test_one_that_was_never_refreshed_is_an_error_that_names_it(self, project):
