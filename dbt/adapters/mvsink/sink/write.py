@@ -109,7 +109,9 @@ class Write:
             written = self._few_changed(desired, shard, time, description) or self._evaluated_once(
                 desired, shard, time, description
             )
-        if written.batch is not None:
+        if written.batch is None:
+            log.debug("%s: skipping empty [%s, %s)", self.model, description.lower, description.upper)
+        else:
             failpoints.reach("staged")
         return written
 
@@ -173,7 +175,6 @@ class Write:
         try:
             numbers = self.handle.read_staged(detected, pa.schema([("b", pa.int64())])).column("b")
             if len(numbers) == 0:
-                log.debug("%s: skipping empty [%s, %s)", self.model, description.lower, description.upper)
                 return Written(None, Counts(), 0)
             if len(numbers) >= buckets.nearly_all:
                 log.info("%s: many rows changed; evaluating the query once", self.model)
