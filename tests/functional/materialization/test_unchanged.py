@@ -76,6 +76,15 @@ class TestUnchanged:
         assert self.rows(project, "over_both") == [(1, 3), (2, 3), (3, 3)]
         assert [name for name in names if self.run(project)[name]["evaluated"]] == []
 
+    def test_explain(self, project):
+        explained = self.run(project, "--vars", "{mvsink_read_only: true, mvsink_explain: true}")
+        unchanged, clock = explained["over_both"]["explanation"], explained["clock"]["explanation"]
+        assert unchanged["evaluates"] == ""
+        assert {each["state"] for each in unchanged["inputs"]} == {"unchanged"}
+        assert "current_date" in clock["evaluates"]
+        [table] = clock["inputs"]
+        assert (table["state"], table["reason"]) == ("cannot be known", "no earlier position is recorded")
+
     def test_no_spark_job_runs(self, project):
         def jobs():
             return EMBEDDED.running().sparkContext._jsc.sc().dagScheduler().numTotalJobs()

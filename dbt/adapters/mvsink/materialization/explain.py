@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +33,7 @@ def explanation(evidence: InputEvidence, opened: Opened) -> Explanation:
     time = opened.timing.time
     if time is None:
         return Explanation("", ())
-    inputs = tuple(_input(position, position.unchanged(recorded)) for position in evidence.positions(time))
+    inputs = tuple(_input(position, recorded) for position in evidence.positions(time))
     reasons = [opened.timing.generation, "" if state.readable else "it has no contents yet"]
     reasons.append(evidence.problems(state))
     reasons += [each["reason"] or f"{each['name']} changed" for each in inputs if each["state"] != UNCHANGED]
@@ -40,6 +41,9 @@ def explanation(evidence: InputEvidence, opened: Opened) -> Explanation:
     return Explanation(next((reason for reason in reasons if reason), ""), inputs)
 
 
-def _input(position: Position, unchanged: bool) -> dict[str, str]:
-    state = UNKNOWN if position.problem else UNCHANGED if unchanged else CHANGED
-    return {"name": position.name, "kind": position.kind, "state": state, "reason": position.problem}
+def _input(position: Position, recorded: Callable[[str], int | None]) -> dict[str, str]:
+    reason = position.problem
+    if not reason and position.id and recorded(position.id) is None:
+        reason = "no earlier position is recorded"
+    state = UNKNOWN if reason else UNCHANGED if position.unchanged(recorded) else CHANGED
+    return {"name": position.name, "kind": position.kind, "state": state, "reason": reason}
