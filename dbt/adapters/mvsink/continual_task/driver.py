@@ -47,11 +47,11 @@ from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import Antichain, FilesChanged, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Kind, Layout, OnError
 from dbt.adapters.mvsink.shard_sql.append import Append
+from dbt.adapters.mvsink.shard_sql.outcome import MAX_ERROR_LENGTH
 from dbt.adapters.mvsink.shard_sql.stager import Stager
 from dbt.adapters.mvsink.shard_sql.upkeep import Upkeep
 
 log = logging.getLogger("mvsink.task")
-MAX_MESSAGE = 2_000  # characters of a recorded error
 
 
 @dataclass
@@ -203,7 +203,7 @@ class TaskDriver:
         except StatementFailed as failure:
             if self.request.on_error is not OnError.RECORD or not failure.error.caused_by_data:
                 raise
-            message = failure.error.message[:MAX_MESSAGE]
+            message = failure.error.message[:MAX_ERROR_LENGTH]
             self.upkeep.warnings.append(
                 f"statement {failure.statement} failed and its error is recorded: {message}"
             )

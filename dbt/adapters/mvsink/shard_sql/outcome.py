@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink.shard import Antichain, ShardState
 
+MAX_ERROR_LENGTH = 2_000  # characters of a recorded error
+
 
 class OnError(enum.Enum):
     """`FAIL`: the model fails, the shard stays. `RECORD`: the shard's error collection gets it."""

@@ -26,6 +26,7 @@ from dbt.adapters.mvsink.shard import (
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Kind, Layout, OnError
 from dbt.adapters.mvsink.shard_sql.append import Append
 from dbt.adapters.mvsink.shard_sql.layout import vacant
+from dbt.adapters.mvsink.shard_sql.outcome import MAX_ERROR_LENGTH
 from dbt.adapters.mvsink.shard_sql.reshaped import widened
 from dbt.adapters.mvsink.shard_sql.upkeep import Upkeep
 from dbt.adapters.mvsink.sink import clock
@@ -48,7 +49,6 @@ from dbt.adapters.mvsink.sink.verify import verified
 from dbt.adapters.mvsink.sink.write import Write, Written
 
 log = logging.getLogger("mvsink.sink.append")
-LONGEST_MESSAGE = 2_000  # characters of a recorded error
 
 
 @dataclass
@@ -285,8 +285,9 @@ class Driver:
     def _staged(self, state: ShardState, shard: Layout, time: int, description: BatchDescription) -> Written:
         desired = self._desired(state, time)
         try:
-            stage = verified if self.request.verify else Write.stage
-            return stage(self.write, desired, shard, time, description)
+            if self.request.verify:
+                return verified(self.write, desired, shard, time, description)
+            return self.write.stage(desired, shard, time, description)
         except EngineError as error:
             if self.request.on_query_error is not OnError.RECORD or not error.caused_by_data:
                 raise
@@ -294,7 +295,7 @@ class Driver:
             failure = self.write.failure_of(desired)
             if failure is None or not failure.caused_by_data:
                 raise
-            message = failure.message[:LONGEST_MESSAGE]
+            message = failure.message[:MAX_ERROR_LENGTH]
             self.warnings.append(f"the query failed and its error is recorded; readers get it: {message}")
             return self.write.stage_error(message, desired, shard, time, description)
 
@@ -332,11 +333,8 @@ class Driver:
         """The layout that a preview compares with. A new generation needs none of the old files."""
         if plan.generation:
             return vacant(state, self.handle.uri, wanted_columns(self.request, state))
-        return (
-            widened(Layout.of(self.handle, state), plan.added)
-            if plan.added
-            else Layout.of(self.handle, state)
-        )
+        current = Layout.of(self.handle, state)
+        return widened(current, plan.added) if plan.added else current
 
     def _previewed_gate(self, state: ShardState, plan: Plan, counts: Counts, desired: Desired) -> str:
         """Why the gate would reject the contents, or "". The audits read the query itself."""
