@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dbt.adapters.mvsink.incremental import NotIncremental, Plan, Sides, analyse, delta
+from dbt.adapters.mvsink.incremental import NotIncremental, Plan, Scoped, Sides, analyse, delta
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from tests.support.duck_engine import DuckEngine, translated
 
@@ -105,7 +105,24 @@ class Database:
         """The rows of the query's change by `delta`, consolidated."""
         plan = self.plan(query, clock)
         assert isinstance(plan, Plan), plan
+        assert plan.query is not None
         return consolidated(self.rows(plan.query, "run"))
+
+    def replaced(self, query: str, scoped: Scoped, clock: tuple[int, int] | None = None) -> Counter[Row]:
+        """The rows of the change if the shard's rows in scope are replaced, consolidated."""
+        old = self.rows(query if clock is None else query_at(query, clock[0]), "before")
+        names = [column[0].lower() for column in self.engine.connection.description]
+        places = [names.index(column) for column in scoped.columns]
+        keys = {_key(row) for row in self.rows(scoped.keys, "run")} if scoped.keys is not None else {()}
+        gone = [(*row, -1) for row in old if _key(tuple(row[at] for at in places)) in keys]
+        return consolidated([*gone, *((*row, 1) for row in self.rows(scoped.new, "run"))])
+
+    def changes(self, query: str, clock: tuple[int, int] | None = None) -> list[Counter[Row]]:
+        """The change in every way that the plan has."""
+        plan = self.plan(query, clock)
+        assert isinstance(plan, Plan), plan
+        ways = [] if plan.query is None else [consolidated(self.rows(plan.query, "run"))]
+        return ways if plan.scoped is None else [*ways, self.replaced(query, plan.scoped, clock)]
 
     def difference(self, query: str, clock: tuple[int, int] | None = None) -> Counter[Row]:
         """The same by evaluating the query before and after."""

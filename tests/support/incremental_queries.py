@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tests.support.incremental_database import Millis, Table
+from tests.support.incremental_shapes import Shape, Source, grouped, numbered, over_groups, whole, windowed
 
 SCHEMA = {
     "t0": {"k": "int", "v": "int", "ts": "timestamp"},
@@ -70,13 +71,15 @@ def _value(random: Random, kind: str) -> object:
 
 @dataclass
 class Queries:
-    """Draws queries. ``focus``: a kind of join that is drawn often, or `clock`, or `union`.
-    ``equalities``: most conditions compare two columns.
+    """Draws queries. ``focus``: a kind of join that is drawn often, or of block (`group`, `window`,
+    `distinct`), or `clock`, `union`, `set`. ``equalities``: most conditions compare two columns.
+    ``plain``: blocks without groups, windows and comparisons of rows.
     """
 
     random: Random
     focus: str = ""
     equalities: bool = False
+    plain: bool = False
     ctes: dict[str, list[Column]] = field(default_factory=dict)
     aliases: int = 0
 
@@ -91,7 +94,7 @@ class Queries:
         return (f"with {', '.join(texts)}\n" if texts else "") + text + order
 
     def body(self, depth: int) -> tuple[str, list[Column]]:
-        union = self.random.random() < (0.5 if self.focus == "union" else 0.2)
+        union = self.random.random() < (0.5 if self.focus in ("union", "set") else 0.2)
         if not union:
             return self.block(depth)
         first, columns = self.block(depth - 1, plain=True)
@@ -99,19 +102,50 @@ class Queries:
         second, _ = self.block(depth - 1, kinds)
         if self.random.random() < 0.3:
             third, _ = self.block(0, kinds)
-            second = f"({second} union all {third})"
-        return f"{first} union all {second}", columns
+            second = f"({second} {self.operator()} {third})"
+        return f"{first} {self.operator()} {second}", columns
+
+    def operator(self) -> str:
+        if self.plain or self.random.random() < (0.1 if self.focus == "set" else 0.6):
+            return "union all"
+        return self.random.choice(["union", "except", "except all", "intersect", "intersect all"])
 
     def block(
         self, depth: int, kinds: Sequence[str] | None = None, plain: bool = False
     ) -> tuple[str, list[Column]]:
         source, scope = self.tree(depth)
-        text, columns = self.items(scope, kinds, plain)
+        shape = self.shape(scope, kinds)
+        if shape is None:
+            text, columns = self.items(scope, kinds, plain)
+            focused = 0.6 if self.focus == "distinct" else 0.1
+            distinct = "distinct " if not self.plain and self.random.random() < focused else ""
+            shape = Shape(distinct + text, columns)
+        elif self.random.random() < (0.3 if self.focus == "distinct" else 0.05):
+            shape = shape._replace(items=f"distinct {shape.items}")
         where = [self.conjunct(scope) for _ in range(self.random.choice([0, 0, 1, 2]))]
         if self.focus == "clock" and self.random.random() < 0.6:
             where.append(self.time(scope))
         condition = f"\nwhere {' and '.join(where)}" if where else ""
-        return f"select {text}\nfrom {source}{condition}", columns
+        return f"select {shape.items}\nfrom {source}{condition}{shape.tail}", shape.columns
+
+    def shape(self, scope: list[Leaf], kinds: Sequence[str] | None) -> Shape | None:
+        """A block that is more than its source, or None."""
+        draw = self.random.random()
+        focused = self.focus in ("group", "window") and self.random.random() < 0.6
+        if self.plain or (draw > 0.35 and not focused):
+            return None
+        columns: dict[str, list[str]] = {}
+        for leaf in scope:
+            for name, kind in leaf.columns:
+                columns.setdefault(kind, []).append(f"{leaf.alias}.{name}")
+        source, free = Source(self.random, columns), kinds is None
+        wanted = kinds or ["int", *self.random.choices(["int", "int", "timestamp", "string"], k=2)]
+        if free and (self.focus == "window" if focused else draw > 0.22):
+            draw = self.random.random()
+            if draw < 0.4:
+                return numbered(source) if draw < 0.2 else over_groups(source)
+            return windowed(source, wanted)
+        return whole(source, wanted) if self.random.random() < 0.15 else grouped(source, wanted)
 
     def items(self, scope: list[Leaf], kinds: Sequence[str] | None, plain: bool) -> tuple[str, list[Column]]:
         names = [name for leaf in scope for name, _ in leaf.columns]

@@ -65,5 +65,17 @@ def test_no_function_is_judged_twice():
     assert {pair: names for pair, names in twice.items() if names} == {}
 
 
+def test_every_aggregate_is_judged_once():
+    """Whether it is repeatable: `incremental` may then evaluate it twice."""
+    judged = [functions.REPEATABLE_AGGREGATES, functions.SUMS, functions.UNREPEATABLE_AGGREGATES]
+    assert frozenset().union(*judged) == functions.AGGREGATES
+    assert sum(map(len, judged)) == len(functions.AGGREGATES)
+
+
+def test_every_window_function_with_a_rule_is_judged_once():
+    assert functions.PEER_WINDOWS | functions.ROW_WINDOWS < functions.WINDOWS
+    assert not functions.PEER_WINDOWS & functions.ROW_WINDOWS
+
+
 def test_what_needs_no_parentheses_comes_from_elsewhere():
     assert functions.BARE <= functions.ELSEWHERE

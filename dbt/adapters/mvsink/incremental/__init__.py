@@ -21,6 +21,10 @@ it, `mv_now()` stays as the text has it. `Plan.query` gives the model's columns,
 and with their types, and `_mv_diff`: what to add to the old rows to have the new ones. It is not
 consolidated.
 
+`Plan.scoped`, if there is one, gives the same with the shard's rows instead of the old inputs: new
+rows for those in scope. Where `Plan.query` is None it is the only way, because evaluating the old
+inputs again may give other values than the shard has; `Analysed.unrepeatable` says so beforehand.
+
 `restrictions` says which rows of ``new`` and ``old`` can matter at all, by the keys of the changes:
 the caller may leave out the others, also of relations that did not change.
 
@@ -31,10 +35,14 @@ the caller may leave out the others, also of relations that did not change.
 - `agree`: sqlglot's second opinion, and the tree of every expression
 - `functions`, `refuse`: what is not a function of one row of the inputs, or not reproducible
 - `resolve`: the columns of leaves; which names mean them; which are used
-- `terms`: the rules. `compose`: cutting and putting together. `plan`: `analyse` and `delta`
+- `grouping`, `keys`: groups and windows, what kind a block is, and its keys
+- `repeatable`, `exact`: which values differ when they are evaluated again
+- `terms`: the rules for sources. `blocks`: those for blocks and set operators. `compose`: cutting
+  and putting together. `plan`: `analyse` and `delta`
 - `clock`: whether time makes a difference. `restrict`: which rows can matter
 """
 
+from dbt.adapters.mvsink.incremental.blocks import Scoped
 from dbt.adapters.mvsink.incremental.clock import clock_probe
 from dbt.adapters.mvsink.incremental.compose import Sides
 from dbt.adapters.mvsink.incremental.plan import Analysed, Plan, analyse, delta
@@ -46,6 +54,7 @@ __all__ = [
     "Keys",
     "NotIncremental",
     "Plan",
+    "Scoped",
     "Sides",
     "analyse",
     "clock_probe",

@@ -131,6 +131,41 @@ class _Opinion:
         for conjunct, condition in zip(block.where, conditions, strict=True):
             self._fragment(conjunct, condition)
 
+        if "HAVING" in block.more:
+            self._fragment(block.more["HAVING"], node.args["having"].this)
+        self._keys(block, node)
+        self._windows(block, node)
+
+    def _keys(self, block: Block, node: exp.Expr) -> None:
+        """GROUP BY, and the items without their aliases, which it may name."""
+        group = node.args.get("group")
+        if not isinstance(group, exp.Group):
+            return
+        known = {"all"} if not block.keys else {"expressions"}
+        self._same({name for name, value in group.args.items() if value} == known, block.more["GROUP"])
+        self._same(len(group.expressions) == len(block.keys), block.more["GROUP"])
+        for key, expression in zip(block.keys, group.expressions, strict=True):
+            self._fragment(key, expression)
+        for item, expression in zip(block.items, node.expressions, strict=True):
+            if isinstance(expression, exp.Alias) and item.bare is not None:
+                self._fragment(item.bare, expression.this)
+
+    def _windows(self, block: Block, node: exp.Expr) -> None:
+        """The partitions and orders of windows, in the order of the text."""
+        inside = [each for item in node.expressions for each in item.find_all(exp.Window, bfs=False)]
+        theirs = [each for each in inside if not each.args.get("alias")] + _list(node, "windows")
+        self._same(len(theirs) == len(block.windows), block)
+        for window, each in zip(block.windows, theirs, strict=True):
+            order = each.args.get("order")
+            sides = (
+                (window.partition, _list(each, "partition_by")),
+                (window.order, [entry.this for entry in order.expressions] if order else []),
+            )
+            for ours, nodes in sides:
+                self._same(len(ours) == len(nodes), window)
+                for part, expression in zip(ours, nodes, strict=True):
+                    self._fragment(part, expression)
+
     def _from(self, block: Block, node: exp.Expr) -> None:
         clause = _arg(node, "from")
         self._same((clause is None) == (block.source is None), block)

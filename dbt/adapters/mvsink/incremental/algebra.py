@@ -100,17 +100,44 @@ class Item(Fragment):
 
     ``star``: the qualifier of a star, empty for a plain one, None for an expression. A name can be
     excepted from a star at ``star_at``; ``excepts``: it has a list of such names already.
+    ``bare``: what is before the alias, if the last word is one.
     """
 
     star: tuple[str, ...] | None = None
     star_at: int = 0
     excepts: bool = False
+    bare: Fragment | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Window(Fragment):
+    """What is in the parentheses of OVER, or of an entry of a WINDOW clause.
+
+    ``order``: the expressions alone. ``by_row``: its frame counts rows.
+    """
+
+    partition: tuple[Fragment, ...]
+    order: tuple[Fragment, ...]
+    by_row: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Call(Fragment):
+    """A call of an aggregate or window function, up to its closing parenthesis."""
+
+    name: str
+    arguments: tuple[Fragment, ...]
+    window: Window | None
 
 
 @dataclass(frozen=True, eq=False)
 class Block(Fragment):
-    """One SELECT. ``hint``: the text between SELECT and its items. ``more`` are clauses beyond
-    FROM and WHERE, by their first keyword.
+    """One SELECT. ``hint``: the text between SELECT and its items.
+
+    ``more`` are clauses beyond FROM and WHERE, by their first keyword; ``keys`` the expressions of
+    GROUP BY, none for GROUP BY ALL; ``windows`` those in OVER, then those of WINDOW; ``calls`` the
+    aggregates and window functions of items and HAVING. ``listed``: a text to select instead of the
+    items, without a diff.
     """
 
     hint: Fragment | None
@@ -119,6 +146,10 @@ class Block(Fragment):
     laterals: tuple[LateralView, ...]
     where: tuple[Fragment, ...]
     more: dict[str, Fragment]
+    keys: tuple[Fragment, ...] = ()
+    windows: tuple[Window, ...] = ()
+    calls: tuple[Call, ...] = ()
+    listed: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ A *reading* says what each leaf reads: the old contents, the new ones, or the ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -24,6 +24,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     Source,
     leaves,
 )
+from dbt.adapters.mvsink.incremental.keys import ungrouped_items
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.user_sql.splice import Edit, spliced
 
@@ -142,8 +143,12 @@ class Writer:
             query = f"select * from {self.cut(leaf, side)}"
         else:
             return self.cut(leaf, side)
+        return self.aliased(leaf, query, side is Side.CHANGE)
+
+    def aliased(self, leaf: Leaf, query: str, change: bool = False) -> str:
+        """The leaf as another query of its columns, and of `_mv_diff` if it is a ``change``."""
         alias = "" if leaf.alias is None else f" as {sql.identifier(leaf.alias)}"
-        columns = [*leaf.columns, DIFF] if side is Side.CHANGE and leaf.columns else [*leaf.columns]
+        columns = [*leaf.columns, DIFF] if change and leaf.columns else [*leaf.columns]
         return f"(\n{query}\n){alias}" + (f"({sql.columns(columns)})" if columns else "")
 
     def source(self, source: Source, reading: Reading, scopes: Scopes) -> str:
@@ -164,19 +169,44 @@ class Writer:
         return f"{left}{scope}{joined}{right}{criteria}"
 
     def select(
-        self, block: Block, reading: Reading, diff: str, conditions: Iterable[str], scopes: Scopes
+        self, block: Block, reading: Reading, diff: str | None, conditions: Iterable[str], scopes: Scopes
     ) -> str:
-        """The block's SELECT with ``diff`` as its last column and ``conditions`` as its WHERE."""
+        """The block with ``diff`` as its last column and ``conditions`` as its WHERE, but without
+        what is behind that.
+        """
+        source = None if block.source is None else self.source(block.source, reading, scopes)
         changing = {leaf for leaf in leaves(block.source) if reading(leaf) is Side.CHANGE}
+        return self.over(block, source, diff, conditions, changing)
+
+    def over(
+        self,
+        block: Block,
+        source: str | None,
+        diff: str | None,
+        conditions: Iterable[str],
+        changing: Collection[Leaf] = (),
+    ) -> str:
+        """The same over the FROM tree that the text ``source`` is."""
         hint = "" if block.hint is None else f" {self.text[block.hint.start : block.hint.end]}"
-        text = f"select{hint} {self._items(block, changing)},\n{diff} as {DIFF}"
-        if block.source is not None:
-            text += f"\nfrom {self.source(block.source, reading, scopes)}"
+        text = f"select{hint} {block.listed or self._items(block, changing)}"
+        if block.listed is None and diff is not None:
+            text += f",\n{diff} as {DIFF}"
+        text += "" if source is None else f"\nfrom {source}"
         text += "".join(f"\n{self.cut(view, Side.NEW)}" for view in block.laterals)
         where = "\nand ".join(f"(\n{condition}\n)" for condition in conditions)
         return text + (f"\nwhere {where}" if where else "")
 
-    def _items(self, block: Block, changing: set[Leaf]) -> str:
+    def behind_where(self, block: Block) -> str:
+        """GROUP BY, HAVING and WINDOW."""
+        clauses = sorted(
+            (part.start, name) for name, part in block.more.items() if name in ("GROUP", "HAVING", "WINDOW")
+        )
+        texts = {name: self.cut(block.more[name], Side.NEW) for _, name in clauses}
+        if "GROUP" in texts and not block.keys:  # ALL would be by `_mv_diff` too
+            texts["GROUP"] = f"by {', '.join(str(number + 1) for number in ungrouped_items(block))}"
+        return "".join(f"\n{name.lower()} {text}" for name, text in texts.items())
+
+    def _items(self, block: Block, changing: Collection[Leaf]) -> str:
         """The select list; a star leaves out the `_mv_diff` of the one leaf that has it."""
         first, last = block.items[0], block.items[-1]
         names = {leaf.alias.lower() for leaf in changing if leaf.alias is not None}

@@ -14,28 +14,29 @@ from dbt.adapters.mvsink.incremental.algebra import (
     Fragment,
     Query,
     Relation,
-    SetOp,
+    Window,
     every_query,
     joins,
     leaves,
 )
-from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Sides
+from dbt.adapters.mvsink.incremental.blocks import Changes, Scoped
+from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Sides, Writer
+from dbt.adapters.mvsink.incremental.keys import Kind, has_row_keys, keys_of, kind_of, row_names
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental, Refused, check_expression, check_types
+from dbt.adapters.mvsink.incremental.repeatable import Repeatable
 from dbt.adapters.mvsink.incremental.resolve import ColumnsOf, Names
-from dbt.adapters.mvsink.incremental.terms import Terms
 from dbt.adapters.mvsink.incremental.text import read
 from dbt.adapters.mvsink.incremental.tokens import Tokens
 from dbt.adapters.mvsink.user_sql.checks import without_end
-from dbt.adapters.mvsink.user_sql.functions import GENERATORS, TABLE_FUNCTIONS
+from dbt.adapters.mvsink.user_sql.functions import (
+    AGGREGATES,
+    GENERATORS,
+    PEER_WINDOWS,
+    ROW_WINDOWS,
+    TABLE_FUNCTIONS,
+)
 from dbt.adapters.mvsink.user_sql.splice import qualifiers, spliced
 from dbt.adapters.mvsink.user_sql.words import Unreadable, Word, last_part, parts, words
-
-_CLAUSES = {
-    "GROUP": "GROUP BY",
-    "HAVING": "HAVING",
-    "WINDOW": "a WINDOW clause",
-    "DISTINCT": "DISTINCT",
-}
 
 
 @dataclass(frozen=True)
@@ -51,16 +52,23 @@ class Analysed:
     tree: Query
     names: Names
     marks: Marks  # where the text calls `mv_now()`
+    unrepeatable: str | None  # why only `Plan.scoped` can be used; None if `Plan.query` can
 
 
 @dataclass(frozen=True)
 class Plan:
     """``query`` gives the model's columns and `_mv_diff` (BIGINT), not consolidated; it is a SELECT
     or a UNION ALL. ``terms`` are the SELECTs in it that can give rows: 0 if nothing changed.
+
+    ``scoped``: how to have the same with the shard's rows instead of the old inputs, if the
+    outermost block groups, has windows or compares rows, and shows a key. It also heals what it
+    replaces. ``query`` is None where evaluating the old inputs may give other rows than the shard
+    has (a sum of doubles): then ``scoped`` is the only way.
     """
 
-    query: str
+    query: str | None
     terms: int
+    scoped: Scoped | None = None
 
 
 def analyse(
@@ -100,12 +108,15 @@ def delta(
     unknown = sides.keys() - {parts(name) for name in analysed.relations}
     if unknown:
         raise ValueError(f"the query does not read {', '.join(map('.'.join, unknown))}")
-    terms = Terms(
-        analysed.text, analysed.marks, analysed.names.nodes, sides, None if clock is None else Clock(*clock)
-    )
+    times = None if clock is None else Clock(*clock)
+    changes = Changes(analysed.text, analysed.marks, analysed.names, sides, times)
     try:
-        _check_time(analysed, terms)
-        return Plan(terms.change(analysed.tree), terms.count(analysed.tree))
+        _check_time(analysed, changes.writer)
+        tree = analysed.tree
+        count, scoped = changes.count(tree), changes.scoped(tree)
+        if count and scoped is None and analysed.unrepeatable is not None:
+            raise Refused(analysed.unrepeatable)
+        return Plan(None if count and analysed.unrepeatable else changes.change(tree), count, scoped)
     except Refused as refused:
         return refused.outcome(analysed.text)
 
@@ -136,7 +147,14 @@ def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Ana
         name: tuple(column for column in lowered[key] if column in used[key])
         for key, (name, _) in described.items()
     }
-    return Analysed(text, relations, tree, names, Tokens(text).marks())
+    marks = Tokens(text).marks()
+    cause = Repeatable(text, names).outermost(tree)
+    if cause is not None and Changes(text, marks, names, {}, None).scope_of(tree) is None:
+        raise Refused(
+            f"{cause.reason} cannot be repeated, and the model has no column with its key", cause.at
+        )
+    unrepeatable = None if cause is None else f"{cause.reason} cannot be repeated"
+    return Analysed(text, relations, tree, names, marks, unrepeatable)
 
 
 def _relations(tree: Query) -> Iterator[Relation]:
@@ -160,26 +178,23 @@ def _check_shape(query: Query) -> None:
     """Refuse what has no rule yet."""
     if query.limited is not None:
         raise Refused("LIMIT or OFFSET", query.limited.start)
-    if isinstance(query.body, SetOp) and not (query.body.operator == "UNION" and query.body.all):
-        every = " ALL" if query.body.all else ""
-        raise Refused(f"{query.body.operator}{every}", query.body.start)
     if isinstance(query.body, Block):
-        for clause, part in query.body.more.items():
-            raise Refused(_CLAUSES[clause], part.start)
+        if "HAVING" in query.body.more and kind_of(query.body) is Kind.PLAIN:
+            raise Refused("HAVING without groups", query.body.more["HAVING"].start)
         for join in joins(query.body.source):
             if join.kind == "full":
                 raise Refused("a full join", join.start)
 
 
-def _check_time(analysed: Analysed, terms: Terms) -> None:
+def _check_time(analysed: Analysed, writer: Writer) -> None:
     """Refuse `mv_now()` where it changes every row as time passes."""
     for query in every_query(analysed.tree):
         if isinstance(query.body, Block):
             block = query.body
             conditions = [join.on for join in joins(block.source) if join.on is not None]
             calls = [leaf.call for leaf in leaves(block.source) if isinstance(leaf, Constant)]
-            for part in (*block.items, *conditions, *calls, *block.laterals):
-                if terms.writer.timed(part):
+            for part in (*block.items, *conditions, *calls, *block.laterals, *block.more.values()):
+                if writer.timed(part):
                     raise Refused("mv_now() outside WHERE, and its value changed", part.start)
 
 
@@ -194,17 +209,29 @@ class _Checks:
     def every(self, tree: Query) -> None:
         stream = words(self.text)
         for query in every_query(tree):
-            if isinstance(query.body, Block):
-                self._block(query.body, stream)
+            body = query.body
+            if isinstance(body, Block):
+                self._block(body, stream)
+            if has_row_keys(query):
+                row_names(query, self.names)
 
     def _block(self, block: Block, stream: list[Word]) -> None:
+        plain = kind_of(block) is Kind.PLAIN
+        grouped = frozenset() if plain else AGGREGATES | PEER_WINDOWS | ROW_WINDOWS
+        generators = ("explode", "explode_outer") if plain else ()
         aliases: set[str] = set()
         for item in block.items:
             if item.star is None:
-                self._expression(block, item, stream, ("explode", "explode_outer"), aliases)
+                self._expression(block, item, stream, generators, aliases, grouped)
                 aliases.add(self.names.nodes[item].alias.lower())
         for part in (*block.where, *(join.on for join in joins(block.source) if join.on is not None)):
             self._expression(block, part, stream)
+        if "HAVING" in block.more:
+            self._expression(block, block.more["HAVING"], stream, (), aliases, AGGREGATES)
+        for part in (*block.keys, *(part for window in block.windows for part in _parts(window))):
+            self._expression(block, part, stream, (), aliases, AGGREGATES)
+        if kind_of(block) is Kind.KEYED:
+            keys_of(block, self.names)
         for view in block.laterals:
             self._expression(block, view.call, stream, GENERATORS)
         for leaf in leaves(block.source):
@@ -218,9 +245,10 @@ class _Checks:
         stream: list[Word],
         generators: Collection[str] = (),
         aliases: Collection[str] = (),
+        grouped: Collection[str] = (),
     ) -> None:
         inside = [word for word in stream if part.start <= word.start < part.end]
-        check_expression(inside, self.allowed, generators)
+        check_expression(inside, self.allowed, generators, grouped)
         node = self.names.nodes[part]
         if node.find(exp.Query):
             raise Refused("a subquery", part.start)
@@ -233,3 +261,7 @@ class _Checks:
         check_expression(inside[1:] if not leaf.function else inside, self.allowed, TABLE_FUNCTIONS)
         if self.names.nodes[leaf.call].find(exp.Column):
             raise Refused("a table function of columns", leaf.start)
+
+
+def _parts(window: Window) -> tuple[Fragment, ...]:
+    return (*window.partition, *window.order)

@@ -75,31 +75,52 @@ def check_text(text: str, stream: Sequence[Word]) -> None:
 
 
 def check_expression(
-    stream: Sequence[Word], allowed: Collection[str], generators: Collection[str] = ()
+    stream: Sequence[Word],
+    allowed: Collection[str],
+    generators: Collection[str] = (),
+    grouped: Collection[str] = (),
 ) -> None:
     """Refuse an expression that is not a function of one row of the source.
 
     ``allowed``: lower-case names of the user's own functions that are declared deterministic.
-    ``generators``: what the outermost call may be besides.
+    ``generators``: what the outermost call may be besides. ``grouped``: the aggregates and window
+    functions that it may call.
     """
     for index, word in enumerate(stream):
         before = stream[index - 1].upper if index else ""
         behind = [each.upper for each in stream[index + 1 : index + 3]]
         if word.upper in ("SELECT", "WITH") and before == "(":
             raise Refused("a subquery", word.start)
-        if word.upper == "OVER" and behind[:1] and (behind[0] == "(" or stream[index + 1].is_name):
+        if (
+            word.upper == "OVER"
+            and not grouped
+            and behind[:1]
+            and (behind[0] == "(" or stream[index + 1].is_name)
+        ):
             raise Refused("a window function", word.start)
-        if word.upper == "*" and before in ("(", ",", "."):
+        counts = index > 1 and stream[index - 2].upper == "COUNT" and behind[:1] == [")"]
+        if word.upper == "*" and before in ("(", ",", ".", "DISTINCT") and not (before == "(" and counts):
             raise Refused("a star inside a function call", word.start)
         if word.literal and before in _TYPED_LITERALS and word.text.strip().lower() in _MOVING_LITERALS:
             raise Refused(f"{before.lower()} '{word.text}' differs from run to run", stream[index - 1].start)
         if word.is_name and not word.text[:1].isdigit():
             called = behind[:1] == ["("]
             name = _dotted(stream, index) if called else word.text.lower()
-            if called and not (word.upper in _BEFORE_PARENTHESIS and before != "."):
-                _check_call(name, word.start, behind, [*allowed, *(() if index else generators)])
+            if called and not _is_syntax(word, before):
+                _check_call(name, word.start, behind, [*allowed, *grouped, *(() if index else generators)])
             elif not called and before != "." and word.upper and name in BARE and before != "AS":
                 raise Refused(f"{name} differs from run to run or from session to session", word.start)
+
+
+def _is_syntax(word: Word, before: str) -> bool:
+    """Whether a word before a parenthesis is no function's name; ANY and SOME may be."""
+    if word.upper in ("ANY", "SOME"):
+        return before in ("LIKE", "ILIKE")
+    if word.upper == "GROUP":
+        return before == "WITHIN"
+    if word.upper == "OVER":  # of a window function, which was judged before
+        return True
+    return word.upper in _BEFORE_PARENTHESIS and before != "."
 
 
 def _dotted(stream: Sequence[Word], index: int) -> str:

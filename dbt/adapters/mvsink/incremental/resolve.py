@@ -19,6 +19,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     Named,
     Query,
     Relation,
+    SetOp,
     blocks,
     every_query,
     joins,
@@ -153,7 +154,12 @@ class _Whole:
 
     def query(self, query: Query, everything: bool) -> None:
         """``everything``: each column that the query gives is used, not only those named."""
+        everything = everything or any(
+            isinstance(each.body, SetOp) and not (each.body.operator == "UNION" and each.body.all)
+            for each in _bodies(query)
+        )
         for number, block in enumerate(blocks(query)):
+            everything = everything or "DISTINCT" in block.more
             for leaf in leaves(block.source):
                 starred = any(
                     item.star is not None and (not item.star or _means(leaf, item.star))
@@ -173,6 +179,16 @@ class _Whole:
             if join.natural:
                 for leaf in leaves(join):
                     self.leaf(leaf, True)
+
+
+def _bodies(query: Query) -> Iterator[Query]:
+    """The query and the sides of its set operators."""
+    yield query
+    if isinstance(query.body, Query):
+        yield from _bodies(query.body)
+    elif isinstance(query.body, SetOp):
+        yield from _bodies(query.body.left)
+        yield from _bodies(query.body.right)
 
 
 def _own_blocks(query: Query) -> Iterator[Block]:

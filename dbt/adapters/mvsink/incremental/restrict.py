@@ -27,9 +27,11 @@ from dbt.adapters.mvsink.incremental.algebra import (
     Query,
     Relation,
     blocks,
+    every_query,
     joins,
     leaves,
 )
+from dbt.adapters.mvsink.incremental.keys import Kind, kind_of
 from dbt.adapters.mvsink.incremental.plan import Analysed
 from dbt.adapters.mvsink.incremental.resolve import Names
 from dbt.adapters.mvsink.incremental.terms import padded, scoping
@@ -61,7 +63,10 @@ def restrictions(
     ``changed``: the relations that did. ``clock``: as for `delta`; rows that enter or leave because
     time passes have no key.
     """
-    if clock is not None and analysed.marks:
+    plain = all(
+        kind_of(block) is Kind.PLAIN for query in every_query(analysed.tree) for block in blocks(query)
+    )
+    if (clock is not None and analysed.marks) or not plain:
         return dict.fromkeys(analysed.relations)
     needs = _Needs(analysed.names, {parts(name) for name in changed})
     needs.terms(analysed.tree)

@@ -10,9 +10,8 @@ with NULLs (the right side of a left, semi or anti join, the left side of a righ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 from sqlglot import exp
@@ -24,17 +23,14 @@ from dbt.adapters.mvsink.incremental.algebra import (
     Join,
     Leaf,
     Nest,
-    Query,
-    SetOp,
     Source,
-    blocks,
     leaves,
 )
-from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Reading, Scopes, Side, Sides, Writer
+from dbt.adapters.mvsink.incremental.compose import Reading, Scopes, Side, Writer
 from dbt.adapters.mvsink.incremental.refuse import Refused
 from dbt.adapters.mvsink.physical import DIFF
 
-_PLUS, _MINUS, _NONE = "1L", "-1L", "0L"
+PLUS, MINUS, NONE = "1L", "-1L", "0L"
 _Scope = list[tuple[Literal["semi", "anti"], str]]
 # A comparison of these is NULL at one time only if it is at any: only their columns can be NULL.
 _COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ, exp.Between)
@@ -46,35 +42,10 @@ _NULL_ONLY_BY_COLUMNS = (
 
 @dataclass(frozen=True)
 class Terms:
-    """The changes of a query's blocks. ``marks``, ``sides``, ``clock``: see `Writer`."""
+    """The terms of blocks without what is behind WHERE."""
 
-    text: str
-    marks: Marks
+    writer: Writer
     nodes: Nodes
-    sides: Mapping[tuple[str, ...], Sides]
-    clock: Clock | None
-
-    @cached_property
-    def writer(self) -> Writer:
-        return Writer(self.text, self.marks, self.sides, self.clock, self.change)
-
-    def change(self, query: Query) -> str:
-        """The query's columns and `_mv_diff`: new less old, not consolidated.
-
-        A branch of UNION ALL that did not change gives a term without rows: it decides the columns'
-        types, and the first one their names.
-        """
-        if isinstance(query.body, Query):
-            return self.change(query.body)
-        if isinstance(query.body, SetOp):
-            left, right = self.change(query.body.left), self.change(query.body.right)
-            return f"(\n{left}\n)\nunion all\n(\n{right}\n)"
-        terms = list(self.terms(query.body))
-        return "\nunion all\n".join(terms or [self._no_rows(query.body)])
-
-    def count(self, query: Query) -> int:
-        """The terms of the query's own blocks."""
-        return sum(len(list(self.terms(block))) for block in blocks(query))
 
     def terms(self, block: Block) -> Iterator[str]:
         """The terms of a block; none if nothing that it reads changed."""
@@ -85,22 +56,22 @@ class Terms:
             if self.writer.timed(conjunct):
                 yield from self._of_time(block, conjunct)
 
-    def _no_rows(self, block: Block) -> str:
-        return self.writer.select(block, lambda leaf: Side.NEW, _NONE, [*self._conjuncts(block), "false"], {})
+    def no_rows(self, block: Block) -> str:
+        return self.writer.select(block, lambda leaf: Side.NEW, NONE, [*self.conjuncts(block), "false"], {})
 
-    def _conjuncts(self, block: Block) -> list[str]:
+    def conjuncts(self, block: Block) -> list[str]:
         """The WHERE of the terms of leaves: all conjuncts come after them, so they are new."""
         return [self.writer.cut(conjunct, Side.NEW) for conjunct in block.where]
 
     def _of_leaf(self, block: Block, leaf: Leaf) -> Iterator[str]:
         assert block.source is not None
         outermost = scoping(block.source, leaf)
-        conditions = self._conjuncts(block)
+        conditions = self.conjuncts(block)
         if outermost is None:
             yield self.writer.select(block, telescope(block.source, leaf, Side.CHANGE), DIFF, conditions, {})
             return
         for scope in self._scopes(block.source, outermost, leaf):
-            for side, diff in ((Side.NEW, _PLUS), (Side.OLD, _MINUS)):
+            for side, diff in ((Side.NEW, PLUS), (Side.OLD, MINUS)):
                 reading = telescope(block.source, leaf, side)
                 yield self.writer.select(block, reading, diff, conditions, {outermost: scope})
 
@@ -135,7 +106,7 @@ class Terms:
             if number != at
         ]
         plain = _null_only_by_columns(self.nodes[conjunct])
-        for holds, fails, diff in ((now, before, _PLUS), (before, now, _MINUS)):
+        for holds, fails, diff in ((now, before, PLUS), (before, now, MINUS)):
             negated = f"not (\n{fails}\n)" if plain else f"not coalesce((\n{fails}\n), false)"
             yield self.writer.select(block, lambda leaf: Side.OLD, diff, [*others, holds, negated], {})
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from dbt.adapters.mvsink.incremental import from_tree
+from dbt.adapters.mvsink.incremental import from_tree, grouping
 from dbt.adapters.mvsink.incremental.algebra import (
     Block,
     Cte,
@@ -130,7 +130,12 @@ class _Reader:
         conjuncts = self.tokens.conjuncts(*spans.pop("WHERE")) if "WHERE" in spans else []
         where = tuple(self.tokens.fragment(*span) for span in conjuncts)
         more |= {name: self.tokens.fragment(*span) for name, span in spans.items()}
-        return Block(self.tokens.at(low), self.tokens.end(high), hint, items, source, laterals, where, more)
+        selected = (first, bounds[0][1])
+        keys, windows, calls = grouping.read(self.tokens, selected, spans)
+        return Block(
+            self.tokens.at(low), self.tokens.end(high), hint, items, source, laterals, where, more,
+            keys, windows, calls,
+        )  # fmt: skip
 
     def _quantifies(self, index: int) -> bool:
         """Whether the DISTINCT or ALL there is not a column's name."""
@@ -149,7 +154,7 @@ class _Reader:
                 passed_from or (before == "DISTINCT" and self.tokens.upper(index - 2) in ("IS", "NOT"))
             ):
                 continue
-            if upper == "GROUP" and self.tokens.upper(index + 1) != "BY":
+            if upper == "GROUP" and (self.tokens.upper(index + 1) != "BY" or before == "WITHIN"):
                 continue
             if upper == "WINDOW" and self.tokens.upper(index + 2) != "AS":
                 continue
@@ -164,7 +169,13 @@ class _Reader:
             if self.tokens.upper(opening - 1) == "EXCEPT" and self.tokens.upper(opening - 2) == "*":
                 last, excepts = opening - 2, True
         if self.tokens.upper(last) != "*" or not self.tokens.is_name_dots(low, last):
-            return Item(start, end)
+            return Item(start, end, bare=self._bare(low, high))
         qualifier = tuple(self.tokens.words[i].text.lower() for i in range(low, last, 2))
         star_at = self.tokens.at(high - 1) if excepts else self.tokens.end(high)
         return Item(start, end, qualifier, star_at, excepts)
+
+    def _bare(self, low: int, high: int) -> Fragment | None:
+        if not self.tokens.words[high - 1].is_name:
+            return None
+        behind = high - 1 - (self.tokens.upper(high - 2) == "AS")
+        return self.tokens.fragment(low, behind) if low < behind else None

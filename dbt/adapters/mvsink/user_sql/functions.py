@@ -27,20 +27,29 @@ BARE = _names(  # those that need no parentheses
     "session_user user"
 )
 
-AGGREGATES = _names(
-    "any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate approx_top_k_combine array_agg avg "
-    "bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg bitmap_or_agg bloom_filter_agg bool_and bool_or collect_list collect_set "
-    "collect_top_k corr count count_if count_min_sketch covar_pop covar_samp every first first_value grouping grouping_id "
-    "histogram_numeric hll_sketch_agg hll_union_agg kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint "
-    "kll_sketch_agg_double kll_sketch_agg_float kurtosis last last_value listagg max max_by mean median min min_by mode pandas_covar "
-    "pandas_kurt pandas_mode pandas_product pandas_skew pandas_stddev pandas_var percentile percentile_approx percentile_cont "
-    "percentile_disc product regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy "
-    "schema_of_variant_agg skewness some std stddev stddev_pop stddev_samp string_agg sum theta_intersection_agg theta_sketch_agg "
-    "theta_union_agg try_avg try_sum var_pop var_samp variance"
+# Aggregates whose value comes from the bag of their arguments, in any order, however it is split.
+REPEATABLE_AGGREGATES = _names(
+    "any approx_count_distinct bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and bool_or count "
+    "count_if every max median min percentile percentile_cont percentile_disc regr_count some"
 )
-WINDOWS = _names(
-    "cume_dist dense_rank ewm lag lead nth_value ntile null_index percent_rank rank row_number session_window window window_time"
+SUMS = _names("avg mean sum try_avg try_sum")  # likewise over exact numbers; doubles add up to different ones
+# Those whose value depends on the order of rows, on which of several equal rows comes first, or on
+# rounding in between.
+UNREPEATABLE_AGGREGATES = _names(
+    "any_value approx_percentile approx_top_k approx_top_k_accumulate approx_top_k_combine array_agg bloom_filter_agg collect_list "
+    "collect_set collect_top_k corr count_min_sketch covar_pop covar_samp first first_value grouping grouping_id histogram_numeric "
+    "hll_sketch_agg hll_union_agg kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint "
+    "kll_sketch_agg_double kll_sketch_agg_float kurtosis last last_value listagg max_by min_by mode pandas_covar pandas_kurt "
+    "pandas_mode pandas_product pandas_skew pandas_stddev pandas_var percentile_approx product regr_avgx regr_avgy regr_intercept "
+    "regr_r2 regr_slope regr_sxx regr_sxy regr_syy schema_of_variant_agg skewness std stddev stddev_pop stddev_samp string_agg "
+    "theta_intersection_agg theta_sketch_agg theta_union_agg var_pop var_samp variance"
 )
+AGGREGATES = REPEATABLE_AGGREGATES | SUMS | UNREPEATABLE_AGGREGATES
+# Window functions whose value is the same for rows that are equal in ORDER BY, and those that
+# number or pick rows one by one.
+PEER_WINDOWS = _names("cume_dist dense_rank percent_rank rank")
+ROW_WINDOWS = _names("lag lead nth_value ntile row_number")
+WINDOWS = PEER_WINDOWS | ROW_WINDOWS | _names("ewm null_index session_window window window_time")
 GENERATORS = _names(
     "explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack variant_explode variant_explode_outer"
 )

@@ -1,0 +1,296 @@
+"""Which values differ when a query is evaluated twice over equal rows: sums of doubles, `first`,
+`row_number` over ties.
+
+Such values may be replaced, whatever they are, if the shard is the old side (`Plan.scoped`): in the
+outermost block that has keys, and in blocks of one derived table around it. Elsewhere the old
+contents are evaluated again, so they may become output values only, and decide nothing: no key, no
+filter, no join.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from dbt.adapters.mvsink.incremental.algebra import (
+    Block,
+    Call,
+    Derived,
+    Fragment,
+    Query,
+    SetOp,
+    Window,
+    joins,
+    leaves,
+)
+from dbt.adapters.mvsink.incremental.exact import Exact, exact
+from dbt.adapters.mvsink.incremental.keys import (
+    Kind,
+    canonical,
+    column_of,
+    compares_rows,
+    group_keys,
+    keys_of,
+    kind_of,
+    outputs,
+    owners_of,
+)
+from dbt.adapters.mvsink.incremental.refuse import Refused
+from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.user_sql.functions import (
+    PEER_WINDOWS,
+    REPEATABLE_AGGREGATES,
+    ROW_WINDOWS,
+    SUMS,
+    UNREPEATABLE_AGGREGATES,
+)
+
+_SORTED = re.compile(r"\b(sort_array|array_sort)\s*\(\s*$", re.IGNORECASE)
+_AVERAGES = frozenset({"avg", "mean", "try_avg"})
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why a value cannot be repeated; ``at`` is where."""
+
+    reason: str
+    at: int
+
+
+Causes = list[Cause | None]  # of a query's columns
+
+
+@dataclass(frozen=True)
+class Repeatable:
+    text: str
+    names: Names
+
+    def outermost(self, query: Query) -> Cause | None:
+        """Why the change of the query needs the shard as the old side; None if it does not.
+
+        Raises `Refused` where that does not help.
+        """
+        body = query.body
+        if isinstance(body, Query):
+            return self.outermost(body)
+        if isinstance(body, SetOp):
+            cause = _first([*self._nested(body.left), *self._nested(body.right)])
+            if not compares_rows(body):
+                self._refuse(cause)
+            return cause
+        if kind_of(body) is not Kind.PLAIN:
+            below = self._below(body, self._nested)
+            self._refuse(_first(self._deciding(body, below)))
+            return _first([*self._values(body, below), *self._having(body, below)])
+        if isinstance(body.source, Derived) and not body.laterals:
+            return self.outermost(body.source.query)
+        self._refuse(_first(self._nested(query)))
+        return None
+
+    def kernel(self, query: Query) -> Causes:
+        """The columns of the outermost block that has keys, and through the blocks around it."""
+        body = query.body
+        if isinstance(body, Query):
+            return self.kernel(body)
+        if isinstance(body, SetOp):
+            return self._either(body)
+        if isinstance(body.source, Derived) and kind_of(body) is Kind.PLAIN:
+            return self._values(body, self._below(body, self.kernel))
+        return self._values(body, self._below(body, self._nested))
+
+    def _either(self, body: SetOp) -> Causes:
+        sides = zip(self._nested(body.left), self._nested(body.right), strict=False)
+        return [one or other for one, other in sides]
+
+    def _nested(self, query: Query) -> Causes:
+        """The query's columns. Raises `Refused` if which rows it has cannot be repeated."""
+        body = query.body
+        if isinstance(body, Query):
+            return self._nested(body)
+        if isinstance(body, SetOp):
+            causes = self._either(body)
+            if compares_rows(body):
+                self._refuse(_first(causes))
+            return causes
+        below = self._below(body, self._nested)
+        causes = self._values(body, below)
+        self._refuse(_first([*self._deciding(body, below), *self._having(body, below)]))
+        if kind_of(body) is Kind.DISTINCT:
+            self._refuse(_first(causes))
+        return causes
+
+    def _refuse(self, cause: Cause | None) -> None:
+        if cause is not None:
+            raise Refused(
+                f"{cause.reason} cannot be repeated, and decides more than an output value", cause.at
+            )
+
+    def _below(self, block: Block, of_query: Callable[[Query], Causes]) -> Mapping[tuple[int, str], Cause]:
+        """By leaf number and name, the columns of leaves that cannot be repeated."""
+        return {
+            (number, name): cause
+            for number, leaf in enumerate(leaves(block.source))
+            if isinstance(leaf, Derived)
+            for name, cause in zip(self.names.of_leaf(leaf), of_query(leaf.query), strict=False)
+            if cause is not None and name is not None
+        }
+
+    def _deciding(self, block: Block, below: Mapping[tuple[int, str], Cause]) -> Iterator[Cause | None]:
+        """What decides which rows there are, before grouping and windows, and the keys."""
+        if not below:
+            return
+        conditions = [join.on for join in joins(block.source) if join.on is not None]
+        partitions = [part for window in block.windows for part in window.partition]
+        views = [view.call for view in block.laterals]
+        for part in (*block.where, *conditions, *views, *partitions):
+            yield self._named(block, self.names.nodes[part], below)
+        if "GROUP" in block.more:
+            for key in keys_of(block, self.names):
+                yield self._named(block, key.node, below)
+        merged = {name.lower() for join in joins(block.source) for name in join.using}
+        natural = any(join.natural for join in joins(block.source))
+        for (_, name), cause in below.items():
+            yield cause if natural or name in merged else None
+
+    def _having(self, block: Block, below: Mapping[tuple[int, str], Cause]) -> Iterator[Cause | None]:
+        if "HAVING" in block.more:
+            part = block.more["HAVING"]
+            yield self._named(block, self.names.nodes[part], below)
+            yield from self._calls(block, part)
+            items = zip(block.items, self._values(block, below), strict=False)
+            aliases = {self.names.nodes[item].alias.lower(): cause for item, cause in items if cause}
+            for column in self.names.nodes[part].find_all(exp.Column):
+                yield aliases.get(column.name.lower())
+
+    def _values(self, block: Block, below: Mapping[tuple[int, str], Cause]) -> Causes:
+        """The block's columns."""
+        causes: Causes = []
+        aliases: dict[str, Cause] = {}  # items may name those before them
+        for item in block.items:
+            if item.star is not None:
+                numbers = {id(owner): number for number, (owner, _) in enumerate(self.names.scope(block))}
+                causes += [
+                    below.get((numbers[id(owner)], name or ""))
+                    for owner, name in self.names.of_star(block, item)
+                ]
+                continue
+            node = self.names.nodes[item]
+            named = (aliases.get(column.name.lower()) for column in node.find_all(exp.Column))
+            cause = _first([self._named(block, node, below), *self._calls(block, item), *named])
+            cause = cause or _first(self._ordered(block, item, below))
+            causes.append(cause)
+            if cause is not None and node.alias:
+                aliases[node.alias.lower()] = cause
+        return causes
+
+    def _named(self, block: Block, node: exp.Expr, below: Mapping[tuple[int, str], Cause]) -> Cause | None:
+        """A column of a leaf that the expression names, and that cannot be repeated."""
+        for column in node.find_all(exp.Column):
+            pieces = {piece.name.lower() for piece in column.parts}
+            owners = owners_of(block, self.names, column)
+            for (number, name), cause in below.items():
+                if name in pieces and (number in owners or len(owners) != 1):
+                    return cause
+        return None
+
+    def _ordered(
+        self, block: Block, part: Fragment, below: Mapping[tuple[int, str], Cause]
+    ) -> Iterator[Cause | None]:
+        """What the windows of calls in ``part`` are ordered by."""
+        for call in block.calls:
+            if call.window is not None and part.start <= call.start < part.end:
+                for each in call.window.order:
+                    yield self._named(block, self.names.nodes[each], below)
+
+    def _calls(self, block: Block, part: Fragment) -> Iterator[Cause | None]:
+        for call in block.calls:
+            if part.start <= call.start < part.end and not self._call(block, call):
+                yield Cause(f"{call.name}()", call.start)
+
+    def _call(self, block: Block, call: Call) -> bool:
+        """Whether the call gives the same value again."""
+        if call.window is not None and (
+            call.window.by_row or call.name in UNREPEATABLE_AGGREGATES | ROW_WINDOWS
+        ):
+            unique = bool(call.window.order) and self._unique(block, call.window)
+            return unique and (call.name not in SUMS or self._adds_up(block, call))
+        if call.name in SUMS:
+            return self._adds_up(block, call)
+        if call.name in UNREPEATABLE_AGGREGATES:
+            sorted_after = (
+                _SORTED.search(self.text[: call.start]) and self.text[call.end :].lstrip()[:1] == ")"
+            )
+            return call.name in ("collect_list", "collect_set", "array_agg") and bool(sorted_after)
+        return call.name in REPEATABLE_AGGREGATES | PEER_WINDOWS
+
+    def _adds_up(self, block: Block, call: Call) -> bool:
+        if not call.arguments:
+            return False
+        argument = call.arguments[0]
+        try:
+            tree = sqlglot.parse_one(f"select {self.text[argument.start : argument.end]}", read="spark")
+        except SqlglotError:
+            return False
+        kind = exact(block, self.names, tree.expressions[0])
+        return kind in (Exact.DECIMAL, Exact.INT) if call.name in _AVERAGES else kind is not None
+
+    def _unique(self, block: Block, window: Window) -> bool:
+        """Whether rows that are equal in PARTITION BY and ORDER BY are equal in all that is shown,
+        or are one row.
+        """
+        parts = (self.names.nodes[part] for part in (*window.partition, *window.order))
+        compared = {canonical(block, self.names, node) for node in parts}
+        if "GROUP" in block.more:
+            keys = {canonical(block, self.names, key.node) for key in group_keys(block, self.names)}
+            return keys <= compared
+        one = block.source if isinstance(block.source, Derived) and not block.laterals else None
+        if one is not None:
+            names = self.names.of_leaf(one)
+            if any({column_of(0, names[at]) for at in key} <= compared for key in self._unique_in(one.query)):
+                return True
+        # rows that are equal in all that is shown may change places, but not in two windows each
+        return len(block.windows) == 1 and self._shown(block) <= compared
+
+    def _shown(self, block: Block) -> set[str | None]:
+        shown: set[str | None] = set()
+        for item in block.items:
+            if item.star is None:
+                columns = self.names.nodes[item].find_all(exp.Column)
+                shown |= {canonical(block, self.names, column) for column in columns}
+        stars = replace(block, items=tuple(item for item in block.items if item.star is not None))
+        return shown | {tree for _, tree in outputs(stars, self.names)}
+
+    def _unique_in(self, query: Query) -> list[set[int]]:
+        """Sets of columns, by position, in which no two of the query's rows are equal."""
+        body = query.body
+        if isinstance(body, Query):
+            return self._unique_in(body)
+        if isinstance(body, SetOp):
+            return [] if body.all else [set(range(len(self.names.of_query(query))))]
+        kind, columns = kind_of(body), outputs(body, self.names)
+        if kind is Kind.DISTINCT:
+            return [set(range(len(columns)))]
+        if kind is Kind.WHOLE:
+            return [set()]
+        at = {tree: number for number, (_, tree) in enumerate(columns)}
+        if "GROUP" in body.more:
+            trees = [canonical(body, self.names, key.node) for key in group_keys(body, self.names)]
+            return [{at[tree] for tree in trees}] if all(tree in at for tree in trees) else []
+        if not isinstance(body.source, Derived) or body.laterals or self._generates(body):
+            return []
+        names = self.names.of_leaf(body.source)
+        below = [[column_of(0, names[n]) for n in key] for key in self._unique_in(body.source.query)]
+        return [{at[tree] for tree in key} for key in below if all(tree in at for tree in key)]
+
+    def _generates(self, block: Block) -> bool:
+        nodes = (self.names.nodes[item] for item in block.items)
+        return any(node.find(exp.Explode, exp.Posexplode, exp.Inline) is not None for node in nodes)
+
+
+def _first(causes: Iterable[Cause | None]) -> Cause | None:
+    return next((cause for cause in causes if cause is not None), None)
