@@ -61,6 +61,15 @@ class DuckEngine:
             return []
         return self._run(translated(query)).fetchall()
 
+    def arrow(self, query: str, what: str) -> None:
+        """Its types are not Spark's: the statements for Spark are what runs here."""
+
+    def analyzed(self, query: str, what: str) -> None:
+        """Its statements do."""
+
+    def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
+        return self.query(query, what)
+
     def columns(self, query: str) -> list[tuple[str, str]]:
         described = self._run(f"describe {translated(query)}").fetchall()
         return [

@@ -18,6 +18,15 @@ class NoEngine:
     def query(self, query: str, what: str) -> list[tuple[object, ...]]:
         raise AssertionError(f"{what}: {query}")
 
+    def arrow(self, query: str, what: str) -> None:
+        """It gives no rows in this form."""
+
+    def analyzed(self, query: str, what: str) -> None:
+        """Its statements do."""
+
+    def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
+        return self.query(query, what)
+
     def columns(self, query: str) -> list[tuple[str, str]]:
         raise AssertionError(query)
 

@@ -35,16 +35,27 @@ class SessionEngine:
     def query(self, query: str, what: str) -> list[tuple[object, ...]]:
         return [tuple(row) for row in self._run(query, what, fetch=True)]
 
+    def arrow(self, query: str, what: str) -> Any:
+        return self._run(query, what, fetch="arrow")
+
+    def analyzed(self, query: str, what: str) -> None:
+        """Its statements do."""
+
+    def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
+        return self.query(query, what)
+
     def columns(self, query: str) -> list[tuple[str, str]]:
         return [(row[0], row[1]) for row in self.query(f"describe query\n{query}", "describe")]
 
     def settings(self, wanted: Any) -> Any:
         return pinned(self.session, wanted, *by_conf(self.session.conf))
 
-    def _run(self, statement: str, what: str, *, fetch: bool) -> Any:
+    def _run(self, statement: str, what: str, *, fetch: bool | str) -> Any:
         self.ran.append((what, statement))
         try:
             frame = self.session.sql(statement)
+            if fetch == "arrow":
+                return frame.toArrow()
             return frame.collect() if fetch else None
         except Exception as error:
             state = _STATE.search(str(error))

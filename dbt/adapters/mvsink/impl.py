@@ -30,6 +30,7 @@ class MvsinkAdapter(TaskAdapter, TimeTravelAdapter, SeedAdapter, CatalogAdapter)
 
     def __init__(self, config: Any, mp_context: Any):
         check_variables(config)  # before anything runs, also hooks
+        self.session_facts: dict[str, tuple[int, list[tuple[object, ...]]]] = {}  # by query
         super().__init__(config, mp_context)
 
     @classmethod

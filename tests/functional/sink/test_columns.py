@@ -292,6 +292,14 @@ class Interrupted(SessionEngine):
 
     def execute(self, statement, what):
         super().execute(statement, what)
+        self.interrupt(what)
+
+    def arrow(self, query, what):
+        rows = super().arrow(query, what)
+        self.interrupt(what)
+        return rows
+
+    def interrupt(self, what):
         if what == self.what and self.then:
             then, self.then = self.then, None
             then()
@@ -336,7 +344,7 @@ def test_a_run_of_the_old_query_never_appends_its_rows_to_the_new_columns(on_spa
         failpoints.install(None)
 
     with pytest.raises(SchemaMismatch, match="`c` int64 is missing"):
-        run_with(on_spark, NAMES.format(4), "write", evolved)
+        run_with(on_spark, NAMES.format(4), "collect", evolved)
     assert on_spark.rows() == [(i, f"row {i}", None) for i in range(3)]
     with open_shard(on_spark.uri, None) as handle:  # what it had staged is gone
         assert stored(on_spark) == {file.path for file in handle.state().files} | set(

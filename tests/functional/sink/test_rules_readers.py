@@ -12,7 +12,7 @@ import pytest
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.materialization.publish import Docs, is_current, publish
 from dbt.adapters.mvsink.shard import collect_garbage
-from dbt.adapters.mvsink.shard_sql import Layout, view_query
+from dbt.adapters.mvsink.shard_sql import Layout, current_view, view_query
 from dbt.adapters.mvsink.shard_sql.published_view import read_published
 from tests.support.session_engine import Model, SessionEngine
 
@@ -21,8 +21,9 @@ pytestmark = pytest.mark.usefixtures("small_data")
 DAY = 86_400_000
 
 
-@pytest.fixture
-def model(quick, tmp_path):
+@pytest.fixture(params=[0, current_view.FEW_ROWS], ids=["as a large one", "as a small one"])
+def model(request, monkeypatch, quick, tmp_path):
+    monkeypatch.setattr(current_view, "FEW_ROWS", request.param)
     return Model(quick, tmp_path)
 
 
@@ -150,7 +151,8 @@ def test_a_compacted_shard_of_single_rows_reads_as_a_plain_scan(model):
 
 
 @pytest.mark.parametrize("base", BASES.values(), ids=BASES)
-def test_with_recent_batches_it_is_one_scan_of_the_base_and_no_shuffle_of_it(model, base):
+def test_with_recent_batches_it_is_one_scan_of_the_base_and_no_shuffle_of_it(model, base, monkeypatch):
+    monkeypatch.setattr(current_view, "FEW_ROWS", 0)
     compacted(model, {**base, **REST})
     model.run(collection({"a": 1, "d": 2, **REST}))
     model.run(collection({"a": 1, "d": 1, "e": 1, **REST}))
@@ -158,6 +160,14 @@ def test_with_recent_batches_it_is_one_scan_of_the_base_and_no_shuffle_of_it(mod
     scans = [n for n, line in enumerate(lines) if "FileScan" in line and parts(model).base.batch_id in line]
     assert len(scans) == 1
     assert not [line for line in above(lines, scans[0]) if "Exchange" in line]
+
+
+def test_a_small_view_names_one_scan(quick, tmp_path):
+    model = Model(quick, tmp_path)
+    for rows in ({"a": 3, "b": 1}, {"a": 1, "c": 1}, {"a": 2}):
+        model.run(collection(rows))
+        assert model.view().count("parquet.`") == 1
+        model.assert_holds(collection(rows))
 
 
 # publishing

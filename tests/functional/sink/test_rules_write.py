@@ -161,14 +161,14 @@ def test_errors_that_the_data_cause_can_be_recorded_and_leave_the_ok_side(model,
 
 
 class Interfering(SessionEngine):
-    """Does something just before the n-th statement that names ``source`` and writes."""
+    """Does something just before the n-th statement that names ``source`` and evaluates it."""
 
     def __init__(self, session, source, at, act):
         super().__init__(session)
         self.source, self.left, self.act = str(source), at, act
 
     def _run(self, statement, what, *, fetch):
-        if not fetch and self.source in statement:
+        if fetch is not True and self.source in statement:
             self.left -= 1
             if self.left == 0:
                 self.act()

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.engine import EngineError, sql
@@ -46,6 +47,29 @@ class AdapterEngine:
         except DbtRuntimeError as error:
             raise engine_error(error) from error
 
+    def arrow(self, query: str, what: str) -> pa.Table | None:
+        """See `Engine`: only the embedded session has it."""
+        handle = self.adapter.connections.get_thread_connection().handle
+        if not hasattr(handle, "fetch_arrow"):
+            return None
+        cursor = self._cursor(query, what)
+        try:
+            with self.adapter.connections.exception_handler(query):
+                return cursor.fetch_arrow()
+        except DbtRuntimeError as error:
+            raise engine_error(error) from error
+
+    def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
+        """See `Engine`. Of a server nothing is remembered: each connection has its own session."""
+        handle = self.adapter.connections.get_thread_connection().handle
+        changes = getattr(handle, "session_changes", None)
+        known = getattr(self.adapter, "session_facts", None)
+        if changes is None or known is None:
+            return self.query(query, what)
+        if known.get(query, (None,))[0] != changes:
+            known[query] = (changes, self.query(query, what))
+        return list(known[query][1])
+
     @property
     def session(self) -> object:
         """Identifies what runs the statements: the embedded Spark, or a server by its address."""
@@ -66,6 +90,14 @@ class AdapterEngine:
             lambda text: self.execute(text, "settings"), lambda text: self.query(text, "settings")
         )
         return pinned(handle, wanted, *statements)
+
+    def analyzed(self, query: str, what: str) -> tuple[str, list[tuple[str, str]]] | None:
+        """See `Engine`: the embedded session's. As a derived table, a command is refused."""
+        handle = self.adapter.connections.get_thread_connection().handle
+        if not hasattr(handle, "analyzed_plan"):
+            return None
+        cursor = self._cursor(f"select * from {sql.subquery(query, '_mv_query')}", what)
+        return cursor.analyzed_plan(), [(str(name), str(kind)) for name, kind, *_ in cursor.description]
 
     def columns(self, query: str) -> list[tuple[str, str]]:
         """See `Engine`."""

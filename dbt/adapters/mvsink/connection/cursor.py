@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import os
+import re
 import threading
 import time
 import uuid
@@ -24,10 +25,17 @@ from dbt.adapters.mvsink.connection.progress import StatementProgress
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 DESCRIPTION = "spark.job.description"
 CANCEL_EVERY, CANCEL_FOR = 0.2, 60.0  # seconds
+# after one comment, as dbt puts before a statement
+_FIRST_WORD = re.compile(r"\s*(?:/\*(?:(?!/\*).)*?\*/\s*)?(\w+)", re.DOTALL)
+_HARMLESS = {  # first words of statements after which the session is as before
+    *("alter", "analyze", "comment", "create", "delete", "desc", "describe", "drop", "explain", "insert"),
+    *("merge", "refresh", "select", "show", "truncate", "update", "with"),
+}
 
 
 def open_session(spark: EmbeddedSpark, credentials: MvsinkCredentials) -> SessionConnection:
@@ -75,8 +83,14 @@ class SessionConnection(SparkConnectionWrapper):
         if bindings:
             statement = statement % tuple(_literal(binding) for binding in bindings)
         self._frame, self._rows = None, None
+        self._spark.changes += may_change_session(statement)
         with self._statement():
             self._frame = self.session.sql(statement)
+
+    @property
+    def session_changes(self) -> int:
+        """Another number once a statement may have changed the session, on any connection."""
+        return self._spark.changes
 
     def fetchall(self) -> list[Any]:
         """The rows of the last statement that were not fetched yet."""
@@ -87,6 +101,14 @@ class SessionConnection(SparkConnectionWrapper):
                 return list(self._rows)
             self._rows = iter(())
             return self._frame.collect()
+
+    def fetch_arrow(self) -> pa.Table:
+        """All rows of the last statement, as Arrow."""
+        if self._frame is None:
+            raise DbtRuntimeError("no statement has run")
+        with self._statement():
+            self._rows = iter(())
+            return self._frame.toArrow()
 
     def fetchone(self) -> Any:
         """The next row, or None."""
@@ -100,6 +122,12 @@ class SessionConnection(SparkConnectionWrapper):
             if self._rows is None:
                 self._rows = self._frame.toLocalIterator()
             return list(islice(self._rows, size))
+
+    def analyzed_plan(self) -> str:
+        """The analyzed plan of the last statement, a query, as EXPLAIN EXTENDED prints it."""
+        if self._frame is None:
+            raise DbtRuntimeError("no statement has run")
+        return str(self._frame._jdf.queryExecution().analyzed().toString())
 
     @property
     def description(self) -> Sequence[tuple[str, Any, int | None, int | None, int | None, int | None, bool]]:
@@ -170,6 +198,20 @@ class SessionConnection(SparkConnectionWrapper):
         context.removeJobTag(self.tag)
         if self._job is not None:
             context.setLocalProperty(DESCRIPTION, None)  # type: ignore[arg-type]
+
+
+def may_change_session(statement: str) -> bool:
+    """Whether it may change the session's settings, catalog or schema.
+
+    >>> texts = ("SELECT 1", "set", "set a = 1", "use s")
+    >>> [may_change_session(f"/* dbt */ {text}") for text in texts]
+    [False, False, True, True]
+    """
+    word = _FIRST_WORD.match(statement)
+    if word is None:
+        return True
+    lists_settings = word[1].lower() == "set" and not statement[word.end() :].strip()
+    return word[1].lower() not in _HARMLESS and not lists_settings
 
 
 def _literal(value: Any) -> str:

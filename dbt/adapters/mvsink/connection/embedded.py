@@ -53,6 +53,7 @@ class EmbeddedSpark:
         self._log: Path | None = None
         self._archive: ClassArchive | None = None
         self._java: JavaCommand | None = None
+        self.changes = 0  # statements and profiles so far that may have changed the session
 
     def session(self, credentials: MvsinkCredentials) -> SparkSession:
         """The session, started if need be. `DbtRuntimeError` without Java or a free metastore."""
@@ -68,7 +69,7 @@ class EmbeddedSpark:
                 self._settings.started_with(session, parameters, defaults(credentials))
             else:
                 require_formats(session, credentials)
-                self._settings.apply(session, parameters)
+                self.changes += self._settings.apply(session, parameters)
             return session
 
     def running(self) -> SparkSession | None:

@@ -26,10 +26,12 @@ class ProfileSettings:
         self._current = dict(parameters)
         self._before = {key: defaults.get(key) for key in parameters if session.conf.isModifiable(key)}
 
-    def apply(self, session: SparkSession, parameters: Mapping[str, str]) -> None:
-        """Set this profile's parameters and undo those of the previous profile."""
+    def apply(self, session: SparkSession, parameters: Mapping[str, str]) -> bool:
+        """Set this profile's parameters and undo those of the previous profile. False if these are
+        the same.
+        """
         if parameters == self._current:
-            return
+            return False
         for key in [key for key in self._before if key not in parameters]:
             before = self._before.pop(key)
             session.conf.unset(key) if before is None else session.conf.set(key, before)
@@ -38,3 +40,4 @@ class ProfileSettings:
                 self._before.setdefault(key, session.conf.get(key, None))
                 session.conf.set(key, value)
         self._current = dict(parameters)
+        return True

@@ -1,7 +1,7 @@
 """The one seam to the SQL engine: *execute this text, give me rows*.
 
 The dbt layer implements it on a connection; tests implement it on a session. Heavy data never
-passes through it.
+passes through it, except few rows of a query, as `arrow` gives them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
+
+import pyarrow as pa
 
 
 class Engine(Protocol):
@@ -22,8 +24,26 @@ class Engine(Protocol):
         """The rows of a query that is known to give few."""
         ...
 
+    def arrow(self, query: str, what: str) -> pa.Table | None:
+        """The rows of a query that is known to give few, with every digit that Spark has. None if
+        the connection does not give them in that form; then the query has not run.
+        """
+        ...
+
+    def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
+        """The rows of a query of the session alone, as its settings. They may be remembered from
+        earlier in the invocation, if no statement since can have changed the session.
+        """
+        ...
+
     def settings(self, wanted: Mapping[str, str]) -> AbstractContextManager[None]:
         """The engine's settings are ``wanted`` in here, and as before afterwards."""
+        ...
+
+    def analyzed(self, query: str, what: str) -> tuple[str, list[tuple[str, str]]] | None:
+        """The analyzed plan of a query, as EXPLAIN EXTENDED prints it, and its columns as `columns`
+        gives them, by one analysis; None where that takes a statement for each.
+        """
         ...
 
     def columns(self, query: str) -> list[tuple[str, str]]:

@@ -110,7 +110,8 @@ def ansi_mode(engine: Engine, model: str) -> str:
 
     Raises `NamesArePatterns` if the session takes the quoted name of one column for two.
     """
-    (_, kind), *named = engine.columns("select 1 + '1' k, `a.` from values (1, 2) t(`a.`, `ab`)")
+    query = "describe query select 1 + '1' k, `a.` from values (1, 2) t(`a.`, `ab`)"
+    (_, kind, *_), *named = engine.facts(query, "settings")
     if len(named) != 1:
         raise NamesArePatterns(model)
     return "false" if kind == "double" else "true"

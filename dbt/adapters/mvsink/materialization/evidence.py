@@ -42,7 +42,8 @@ class InputEvidence:
     """See `Evidence`. ``reads``: what the query reads besides ``references``.
 
     ``certain``: the run has prepared nothing for an evaluation, because it needs none. ``listed``:
-    the numbers of the files of tables, before Spark listed them for this run.
+    the numbers of the files of tables, before Spark listed them for this run. ``before``: where the
+    inputs stood when the run began, if that is known.
     """
 
     context: RunContext
@@ -50,6 +51,7 @@ class InputEvidence:
     reads: Reads
     certain: bool = False
     listed: Mapping[str, int] = field(default_factory=dict)
+    before: tuple[Position, ...] | None = None
 
     def unchanged(self, state: ShardState, recorded: Callable[[str], int | None], time: int) -> bool:
         """See `Evidence`. Raises `InputsMoved`."""
@@ -105,6 +107,8 @@ class InputEvidence:
 
     @cached_property
     def _inputs(self) -> tuple[Position, ...]:
+        if self.before is not None:
+            return self.before
         return self._inspector.positions(self.reads)
 
     @cached_property
@@ -117,14 +121,14 @@ class InputEvidence:
     def _settings(self) -> tuple[tuple[str, ...], bool]:
         """The session's settings that can decide a result, as texts; whether Spark is local."""
         engine = self.context.engine
-        named = {str(row[0]): str(row[1]) for row in engine.query("set", "settings")}
+        named = {str(row[0]): str(row[1]) for row in engine.facts("set", "settings")}
         decisive = tuple(
             f"{key} = {value}"
             for key, value in named.items()
             if key.startswith("spark.sql.") and key not in EXACT  # those are set and restored by ourselves
         )
         try:
-            session = tuple(f"session {value}" for value in engine.query(SESSION, "settings")[0])
+            session = tuple(f"session {value}" for value in engine.facts(SESSION, "settings")[0])
         except EngineError:  # an older Spark: nothing is certain
             session = (f"session of {self.context.invocation.id}",)
         return (*decisive, *session), named.get("spark.master", "").startswith("local")
@@ -160,11 +164,21 @@ class InputEvidence:
         return prepared
 
 
-def evaluating(context: RunContext, references: References, query: str) -> InputEvidence:
+def evaluating(
+    context: RunContext,
+    references: References,
+    query: str,
+    reads: Reads | None = None,
+    earlier: InputEvidence | None = None,
+) -> InputEvidence:
     """The evidence of a run that evaluates ``query``: what Spark says that it reads, with its
-    tables of files listed again.
+    tables of files listed again. ``reads``: that, if it is known. ``earlier``: of the same run; its
+    positions count as those before the evaluation, after which they must be the same.
     """
-    return InputEvidence(context, references, reads_of(context.engine, query)).refreshed()
+    evidence = InputEvidence(context, references, reads or reads_of(context.engine, query))
+    if earlier is not None and earlier.reads == evidence.reads:
+        evidence = replace(evidence, before=earlier._inputs)
+    return evidence.refreshed()
 
 
 def remembered(
@@ -173,14 +187,27 @@ def remembered(
     """The evidence of a run that has nothing to evaluate; None if it may have. ``progress`` is that
     of the shard in ``state``.
     """
+    recalled = recollection(context, references, state)
+    if recalled is None:
+        return None
+    evidence, time = recalled
+    return evidence if evidence.proves(state, progress, time) else None
+
+
+def recollection(
+    context: RunContext, references: References, state: ShardState
+) -> tuple[InputEvidence, int] | None:
+    """What the shard in ``state`` recalls of its inputs, and the time (ms) of this run's contents;
+    None if the query has to be evaluated whatever they are.
+    """
     kept, invocation = state.properties.get(READS), context.invocation
     if kept is None or invocation.full_refresh or state.dropped is not None or not state.readable:
         return None
     timing = run_timing(context.options.refresh, invocation.time, state)
     if timing.time is None or timing.generation or verification_due(context, state):
         return None
-    evidence = InputEvidence(context, references, Reads.from_stored(json.loads(kept)), certain=True)
-    return evidence if evidence.proves(state, progress, timing.time) else None
+    reads = Reads.from_stored(json.loads(kept))
+    return InputEvidence(context, references, reads, certain=True), timing.time
 
 
 def verification_due(context: RunContext, state: ShardState | None) -> bool:

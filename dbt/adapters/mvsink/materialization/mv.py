@@ -29,7 +29,7 @@ from dbt.adapters.mvsink.materialization.evidence import (
     InputsMoved,
     evaluating,
     reads_property,
-    remembered,
+    recollection,
     verification_due,
 )
 from dbt.adapters.mvsink.materialization.explain import explanation
@@ -39,6 +39,7 @@ from dbt.adapters.mvsink.materialization.response import explained_response, res
 from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
 from dbt.adapters.mvsink.references.consistency import Origins, ledgers, origins_after, origins_read
 from dbt.adapters.mvsink.references.holds import Holds
+from dbt.adapters.mvsink.references.reads import reads_and_columns
 from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.references.resolve import find_references
 from dbt.adapters.mvsink.shard import Antichain, ShardError, ShardReplaced, following
@@ -83,7 +84,8 @@ class SelfCorrectingView:
         if reads(query, str(relation.schema), str(relation.identifier)):
             raise ReadsItself(context.model)
         references = References() if empty else _references(context)  # `--empty` reads nothing
-        return (None if empty else _unchanged(context, references)) or _checked(context, references)
+        unchanged, earlier = (None, None) if empty else _unchanged(context, references)
+        return unchanged or _checked(context, references, earlier)
 
 
 @dataclass(frozen=True)
@@ -242,32 +244,44 @@ class CheckedView:
             ledgers.of(invocation.id).origins[opened.handle.uri] = origins
 
 
-def _unchanged(context: RunContext, references: References) -> CheckedView | None:
-    """The query, if its inputs are certainly as they were: then its columns are the shard's."""
+def _unchanged(
+    context: RunContext, references: References
+) -> tuple[CheckedView | None, InputEvidence | None]:
+    """The query, if its inputs are certainly as they were: then its columns are the shard's. And
+    what is known of the inputs, even if they are not.
+    """
     if context.published is None:
-        return None
+        return None, None
     try:
         with context.client().open_reader(context.published.uri) as reader:
             state = reader.state()
-            evidence = remembered(context, references, state, reader.progress)
+            recalled = recollection(context, references, state)
+            if recalled is None:
+                return None, None
+            evidence, time = recalled
+            if not evidence.proves(state, reader.progress, time):
+                return None, evidence
     except (ShardError, DataflowError):  # what is wrong is found again on the usual way, and said
-        return None
-    if evidence is None:
-        return None
+        return None, None
     columns, order = (
         {column.name: column for column in shard_columns(state.schema)},
         context.published.columns,
     )
     names = order if sorted(order) == sorted(columns) else columns
-    return CheckedView(context, tuple(columns[name] for name in names), references, evidence)
+    return CheckedView(context, tuple(columns[name] for name in names), references, evidence), None
 
 
-def _checked(context: RunContext, references: References) -> CheckedView:
+def _checked(
+    context: RunContext, references: References, earlier: InputEvidence | None = None
+) -> CheckedView:
     """The query with its columns as Spark sees them."""
     described = references.described(context.query)
-    empty = context.invocation.empty
-    evidence = None if empty else evaluating(context, references, described)
-    types = context.engine.columns(described)
+    empty, evidence = context.invocation.empty, None
+    if empty:
+        types = context.engine.columns(described)
+    else:
+        known, types = reads_and_columns(context.engine, described)
+        evidence = evaluating(context, references, described, known, earlier)
     columns = tuple(Column(name, parse_type(text, name)) for name, text in types)
     _check_columns(context, columns)
     return CheckedView(context, columns, references, evidence)

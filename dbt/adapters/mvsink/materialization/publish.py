@@ -24,6 +24,7 @@ from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST, Directory
 from dbt.adapters.mvsink.shard_sql.properties import first_refresh
 from dbt.adapters.mvsink.shard_sql.published_view import Marker, PublishedView
 from dbt.adapters.mvsink.shard_sql.reshaped import renamed
+from dbt.adapters.mvsink.shard_sql.small import FEW_ROWS
 
 MAX_ROUNDS = 100
 LONG = 24_000  # characters of a view's text, from which on it uses short names
@@ -157,7 +158,8 @@ def _ordered(parts: Layout, own: list[str], names: list[str], refreshed: bool, f
 
 def check_fits(limit: int, uri: str, columns: Sequence[Column]) -> None:
     """Raises `ViewTooLong` if a view with these columns could not be published at its longest."""
-    files = (DataFile("", 1, 1, 1, 2, -2, 2, 1, 1),)  # nothing that makes a text shorter
+    many = FEW_ROWS + 1
+    files = (DataFile("", 1, many, 1, 2, -2, 2, 1, many),)  # nothing that makes a text shorter
     base = replace(files[0], max_time=1, min_diff=1)
     recent = tuple(Directory("0" * 32, files) for _ in range(MAX_BATCHES))
     parts = Layout(uri, tuple(columns), 2**61, 2**62, Directory("0" * 32, (base,)), recent, (), (), ())

@@ -80,22 +80,42 @@ class _Scope:
 def reads_of(engine: Engine, query: str) -> Reads:
     """What ``query`` reads; unknown if it cannot be analyzed."""
     try:
-        broken = breaks_lines(query)
         plan = engine.query(f"explain extended\n{query}", "explain")
-    except (EngineError, Unreadable):
+    except EngineError:
         return Reads(unknown=UNREADABLE)
-    result = read_plan("\n".join(str(row[0]) for row in plan))
-    return replace(result, unknown="a name or a text with a line break") if broken else result
+    return _checked(read_plan("\n".join(str(row[0]) for row in plan)), query)
+
+
+def reads_and_columns(engine: Engine, query: str) -> tuple[Reads, list[tuple[str, str]]]:
+    """`reads_of`, and the names and type texts of its columns, by one analysis if that is possible.
+    Raises `EngineError` if ``query`` cannot be analyzed.
+    """
+    analysis = engine.analyzed(query, "analyze")
+    if analysis is None:
+        return reads_of(engine, query), engine.columns(query)
+    tree, columns = analysis
+    return _checked(_read_tree(tree), query), columns
+
+
+def _checked(reads: Reads, query: str) -> Reads:
+    """``reads``, unless the lines of the tree cannot be distinguished."""
+    try:
+        broken = breaks_lines(query)
+    except Unreadable:
+        return Reads(unknown=UNREADABLE)
+    return replace(reads, unknown="a name or a text with a line break") if broken else reads
 
 
 def read_plan(plan: str) -> Reads:
     """What a plan, as EXPLAIN EXTENDED prints it, reads."""
     analyzed = _ANALYZED.search(plan)
-    if analyzed is None:
-        return Reads(unknown=UNREADABLE)
+    return Reads(unknown=UNREADABLE) if analyzed is None else _read_tree(analyzed[1])
+
+
+def _read_tree(tree: str) -> Reads:
     top = _Scope()
     within = [top]
-    for depth, node in _nodes(analyzed[1]):
+    for depth, node in _nodes(tree):
         while depth <= within[-1].depth:
             within.pop()
         scope = within[-1]

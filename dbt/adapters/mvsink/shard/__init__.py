@@ -31,6 +31,7 @@ waits (`listen`, `wait_for_upper_past`) are for programs that use shards without
 
 from dbt.adapters.mvsink.physical import LARGEST_TIME
 from dbt.adapters.mvsink.shard.batch import Batch, BatchBuilder
+from dbt.adapters.mvsink.shard.calendars import ambiguous
 from dbt.adapters.mvsink.shard.client import ShardClient
 from dbt.adapters.mvsink.shard.commit_log import Commit
 from dbt.adapters.mvsink.shard.errors import (
@@ -68,6 +69,7 @@ from dbt.adapters.mvsink.shard.state import (
     schema_differences,
 )
 from dbt.adapters.mvsink.shard.storage import MemoryStorage, Storage
+from dbt.adapters.mvsink.shard.updates import grouped
 from dbt.adapters.mvsink.shard.write import AppendResult, CompactionResult, WriteHandle
 
 __all__ = [
@@ -100,6 +102,7 @@ __all__ = [
     "StorageError",
     "UpperMismatch",
     "WriteHandle",
+    "ambiguous",
     "cancelled_among",
     "checkpoint",
     "collect_garbage",
@@ -108,6 +111,7 @@ __all__ = [
     "delete_dropped",
     "files_number",
     "following",
+    "grouped",
     "is_negation",
     "negatable",
     "number_of",

@@ -18,8 +18,8 @@ from dbt.adapters.mvsink.shard.errors import InvalidUsage, OutsideShard
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.read import leased_since
 from dbt.adapters.mvsink.shard.state import BATCHES, CompactionPlan, Maintenance
-from dbt.adapters.mvsink.shard.storage import Storage, StoredFile, is_part, part_path
-from dbt.adapters.mvsink.shard.updates import advance, consolidate, physical_schema
+from dbt.adapters.mvsink.shard.storage import Storage, StoredFile, is_part
+from dbt.adapters.mvsink.shard.updates import advance, consolidate
 from dbt.adapters.mvsink.shard.write import WriteHandle
 
 log = logging.getLogger("mvsink.shard")
@@ -27,16 +27,14 @@ STAGED_GRACE_MS = 24 * 3_600_000
 REMOVED_GRACE_MS = 7 * 24 * 3_600_000
 
 
-def compact_with_pyarrow(handle: WriteHandle, plan: CompactionPlan) -> bool:
+def compact_with_pyarrow(handle: WriteHandle, plan: CompactionPlan, updates: pa.Table | None = None) -> bool:
     """Rewrite the plan's files in this process: for small shards. False if the race was lost.
+    ``updates``: what is in them, if that is known.
 
     Settled updates (at or before ``plan.since``) become one batch at that time. A base has only
     positive diffs: negative ones, errors, and later updates with their times are kept apart.
     """
-    schema = physical_schema(handle.schema)
-    table = pa.concat_tables(
-        [schema.empty_table(), *(handle.storage.read(file, schema) for file in plan.files)]
-    )
+    table = handle.read_updates(plan.files) if updates is None else updates
     since = plan.since.as_option()
     if since is None:
         raise InvalidUsage("a finished shard's since is empty; there is no time to compact at")
@@ -54,11 +52,7 @@ def _stage(handle: WriteHandle, table: pa.Table) -> Batch | None:
     """A batch of these rows as they are, including hashes: these belong to rows already trusted."""
     if table.num_rows == 0:
         return None
-    staged = handle.stage()
-    part = handle.storage.write_part(part_path(staged.batch_id, 0), table.schema)
-    part.write(table)
-    part.close()
-    return handle.adopt(staged, Antichain.of(0), Antichain.empty())
+    return handle.adopt(handle.write_staged(table), Antichain.of(0), Antichain.empty())
 
 
 def collect_garbage(

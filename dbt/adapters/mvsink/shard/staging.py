@@ -19,8 +19,8 @@ from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.handle import Handle
 from dbt.adapters.mvsink.shard.negation import negating_name
 from dbt.adapters.mvsink.shard.state import BATCHES, DataFile, ShardState, check_bounds, schema_differences
-from dbt.adapters.mvsink.shard.storage import Footer, Storage, fresh_batch_id, only_parts
-from dbt.adapters.mvsink.shard.updates import Updates, canonical
+from dbt.adapters.mvsink.shard.storage import Footer, Storage, fresh_batch_id, only_parts, part_path
+from dbt.adapters.mvsink.shard.updates import Updates, canonical, physical_schema
 
 FOOTERS_AT_ONCE = 16
 LEGACY_CALENDAR = (
@@ -108,6 +108,18 @@ class Staging(Handle):
         self._staged[staged.batch_id] = staged
         return staged
 
+    def write_staged(self, updates: pa.Table) -> StagedDirectory:
+        """`stage`, with ``updates`` in the physical schema as one file, hashes as they are."""
+        staged = self.stage()
+        try:
+            part = self.storage.write_part(part_path(staged.batch_id, 0), updates.schema)
+            part.write(updates)
+            part.close()
+        except BaseException:
+            staged.delete()
+            raise
+        return staged
+
     def adopt(self, staged: StagedDirectory, lower: Antichain, upper: Antichain) -> Batch:
         """The files that an engine wrote, as a batch; reads footers, never data.
 
@@ -138,6 +150,13 @@ class Staging(Handle):
         read into memory, so they must be few.
         """
         return pa.concat_tables(self.storage.read(DataFile(path, 0), schema) for path in staged.parts())
+
+    def read_updates(self, files: Sequence[DataFile]) -> pa.Table:
+        """All updates in these files, with their hashes. They are read into memory, so they must be
+        few.
+        """
+        schema = physical_schema(self.schema)
+        return pa.concat_tables([schema.empty_table(), *(self.storage.read(file, schema) for file in files)])
 
     def batch_from_transmittable_batch(self, description: Mapping[str, Any]) -> Batch:
         """A batch that another handle, process or machine handed over. This handle owns it now."""

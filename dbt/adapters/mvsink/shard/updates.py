@@ -170,32 +170,37 @@ def consolidate(table: pa.Table) -> pa.Table:
     """
     if table.num_rows == 0:
         return table
-    rows = [name for name in table.column_names if name not in (DIFF, HASH)]
-    keys = [_key(table.column(name)) for name in rows]
-    names = [f"k{i}" for i in range(len(keys))]
-    diffs = table.column(DIFF)
-    index = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), table.num_rows))
-    halves = [pc.shift_right(diffs, 32), pc.bit_wise_and(diffs, 2**32 - 1)]
-    approximate = diffs.cast(pa.float64(), safe=False)
-    flat = pa.table(
-        [*keys, diffs, approximate, *halves, index],
-        names=[*names, "diff", "approximate", "high", "low", "row"],
-    )
-    sums = [
-        ("diff", "sum"),
-        ("approximate", "sum"),
-        ("high", "sum"),
-        ("low", "sum"),
-        ("row", "min"),
-        ("row", "count"),
-    ]
-    groups = flat.group_by(names, use_threads=False).aggregate(sums)
-    _check_sums(groups.filter(pc.greater(groups.column("row_count"), 1)))
-    groups = groups.filter(pc.not_equal(groups.column("diff_sum"), 0)).sort_by("row_min")
-    result = table.take(pc.subtract(groups.column("row_min"), 1))
+    groups = grouped(table, [name for name in table.column_names if name not in (DIFF, HASH)])
+    groups = groups.filter(pc.not_equal(groups.column("diff_sum"), 0))
+    result = table.take(groups.column("row_min"))
     return result.set_column(
         result.schema.get_field_index(DIFF), pa.field(DIFF, pa.int64()), groups.column("diff_sum")
     )
+
+
+def grouped(table: pa.Table, keys: list[str], **others: tuple[pa.ChunkedArray, str]) -> pa.Table:
+    """One record per distinct row of the columns ``keys``, in the order of the first ones: the sum
+    of its diffs, ``diff_sum``, and the number of its first record, ``row_min``.
+
+    ``others`` are further columns, each with the name of Arrow's aggregation; the result has them
+    as ``name_aggregation``. Raises `InvalidUsage` if a sum of diffs exceeds 64 bits.
+    """
+    names = [f"k{i}" for i in range(len(keys))]
+    diffs = table.column(DIFF)
+    columns = {
+        **dict(zip(names, (_key(table.column(name)) for name in keys), strict=True)),
+        "diff": diffs,
+        "approximate": diffs.cast(pa.float64(), safe=False),
+        "high": pc.shift_right(diffs, 32),
+        "low": pc.bit_wise_and(diffs, 2**32 - 1),
+        "row": pa.array(range(table.num_rows), pa.int64()),
+        **{name: column for name, (column, _) in others.items()},
+    }
+    sums = [(name, "sum") for name in ("diff", "approximate", "high", "low")]
+    sums += [("row", "min"), ("row", "count"), *((name, kind) for name, (_, kind) in others.items())]
+    groups = pa.table(columns).group_by(names, use_threads=False).aggregate(sums)
+    _check_sums(groups.filter(pc.greater(groups.column("row_count"), 1)))
+    return groups.sort_by("row_min")
 
 
 def _check_sums(groups: pa.Table) -> None:

@@ -1,6 +1,8 @@
 """The query behind the published view: the collection at the newest time, as plain rows.
 
-A compacted shard reads as a plain Parquet scan. With recent batches it is still one scan of the
+A compacted shard reads as a plain Parquet scan. A small one is added up by whole rows, in one scan:
+for every scan that a text names, Spark lists files and runs a job to learn their columns, whenever
+the view is created or read. A larger one with recent batches is still one scan of the
 base, thinned by a broadcast join with the recent part's net retractions, plus the recent part's net
 additions. Where some row has no hash to go by, base rows that share a hash with the rest are
 consolidated with it by whole rows; the others still pass straight through. A shard that holds
@@ -16,6 +18,7 @@ from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
 from dbt.adapters.mvsink.shard_sql.layout import Directory, Layout, broadcast, files_of
+from dbt.adapters.mvsink.shard_sql.small import FEW_ROWS, holds_float
 
 NOT_REFRESHED = "not refreshed yet"
 LIVE = "_mv_live"
@@ -87,6 +90,9 @@ def plain_rows(layout: Layout) -> str:
     if layout.empty:
         items = ", ".join(f"cast(null as {c.type.spelled}) {sql.identifier(c.name)}" for c in layout.columns)
         return f"select {items} where false"
+    if layout.directories != (layout.base,) and _is_small(layout):
+        rows = layout.select(layout.directories, f"{sql.columns(layout.names)}, {DIFF}", f"{ERROR} is null")
+        return _repeat(layout, net(layout.columns, [], rows, "> 0"), DIFF)
     if layout.unhashed or layout.loose:
         return _mixed(layout)
     parts = []
@@ -95,6 +101,16 @@ def plain_rows(layout: Layout) -> str:
     if layout.recent:
         parts.append(_repeat(layout, _net(layout, "> 0"), DIFF))
     return sql.union_all(parts)
+
+
+def _is_small(layout: Layout) -> bool:
+    """Whether all is added up at once. GROUP BY turns -0.0 into 0.0, so floats are left as they
+    are, where a row did not change.
+    """
+    rows = [file.rows for file in layout.files]
+    known = sum(count for count in rows if count is not None)
+    floats = any(holds_float(column.type) for column in layout.columns)
+    return not (layout.loose or floats or None in rows) and known <= FEW_ROWS
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ class Stager:
             if batch.rows > FEW_UPDATES:
                 return self.sums(f"select * from {sql.parquet_in(batch.uri)}")[0]
             # for two columns of few updates a Spark job takes a hundred times as long
-            return _added_up(batch.diffs())
+            return added_up(batch.diffs())
 
     def sums(self, updates: str) -> tuple[Counts, int]:
         """What the query ``updates`` inserts and deletes, and the number of its records."""
@@ -92,12 +92,12 @@ class Stager:
         return Counts(*summed), records
 
 
-def _added_up(diffs: pa.Table) -> Counts:
+def added_up(diffs: pa.Table) -> Counts:
     """The counts of updates with these columns `_mv_diff` and `_mv_error`."""
     error, diff = pc.is_valid(diffs.column(ERROR)), diffs.column(DIFF)
 
     def total(kind: pa.ChunkedArray, sign: pa.ChunkedArray) -> int:
-        return abs(int(pc.sum(pc.if_else(pc.and_(kind, sign), diff, 0)).as_py()))
+        return abs(int(pc.sum(pc.if_else(pc.and_(kind, sign), diff, 0), min_count=0).as_py()))
 
     more, fewer, row = pc.greater(diff, 0), pc.less(diff, 0), pc.invert(error)
     return Counts(total(row, more), total(row, fewer), total(error, more), total(error, fewer))

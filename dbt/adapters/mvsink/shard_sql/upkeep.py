@@ -20,6 +20,7 @@ from dbt.adapters.mvsink.shard import (
 from dbt.adapters.mvsink.shard_sql.errors import DamagedFiles
 from dbt.adapters.mvsink.shard_sql.layout import Layout, damages
 from dbt.adapters.mvsink.shard_sql.rewrite import compact, evolve, fold_foreign_files
+from dbt.adapters.mvsink.shard_sql.small import compact_small
 
 
 @dataclass
@@ -81,4 +82,6 @@ class Upkeep:
             self.warnings.append(f"maintenance failed and is left to the next run: {error}")
 
     def _compact(self, plan: CompactionPlan) -> None:
-        compact(self.engine, self.handle, plan, Layout.of(self.handle, self.handle.state()))
+        shard = Layout.of(self.handle, self.handle.state())
+        if compact_small(self.handle, plan, shard) is None:
+            compact(self.engine, self.handle, plan, shard)

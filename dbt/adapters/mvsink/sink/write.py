@@ -43,10 +43,11 @@ from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
 from dbt.adapters.mvsink.shard import Batch, StagedDirectory, WriteHandle, negatable
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
-from dbt.adapters.mvsink.shard_sql.stager import Stager
+from dbt.adapters.mvsink.shard_sql.stager import Stager, added_up
 from dbt.adapters.mvsink.sink.copied import Copied, Hashes, negated_updates, updates_of
 from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
 from dbt.adapters.mvsink.sink.detection import Buckets, BucketScope, differing_buckets, narrow
+from dbt.adapters.mvsink.sink.in_process import correct
 from dbt.adapters.mvsink.sink.locator import locator
 
 log = logging.getLogger("mvsink.sink.write")
@@ -159,7 +160,11 @@ class Write:
     def whole_rows(
         self, desired: Desired, shard: Layout, time: int, description: BatchDescription
     ) -> Written:
-        """Stage the correction without looking at a hash."""
+        """Stage the correction without looking at a hash; of a small shard, in this process."""
+        with self.watch("write"):
+            updates = correct(self.engine, self.handle, desired, shard, time)
+        if updates is not None:
+            return self._corrected(updates, description)
         return self._staged(self._correction(desired, shard, time), description, evaluated_once=True)
 
     def _few_changed(
@@ -275,6 +280,15 @@ class Write:
     ) -> Written:
         staged = self.stager.stage(self._updates(correction, description), "write")
         return self._written(staged, description, evaluated_once=evaluated_once)
+
+    def _corrected(self, updates: pa.Table, description: BatchDescription) -> Written:
+        """Stage ``updates`` that this process has computed."""
+        batch = None
+        if updates.num_rows:
+            with self.watch("write"):
+                staged = self.handle.write_staged(updates)
+            batch = self.stager.adopt(staged, description)
+        return Written(batch, added_up(updates), evaluated_once=True)
 
     def _written(
         self,
