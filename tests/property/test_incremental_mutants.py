@@ -47,17 +47,19 @@ def only_rows_that_enter(of_time):
 
 
 def first_scope_only(scopes):
-    return lambda self, whole, join, leaf: list(scopes(self, whole, join, leaf))[:1]
+    return lambda self, block, join, leaf: list(scopes(self, block, join, leaf))[:1]
 
 
 def overlapping_scopes(scopes):
-    return lambda self, whole, join, leaf: [scope[-1:] for scope in scopes(self, whole, join, leaf)]
+    return lambda self, block, join, leaf: [
+        scope if join.kind == "full" else scope[-1:] for scope in scopes(self, block, join, leaf)
+    ]
 
 
 def anti_instead_of_semi(scopes):
     def wrong(self, whole, join, leaf):
         for scope in scopes(self, whole, join, leaf):
-            yield [*scope[:-1], ("anti", scope[-1][1])]
+            yield scope if join.kind == "full" else [*scope[:-1], ("anti", scope[-1][1])]
 
     return wrong
 
@@ -176,7 +178,16 @@ def scope_of_keys_that_are_not_shown(scope_of_keys):
     return wrong
 
 
+def null_is_no_key(of_full_join):
+    def wrong(self, block, join, leaf):
+        return [(kind, text.replace("<=>", "=")) for kind, text in of_full_join(self, block, join, leaf)]
+
+    return wrong
+
+
 BLOCKS = {
+    "a full join of which NULL is no key": (Terms, "_of_full_join", null_is_no_key),
+    "a full join is a left join": (terms, "scoping", lambda right: not_scoped("full")),
     "NULL is no key of a group": (Changes, "_in_scope", without_null_keys),
     "NULL is no value of a row": (Changes, "_rows", without_null_keys),
     "a group's keys come from one term": (Changes, "_keys", keys_of_the_first_term),
@@ -210,6 +221,7 @@ MUTANTS = {
     "a conjunct is never NULL at one time only": (terms, "_null_only_by_columns", lambda right: lambda node: True),
 }  # fmt: skip
 FOCUS = {
+    "full join": "full join",
     "scope": "left join",
     "below two joins": "left join",
     "window": "window",
@@ -277,7 +289,10 @@ def added(*changes: Counter) -> dict:
 @pytest.mark.parametrize("seed", range(100, 130))
 def test_scopes_may_be_too_wide(seed, monkeypatch):
     database, query, clock = case(seed, "left join")
-    monkeypatch.setattr(Terms, "_scopes", lambda self, whole, join, leaf: [[]])
+    every = [("full", "(select 1) as _mv_k on true")] * 2
+    monkeypatch.setattr(
+        Terms, "_scopes", lambda self, block, join, leaf: [every if join.kind == "full" else []]
+    )
     assert not differs(database, query, clock)
 
 

@@ -103,10 +103,7 @@ class Database:
 
     def change(self, query: str, clock: tuple[int, int] | None = None) -> Counter[Row]:
         """The rows of the query's change by `delta`, consolidated."""
-        plan = self.plan(query, clock)
-        assert isinstance(plan, Plan), plan
-        assert plan.query is not None
-        return consolidated(self.rows(plan.query, "run"))
+        return self.changes(query, clock)[0]
 
     def replaced(self, query: str, scoped: Scoped, clock: tuple[int, int] | None = None) -> Counter[Row]:
         """The rows of the change if the shard's rows in scope are replaced, consolidated."""

@@ -231,10 +231,32 @@ class Queries:
     def join(self, text: str, scope: list[Leaf], depth: int) -> tuple[str, list[Leaf]]:
         focused = self.focus.endswith("join") and self.random.random() < 0.6
         kind = self.focus if focused else self.random.choice(_JOINS)
+        if not self.plain and (kind == "full join" or self.random.random() < 0.05):
+            return self.full_join(text, scope, depth)
         right_text, right_scope = self.nest(depth) if self.random.random() < 0.2 else self._one(depth)
         on = "" if kind == "cross join" else f" on {self.condition(scope, right_scope)}"
         joined = f"{text}\n{kind} {right_text}{on}"
         return joined, scope if "semi" in kind or "anti" in kind else [*scope, *right_scope]
+
+    def full_join(self, text: str, scope: list[Leaf], depth: int) -> tuple[str, list[Leaf]]:
+        """Its keys are columns whose types are known: of relations."""
+        first = self.relation(self.alias())
+        text, scope = self.random.choice([(text, scope), (first.text, [first])])
+        right = self.relation(self.alias())
+        right_text, right_scope = right.text, [right]
+        if self.random.random() < 0.3:
+            more, columns = self.join(right.text, [right], 0)
+            right_text, right_scope = f"({more})", columns
+        sides = [
+            [leaf for leaf in side if leaf.text.split(" ")[0] in SCHEMA] for side in (scope, right_scope)
+        ]
+        if not all(sides):
+            return text, scope
+        one, other = (self.column(side, "int") for side in sides)
+        more = self.random.choice(
+            ["", "", f" and {other} > 0", f" and {one} = 1", f" and {self.condition(scope, right_scope)}"]
+        )
+        return f"{text}\nfull join {right_text} on {one} = {other}{more}", [*scope, *right_scope]
 
     def _one(self, depth: int) -> tuple[str, list[Leaf]]:
         leaf = self.leaf(depth)

@@ -161,6 +161,24 @@ CASES = {
         """,
         {(2, 20, 200): 1},
     ),
+    "a full join": Case(
+        "select a.k, b.k as o, w from a full join b on a.k = b.k and v > 10",
+        {"a": a_still, "b": b},
+        """
+        select a.k, b.k as o, w, 1L _mv_diff from a left semi join ( select distinct _mv_k0 from ( select `b`.`k` as _mv_k0 from Δb as `b` ) as _mv_k ) as _mv_k on _mv_k._mv_k0 <=> `a`.`k` full join (b' as `b` left semi join ( select distinct _mv_k0 from ( select `b`.`k` as _mv_k0 from Δb as `b` ) as _mv_k ) as _mv_k on _mv_k._mv_k0 <=> `b`.`k` ) on a.k = b.k and v > 10 union all
+        select a.k, b.k as o, w, -1L _mv_diff from a left semi join ( select distinct _mv_k0 from ( select `b`.`k` as _mv_k0 from Δb as `b` ) as _mv_k ) as _mv_k on _mv_k._mv_k0 <=> `a`.`k` full join (b° as `b` left semi join ( select distinct _mv_k0 from ( select `b`.`k` as _mv_k0 from Δb as `b` ) as _mv_k ) as _mv_k on _mv_k._mv_k0 <=> `b`.`k` ) on a.k = b.k and v > 10
+        """,
+        {(2, 2, 200): 1, (2, None, None): -1, (None, 3, 300): -1},
+    ),
+    "a full join by USING": Case(
+        "select k, v, w from a full join b using (k)",
+        {"a": a_still, "b": b},
+        """
+        select k, v, w, 1L _mv_diff from a left semi join ( select distinct _mv_k0 from ( select `b`.`k` as _mv_k0 from Δb as `b` ) as _mv_k ) as _mv_k on _mv_k._mv_k0 <=> `a`.`k` full join (b' as `b` left semi join ( select distinct _mv_k0 from ( select `b`.`k` as _mv_k0 from Δb as `b` ) as _mv_k ) as _mv_k on _mv_k._mv_k0 <=> `b`.`k` ) using (k) union all
+        select k, v, w, -1L _mv_diff from a left semi join ( select distinct _mv_k0 from ( select `b`.`k` as _mv_k0 from Δb as `b` ) as _mv_k ) as _mv_k on _mv_k._mv_k0 <=> `a`.`k` full join (b° as `b` left semi join ( select distinct _mv_k0 from ( select `b`.`k` as _mv_k0 from Δb as `b` ) as _mv_k ) as _mv_k on _mv_k._mv_k0 <=> `b`.`k` ) using (k)
+        """,
+        {(2, 20, 200): 1, (2, 20, None): -1, (3, None, 300): -1},
+    ),
     "a self join": Case(
         "select x.k, y.v from a as x join a as y on x.k = y.k",
         {"a": a},

@@ -36,6 +36,7 @@ the caller may leave out the others, also of relations that did not change.
 - `functions`, `refuse`: what is not a function of one row of the inputs, or not reproducible
 - `resolve`: the columns of leaves; which names mean them; which are used
 - `grouping`, `keys`: groups and windows, what kind a block is, and its keys
+- `equalities`: columns that are compared by `=`, and their types
 - `repeatable`, `exact`: which values differ when they are evaluated again
 - `terms`: the rules for sources. `blocks`: those for blocks and set operators. `compose`: cutting
   and putting together. `plan`: `analyse` and `delta`

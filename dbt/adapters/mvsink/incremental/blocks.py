@@ -77,7 +77,7 @@ class Changes:
 
     @cached_property
     def terms(self) -> Terms:
-        return Terms(self.writer, self.names.nodes)
+        return Terms(self.writer, self.names)
 
     def change(self, query: Query) -> str:
         """The query's columns and `_mv_diff`: new less old, not consolidated.

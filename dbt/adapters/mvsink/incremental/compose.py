@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Literal
 
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.incremental.algebra import (
@@ -68,7 +69,9 @@ class Clock:
 
 Marks = tuple[tuple[int, int], ...]
 Reading = Callable[[Leaf], Side]
-Scopes = Mapping[Join, Iterable[tuple[str, str]]]  # (semi or anti, relation), in order
+# (semi or anti, relation), in order; of a full join (full, relation and ON) for its left, its right
+Scope = list[tuple[Literal["semi", "anti", "full"], str]]
+Scopes = Mapping[Join, Scope]
 
 
 @dataclass(frozen=True)
@@ -152,7 +155,9 @@ class Writer:
         return f"(\n{query}\n){alias}" + (f"({sql.columns(columns)})" if columns else "")
 
     def source(self, source: Source, reading: Reading, scopes: Scopes) -> str:
-        """A FROM tree. ``scopes`` restrict the preserved side of an outer, semi or anti join."""
+        """A FROM tree. ``scopes`` restrict the preserved side of an outer, semi or anti join, and
+        both sides of a full one.
+        """
         if isinstance(source, Nest):
             return f"({self.source(source.inner, reading, scopes)})"
         if not isinstance(source, Join):
@@ -161,6 +166,10 @@ class Writer:
         joined = self.text[source.left.end : source.right.start]
         criteria = self.cut(Fragment(source.right.end, source.end), Side.NEW)
         natural = "natural " if source.natural else ""
+        if source.kind == "full" and source in scopes:
+            (_, of_left), (_, of_right) = scopes[source]
+            right = f"({right}\nleft semi join {of_right}\n)"
+            return f"{left}\nleft semi join {of_left}\n{joined}{right}{criteria}"
         scope = "".join(
             f"\n{natural}left {kind} join {relation}{criteria}\n" for kind, relation in scopes.get(source, ())
         )

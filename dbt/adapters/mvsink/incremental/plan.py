@@ -21,6 +21,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
 )
 from dbt.adapters.mvsink.incremental.blocks import Changes, Scoped
 from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Sides, Writer
+from dbt.adapters.mvsink.incremental.equalities import full_keys
 from dbt.adapters.mvsink.incremental.keys import Kind, has_row_keys, keys_of, kind_of, row_names
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental, Refused, check_expression, check_types
 from dbt.adapters.mvsink.incremental.repeatable import Repeatable
@@ -178,12 +179,9 @@ def _check_shape(query: Query) -> None:
     """Refuse what has no rule yet."""
     if query.limited is not None:
         raise Refused("LIMIT or OFFSET", query.limited.start)
-    if isinstance(query.body, Block):
-        if "HAVING" in query.body.more and kind_of(query.body) is Kind.PLAIN:
-            raise Refused("HAVING without groups", query.body.more["HAVING"].start)
-        for join in joins(query.body.source):
-            if join.kind == "full":
-                raise Refused("a full join", join.start)
+    body = query.body
+    if isinstance(body, Block) and "HAVING" in body.more and kind_of(body) is Kind.PLAIN:
+        raise Refused("HAVING without groups", body.more["HAVING"].start)
 
 
 def _check_time(analysed: Analysed, writer: Writer) -> None:
@@ -232,6 +230,9 @@ class _Checks:
             self._expression(block, part, stream, (), aliases, AGGREGATES)
         if kind_of(block) is Kind.KEYED:
             keys_of(block, self.names)
+        for join in joins(block.source):
+            if join.kind == "full":
+                full_keys(join, block, self.names)
         for view in block.laterals:
             self._expression(block, view.call, stream, GENERATORS)
         for leaf in leaves(block.source):

@@ -31,6 +31,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     joins,
     leaves,
 )
+from dbt.adapters.mvsink.incremental.equalities import column_type, plain_column
 from dbt.adapters.mvsink.incremental.keys import Kind, kind_of
 from dbt.adapters.mvsink.incremental.plan import Analysed
 from dbt.adapters.mvsink.incremental.resolve import Names
@@ -167,25 +168,11 @@ class _Needs:
         outputs: list[_Column | None] = []
         for item in block.items:
             if item.star is None:
-                outputs.append(self._column(block, self.names.nodes[item].unalias()))
+                outputs.append(plain_column(block, self.names, self.names.nodes[item].unalias()))
                 continue
             for owner, name in self.names.of_star(block, item):
                 outputs.append(None if isinstance(owner, LateralView) or name is None else (owner, name))
         return outputs
-
-    def _column(self, block: Block, node: exp.Expr) -> _Column | None:
-        """The leaf's column that an expression is."""
-        if not isinstance(node, exp.Column) or len(node.parts) > 2:
-            return None
-        name, table = node.name.lower(), node.table.lower()
-        owners = [
-            owner
-            for owner, columns in self.names.scope(block)
-            if name in columns and (not table or (owner.alias or "").lower() == table)
-        ]
-        if len(owners) != 1 or isinstance(owners[0], LateralView):
-            return None
-        return owners[0], name
 
     def _equal(self, block: Block, start: _Column) -> dict[Leaf, str]:
         """A column of each leaf that is connected with ``start``."""
@@ -218,19 +205,19 @@ class _Needs:
     def _equalities(self, block: Block, condition: Fragment, join: Join | None) -> Iterator[_Edge]:
         for node in conjuncts(self.names.nodes[condition]):
             if isinstance(node, exp.EQ):
-                one, other = (self._column(block, side) for side in (node.left, node.right))
+                one, other = (plain_column(block, self.names, side) for side in (node.left, node.right))
                 crosses = one and other and (join is None or _crosses(join, one[0], other[0]))
-                if one and other and crosses and self._type(*one) == self._type(*other) is not None:
+                if (
+                    one
+                    and other
+                    and crosses
+                    and column_type(self.names, *one) == column_type(self.names, *other) is not None
+                ):
                     yield one, other, join
 
-    def _type(self, leaf: Leaf, column: str) -> str | None:
-        """Between types, equality is not transitive: '1' = 1 and 1 = '01'."""
-        if isinstance(leaf, Relation):
-            return self.names.types[leaf.parts][self.names.of_leaf(leaf).index(column)]
-        if not isinstance(leaf, Derived):
-            return None
-        types = {None if origin is None else self._type(*origin) for _, origin in self._origins(leaf, column)}
-        return types.pop() if len(types) == 1 else None
+
+def _full(block: Block) -> bool:
+    return any(join.kind == "full" for join in joins(block.source))
 
 
 def _crosses(join: Join, *sides: Leaf) -> bool:

@@ -5,18 +5,17 @@ The positions of a block are its leaves in the order of the text, then its conju
 add up to new less old, whatever else changed. A leaf whose rows pass through joins one by one gives
 a *linear* term, the block over its change. One whose rows decide whether others are kept or filled
 with NULLs (the right side of a left, semi or anti join, the left side of a right join) gives a
-*scoped* pair: new less old, over the preserved rows that match its change.
+*scoped* pair: new less old, over the preserved rows that match its change; below a full join, over
+those rows of both sides that have the keys of its change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 from sqlglot import exp
 
-from dbt.adapters.mvsink.incremental.agree import Nodes
 from dbt.adapters.mvsink.incremental.algebra import (
     Block,
     Fragment,
@@ -26,12 +25,13 @@ from dbt.adapters.mvsink.incremental.algebra import (
     Source,
     leaves,
 )
-from dbt.adapters.mvsink.incremental.compose import Reading, Scopes, Side, Writer
-from dbt.adapters.mvsink.incremental.refuse import Refused
+from dbt.adapters.mvsink.incremental.compose import Reading, Scope, Scopes, Side, Writer
+from dbt.adapters.mvsink.incremental.equalities import full_keys
+from dbt.adapters.mvsink.incremental.keys import key_names
+from dbt.adapters.mvsink.incremental.resolve import Names
 from dbt.adapters.mvsink.physical import DIFF
 
 PLUS, MINUS, NONE = "1L", "-1L", "0L"
-_Scope = list[tuple[Literal["semi", "anti"], str]]
 # A comparison of these is NULL at one time only if it is at any: only their columns can be NULL.
 _COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ, exp.Between)
 _NULL_ONLY_BY_COLUMNS = (
@@ -45,7 +45,7 @@ class Terms:
     """The terms of blocks without what is behind WHERE."""
 
     writer: Writer
-    nodes: Nodes
+    names: Names
 
     def terms(self, block: Block) -> Iterator[str]:
         """The terms of a block; none if nothing that it reads changed."""
@@ -70,25 +70,45 @@ class Terms:
         if outermost is None:
             yield self.writer.select(block, telescope(block.source, leaf, Side.CHANGE), DIFF, conditions, {})
             return
-        for scope in self._scopes(block.source, outermost, leaf):
+        for scope in self._scopes(block, outermost, leaf):
             for side, diff in ((Side.NEW, PLUS), (Side.OLD, MINUS)):
                 reading = telescope(block.source, leaf, side)
                 yield self.writer.select(block, reading, diff, conditions, {outermost: scope})
 
-    def _scopes(self, whole: Source, join: Join, leaf: Leaf) -> Iterator[_Scope]:
+    def _scopes(self, block: Block, join: Join, leaf: Leaf) -> Iterator[Scope]:
         """Disjoint scopes of ``join``: together they hold all preserved rows that may differ."""
-        witnesses = self._witnesses(whole, padded(join), leaf)
+        if join.kind == "full":
+            yield self._of_full_join(block, join, leaf)
+            return
+        witnesses = self._witnesses(block, padded(join), leaf)
         for number, witness in enumerate(witnesses):
             yield [*(("anti", before) for before in witnesses[:number]), ("semi", witness)]
 
-    def _witnesses(self, whole: Source, part: Source, leaf: Leaf) -> list[str]:
+    def _of_full_join(self, block: Block, join: Join, leaf: Leaf) -> Scope:
+        """The rows of both sides whose keys are those of what may differ on the leaf's side."""
+        keys, in_left = full_keys(join, block, self.names), any(each is leaf for each in leaves(join.left))
+        names = key_names(len(keys))
+        listed = ", ".join(f"{sides[not in_left]} as {name}" for sides, name in zip(keys, names, strict=True))
+        rows = "\nunion all\n".join(
+            f"select {listed} from {witness}"
+            for witness in self._witnesses(block, join.left if in_left else join.right, leaf)
+        )
+        query = f"select distinct {', '.join(names)} from (\n{rows}\n) as _mv_k"
+        equal = [
+            " and ".join(f"_mv_k.{name} <=> {sides[at]}" for sides, name in zip(keys, names, strict=True))
+            for at in (0, 1)
+        ]
+        return [("full", f"(\n{query}\n) as _mv_k on {each}") for each in equal]
+
+    def _witnesses(self, block: Block, part: Source, leaf: Leaf) -> list[str]:
         """Relations that together hold every row of ``part`` that may differ."""
+        assert block.source is not None
         inner = scoping(part, leaf)
         if inner is None:
-            return [self._primary(part, telescope(whole, leaf, Side.CHANGE), {})]
+            return [self._primary(part, telescope(block.source, leaf, Side.CHANGE), {})]
         return [
-            self._primary(part, telescope(whole, leaf, side), {inner: scope})
-            for scope in self._scopes(whole, inner, leaf)
+            self._primary(part, telescope(block.source, leaf, side), {inner: scope})
+            for scope in self._scopes(block, inner, leaf)
             for side in (Side.NEW, Side.OLD)
         ]
 
@@ -105,7 +125,7 @@ class Terms:
             for number, each in enumerate(block.where)
             if number != at
         ]
-        plain = _null_only_by_columns(self.nodes[conjunct])
+        plain = _null_only_by_columns(self.names.nodes[conjunct])
         for holds, fails, diff in ((now, before, PLUS), (before, now, MINUS)):
             negated = f"not (\n{fails}\n)" if plain else f"not coalesce((\n{fails}\n), false)"
             yield self.writer.select(block, lambda leaf: Side.OLD, diff, [*others, holds, negated], {})
@@ -136,7 +156,7 @@ def scoping(source: Source, leaf: Leaf) -> Join | None:
         return None
     in_left = any(each is leaf for each in leaves(source.left))
     if source.kind == "full":
-        raise Refused("a full join", source.start)
+        return source
     if source.kind == "right" if in_left else source.kind in ("left", "semi", "anti"):
         return source
     return scoping(source.left if in_left else source.right, leaf)
