@@ -27,7 +27,7 @@ from tests.support.incremental_queries import Queries, tables
 
 CASES = int(os.environ.get("MVSINK_INCREMENTAL_CASES", "500"))
 FOCUS = (
-    "", "left join", "right join", "left anti join", "left semi join", "clock", "union", "group", "window", "distinct", "full join",
+    "", "left join", "right join", "left anti join", "left semi join", "clock", "union", "group", "window", "distinct", "full join", "subquery",
     "set",
 )  # fmt: skip
 LARGEST = 9_000  # characters of the query of a change, which grow with what is nested in what

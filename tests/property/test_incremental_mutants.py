@@ -185,7 +185,23 @@ def null_is_no_key(of_full_join):
     return wrong
 
 
+def subqueries_stand_still(conjunct_moves):
+    return lambda self, block, conjunct: self.timed(conjunct)
+
+
+def subqueries_in_the_present(cut):
+    def wrong(self, part, time, edits=()):
+        if any(part.start <= each.start < part.end for each in self.subqueries) and not edits:
+            return cut(self, part, Side.NEW, edits)
+        return cut(self, part, time, edits)
+
+    return wrong
+
+
 BLOCKS = {
+    "a subquery decides the same as before": (Writer, "conjunct_moves", subqueries_stand_still),
+    "a subquery reads what is, not what was": (Writer, "cut", subqueries_in_the_present),
+    "a subquery is never NULL": (terms, "_null_only_by_columns", lambda right: lambda node: True),
     "a full join of which NULL is no key": (Terms, "_of_full_join", null_is_no_key),
     "a full join is a left join": (terms, "scoping", lambda right: not_scoped("full")),
     "NULL is no key of a group": (Changes, "_in_scope", without_null_keys),
@@ -221,6 +237,7 @@ MUTANTS = {
     "a conjunct is never NULL at one time only": (terms, "_null_only_by_columns", lambda right: lambda node: True),
 }  # fmt: skip
 FOCUS = {
+    "subquery": "subquery",
     "full join": "full join",
     "scope": "left join",
     "below two joins": "left join",

@@ -287,6 +287,8 @@ class Queries:
         one, other = self.column(scope, "int"), self.column(scope, "int")
         if self.equalities:
             return f"{one} = {other}"
+        if not self.plain and self.random.random() < (0.6 if self.focus == "subquery" else 0.1):
+            return self.subquery(scope)
         if self.random.random() < 0.3:
             return self.time(scope)
         return self.random.choice(
@@ -296,6 +298,30 @@ class Queries:
                 f"({one} = {other} or {other} < 2)",
                 f"{one} between 0 and 2",
                 f"not {one} = 1",
+            ]
+        )
+
+    def subquery(self, scope: list[Leaf]) -> str:
+        """Of a relation, a CTE or a join, most with a column of the block around it."""
+        source, inner = self.joined(0, self.random.choice([0, 0, 1]))
+        one, other, value = self.column(inner, "int"), self.column(scope, "int"), self.column(scope, "int")
+        where = self.random.choice(
+            [f" where {one} = {other}", f" where {one} = {other}", f" where {one} > 1", ""]
+        )
+        if where and self.random.random() < 0.3:
+            where += f" and {self.time(inner)}"
+        column = self.column(inner, "int")
+        negated = self.random.choice(["", "", "not "])
+        return self.random.choice(
+            [
+                f"{negated}exists (select 1 from {source}{where})",
+                f"{negated}exists (select * from {source}{where})",
+                f"{value} {negated}in (select {column} from {source}{where})",
+                f"{value} {negated}in (select {column} from {source} group by {column} having count(*) > 1)",
+                f"({value} {negated}in (select {column} from {source}) or {other} = 1)",
+                f"({negated}exists (select 1 from {source}{where}) or {other} is null)",
+                f"{value} {self.random.choice(['<', '=', '<=>'])} (select max({column}) from {source}{where})",
+                f"{value} < (select count(*) from {source}{where})",
             ]
         )
 

@@ -85,6 +85,20 @@ def test_names_are_those_of_the_text():
     assert restrictions(analysed, ["db.F"]) == {"DB.f": (), "d": (Keys("id", "DB.f", "d_id"),)}
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select f.d_id, count(*) as n from f join d on f.d_id = d.id group by f.d_id",
+        "select f.id from f full join d on f.d_id = d.id",
+        "select f.id from f join d on f.d_id = d.id where exists (select 1 from f as g where g.id = d.id)",
+        "select distinct d_id from f join d on f.d_id = d.id",
+        "select d_id from f intersect select id from d",
+    ],
+)
+def test_where_it_is_not_known_every_row_may_matter(query):
+    assert needed(query, "f") == {"f": None, "d": None}
+
+
 def test_when_time_passes_every_row_may_matter():
     now = "timestamp_millis(5000L) /* mv_now */"
     query = f"select f.id from f join d on f.d_id = d.id where d.g_id > year({now})"

@@ -130,6 +130,10 @@ class _Opinion:
         self._same(len(conditions) == len(block.where), block)
         for conjunct, condition in zip(block.where, conditions, strict=True):
             self._fragment(conjunct, condition)
+        theirs = [query for condition in conditions for query in _queries(condition)]
+        self._same(len(theirs) == len(block.subqueries), block)
+        for subquery, query in zip(block.subqueries, theirs, strict=True):
+            self.query(subquery.query, query)
 
         if "HAVING" in block.more:
             self._fragment(block.more["HAVING"], node.args["having"].this)
@@ -253,6 +257,13 @@ def _parsed(text: str, part: Fragment) -> exp.Expr:
         return sqlglot.parse_one(text, read="spark")
     except SqlglotError:
         raise Refused("the text is read in two ways", part.start) from None
+
+
+def _queries(node: exp.Expr) -> list[exp.Expr]:
+    """The queries inside an expression, without those inside them."""
+    if isinstance(node, exp.Query):
+        return [node]
+    return [query for child in node.iter_expressions() for query in _queries(child)]
 
 
 def _flat(source: Source) -> list[tuple[Join | None, Source]]:

@@ -131,12 +131,20 @@ class Call(Fragment):
 
 
 @dataclass(frozen=True, eq=False)
+class Subquery(Fragment):
+    """A query inside an expression, without its parentheses."""
+
+    query: Query
+
+
+@dataclass(frozen=True, eq=False)
 class Block(Fragment):
     """One SELECT. ``hint``: the text between SELECT and its items.
 
     ``more`` are clauses beyond FROM and WHERE, by their first keyword; ``keys`` the expressions of
     GROUP BY, none for GROUP BY ALL; ``windows`` those in OVER, then those of WINDOW; ``calls`` the
-    aggregates and window functions of items and HAVING. ``listed``: a text to select instead of the
+    aggregates and window functions of items and HAVING; ``subqueries`` those of WHERE, without
+    those inside them. ``listed``: a text to select instead of the
     items, without a diff.
     """
 
@@ -149,6 +157,7 @@ class Block(Fragment):
     keys: tuple[Fragment, ...] = ()
     windows: tuple[Window, ...] = ()
     calls: tuple[Call, ...] = ()
+    subqueries: tuple[Subquery, ...] = ()
     listed: str | None = None
 
 
@@ -218,7 +227,7 @@ def blocks(query: Query) -> Iterator[Block]:
 
 
 def every_query(query: Query) -> Iterator[Query]:
-    """The query, its CTEs and derived tables, each once."""
+    """The query, its CTEs, derived tables and subqueries, each once."""
     yield query
     for cte in query.ctes:
         yield from every_query(cte.query)
@@ -231,3 +240,5 @@ def every_query(query: Query) -> Iterator[Query]:
         for leaf in leaves(query.body.source):
             if isinstance(leaf, Derived) and leaf.reference is None:
                 yield from every_query(leaf.query)
+        for subquery in query.body.subqueries:
+            yield from every_query(subquery.query)

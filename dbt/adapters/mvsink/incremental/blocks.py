@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dbt.adapters.mvsink.engine import sql
-from dbt.adapters.mvsink.incremental.algebra import Block, Derived, Query, SetOp
+from dbt.adapters.mvsink.incremental.algebra import Block, Derived, Query, SetOp, every_query
 from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Side, Sides, Writer
 from dbt.adapters.mvsink.incremental.keys import (
     Key,
@@ -63,9 +63,12 @@ class _Scope:
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes of the queries in ``text``. ``marks``, ``sides``, ``clock``: see `Writer`."""
+    """The changes of the queries in ``text``, of which ``tree`` is the outermost. ``marks``,
+    ``sides``, ``clock``: see `Writer`.
+    """
 
     text: str
+    tree: Query
     marks: Marks
     names: Names
     sides: Mapping[tuple[str, ...], Sides]
@@ -73,7 +76,13 @@ class Changes:
 
     @cached_property
     def writer(self) -> Writer:
-        return Writer(self.text, self.marks, self.sides, self.clock, self.change)
+        subqueries = (
+            subquery
+            for query in every_query(self.tree)
+            if isinstance(query.body, Block)
+            for subquery in query.body.subqueries
+        )
+        return Writer(self.text, self.marks, self.sides, self.clock, self.change, tuple(subqueries))
 
     @cached_property
     def terms(self) -> Terms:
@@ -232,7 +241,8 @@ class Changes:
     def _scope_below(self, block: Block, usable: Collection[int]) -> _Scope | None:
         """That of the one derived table that the block reads, as the block shows it."""
         leaf = block.source
-        if not isinstance(leaf, Derived) or block.laterals or any(map(self.writer.timed, block.where)):
+        moves = any(self.writer.conjunct_moves(block, conjunct) for conjunct in block.where)
+        if not isinstance(leaf, Derived) or block.laterals or moves:
             return None
         shown = {tree: at for at, (_, tree) in enumerate(outputs(block, self.names)) if at in usable}
         below = [column_of(0, name) for name in self.names.of_leaf(leaf)]

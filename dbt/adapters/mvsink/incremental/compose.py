@@ -23,6 +23,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     Relation,
     SetOp,
     Source,
+    Subquery,
     leaves,
 )
 from dbt.adapters.mvsink.incremental.keys import ungrouped_items
@@ -79,6 +80,7 @@ class Writer:
     """Text of a query's parts. ``marks``: where `mv_now()` is. ``sides``: by `Relation.parts`.
 
     ``clock``: None if `mv_now()` stays as it is. ``change_of``: the text of a query's change.
+    ``subqueries``: all that expressions have.
     """
 
     text: str
@@ -86,10 +88,18 @@ class Writer:
     sides: Mapping[tuple[str, ...], Sides]
     clock: Clock | None
     change_of: Callable[[Query], str]
+    subqueries: tuple[Subquery, ...] = ()
 
     def cut(self, part: Fragment, time: Side, edits: Iterable[Edit] = ()) -> str:
-        """The part's text with ``edits``, at positions of the whole, and `mv_now()` at a time."""
-        edits = [*edits, *self._times(part, time, edits)]
+        """The part's text with ``edits``, at positions of the whole, and with `mv_now()` and what
+        its subqueries read as of a side.
+        """
+        edits = [*edits]
+        for subquery in self.subqueries:
+            replaced = any(low <= subquery.start < high for low, high, _ in edits)
+            if part.start <= subquery.start < part.end and not replaced:
+                edits += self._without_with(subquery.query) + self._leaf_edits(subquery.query, time)
+        edits += self._times(part, time, edits)
         inside = [(start - part.start, end - part.start, new) for start, end, new in edits]
         return spliced(self.text[part.start : part.end], inside)
 
@@ -111,7 +121,15 @@ class Writer:
             return self.moves(query.body)
         if isinstance(query.body, SetOp):
             return self.moves(query.body.left) or self.moves(query.body.right)
-        return self.timed(query.body) or any(map(self.leaf_moves, leaves(query.body.source)))
+        below = any(self.moves(subquery.query) for subquery in query.body.subqueries)
+        return below or self.timed(query.body) or any(map(self.leaf_moves, leaves(query.body.source)))
+
+    def conjunct_moves(self, block: Block, conjunct: Fragment) -> bool:
+        """Whether the conjunct may be another one than before, for the same row."""
+        return self.timed(conjunct) or any(
+            conjunct.start <= subquery.start < conjunct.end and self.moves(subquery.query)
+            for subquery in block.subqueries
+        )
 
     def leaf_moves(self, leaf: Leaf) -> bool:
         if isinstance(leaf, Derived):
@@ -130,11 +148,13 @@ class Writer:
     def _leaf_edits(self, query: Query, side: Side) -> list[Edit]:
         body = query.body
         if isinstance(body, Query):
-            without_with = [(body.start, body.body_start, "")] if body.ctes else []
-            return [*without_with, *self._leaf_edits(body, side)]
+            return [*self._without_with(body), *self._leaf_edits(body, side)]
         if isinstance(body, SetOp):
             return [*self._leaf_edits(body.left, side), *self._leaf_edits(body.right, side)]
         return [(leaf.start, leaf.end, self.leaf(leaf, side)) for leaf in leaves(body.source)]
+
+    def _without_with(self, query: Query) -> list[Edit]:
+        return [(query.start, query.body_start, "")] if query.ctes else []
 
     def leaf(self, leaf: Leaf, side: Side) -> str:
         """The leaf as of a side: `CHANGE` gives it the column `_mv_diff`."""

@@ -25,7 +25,7 @@ from dbt.adapters.mvsink.incremental.equalities import full_keys
 from dbt.adapters.mvsink.incremental.keys import Kind, has_row_keys, keys_of, kind_of, row_names
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental, Refused, check_expression, check_types
 from dbt.adapters.mvsink.incremental.repeatable import Repeatable
-from dbt.adapters.mvsink.incremental.resolve import ColumnsOf, Names
+from dbt.adapters.mvsink.incremental.resolve import ColumnsOf, Names, outer_blocks
 from dbt.adapters.mvsink.incremental.text import read
 from dbt.adapters.mvsink.incremental.tokens import Tokens
 from dbt.adapters.mvsink.user_sql.checks import without_end
@@ -110,7 +110,7 @@ def delta(
     if unknown:
         raise ValueError(f"the query does not read {', '.join(map('.'.join, unknown))}")
     times = None if clock is None else Clock(*clock)
-    changes = Changes(analysed.text, analysed.marks, analysed.names, sides, times)
+    changes = Changes(analysed.text, analysed.tree, analysed.marks, analysed.names, sides, times)
     try:
         _check_time(analysed, changes.writer)
         tree = analysed.tree
@@ -139,7 +139,7 @@ def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Ana
     described = {key: (leaf.name, _described(leaf, columns_of)) for key, leaf in reversed(first.items())}
     lowered = {key: tuple(name.lower() for name, _ in columns) for key, (_, columns) in described.items()}
     types = {key: tuple(kind for _, kind in columns) for key, (_, columns) in described.items()}
-    names = Names(nodes, lowered, types)
+    names = Names(nodes, lowered, types, outer_blocks(tree))
     _Checks(text, names, allowed).every(tree)
     used = names.used(tree, {word.text.lower() for word in words(text) if word.is_name})
     for key, (name, columns) in described.items():
@@ -150,7 +150,7 @@ def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Ana
     }
     marks = Tokens(text).marks()
     cause = Repeatable(text, names).outermost(tree)
-    if cause is not None and Changes(text, marks, names, {}, None).scope_of(tree) is None:
+    if cause is not None and Changes(text, tree, marks, names, {}, None).scope_of(tree) is None:
         raise Refused(
             f"{cause.reason} cannot be repeated, and the model has no column with its key", cause.at
         )
@@ -248,10 +248,16 @@ class _Checks:
         aliases: Collection[str] = (),
         grouped: Collection[str] = (),
     ) -> None:
-        inside = [word for word in stream if part.start <= word.start < part.end]
+        below = block.subqueries if part in block.where else ()
+        inside = [
+            word
+            for word in stream
+            if part.start <= word.start < part.end
+            and not any(query.start <= word.start < query.end for query in below)
+        ]
         check_expression(inside, self.allowed, generators, grouped)
         node = self.names.nodes[part]
-        if node.find(exp.Query):
+        if part not in block.where and node.find(exp.Query):
             raise Refused("a subquery", part.start)
         if node.find(exp.Placeholder, exp.Parameter, exp.SessionParameter):
             raise Refused("a parameter", part.start)

@@ -88,6 +88,7 @@ class Repeatable:
             self._refuse(_first(self._deciding(body, below)))
             return _first([*self._values(body, below), *self._having(body, below)])
         if isinstance(body.source, Derived) and not body.laterals:
+            self._refuse(_first(self._deciding(body, {})))
             return self.outermost(body.source.query)
         self._refuse(_first(self._nested(query)))
         return None
@@ -142,6 +143,8 @@ class Repeatable:
 
     def _deciding(self, block: Block, below: Mapping[tuple[int, str], Cause]) -> Iterator[Cause | None]:
         """What decides which rows there are, before grouping and windows, and the keys."""
+        for subquery in block.subqueries:
+            yield from self._nested(subquery.query)
         if not below:
             return
         conditions = [join.on for join in joins(block.source) if join.on is not None]

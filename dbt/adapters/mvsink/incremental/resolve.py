@@ -44,11 +44,13 @@ class Names:
     """Resolves the names of one query. A column without a known name is None.
 
     By `Relation.parts`: ``relations`` are the columns in lower case, ``types`` their types.
+    ``outer``: for the blocks of subqueries, the block whose columns they may name, too.
     """
 
     nodes: Nodes
     relations: Mapping[tuple[str, ...], tuple[str, ...]]
     types: Mapping[tuple[str, ...], tuple[str, ...]]
+    outer: Mapping[Block, Block]
 
     def of_leaf(self, leaf: Named) -> tuple[str | None, ...]:
         """A leaf's columns in lower case."""
@@ -118,9 +120,13 @@ class Names:
         ``later``: aliases of items before this one. What else a name could be: a column of an outer
         query, a variable of the session, a function without parentheses.
         """
-        scope = self.scope(block)
+        scope = [*self.scope(block)]
+        around = self.outer.get(block)
+        while around is not None:
+            scope += self.scope(around)
+            around = self.outer.get(around)
         columns = {name for _, names in scope for name in names} | set(later)
-        for column in self.nodes[part].find_all(exp.Column):
+        for column in _own_columns(self.nodes[part]):
             first = tuple(piece.name.lower() for piece in column.parts)
             known = first[0] in columns or (
                 len(first) > 1 and any(_means(owner, first[:1]) for owner, _ in scope)
@@ -135,6 +141,8 @@ class Names:
         for each in every_query(query):
             for block in _own_blocks(each):
                 whole.natural(block)
+                for subquery in block.subqueries:
+                    whole.query(subquery.query, everything=True)
         return {
             parts: frozenset(columns)
             if parts in whole.relations
@@ -210,6 +218,24 @@ def _visible(block: Block) -> Iterator[Leaf]:
 def _means(owner: Leaf | LateralView, qualifier: tuple[str, ...]) -> bool:
     """Whether the qualifier (lower case) is the owner's alias."""
     return owner.alias is not None and qualifier == (owner.alias.lower(),)
+
+
+def outer_blocks(tree: Query) -> dict[Block, Block]:
+    """See `Names.outer`."""
+    return {
+        inner: block
+        for query in every_query(tree)
+        for block in _own_blocks(query)
+        for subquery in block.subqueries
+        for inner in blocks(subquery.query)
+    }
+
+
+def _own_columns(node: exp.Expr) -> Iterator[exp.Column]:
+    """The columns that an expression names outside its subqueries."""
+    for each in node.walk(prune=lambda each: isinstance(each, exp.Query)):
+        if isinstance(each, exp.Column):
+            yield each
 
 
 def _bound(column: exp.Column) -> bool:

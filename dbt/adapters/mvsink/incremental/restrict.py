@@ -32,7 +32,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     leaves,
 )
 from dbt.adapters.mvsink.incremental.equalities import column_type, plain_column
-from dbt.adapters.mvsink.incremental.keys import Kind, kind_of
+from dbt.adapters.mvsink.incremental.keys import Kind, has_row_keys, kind_of
 from dbt.adapters.mvsink.incremental.plan import Analysed
 from dbt.adapters.mvsink.incremental.resolve import Names
 from dbt.adapters.mvsink.incremental.terms import padded, scoping
@@ -64,10 +64,11 @@ def restrictions(
     ``changed``: the relations that did. ``clock``: as for `delta`; rows that enter or leave because
     time passes have no key.
     """
-    plain = all(
-        kind_of(block) is Kind.PLAIN for query in every_query(analysed.tree) for block in blocks(query)
+    followed = all(
+        _followed(query.body) if isinstance(query.body, Block) else not has_row_keys(query)
+        for query in every_query(analysed.tree)
     )
-    if (clock is not None and analysed.marks) or not plain:
+    if (clock is not None and analysed.marks) or not followed:
         return dict.fromkeys(analysed.relations)
     needs = _Needs(analysed.names, {parts(name) for name in changed})
     needs.terms(analysed.tree)
@@ -216,8 +217,10 @@ class _Needs:
                     yield one, other, join
 
 
-def _full(block: Block) -> bool:
-    return any(join.kind == "full" for join in joins(block.source))
+def _followed(block: Block) -> bool:
+    """Whether it is known here which of its leaves' rows matter."""
+    full = any(join.kind == "full" for join in joins(block.source))
+    return kind_of(block) is Kind.PLAIN and not full and not block.subqueries
 
 
 def _crosses(join: Join, *sides: Leaf) -> bool:

@@ -1,12 +1,12 @@
 """Changes of blocks of joins and filters: one term for each position that changed.
 
 The positions of a block are its leaves in the order of the text, then its conjuncts with
-`mv_now()`. The term of a position reads those before it *old* and those after it *new*: the terms
-add up to new less old, whatever else changed. A leaf whose rows pass through joins one by one gives
-a *linear* term, the block over its change. One whose rows decide whether others are kept or filled
-with NULLs (the right side of a left, semi or anti join, the left side of a right join) gives a
-*scoped* pair: new less old, over the preserved rows that match its change; below a full join, over
-those rows of both sides that have the keys of its change.
+`mv_now()` or subqueries. The term of a position reads those before it *old* and those after it
+*new*: the terms add up to new less old, whatever else changed. A leaf whose rows pass through joins
+one by one gives a *linear* term, the block over its change. One whose rows decide whether others
+are kept or filled with NULLs (the right side of a left, semi or anti join, the left side of a right
+join) gives a *scoped* pair: new less old, over the preserved rows that match its change; below a
+full join, over those rows of both sides that have the keys of its change.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Terms:
             if self.writer.leaf_moves(leaf):
                 yield from self._of_leaf(block, leaf)
         for conjunct in block.where:
-            if self.writer.timed(conjunct):
+            if self.writer.conjunct_moves(block, conjunct):
                 yield from self._of_time(block, conjunct)
 
     def no_rows(self, block: Block) -> str:
@@ -117,7 +117,9 @@ class Terms:
         return f"({text})" if isinstance(source, Join) else text
 
     def _of_time(self, block: Block, conjunct: Fragment) -> Iterator[str]:
-        """Rows that enter and rows that leave because time passes; the leaves are all old."""
+        """Rows that enter and rows that leave because time passes, or because of what a subquery
+        reads; the leaves are all old.
+        """
         at = block.where.index(conjunct)
         now, before = (self.writer.cut(conjunct, side) for side in (Side.NEW, Side.OLD))
         others = [

@@ -19,6 +19,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     Query,
     SetOp,
     Source,
+    Subquery,
 )
 from dbt.adapters.mvsink.incremental.refuse import Refused, check_text
 from dbt.adapters.mvsink.incremental.tokens import Tokens
@@ -127,6 +128,7 @@ class _Reader:
         if "FROM" in spans:
             tree = from_tree.Reader(self.tokens, self.query, visible)
             source, laterals = tree.clause(*spans.pop("FROM"))
+        subqueries = tuple(self._subqueries(*spans["WHERE"], visible)) if "WHERE" in spans else ()
         conjuncts = self.tokens.conjuncts(*spans.pop("WHERE")) if "WHERE" in spans else []
         where = tuple(self.tokens.fragment(*span) for span in conjuncts)
         more |= {name: self.tokens.fragment(*span) for name, span in spans.items()}
@@ -134,8 +136,18 @@ class _Reader:
         keys, windows, calls = grouping.read(self.tokens, selected, spans)
         return Block(
             self.tokens.at(low), self.tokens.end(high), hint, items, source, laterals, where, more,
-            keys, windows, calls,
+            keys, windows, calls, subqueries,
         )  # fmt: skip
+
+    def _subqueries(self, low: int, high: int, visible: Ctes) -> Iterator[Subquery]:
+        index = low
+        while index < high:
+            if self.tokens.upper(index) == "(" and self.tokens.upper(index + 1) in ("SELECT", "WITH"):
+                close = self.tokens.closing(index)
+                query = self.query(index + 1, close, visible)
+                yield Subquery(query.start, query.end, query)
+                index = close
+            index += 1
 
     def _quantifies(self, index: int) -> bool:
         """Whether the DISTINCT or ALL there is not a column's name."""

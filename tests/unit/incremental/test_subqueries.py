@@ -1,0 +1,107 @@
+"""The rule for subqueries in WHERE, over tiny databases, with the text and the rows of the change.
+
+The texts are those of `incremental_rules.readable`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.incremental_database import Table
+from tests.support.incremental_rules import A, B, Case, a, a_still, b, check
+
+b_null = Table(B, [(1, 100)], [((None, 300), 1)])
+
+
+def enters_and_leaves(condition: str, items: str = "k, v") -> str:
+    """Rows for which ``condition``, in which `b'` is read, is true now and was not; the reverse."""
+    new, old = condition, condition.replace("b'", "b°")
+    return (
+        f"select {items}, 1L _mv_diff from a where ( {new} ) and ( not coalesce(( {old} ), false) ) union all "
+        f"select {items}, -1L _mv_diff from a where ( {old} ) and ( not coalesce(( {new} ), false) )"
+    )
+
+
+CASES = {
+    "EXISTS": Case(
+        "select k, v from a where exists (select 1 from b where b.k = a.k)",
+        {"a": a_still, "b": b},
+        enters_and_leaves("exists (select 1 from b' as `b` where b.k = a.k)"),
+        {(2, 20): 1},
+    ),
+    "NOT EXISTS": Case(
+        "select k, v from a where not exists (select 1 from b where b.k = a.k)",
+        {"a": a_still, "b": b},
+        enters_and_leaves("not exists (select 1 from b' as `b` where b.k = a.k)"),
+        {(2, 20): -1},
+    ),
+    "IN": Case(
+        "select k, v from a where k in (select k from b)",
+        {"a": a_still, "b": b},
+        enters_and_leaves("k in (select k from b' as `b`)"),
+        {(2, 20): 1},
+    ),
+    "NOT IN, and a NULL comes": Case(
+        "select k, v from a where k not in (select k from b)",
+        {"a": a_still, "b": b_null},
+        enters_and_leaves("k not in (select k from b' as `b`)"),
+        {(2, 20): -1},
+    ),
+    "IN below OR": Case(
+        "select k, v from a where (k in (select k from b) or v = 20)",
+        {"a": a_still, "b": b},
+        enters_and_leaves("(k in (select k from b' as `b`) or v = 20)"),
+        {},
+    ),
+    "a scalar subquery": Case(
+        "select k, v from a where v * 10 >= (select max(w) from b)",
+        {"a": a_still, "b": b},
+        enters_and_leaves("v * 10 >= (select max(w) from b' as `b`)"),
+        {(2, 20): 1},
+    ),
+    "a correlated scalar subquery": Case(
+        "select k, v from a where v < (select sum(w) from b where b.k = a.k)",
+        {"a": a_still, "b": b},
+        enters_and_leaves("v < (select sum(w) from b' as `b` where b.k = a.k)"),
+        {(2, 20): 1},
+    ),
+    "a CTE in a subquery, and a WITH": Case(
+        "with c as (select k as n from b) select k, v from a where k in (with d as (select n from c) select n from d order by 1)",
+        {"a": a_still, "b": b},
+        enters_and_leaves(
+            "k in (select n from ( select n from ( select k as n from b' as `b` ) as `c` ) as `d` order by 1)"
+        ),
+        {(2, 20): 1},
+    ),
+    "what it reads did not change": Case(
+        "select k, v from a where k in (select k from b)",
+        {"a": a, "b": Table(B, [(3, 300)])},
+        "select k, v, _mv_diff from Δa as `a` where ( k in (select k from b) )",
+        {(3, 30): 1},
+    ),
+    "both changed": Case(
+        "select k from a where exists (select * from b where b.k = a.k)",
+        {"a": Table(A, [(1, 10), (2, 20)], [((3, 30), 1)]), "b": b},
+        "select k, _mv_diff from Δa as `a` where ( exists (select * from b' as `b` where b.k = a.k) ) union all "
+        + enters_and_leaves("exists (select * from b' as `b` where b.k = a.k)", "k").replace("from a", "from a° as `a`"),
+        {(2,): 1},
+    ),
+    "groups over a subquery": Case(
+        "select k, count(*) as n from a where k in (select k from b) group by k",
+        {"a": a_still, "b": b},
+        " union all ".join(
+            f"select k, count(*) as n, {diff} _mv_diff from a where ( k in (select k from {side} as `b`) ) and "
+            "( exists (select 1 from ( select distinct _mv_k0 from ( "
+            "select (k) as _mv_k0 from a where ( k in (select k from b' as `b`) ) and ( not coalesce(( k in (select k from b° as `b`) ), false) ) union all "
+            "select (k) as _mv_k0 from a where ( k in (select k from b° as `b`) ) and ( not coalesce(( k in (select k from b' as `b`) ), false) ) "
+            ") as _mv_k ) as _mv_k where _mv_k._mv_k0 <=> (k)) ) group by k"
+            for diff, side in (("1L", "b'"), ("-1L", "b°"))
+        ),
+        {(2, 1): 1},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_change(name):
+    check(CASES[name])
