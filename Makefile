@@ -58,14 +58,17 @@ $(OLDEST)/.done $(NEWEST)/.done: pyproject.toml tests/smoke/overrides.txt
 demo: setup
 	$(BIN)/python example_project/demo.py
 
-# `make bench QUICK=1` runs the wide join once, on little data: that it runs, not what it costs.
+# `make bench QUICK=1` runs the wide join once, on little data, and one small model: that they run, not what they cost.
 bench: setup
 ifdef QUICK
 	$(BIN)/python -m benchmarks.wide_join --scale 0.01 --rounds 1 --warm 0 --first-load --against merge incremental
+	$(BIN)/python -m benchmarks.small_models --models 1 --rounds 1 --warm 1
 else
 	$(BIN)/python -m benchmarks.bench
 	$(BIN)/python -m benchmarks.wide_join --first-load --against merge incremental
 	$(BIN)/python -m benchmarks.tasks
+	$(BIN)/python -m benchmarks.small_models
+	$(BIN)/python -m benchmarks.small_models --cold --models 1 10 --rounds 3
 endif
 
 clean:

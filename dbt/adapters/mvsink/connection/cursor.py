@@ -203,15 +203,15 @@ class SessionConnection(SparkConnectionWrapper):
 def may_change_session(statement: str) -> bool:
     """Whether it may change the session's settings, catalog or schema.
 
-    >>> texts = ("SELECT 1", "set", "set a = 1", "use s")
+    >>> texts = ("SELECT 1", "set a.b", "set a=1", "use s")
     >>> [may_change_session(f"/* dbt */ {text}") for text in texts]
     [False, False, True, True]
     """
     word = _FIRST_WORD.match(statement)
     if word is None:
         return True
-    lists_settings = word[1].lower() == "set" and not statement[word.end() :].strip()
-    return word[1].lower() not in _HARMLESS and not lists_settings
+    shows_settings = word[1].lower() == "set" and len(statement[word.end() :].replace("=", " = ").split()) < 2
+    return word[1].lower() not in _HARMLESS and not shows_settings
 
 
 def _literal(value: Any) -> str:

@@ -114,10 +114,17 @@ def read_published(
 
     Raises `UnreadableView` if Spark gives back neither the shard nor what is to be carried over.
     """
-    shown = view_properties(catalog, relation) if properties is None else properties
+    shown: Mapping[str, str]
+    described: _Described | None = None
+    if properties is not None:
+        shown = properties
+    elif in_one := _described_in_one(catalog, relation):
+        shown, described = in_one
+    else:
+        shown = view_properties(catalog, relation)
     if URI not in shown or SHARD_ID not in shown:
         return None
-    described = _described(catalog, relation)
+    described = described or _described(catalog, relation)
     in_text = read_marker(described.text)
     others = [
         key for key in shown if key not in OWN and key not in BY_THE_METASTORE and not key.startswith("view.")
@@ -169,6 +176,25 @@ def _marker(relation: str, in_text: Marker | None, values: Mapping[str, str]) ->
             f"What to do: `drop view {relation}`, then run the model again; it continues with the shard below `shard_root`",
         )
     return Marker(values[URI], values[SHARD_ID], int(values.get(VERSION, "-1")), values.get(FILES, ""))
+
+
+def _described_in_one(catalog: Catalog, relation: str) -> tuple[dict[str, str], _Described] | None:
+    """`view_properties` and `_described` by one statement; None where Spark does not have it, or
+    not for this relation.
+    """
+    try:
+        [[text]] = catalog.query(f"describe table extended {relation} as json", "catalog")
+        shown = json.loads(str(text))
+    except (EngineError, ValueError):
+        return None
+    columns = {str(column["name"]): str(column.get("comment") or "") for column in shown["columns"]}
+    described = _Described(
+        columns=tuple(columns),
+        column_comments={name: note for name, note in columns.items() if note},
+        comment=shown.get("comment") or "",
+        text=shown.get("view_text") or "",
+    )
+    return {str(key): str(value) for key, value in shown.get("table_properties", {}).items()}, described
 
 
 def _described(catalog: Catalog, relation: str) -> _Described:
