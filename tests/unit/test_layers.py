@@ -31,7 +31,7 @@ RULES = {  # which packages each may import, besides the neutral modules
     "engine": set(),
     "user_sql": {"engine"},
     "shard_sql": {"shard", "engine"},
-    "sink": {"shard", "engine", "shard_sql"},
+    "sink": {"shard", "engine", "shard_sql", "incremental"},
     "inputs": {"shard", "engine", "shard_sql"},
     "continual_task": {"inputs", *DATAFLOW},
     "incremental": {"user_sql", "engine"},
@@ -39,6 +39,7 @@ RULES = {  # which packages each may import, besides the neutral modules
     "materialization": {
         "continual_task",
         "exceptions",
+        "incremental",
         "inputs",
         "references",
         "relation",

@@ -68,6 +68,7 @@ class _Snapshot:
     table_id: str
     columns: tuple[Column, ...]
     files: Mapping[str, tuple[tuple[str, str], ...]]  # partition values by path
+    rows: int | None  # in these files, deleted ones included
     deleted: Mapping[str, tuple[tuple[int, int], ...]]
 
 
@@ -102,6 +103,10 @@ class DeltaInput:
     def columns(self, version: int) -> tuple[Column, ...]:
         """The table's columns at ``version``."""
         return self._snapshot(version).columns
+
+    def rows(self, version: int) -> int | None:
+        """The number of rows in the files of ``version``; None if the log does not say."""
+        return self._snapshot(version).rows
 
     def check(self, version: int) -> None:
         """Raises `DeletionVectors`, which names a file, if ``version`` deletes too many rows."""
@@ -257,8 +262,14 @@ def _read(table: DeltaTable, location: str) -> _Snapshot:
             location, f"files outside its own directory, as a shallow clone has ({outside[0]})"
         )
     schema = pa.schema(table.schema().to_arrow())
+    counts = actions.column("num_records").to_pylist() if "num_records" in actions.column_names else [None]
     return _Snapshot(
-        table.version(), str(table.metadata().id), shard_columns(schema), files, dict(_deleted(table, files))
+        table.version(),
+        str(table.metadata().id),
+        shard_columns(schema),
+        files,
+        None if None in counts else sum(counts),
+        dict(_deleted(table, files)),
     )
 
 

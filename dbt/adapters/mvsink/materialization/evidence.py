@@ -17,18 +17,19 @@ from functools import cached_property
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.materialization.assertions import assertions
 from dbt.adapters.mvsink.materialization.context import RunContext
+from dbt.adapters.mvsink.materialization.increment import Inputs
 from dbt.adapters.mvsink.references.listings import refresh
-from dbt.adapters.mvsink.references.positions import Inspector, Position
+from dbt.adapters.mvsink.references.positions import Inspector, Position, clock_position
 from dbt.adapters.mvsink.references.reads import Reads, reads_of
 from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.shard import Progress, ShardState, files_number, number_of, untouched
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
-from dbt.adapters.mvsink.sink import run_timing
+from dbt.adapters.mvsink.sink import Full, Increment, run_timing
 from dbt.adapters.mvsink.user_sql.determinism import uncertain
 from dbt.adapters.mvsink.user_sql.marks import NOW
 
 READS = "reads"  # the property that keeps what the query was last seen to read
-RULES = "1"  # another number: what was recorded before proves nothing
+RULES = "2"  # another number: what was recorded before proves nothing
 # from a relation: then the optimizer computes it, and no job runs
 SESSION = "select version(), current_timezone(), current_catalog(), current_schema() from values (1)"
 
@@ -75,9 +76,19 @@ class InputEvidence:
         numbers = dict(number for position in positions for number in position.numbers())
         return Progress(self.plan, numbers, files)
 
+    def increment(
+        self, state: ShardState, recorded: Callable[[str], int | None], time: int
+    ) -> Increment | Full:
+        """See `Evidence`."""
+        if problem := self.problems(state):
+            return Full(problem, expected=True)
+        positions = self.positions(time)
+        return Inputs(self.context, self.references, self.reads, positions, recorded, time).increment()
+
     def positions(self, time: int) -> tuple[Position, ...]:
         """Where every input stands, for contents as of ``time`` (ms)."""
-        return (*self._inspector.shards(time), *self._inputs)
+        clock = (clock_position(time),) if NOW.search(self.context.query) else ()
+        return (*self._inspector.shards(time), *self._inputs, *clock)
 
     def problems(self, state: ShardState) -> str:
         """Why the stored contents prove nothing, whatever the inputs are; empty if they do."""
@@ -135,11 +146,9 @@ class InputEvidence:
 
     @cached_property
     def _uncertain(self) -> str:
-        if NOW.search(self.context.query):
-            return "mv_now() moves"
         if self.context.node["config"].get("sql_header"):
             return "its sql_header may change the session"
-        return uncertain(self.context.query)
+        return uncertain(self.context.query, self.context.options.deterministic_functions)
 
     @property
     def _moved(self) -> bool:

@@ -185,6 +185,7 @@ class CheckedView:
             superseded=superseded,
             evidence=evidence,
             verify=verify,
+            incremental=options.incremental,
         )
         return Driver(request, opened.handle, context.engine)
 

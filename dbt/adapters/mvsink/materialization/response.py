@@ -45,6 +45,8 @@ class MvsinkResponse(AdapterResponse):
     explanation: dict[str, Any] | None = None  # for `mvsink explain`
     evaluated: bool = True  # False: the inputs were unchanged
     verified: bool = False
+    incremental: bool = False
+    not_incremental: str = ""  # why the query was evaluated in full, if there is something to say
     next_refresh: int | None = None  # with a schedule
     input: str = ""  # a query for what a task watches
     warnings: list[str] = field(default_factory=list)
@@ -64,6 +66,8 @@ def response(outcome: Outcome, notes: Sequence[str] = (), warnings: Sequence[str
         preview=preview_values(outcome),
         evaluated=outcome.evaluated,
         verified=outcome.verified,
+        incremental=outcome.incremental,
+        not_incremental=outcome.not_incremental,
         next_refresh=outcome.upper.as_option() if outcome.scheduled else None,
     )
 
@@ -169,7 +173,11 @@ def _changed(counts: Counts) -> str:
 
 
 def _how(outcome: Outcome) -> str:
-    return " (verified)" if outcome.verified else "" if outcome.evaluated else " (inputs unchanged)"
+    if outcome.verified:
+        return " (verified)"
+    if not outcome.evaluated:
+        return " (inputs unchanged)"
+    return " (incremental)" if outcome.incremental else ""
 
 
 def _bound(frontier: Antichain) -> str:

@@ -6,6 +6,7 @@
 | a Delta table | its version |
 | a table of files | a number for its data files: paths, sizes, modification times |
 | a view | none of its own: its text, the settings it was created with, and what it reads |
+| `mv_now()` | the time of the contents |
 
 Equal positions mean equal rows. What cannot be known that well is a `Position` with a problem.
 """
@@ -29,7 +30,8 @@ from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
 from dbt.adapters.mvsink.user_sql.determinism import uncertain
 from dbt.adapters.mvsink.user_sql.words import parts
 
-FILES = "/files"  # what the id of a shard's second number ends with
+FILES, VERSION = "/files", "/version"  # what the ids of a shard's further numbers end with
+CLOCK = "clock"  # the kind of `mv_now()`
 OF_FILES = ("parquet", "orc", "csv", "json", "text")
 RACY = 2_000  # ms
 SETTINGS = "view_creation_spark_configuration"
@@ -49,8 +51,10 @@ CHANGEABLE = (
 class Position:
     """One input. ``number``: a time in ms, a version, or a manifest's number.
 
-    ``files`` and ``newest``, of a shard: `files_number`, and the newest time (ms) in its files.
-    ``definition``: what else decides its rows. ``problem``: why it cannot be known, as a clause.
+    ``files``, ``newest`` and ``version``, of a shard: `files_number`, the newest time (ms) in its
+    files, and the version of its log. ``definition``: what else decides its rows. ``size``: bytes
+    that hold its rows, or None. ``location``: of a Delta table. ``problem``: why it cannot be
+    known, as a clause.
     """
 
     name: str
@@ -61,6 +65,9 @@ class Position:
     newest: int = 0
     definition: str = ""
     problem: str = ""
+    version: int | None = None
+    size: int | None = None
+    location: str = ""
 
     def numbers(self) -> Iterator[tuple[str, int]]:
         """What is recorded, by id."""
@@ -68,6 +75,8 @@ class Position:
             yield self.id, self.number
             if self.files is not None:
                 yield self.id + FILES, self.files
+            if self.version is not None:
+                yield self.id + VERSION, self.version
 
     def unchanged(self, recorded: Callable[[str], int | None]) -> bool:
         """Whether its rows are those that were read at what is ``recorded``."""
@@ -92,7 +101,21 @@ def shard_position(name: str, state: ShardState, read_at: int) -> Position:
         return Position(name, "shard", problem=f"{name} has files of another tool")
     newest = max((time for time in times if time is not None), default=0)
     identity = f"{state.shard_id}/{state.generation}"
-    return Position(name, "shard", identity, read_at, files_number(state.files), newest)
+    return Position(
+        name,
+        "shard",
+        identity,
+        read_at,
+        files_number(state.files),
+        newest,
+        version=state.version,
+        size=sum(file.size for file in state.files),
+    )
+
+
+def clock_position(time: int) -> Position:
+    """`mv_now()` in contents as of ``time`` (ms)."""
+    return Position("mv_now()", CLOCK, "mv_now()", time)
 
 
 @dataclass(frozen=True)
@@ -186,15 +209,23 @@ class Inspector:
         if coarse and max(file.modified for file in files.values()) > now - RACY:
             return Position(name, "files", problem=f"{name} changed within the last two seconds")
         number = number_of(map(str, files))
-        return Position(name, "files", f"{provider} {location}", number, definition=_stable(described))
+        return Position(
+            name,
+            "files",
+            f"{provider} {location}",
+            number,
+            definition=_stable(described),
+            size=sum(file.size for file in files.values()),
+        )
 
     def _delta(self, name: str, location: str) -> Position:
         if not self.local and _is_local(location):
             return Position(name, "delta", problem=f"{name} is on a disk of the machine that runs Spark")
-        newest = DeltaInput(_path(location), storage_options=self.storage_options).newest()
+        table = DeltaInput(_path(location), storage_options=self.storage_options)
+        newest = table.newest()
         pinned = {parts(key)[-2:]: version for key, version in self.references.pinned.items()}
         version = pinned.get(parts(name)[-2:], newest.version)
-        return Position(name, "delta", newest.table_id, version)
+        return Position(name, "delta", newest.table_id, version, location=_path(location))
 
     def _described(self, name: str) -> Mapping[str, Any]:
         quoted = ".".join(map(sql.identifier, name.split(".")))

@@ -40,6 +40,7 @@ from dbt.adapters.mvsink.sink.errors import (
     UnknownColumn,
 )
 from dbt.adapters.mvsink.sink.gate import Audit, Gate, MaxChange
+from dbt.adapters.mvsink.sink.increment import Full, Increment, Incremental, InputSides
 from dbt.adapters.mvsink.sink.mint import Mint
 from dbt.adapters.mvsink.sink.plan import Plan, run_timing
 from dbt.adapters.mvsink.sink.request import (
@@ -58,8 +59,12 @@ __all__ = [
     "Correction",
     "Desired",
     "Driver",
+    "Full",
     "Gate",
     "GateFailed",
+    "Increment",
+    "Incremental",
+    "InputSides",
     "MaxChange",
     "Mint",
     "NeverRefreshed",

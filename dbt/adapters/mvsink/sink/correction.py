@@ -140,7 +140,7 @@ class Desired:
     A row that breaks one of ``assertions`` becomes an error update with the message of the first
     one it breaks. ``missing`` are columns that the shard keeps although the query no longer has
     them: they are NULL in every row. With a ``condition`` the term has only the query's rows for
-    which it is true.
+    which it is true. ``signed``: the query has a last column `_mv_diff`, the sign of each row.
     """
 
     query: str
@@ -149,6 +149,7 @@ class Desired:
     assertions: tuple[Assertion, ...] = ()
     missing: tuple[str, ...] = ()
     condition: str = ""
+    signed: bool = False
 
     def where(self, condition: str) -> Desired:
         """The same with a ``condition`` over the query's columns, applied directly to the query."""
@@ -164,20 +165,21 @@ class Desired:
         return name if column.type.nested else f"cast({name} as {column.type.spelled})"
 
     def rows(self) -> str:
-        """Model columns and `_mv_error`, typed as the shard's."""
+        """Model columns and `_mv_error`, typed as the shard's; `_mv_diff` if `signed`."""
         items = ", ".join(f"{self.value(column)} {sql.identifier(column.name)}" for column in self.columns)
+        diff = f", {DIFF}" if self.signed else ""
         source = sql.subquery(self.query, "_mv_query") + (
             f" where {self.condition}" if self.condition else ""
         )
         if not self.assertions:
-            return f"select {items}, cast(null as string) {ERROR} from {source}"
+            return f"select {items}, cast(null as string) {ERROR}{diff} from {source}"
         message = " ".join(assertion.branch() for assertion in self.assertions)
-        checked = f"select {items}, case {message} end {ERROR} from {source}"
+        checked = f"select {items}, case {message} end {ERROR}{diff} from {source}"
         kept = ", ".join(
             f"if({ERROR} is null, {sql.identifier(c.name)}, null) {sql.identifier(c.name)}"
             for c in self.columns
         )
-        return f"select {kept}, {ERROR} from (\n{checked}\n)"
+        return f"select {kept}, {ERROR}{diff} from (\n{checked}\n)"
 
     def plain_rows(self) -> str:
         """The model's columns of every row without an error, as readers would get them."""
@@ -185,7 +187,7 @@ class Desired:
         return f"select {items} from (\n{self.rows()}\n) where {ERROR} is null"
 
     def hashed(self) -> str:
-        """`rows` with `_mv_hash`, and a `_mv_diff` of one per row.
+        """`rows` with `_mv_hash`, and a `_mv_diff` of one per row unless they are `signed`.
 
         The partition's number, masked to zero, makes the hash an expression that the optimizer
         neither copies nor rewrites. It would otherwise push the semi-join on buckets down into the
@@ -194,7 +196,8 @@ class Desired:
         """
         items = sql.columns(column.name for column in self.columns)
         opaque = f"({row_hash(self.columns, self.salt, ERROR)} | (spark_partition_id() & 0))"
-        return f"select {items}, {ERROR}, {opaque} {HASH}, 1L {DIFF}, 0L {BASE} from (\n{self.rows()}\n)"
+        diff = DIFF if self.signed else f"1L {DIFF}"
+        return f"select {items}, {ERROR}, {opaque} {HASH}, {diff}, 0L {BASE} from (\n{self.rows()}\n)"
 
 
 def persisted(layout: Layout, *, errors_only: bool = False) -> str | None:

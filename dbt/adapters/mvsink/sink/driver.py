@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field, replace
 
-from dbt.adapters.mvsink.engine import Column, Engine, EngineError, arrow_schema, columns_added, shard_columns
+from dbt.adapters.mvsink.engine import Column, Engine, arrow_schema, columns_added, shard_columns
 from dbt.adapters.mvsink.engine.timing import Stopwatch, span
 from dbt.adapters.mvsink.shard import (
     Antichain,
@@ -23,10 +23,9 @@ from dbt.adapters.mvsink.shard import (
     following,
     schema_differences,
 )
-from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Kind, Layout, OnError
+from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Kind, Layout
 from dbt.adapters.mvsink.shard_sql.append import Append
 from dbt.adapters.mvsink.shard_sql.layout import vacant
-from dbt.adapters.mvsink.shard_sql.outcome import MAX_ERROR_LENGTH
 from dbt.adapters.mvsink.shard_sql.reshaped import widened
 from dbt.adapters.mvsink.shard_sql.upkeep import Upkeep
 from dbt.adapters.mvsink.sink import clock
@@ -45,7 +44,7 @@ from dbt.adapters.mvsink.sink.plan import (
     wanted_columns,
 )
 from dbt.adapters.mvsink.sink.request import Outcome, Preview, SinkRequest, note_of, progress_of
-from dbt.adapters.mvsink.sink.verify import verified
+from dbt.adapters.mvsink.sink.staging import Staging
 from dbt.adapters.mvsink.sink.write import Write, Written
 
 log = logging.getLogger("mvsink.sink.append")
@@ -283,21 +282,8 @@ class Driver:
         self.warnings.extend(warning for warning in warnings if warning not in self.warnings)
 
     def _staged(self, state: ShardState, shard: Layout, time: int, description: BatchDescription) -> Written:
-        desired = self._desired(state, time)
-        try:
-            if self.request.verify:
-                return verified(self.write, desired, shard, time, description)
-            return self.write.stage(desired, shard, time, description)
-        except EngineError as error:
-            if self.request.on_query_error is not OnError.RECORD or not error.caused_by_data:
-                raise
-            # our statement failed, which contains the query: only the query's own failure counts
-            failure = self.write.failure_of(desired)
-            if failure is None or not failure.caused_by_data:
-                raise
-            message = failure.message[:MAX_ERROR_LENGTH]
-            self.warnings.append(f"the query failed and its error is recorded; readers get it: {message}")
-            return self.write.stage_error(message, desired, shard, time, description)
+        staging = Staging(self.request, self.write, self.handle.progress, self.warnings.append)
+        return staging.stage(self._desired(state, time), state, shard, time, description)
 
     def _desired(self, state: ShardState, time: int) -> Desired:
         """The query as of ``time``, in the shard's columns and their order."""
@@ -394,5 +380,7 @@ class Driver:
             bytes_staged=sum(batch.bytes for batch in written.batches),
             candidate_buckets=written.candidate_buckets,
             evaluated_once=written.evaluated_once,
+            incremental=written.incremental,
+            not_incremental=written.reason,
             verified=self.request.verify and time is not None,
         )

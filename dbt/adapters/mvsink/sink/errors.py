@@ -39,6 +39,15 @@ class UnknownColumn(DataflowError):
         super().__init__(f"{option}: got {value!r}, expected columns of the query: {', '.join(allowed)}")
 
 
+class NotIncremental(DataflowError):
+    """`incremental: always`, and the correction does not follow from the changes of the inputs."""
+
+    def __init__(self, model: str, reason: str):
+        super().__init__(
+            f"{model} is not incremental: {reason}. Nothing was written; incremental: auto would compute it in full"
+        )
+
+
 class GateFailed(DataflowError):
     """The new contents must not be published: nothing was written."""
 

@@ -14,6 +14,7 @@ from dbt.adapters.mvsink.shard import CommitNote, DataFile, Progress, ShardState
 from dbt.adapters.mvsink.shard_sql import Counts, OnError, RunOutcome
 from dbt.adapters.mvsink.sink.correction import Assertion
 from dbt.adapters.mvsink.sink.gate import Gate
+from dbt.adapters.mvsink.sink.increment import Full, Increment, Incremental
 
 
 class OnSchemaChange(enum.Enum):
@@ -57,6 +58,14 @@ class Evidence(Protocol):
         """
         ...
 
+    def increment(
+        self, state: ShardState, recorded: Callable[[str], int | None], time: int
+    ) -> Increment | Full:
+        """How contents as of ``time`` (ms) follow from those of ``state`` and the changes of the
+        inputs since, or why the query has to be evaluated.
+        """
+        ...
+
 
 class NoEvidence:
     """Nothing is known: every run evaluates its query, and so does the next."""
@@ -66,6 +75,11 @@ class NoEvidence:
 
     def progress(self, state: ShardState, time: int) -> Progress:
         return Progress(files=files_number(state.files))
+
+    def increment(
+        self, state: ShardState, recorded: Callable[[str], int | None], time: int
+    ) -> Increment | Full:
+        return Full()
 
 
 @dataclass(frozen=True)
@@ -107,6 +121,7 @@ class SinkRequest:
     superseded: Superseded | None = None
     evidence: Evidence = NoEvidence()
     verify: bool = False
+    incremental: Incremental = Incremental.AUTO
 
     def query_at(self, time: int) -> str:
         """The query as it runs for ``time`` (ms)."""
@@ -143,6 +158,8 @@ class Outcome(RunOutcome):
     # nothing to write: no refresh was due, or the shard's upper was past the run's time
     up_to_date: bool = False
     evaluated: bool = True  # False: the inputs are as they were, so nothing was computed
+    incremental: bool = False  # the correction follows from the changes of the inputs
+    not_incremental: str = ""  # why it does not, if there is something to say
     verified: bool = False  # all contents were compared by an independent digest
     superseded: Superseded | None = None  # a refresh was due, and is left to the next run
     scheduled: bool = False  # a schedule explains the upper

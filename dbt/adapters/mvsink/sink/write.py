@@ -61,6 +61,8 @@ class Written:
     """A staged correction; `batch` is None if there is nothing to append.
 
     With a ``negation`` of all that the shard holds, ``batch`` is all that it should hold.
+    ``incremental``: it follows from the changes of the inputs. ``reason``: why it does not, as a
+    clause, if there is something to say.
     """
 
     batch: Batch | None
@@ -68,6 +70,8 @@ class Written:
     candidate_buckets: int | None = None  # None: there was no detection by buckets
     evaluated_once: bool = False
     negation: Batch | None = None
+    incremental: bool = False
+    reason: str = ""
 
     @property
     def batches(self) -> tuple[Batch, ...]:
@@ -118,7 +122,7 @@ class Write:
 
     def first_load(self, desired: Desired, time: int, description: BatchDescription) -> Written:
         """Stage all of ``desired`` for an empty shard; equal rows stay separate records."""
-        return self._written(self.stager.stage(updates_of(desired, time), "write"), description)
+        return self.adopted(self.stager.stage(updates_of(desired, time), "write"), description)
 
     def stage_error(
         self, message: str, desired: Desired, shard: Layout, time: int, description: BatchDescription
@@ -190,7 +194,7 @@ class Write:
             correction = self._correction(narrowed, shard, time).restricted_to(scope)
             staged = self.stager.stage(self._updates(correction, description), "write")
             if self._agrees(scope, totals, staged, shard):
-                return self._written(staged, description, len(numbers))
+                return self.adopted(staged, description, len(numbers))
             log.info("%s: two evaluations of the query differ; evaluating it once", self.model)
             staged.delete()
             return None
@@ -279,7 +283,7 @@ class Write:
         self, correction: Correction, description: BatchDescription, *, evaluated_once: bool = False
     ) -> Written:
         staged = self.stager.stage(self._updates(correction, description), "write")
-        return self._written(staged, description, evaluated_once=evaluated_once)
+        return self.adopted(staged, description, evaluated_once=evaluated_once)
 
     def _corrected(self, updates: pa.Table, description: BatchDescription) -> Written:
         """Stage ``updates`` that this process has computed."""
@@ -290,7 +294,7 @@ class Write:
             batch = self.stager.adopt(staged, description)
         return Written(batch, added_up(updates), evaluated_once=True)
 
-    def _written(
+    def adopted(
         self,
         staged: StagedDirectory,
         description: BatchDescription,
@@ -298,6 +302,7 @@ class Write:
         *,
         evaluated_once: bool = False,
     ) -> Written:
+        """The staged files as a batch, or deleted if they are empty."""
         batch = self.stager.adopt(staged, description)
         if batch is None:
             return Written(None, Counts(), candidates, evaluated_once)

@@ -8,7 +8,7 @@ query can have is right.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from dbt.adapters.mvsink.user_sql.functions import (
     AGGREGATES,
@@ -33,15 +33,19 @@ TYPED = keywords("DATE TIME TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ")
 _LINE_BREAK = re.compile(r"[\n\r]|\\(?:[nr0-7]|u\w|U\w)")
 
 
-def uncertain(query: str) -> str:
-    """Why the result may differ though the inputs are the same, as a clause; empty if it cannot."""
+def uncertain(query: str, allowed: Collection[str] = ()) -> str:
+    """Why the result may differ though the inputs are the same, as a clause; empty if it cannot.
+
+    ``allowed``: functions that depend on their arguments only, though they are not Spark's own.
+    """
     if "${" in query:
         return "Spark replaces ${...} by a value of the session"
     try:
         stream = words(query)
     except Unreadable as error:
         return str(error)
-    return next((reason for index in range(len(stream)) if (reason := _of_word(stream, index))), "")
+    known = KNOWN | {name.lower() for name in allowed}
+    return next((reason for index in range(len(stream)) if (reason := _of_word(stream, index, known))), "")
 
 
 def breaks_lines(query: str) -> bool:
@@ -52,7 +56,7 @@ def breaks_lines(query: str) -> bool:
     )
 
 
-def _of_word(stream: Sequence[Word], index: int) -> str:
+def _of_word(stream: Sequence[Word], index: int, known: Collection[str]) -> str:
     word, before = stream[index], stream[index - 1].upper if index else ""
     if word.literal and before in TYPED and word.text.strip().lower() in MOVING:
         return f"{before.lower()} '{word.text}' differs from run to run"
@@ -61,14 +65,14 @@ def _of_word(stream: Sequence[Word], index: int) -> str:
     if not word.is_name or word.text[:1].isdigit():
         return ""
     if stream[index + 1 : index + 2] and stream[index + 1].upper == "(":
-        return _of_call(stream, index, before)
+        return _of_call(stream, index, before, known)
     name = word.text.lower()
     if name in BARE and word.upper and before not in (".", "AS"):
         return f"{name} differs from run to run, or from session to session"
     return ""
 
 
-def _of_call(stream: Sequence[Word], index: int, before: str) -> str:
+def _of_call(stream: Sequence[Word], index: int, before: str, known: Collection[str]) -> str:
     word, name = stream[index], stream[index].text.lower()
     if before == ".":
         return f"{name}() is not a function of Spark's own"
@@ -79,7 +83,7 @@ def _of_call(stream: Sequence[Word], index: int, before: str) -> str:
         return f"{name}() differs from run to run, or from session to session"
     return (
         ""
-        if name in KNOWN
+        if name in known
         else f"{name}() is not known to be one of Spark's own functions that always give the same"
     )
 

@@ -95,4 +95,7 @@ VERIFY: Kind[int | None] = Kind(
     {"anyOf": [INTERVAL.schema, {"enum": ["never"]}]},
 )
 BOOLEAN = Kind(_boolean, "true or false", {"type": "boolean"})
+FUNCTIONS = Kind(
+    texts, "a function's name or a list of functions' names", {"anyOf": [{"type": "string"}, TEXTS]}
+)
 COLUMNS = Kind(texts, "a column's name or a list of columns' names", {"anyOf": [{"type": "string"}, TEXTS]})

@@ -22,6 +22,7 @@ from dbt.adapters.mvsink.materialization.options.gate import AUDIT, MAX_CHANGE
 from dbt.adapters.mvsink.materialization.options.kinds import (
     BOOLEAN,
     COLUMNS,
+    FUNCTIONS,
     INTERVAL,
     VERIFY,
     Kind,
@@ -33,7 +34,7 @@ from dbt.adapters.mvsink.materialization.options.spelling import nearest
 from dbt.adapters.mvsink.materialization.options.task import COLUMN_TYPES, reset_words
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard_sql import OnError
-from dbt.adapters.mvsink.sink import MaxChange, OnSchemaChange
+from dbt.adapters.mvsink.sink import Incremental, MaxChange, OnSchemaChange
 
 T = TypeVar("T")
 VIEW, TASK = MATERIALIZATIONS = ("self_correcting_mv", "continual_task")
@@ -101,6 +102,20 @@ class ModelOptions:
         "`1 day`",
         "After how long a run evaluates the query although its inputs are unchanged, and compares all contents by an "
         "independent digest: see [Unchanged inputs](#unchanged-inputs).",
+        of=(VIEW,),
+    )
+    incremental = Option(
+        choice(Incremental),
+        Incremental.AUTO,
+        "`auto`",
+        "Whether the contents are computed from the changes of the inputs: see [Incremental maintenance](incremental.md).",
+        of=(VIEW,),
+    )
+    deterministic_functions = Option[tuple[str, ...]](
+        FUNCTIONS,
+        (),
+        "none",
+        "Functions that are not Spark's own and depend on their arguments only.",
         of=(VIEW,),
     )
     retain_history = Option(

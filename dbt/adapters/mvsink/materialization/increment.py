@@ -1,0 +1,132 @@
+"""Whether a run's correction follows from the changes of its inputs: what is known of the inputs
+becomes what the sink needs to compute it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from dbt.adapters.mvsink.engine import Column, EngineError, parse_type
+from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, analyse
+from dbt.adapters.mvsink.materialization.context import RunContext
+from dbt.adapters.mvsink.references.changes import at_version, sides_of_shard, sides_of_table, unchanged_shard
+from dbt.adapters.mvsink.references.positions import CLOCK, VERSION, Position
+from dbt.adapters.mvsink.references.reads import Reads
+from dbt.adapters.mvsink.references.reference import References
+from dbt.adapters.mvsink.sink import Full, Increment, Incremental, InputSides
+from dbt.adapters.mvsink.user_sql.marks import query_at
+from dbt.adapters.mvsink.user_sql.words import parts
+
+SMALL = 16 * 1024 * 1024  # bytes of all inputs: the whole query is a job or two
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A query's inputs. ``positions``: where all that it reads stands, for contents as of ``time``
+    (ms); ``recorded``: where it stood; ``reads``: what it reads besides ``references``.
+    """
+
+    context: RunContext
+    references: References
+    reads: Reads
+    positions: Sequence[Position]
+    recorded: Callable[[str], int | None]
+    time: int
+
+    def increment(self) -> Increment | Full:
+        """See `Evidence.increment`."""
+        options = self.context.options
+        if options.incremental is Incremental.NEVER:
+            return Full("incremental: never", expected=True)
+        changed = [position for position in self.positions if not position.unchanged(self.recorded)]
+        for position in changed:
+            if reason := self._reason(position):
+                return reason
+        analysed = analyse(
+            query_at(self.context.query, self.time),
+            self._columns_of,
+            deterministic_functions=options.deterministic_functions,
+        )
+        if isinstance(analysed, NotIncremental):
+            return Full(analysed.reason)
+        names = {position.name for position in changed if position.kind != CLOCK}
+        sides = tuple(self._sides(analysed, names))
+        refused = next((each for each in sides if isinstance(each, Full)), None)
+        if refused is not None:
+            return refused
+        clock = next((self.recorded(each.id) for each in changed if each.kind == CLOCK), None)
+        return Increment(
+            analysed,
+            tuple(each for each in sides if isinstance(each, InputSides)),
+            None if clock is None else (clock, self.time),
+            self._small(),
+        )
+
+    def _reason(self, position: Position) -> Full | None:
+        """Why the change of an input that is at ``position`` is not known."""
+        if position.problem:
+            return Full(position.problem)
+        if self.recorded(position.id) is None:
+            return Full(f"no earlier position of {position.name} is recorded", expected=True)
+        if position.kind == CLOCK or position.name in self.references.shards:
+            return None
+        below = {name for reads in self.reads.below.values() for name in (*reads.every_table, *reads.below)}
+        if position.kind == "delta" and position.name not in below and self._pinned(position.name):
+            return None
+        return Full(f"{position.name} changed, and what changed in it is not known")
+
+    def _columns_of(self, name: str) -> list[tuple[str, str]] | None:
+        """See `resolve.ColumnsOf`. Only what the run knows all about has columns."""
+        key = parts(name)
+        reference = next((each for each in self.references.shards.values() if parts(each.name) == key), None)
+        if reference is not None:
+            types = {column.name: column.type.spelled for column in reference.layout.columns}
+            return [(column, types[column]) for column in reference.columns]
+        known = {parts(each)[-2:] for each in (*self.reads.tables, *self.reads.views)}
+        if len(key) < 2 or key[-2:] not in known:
+            return None
+        try:
+            return self.context.engine.columns(f"select * from {name}")
+        except EngineError:
+            return None
+
+    def _sides(self, analysed: Analysed, changed: set[str]) -> Iterator[InputSides | Full]:
+        """What the query's relations are read as, apart from those that are read as written."""
+        by_parts = {parts(position.name)[-2:]: position for position in self.positions}
+        for name in analysed.relations:
+            key = parts(name)
+            position = by_parts.get(key[-2:])
+            reference = next(
+                (each for each in self.references.shards.values() if parts(each.name) == key), None
+            )
+            if reference is not None and position is not None:
+                yield self._shard(name, position, changed)
+            elif position is not None and (version := self._pinned(position.name)) is not None:
+                yield self._table(name, position, version, changed)
+
+    def _shard(self, name: str, position: Position, changed: set[str]) -> InputSides | Full:
+        reference, now = self.references.shards[position.name], position.number
+        before = self.recorded(position.id)
+        if position.name not in changed or before is None:
+            return unchanged_shard(name, reference, now)
+        return sides_of_shard(name, reference, before, now, self.recorded(position.id + VERSION))
+
+    def _table(self, name: str, position: Position, version: int, changed: set[str]) -> InputSides | Full:
+        before = self.recorded(position.id)
+        if position.name not in changed or before is None:
+            rows = at_version(name, version)
+            columns = tuple(
+                Column(each, parse_type(kind, each)) for each, kind in self._columns_of(name) or ()
+            )
+            return InputSides(name, columns, rows, rows)
+        return sides_of_table(name, position.location, before, version, self.context.storage_options)
+
+    def _pinned(self, name: str) -> int | None:
+        """The version at which the table is read."""
+        pinned = {parts(key)[-2:]: version for key, version in self.references.pinned.items()}
+        return pinned.get(parts(name)[-2:])
+
+    def _small(self) -> bool:
+        sizes = [position.size for position in self.positions if position.id and position.kind != CLOCK]
+        return None not in sizes and sum(size or 0 for size in sizes) <= SMALL

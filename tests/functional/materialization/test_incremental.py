@@ -1,0 +1,90 @@
+"""Contents computed from the changes of the inputs: what every refresh gives, and what is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from dbt.tests.util import run_dbt
+
+pytestmark = pytest.mark.usefixtures("small_data")
+MV = "{{ config(materialized='self_correcting_mv', verify='never') }} "
+ALWAYS = "{{ config(materialized='self_correcting_mv', incremental='always', verify='never') }} "
+FULL = "{{ config(materialized='self_correcting_mv', incremental='never') }} "
+QUERIES = {
+    "joined": "select o.id, c.name, o.amount * 2 twice from {{ ref('orders') }} o join {{ ref('customers') }} c on o.customer = c.id",
+    "padded": "select o.id, c.name from {{ ref('orders') }} o left join {{ ref('customers') }} c on o.customer = c.id",
+    "without": "select id from {{ ref('orders') }} o left anti join {{ ref('customers') }} c on o.customer = c.id",
+    "both": "select id, 'o' kind from {{ ref('orders') }} union all select id, 'c' from {{ ref('customers') }} where name is not null",
+    "copies": "select name from {{ ref('customers') }}",
+    "recent": "select id from {{ ref('orders') }} where at > {{ mv_now() }} - interval 1 hour",
+}
+
+
+class TestIncremental:
+    @pytest.fixture(scope="class")
+    def place(self, tmp_path_factory):
+        return tmp_path_factory.mktemp("files")
+
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {
+            "raw.yml": "sources: [{name: raw, schema: \"{{ target.schema }}\", tables: [{name: orders_files}, {name: customers_files}]}]",
+            "orders.sql": MV + "select * from {{ source('raw', 'orders_files') }}",
+            "customers.sql": MV + "select * from {{ source('raw', 'customers_files') }}",
+            **{f"{name}.sql": ALWAYS + query for name, query in QUERIES.items()},
+            **{f"{name}_full.sql": FULL + query for name, query in QUERIES.items()},
+        }  # fmt: skip
+
+    def run(self, project, time, *args):
+        """Each model's response."""
+        run_dbt(["run", "--vars", json.dumps({"mvsink_run_time": time}), *args])
+        results = json.loads((Path(project.project_root) / "target" / "run_results.json").read_text())
+        return {r["unique_id"].split(".")[-1]: r["adapter_response"] for r in results["results"]}
+
+    def rows(self, project, model):
+        rows = project.run_sql(f"select * from {project.test_schema}.{model}", fetch="all")
+        return sorted(map(repr, map(tuple, rows)))
+
+    def test_every_refresh_gives_what_evaluating_the_query_gives(self, project, place):
+        def write(name, rows, schema):
+            (place / name).mkdir(exist_ok=True)
+            table = pa.table([list(column) for column in zip(*rows, strict=True)], schema=schema)
+            pq.write_table(table, place / name / "part.parquet")
+
+        orders = pa.schema([("id", pa.int64()), ("customer", pa.int32()), ("amount", pa.decimal128(10, 2)), ("at", pa.timestamp("us", "UTC"))])  # fmt: skip
+        customers = pa.schema([("id", pa.int32()), ("name", pa.string())])
+        minute, start = 60_000_000, 1_800_000_000_000_000
+        sold = {i: (i, i % 5 if i % 7 else None, i, start + i * minute) for i in range(200)}
+        people = {1: (1, "Ann"), 2: (2, None), 3: (3, "Ann"), 8: (8, "Zoe")}
+
+        def arrive():
+            write("orders", list(sold.values()), orders)
+            write("customers", list(people.values()), customers)
+
+        arrive()
+        for name, columns in {"orders": "id bigint, customer int, amount decimal(10,2), at timestamp", "customers": "id int, name string"}.items():  # fmt: skip
+            project.run_sql(
+                f"create table {project.test_schema}.{name}_files ({columns}) using parquet location '{place / name}'"
+            )
+        at = start // 1000 + 3_600_000
+        self.run(project, at)
+        changes = [
+            lambda: sold.update({500: (500, 1, 9, start + 70 * minute), 3: (3, 8, 5, start)}),
+            lambda: (people.update({2: (2, "Bob"), 4: (4, "Ann")}), sold.pop(10)),
+            lambda: (people.pop(1), sold.update({501: (501, None, 1, start + 200 * minute)})),
+            lambda: None,
+            lambda: (people.clear(), people.update({3: (3, "Ann")})),
+        ]
+        for step, change in enumerate(changes, start=1):
+            change()
+            arrive()
+            answers = self.run(project, at + step * 600_000)
+            for name in QUERIES:
+                assert self.rows(project, name) == self.rows(project, f"{name}_full"), (step, name)
+                response = answers[name]
+                assert response["incremental"] or not response["evaluated"], (step, name, response)
+                assert not answers[f"{name}_full"]["incremental"]
