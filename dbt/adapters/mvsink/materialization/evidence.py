@@ -26,7 +26,7 @@ from dbt.adapters.mvsink.shard import Progress, ShardState, files_number, number
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
 from dbt.adapters.mvsink.sink import Full, Increment, run_timing
 from dbt.adapters.mvsink.user_sql.determinism import uncertain
-from dbt.adapters.mvsink.user_sql.marks import NOW
+from dbt.adapters.mvsink.user_sql.marks import NOW, query_at
 
 READS = "reads"  # the property that keeps what the query was last seen to read
 RULES = "2"  # another number: what was recorded before proves nothing
@@ -81,7 +81,7 @@ class InputEvidence:
     ) -> Increment | Full:
         """See `Evidence`."""
         if problem := self.problems(state):
-            return Full(problem, expected=True)
+            return Full(problem, expected=problem != self._uncertain)
         positions = self.positions(time)
         return Inputs(self.context, self.references, self.reads, positions, recorded, time).increment()
 
@@ -112,7 +112,7 @@ class InputEvidence:
         settings, _ = self._settings
         inputs = [*map(str, self._inputs), *sorted(self.references.shards)]
         options = self.context.options
-        own = [f"rules {RULES}", f"sql {self.context.query}", f"assertions {assertions(self.context)}"]
+        own = [f"rules {RULES}", f"sql {query_at(self.context.query, 0)}", f"assertions {assertions(self.context)}"]
         own += [f"on_error {options.on_error}", f"on_schema_change {options.on_schema_change}"]
         return number_of([*own, *settings, *inputs])
 

@@ -81,7 +81,7 @@ class Inputs:
         key = parts(name)
         reference = next((each for each in self.references.shards.values() if parts(each.name) == key), None)
         if reference is not None:
-            types = {column.name: column.type.spelled for column in reference.layout.columns}
+            types = {column.name: column.type.text for column in reference.layout.columns}
             return [(column, types[column]) for column in reference.columns]
         known = {parts(each)[-2:] for each in (*self.reads.tables, *self.reads.views)}
         if len(key) < 2 or key[-2:] not in known:

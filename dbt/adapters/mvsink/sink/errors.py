@@ -42,9 +42,9 @@ class UnknownColumn(DataflowError):
 class NotIncremental(DataflowError):
     """`incremental: always`, and the correction does not follow from the changes of the inputs."""
 
-    def __init__(self, model: str, reason: str):
+    def __init__(self, reason: str):
         super().__init__(
-            f"{model} is not incremental: {reason}. Nothing was written; incremental: auto would compute it in full"
+            f"`incremental` is always, but {reason}. Nothing was written; with auto the query would be evaluated in full"
         )
 
 

@@ -65,7 +65,7 @@ class Staging:
             else DeltaWrite(self.write, forced).stage(increment, desired, shard, time, description)
         )
         if forced and isinstance(outcome, Full) and not outcome.expected:
-            raise NotIncremental(request.model, outcome.reason)
+            raise NotIncremental(outcome.reason)
         return outcome
 
     def _recorded_error(
