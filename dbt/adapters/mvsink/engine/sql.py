@@ -51,6 +51,8 @@ def bigint(value: int) -> str:
 # what a session may set otherwise, and then rows would just be missing
 STRICT = " with ('ignoreCorruptFiles' = 'false', 'ignoreMissingFiles' = 'false')"
 
+_PARQUET = re.compile(r"parquet\.`(?:[^`]|``)*`" + re.escape(STRICT))
+
 
 def parquet(path: str) -> str:
     """A relation over the Parquet files below ``path`` (a directory, a file or a glob). A file that
@@ -62,6 +64,26 @@ def parquet(path: str) -> str:
 def parquet_in(directory: str) -> str:
     """A relation over the Parquet files of one directory, whatever characters its name has."""
     return parquet(escape_glob(directory))
+
+
+class Shared:
+    """Relations over Parquet files that a statement names once, however often it reads them: Spark
+    lists the files and reads a footer, in a job, for each that it resolves.
+    """
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+
+    def of(self, query: str) -> str:
+        """``query``, in which names stand for the relations: `around` makes it whole. No literal of
+        ours contains one, because `text` escapes quotes; what a user has written may.
+        """
+        return _PARQUET.sub(lambda match: self.names.setdefault(match[0], f"_mv_f{len(self.names)}"), query)
+
+    def around(self, query: str) -> str:
+        """``query``, which contains results of `of`, with what the names stand for."""
+        listed = ", ".join(f"{name} as (select * from {files})" for files, name in self.names.items())
+        return f"with {listed}\n{query}" if listed else query
 
 
 def escape_glob(path: str) -> str:

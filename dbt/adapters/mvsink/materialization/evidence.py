@@ -112,7 +112,11 @@ class InputEvidence:
         settings, _ = self._settings
         inputs = [*map(str, self._inputs), *sorted(self.references.shards)]
         options = self.context.options
-        own = [f"rules {RULES}", f"sql {query_at(self.context.query, 0)}", f"assertions {assertions(self.context)}"]
+        own = [
+            f"rules {RULES}",
+            f"sql {query_at(self.context.query, 0)}",
+            f"assertions {assertions(self.context)}",
+        ]
         own += [f"on_error {options.on_error}", f"on_schema_change {options.on_schema_change}"]
         return number_of([*own, *settings, *inputs])
 

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from dbt.adapters.mvsink.engine import Column, EngineError, parse_type
 from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, analyse
 from dbt.adapters.mvsink.materialization.context import RunContext
-from dbt.adapters.mvsink.references.changes import at_version, sides_of_shard, sides_of_table, unchanged_shard
+from dbt.adapters.mvsink.references.changes import (
+    QueryRows,
+    at_version,
+    sides_of_shard,
+    sides_of_table,
+    unchanged_shard,
+)
 from dbt.adapters.mvsink.references.positions import CLOCK, VERSION, Position
 from dbt.adapters.mvsink.references.reads import Reads
 from dbt.adapters.mvsink.references.reference import References
@@ -92,7 +98,7 @@ class Inputs:
             return None
 
     def _sides(self, analysed: Analysed, changed: set[str]) -> Iterator[InputSides | Full]:
-        """What the query's relations are read as, apart from those that are read as written."""
+        """What the query's relations are read as."""
         by_parts = {parts(position.name)[-2:]: position for position in self.positions}
         for name in analysed.relations:
             key = parts(name)
@@ -104,6 +110,9 @@ class Inputs:
                 yield self._shard(name, position, changed)
             elif position is not None and (version := self._pinned(position.name)) is not None:
                 yield self._table(name, position, version, changed)
+            else:
+                rows = QueryRows(f"select * from {name}")
+                yield InputSides(name, self._columns(name), rows, rows)
 
     def _shard(self, name: str, position: Position, changed: set[str]) -> InputSides | Full:
         reference, now = self.references.shards[position.name], position.number
@@ -116,11 +125,11 @@ class Inputs:
         before = self.recorded(position.id)
         if position.name not in changed or before is None:
             rows = at_version(name, version)
-            columns = tuple(
-                Column(each, parse_type(kind, each)) for each, kind in self._columns_of(name) or ()
-            )
-            return InputSides(name, columns, rows, rows)
+            return InputSides(name, self._columns(name), rows, rows)
         return sides_of_table(name, position.location, before, version, self.context.storage_options)
+
+    def _columns(self, name: str) -> tuple[Column, ...]:
+        return tuple(Column(each, parse_type(kind, each)) for each, kind in self._columns_of(name) or ())
 
     def _pinned(self, name: str) -> int | None:
         """The version at which the table is read."""

@@ -6,16 +6,63 @@ is only a reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
-from dbt.adapters.mvsink.engine import Column, DataflowError
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dbt.adapters.mvsink.engine import Column, DataflowError, sql
 from dbt.adapters.mvsink.inputs.delta import DeltaInput
+from dbt.adapters.mvsink.physical import DIFF, TIME
 from dbt.adapters.mvsink.references.reference import Reference
-from dbt.adapters.mvsink.shard import ShardError
+from dbt.adapters.mvsink.shard import ShardError, consolidate
+from dbt.adapters.mvsink.shard_sql import as_of
 from dbt.adapters.mvsink.sink import Full, InputSides
 
 CONTENTS = ("append", "advance", "compact")  # commits that keep what was read before
 MANY = 10_000  # commits; reading so many takes seconds
+FEW = 100_000  # updates that are read into this process, where Spark takes a job
+
+
+@dataclass(frozen=True)
+class ShardRows:
+    """See `Rows`: a shard as of ``time`` (ms)."""
+
+    reference: Reference
+    time: int
+
+    def all(self) -> str:
+        """See `Rows`."""
+        return self.reference.collection(self.time)
+
+    def where(self, names: Collection[str], condition: str) -> str:
+        """See `Rows`."""
+        columns = columns_of(self.reference)
+        used = [column for column in columns if column.name.lower() in names]
+        few = as_of.few_rows_as_of(self.reference.layout, self.time, used, condition)
+        items = ", ".join(
+            sql.identifier(c.name)
+            if c in used
+            else f"cast(null as {c.type.spelled}) {sql.identifier(c.name)}"
+            for c in columns
+        )
+        return f"select {items} from (\n{few}\n)"
+
+
+@dataclass(frozen=True)
+class QueryRows:
+    """See `Rows`: what a query gives."""
+
+    query: str
+
+    def all(self) -> str:
+        """See `Rows`."""
+        return self.query
+
+    def where(self, names: Collection[str], condition: str) -> str:
+        """See `Rows`."""
+        return f"select * from (\n{self.query}\n) where {condition}"
 
 
 def sides_of_shard(
@@ -28,17 +75,26 @@ def sides_of_shard(
     if problem:
         return Full(problem)
     try:
-        new, old = reference.collection(now), reference.collection(before)
+        as_of.check_readable(reference.state, now)
+        as_of.check_readable(reference.state, before)
         change = reference.updates(before + 1, now + 1)
     except (DataflowError, ShardError) as error:
         return Full(str(error))
-    return InputSides(name, _columns(reference), new, old, change, reference.layout.rows)
+    return InputSides(
+        name,
+        columns_of(reference),
+        ShardRows(reference, now),
+        ShardRows(reference, before),
+        change,
+        _few(reference, before + 1, now + 1),
+        reference.layout.rows,
+    )
 
 
 def unchanged_shard(name: str, reference: Reference, time: int) -> InputSides:
     """The shard as of ``time`` (ms), in which nothing changed."""
-    rows = reference.collection(time)
-    return InputSides(name, _columns(reference), rows, rows, rows=reference.layout.rows)
+    rows = ShardRows(reference, time)
+    return InputSides(name, columns_of(reference), rows, rows, rows=reference.layout.rows)
 
 
 def sides_of_table(
@@ -55,17 +111,44 @@ def sides_of_table(
         change, rows = table.changes(before, now, columns), table.rows(now)
     except (DataflowError, ShardError, OSError) as error:
         return Full(str(error))
-    return InputSides(name, columns, at_version(name, now), at_version(name, before), change, rows)
+    return InputSides(name, columns, at_version(name, now), at_version(name, before), change, rows=rows)
 
 
-def at_version(name: str, version: int) -> str:
+def at_version(name: str, version: int) -> QueryRows:
     """A table's rows at a version."""
-    return f"select * from {name} version as of {version}"
+    return QueryRows(f"select * from {name} version as of {version}")
 
 
-def _columns(reference: Reference) -> tuple[Column, ...]:
+def columns_of(reference: Reference) -> tuple[Column, ...]:
+    """A shard's columns in the order of its view."""
     by_name = {column.name: column for column in reference.layout.columns}
     return tuple(by_name[name] for name in reference.columns)
+
+
+def _few(reference: Reference, lower: int, upper: int) -> Callable[[pa.Schema], pa.Table | None] | None:
+    """See `InputSides.few`, for the updates with ``lower <= time < upper`` (ms)."""
+    read = reference.read
+    files = [
+        file
+        for file in reference.state.files
+        if file.min_time is None
+        or file.max_time is None
+        or (file.min_time < upper and file.max_time >= lower)
+    ]
+    if read is None or any(file.rows is None for file in files) or sum(f.rows or 0 for f in files) > FEW:
+        return None
+
+    def net(columns: pa.Schema) -> pa.Table:
+        schema = pa.schema([*columns, (TIME, pa.int64()), (DIFF, pa.int64())])
+        table = pa.concat_tables([schema.empty_table(), *(read(file, schema) for file in files)])
+        times = table.column(TIME)
+        table = table.filter(pc.and_(pc.greater_equal(times, lower), pc.less(times, upper)))
+        if len(columns) == 0:
+            total = pc.sum(table.column(DIFF)).as_py() or 0
+            return pa.table({DIFF: pa.array([total] if total else [], pa.int64())})
+        return consolidate(table.drop_columns([TIME]))
+
+    return net
 
 
 def _rewritten(name: str, reference: Reference, version: int | None) -> str:

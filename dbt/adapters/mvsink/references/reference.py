@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import DataflowError, sql
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
-from dbt.adapters.mvsink.shard import Antichain, Commit, ShardState
+from dbt.adapters.mvsink.shard import Antichain, Commit, DataFile, ShardState
 from dbt.adapters.mvsink.shard_sql import Layout, NotReadable, NotRefreshed, as_of
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from dbt.adapters.mvsink.user_sql.splice import replace_relations
@@ -42,7 +44,7 @@ class Reference:
     in order; empty: the shard's own.
 
     ``first_refresh``: when a shard without contents will have some, as text; empty without a
-    schedule. ``history``: its newest commits, oldest first.
+    schedule. ``read`` gives columns of a file, ``history`` its newest commits, oldest first.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Reference:
     layout: Layout
     order: tuple[str, ...] = ()
     first_refresh: str = ""
+    read: Callable[[DataFile, pa.Schema], pa.Table] | None = None
     history: Callable[[int | None], Sequence[Commit]] = _no_history
 
     @property

@@ -82,7 +82,8 @@ def open_reference(
         parts = Layout.of(reader, state)
     except (ShardError, DamagedFiles) as error:
         raise UnreachableShard(name, uri, str(error)) from error
-    return Reference(name, uri, state, parts, published.columns, first_refresh(state), reader.history)
+    first, order = first_refresh(state), published.columns
+    return Reference(name, uri, state, parts, order, first, reader.columns_of, reader.history)
 
 
 def _version(engine: Engine, name: str, properties: Mapping[str, str], invocation_id: str) -> int | None:

@@ -69,7 +69,7 @@ from dbt.adapters.mvsink.shard.state import (
     schema_differences,
 )
 from dbt.adapters.mvsink.shard.storage import MemoryStorage, Storage
-from dbt.adapters.mvsink.shard.updates import grouped
+from dbt.adapters.mvsink.shard.updates import consolidate, grouped
 from dbt.adapters.mvsink.shard.write import AppendResult, CompactionResult, WriteHandle
 
 __all__ = [
@@ -108,6 +108,7 @@ __all__ = [
     "collect_garbage",
     "compact_with_pyarrow",
     "compaction_due",
+    "consolidate",
     "delete_dropped",
     "files_number",
     "following",

@@ -45,6 +45,10 @@ class Handle:
         """These columns of the first ``rows`` rows of a live file."""
         return self.storage.read(file, schema, rows)
 
+    def columns_of(self, file: DataFile, schema: pa.Schema) -> pa.Table:
+        """These columns of a live file. They are read into memory: they are narrow, or few."""
+        return self.storage.read(file, schema)
+
     def column_names(self, file: DataFile) -> Sequence[str]:
         """The columns that a live file physically has."""
         return self.storage.column_names(file)

@@ -72,6 +72,21 @@ def collection_as_of(shard: Layout, time: int) -> str:
     return view_query(_up_to(shard, time))
 
 
+def few_rows_as_of(shard: Layout, time: int, columns: Sequence[Column], condition: str) -> str:
+    """``columns`` of those rows as of ``time`` (ms) that fulfil ``condition``, duplicates repeated.
+
+    They are added up, so they must be few; then each file is named once and read once. Live errors
+    do not fail it.
+    """
+    if shard.empty:
+        return f"select {nulls(columns)} where false"
+    items = sql.columns(column.name for column in columns)
+    updates = _up_to(shard, time).updates(f"{items}, {DIFF}", f"{ERROR} is null and ({condition})")
+    rows = net(columns, [], updates, "> 0")
+    copies = f"lateral view explode(sequence(1, cast({DIFF} as int))) copies as _mv_copy"
+    return f"select {items} from (\n{rows}\n) {copies}"
+
+
 def snapshot_as_of(shard: Layout, time: int) -> str:
     """The same as updates at ``time``, errors included: columns, `_mv_time`, `_mv_diff`,
     `_mv_error`. Never fails its readers.

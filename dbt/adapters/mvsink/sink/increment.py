@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
 
 from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.incremental import Analysed
@@ -19,20 +23,35 @@ class Incremental(enum.Enum):
     NEVER = "never"
 
 
+class Rows(Protocol):
+    """An input's rows at one position: queries of all its columns, in order."""
+
+    def all(self) -> str:
+        """Every row."""
+        ...
+
+    def where(self, names: Collection[str], condition: str) -> str:
+        """Those rows, of which there are few, that fulfil a condition over the columns ``names``,
+        in lower case. Other columns may be NULL.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class InputSides:
-    """A relation that the query reads, before and now. ``name``: as in `Analysed.relations`.
+    """A relation that the query reads, now and before. ``name``: as in `Analysed.relations`.
 
-    ``new`` and ``old`` are queries of its ``columns``, all of them, in order; ``change`` gives
-    these and `_mv_diff`, new less old, and is None if it did not change. ``rows``: of ``new``, or
-    None if that is not known.
+    ``change`` is a query of its ``columns``, all of them, in order, and `_mv_diff`: new less old;
+    None if it did not change. ``few`` reads the net change in these columns, with `_mv_diff`, into
+    this process; it gives None if that is too much. ``rows``: how many rows it has now, or None.
     """
 
     name: str
     columns: tuple[Column, ...]
-    new: str
-    old: str
+    new: Rows
+    old: Rows
     change: str | None = None
+    few: Callable[[pa.Schema], pa.Table | None] | None = None
     rows: int | None = None
 
 

@@ -1,12 +1,14 @@
-"""Closed ranges that contain all of some values, as a condition whose bounds prune files.
+"""Conditions of constants for the values that a semi-join looks for.
 
 Spark compares constants with the statistics of files, row groups and pages, but not the values of a
-join. So what a semi-join looks for is said as ranges, too.
+join. So the values are said as closed ranges that contain all of them, and as a list if they are
+few.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,36 +17,49 @@ from dbt.adapters.mvsink.engine import Column, sql
 
 MAX_KEYS = 100_000  # values that are read into this process
 MAX_RANGES = 16
+MAX_LISTED = 2_000
 _NUMBERED = ("tinyint", "smallint", "int", "bigint", "date")  # ranges may leave out gaps
 _BOUNDED = (*_NUMBERED, "string", "decimal")  # one range
 
 
-def within(expression: str, column: Column, values: pa.ChunkedArray) -> str:
-    """A condition that ``expression``, of the type of ``column``, fulfils for all ``values``; empty
-    if ranges of its type are of no use. NULL does not count.
+@dataclass(frozen=True)
+class Among:
+    """A ``condition``, empty if there is none; ``exact``: other values do not fulfil it."""
+
+    condition: str
+    exact: bool = False
+
+
+def among(expression: str, column: Column, values: pa.ChunkedArray) -> Among:
+    """The condition that ``expression``, of the type of ``column``, has one of ``values``. NULL is
+    none of them.
     """
     if column.type.name not in _BOUNDED:
-        return ""
-    present = values.drop_null()
+        return Among("")
+    present = pc.unique(values.drop_null())
     if len(present) == 0:
-        return "false"
-    spans = _spans(present) if column.type.name in _NUMBERED else [_bounds(present)]
-    kind = column.type.spelled
+        return Among("false", exact=True)
+    numbered, kind = column.type.name in _NUMBERED, column.type.spelled
     ranges = (
         f"{expression} between cast({sql.text(low)} as {kind}) and cast({sql.text(high)} as {kind})"
-        for low, high in spans
+        for low, high in (_spans(present) if numbered else [_bounds(present)])
     )
-    return f"({' or '.join(ranges)})"
+    condition = f"({' or '.join(ranges)})"
+    if not numbered or len(present) > MAX_LISTED:
+        return Among(condition)
+    mark = "date" if column.type.name == "date" else ""
+    listed = ",".join(f"{mark}'{value}'" if mark else str(value) for value in present.to_pylist())
+    return Among(f"({condition} and {expression} in ({listed}))", exact=True)
 
 
-def _bounds(values: pa.ChunkedArray) -> tuple[str, str]:
+def _bounds(values: pa.Array) -> tuple[str, str]:
     bounds = pc.min_max(values)
     return str(bounds["min"].as_py()), str(bounds["max"].as_py())
 
 
-def _spans(values: pa.ChunkedArray) -> Iterator[tuple[str, str]]:
+def _spans(values: pa.Array) -> Iterator[tuple[str, str]]:
     """At most `MAX_RANGES` of them, divided where the gaps between values are largest."""
-    ordered = pc.unique(values).sort()
+    ordered = values.sort()
     numbers = ordered.cast(pa.int32()) if pa.types.is_date32(ordered.type) else ordered
     numbers = numbers.cast(pa.int64())
     # as floats no difference overflows, and which gaps are the largest need not be exact

@@ -1,0 +1,106 @@
+"""Whether a staged change fits the shard: what it deletes is there, and each of its hashes may
+stand for one row.
+
+Hashes are compared, not rows. A shard with more rows than fit this process is asked in Spark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dbt.adapters.mvsink.engine import Column, sql
+from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
+from dbt.adapters.mvsink.shard import StagedDirectory
+from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
+from dbt.adapters.mvsink.sink.correction import BASE, persisted
+from dbt.adapters.mvsink.sink.ranges import MAX_KEYS
+from dbt.adapters.mvsink.sink.write import Write
+
+# Rows whose hashes are read into this process, file by file: 16 bytes each, and a Spark job that
+# reads them takes longer.
+MAX_READ = 10_000_000
+_NARROW = pa.schema([(HASH, pa.int64()), (DIFF, pa.int64())])
+
+
+@dataclass(frozen=True)
+class Fit:
+    """``missing``: rows that are to be deleted and are not in the shard. ``ambiguous``: rows whose
+    hash may not stand for them alone: the shard holds it, and not only for what is deleted, or more
+    than one record of the base has it.
+    """
+
+    missing: int
+    ambiguous: int
+
+
+def fit(write: Write, staged: StagedDirectory, shard: Layout) -> Fit:
+    """How the updates in ``staged`` fit ``shard``. A hash that two of them share is NULL in both:
+    such rows cannot be looked up, and count as missing.
+    """
+    with write.watch("look up"):
+        hashed = not shard.unhashed and not shard.loose
+        if hashed and shard.rows <= MAX_READ and staged.rows() <= MAX_KEYS:
+            return _read(write, staged, shard)
+        sums = f"select count_if(missing), count_if(ambiguous) from (\n{_judged(staged, shard)}\n)"
+        [[missing, ambiguous]] = write.engine.query(sums, "look up")
+        return Fit(int(str(missing)), int(str(ambiguous)))
+
+
+def without_hashes(
+    write: Write, staged: StagedDirectory, columns: tuple[Column, ...], shard: Layout
+) -> StagedDirectory:
+    """The same updates; those whose hash is ambiguous have none."""
+    names = sql.columns([*(column.name for column in columns), TIME, DIFF, ERROR])
+    unsure = f"select h from (\n{_judged(staged, shard)}\n) where ambiguous"
+    kept = f"if({HASH} in (\n{unsure}\n), cast(null as bigint), {HASH}) {HASH}"
+    return write.stager.stage(f"select {names}, {kept} from {sql.parquet_in(staged.uri)}", "write")
+
+
+def _read(write: Write, staged: StagedDirectory, shard: Layout) -> Fit:
+    updates = write.handle.read_staged(staged, _NARROW)
+    wanted = updates.column(HASH).combine_chunks()
+    present = []
+    for directory in shard.directories:
+        in_base = directory is shard.base or directory.compacted
+        for file in directory.files:
+            rows = write.handle.columns_of(file, _NARROW)
+            rows = rows.filter(pc.is_in(rows.column(HASH), value_set=wanted, skip_nulls=True))
+            present.append(rows.append_column(BASE, pa.array([int(in_base)] * len(rows), pa.int64())))
+    empty = _NARROW.append(pa.field(BASE, pa.int64())).empty_table()
+    sums = pa.concat_tables([empty, *present]).group_by(HASH).aggregate([(DIFF, "sum"), (BASE, "sum")])
+    joined = updates.join(sums, HASH, join_type="left outer")
+    diff = joined.column(DIFF)
+    rows, base = (pc.fill_null(joined.column(f"{name}_sum"), 0) for name in (DIFF, BASE))
+    absent = pc.and_(pc.less(diff, 0), pc.less(rows, pc.negate(diff)))
+    missing = pc.or_(pc.is_null(joined.column(HASH)), absent)
+    others = pc.or_(pc.greater(rows, pc.negate(diff)), pc.greater(base, 1))
+    ambiguous = pc.and_(pc.greater(rows, 0), pc.or_(pc.greater(diff, 0), others))
+    return Fit(pc.sum(missing).as_py() or 0, pc.sum(ambiguous).as_py() or 0)
+
+
+def _judged(staged: StagedDirectory, shard: Layout) -> str:
+    """Each staged hash, ``h``: is its row ``missing``, is the hash ``ambiguous``?"""
+    batch, current = sql.parquet_in(staged.uri), persisted(shard)
+    hints = (
+        ("/*+ BROADCAST(_mv_w) */ ", "/*+ BROADCAST(_mv_n) */ ")
+        if staged.rows() <= MAX_BROADCAST
+        else ("", "")
+    )
+    stored = (
+        f"select {HASH} h, {DIFF}, {BASE} from (\n{current}\n)"
+        if current
+        else f"select 0L h, 0L {DIFF}, 0L {BASE} where false"
+    )
+    wanted = f"select {HASH} h from {batch} where {HASH} is not null"
+    among = f"select {hints[0]}_mv_p.* from (\n{stored}\n) _mv_p left semi join (\n{wanted}\n) _mv_w on _mv_w.h = _mv_p.h"
+    sums = f"select h, sum({DIFF}) n, sum({BASE}) b from (\n{among}\n) group by h"
+    missing = f"_mv_c.{HASH} is null or ({DIFF} < 0 and coalesce(n, 0) < -{DIFF})"
+    ambiguous = f"n > 0 and ({DIFF} > 0 or n > -{DIFF} or b > 1)"
+    return (
+        f"select {hints[1]}_mv_c.{HASH} h, {missing} missing, coalesce({ambiguous}, false) ambiguous "
+        f"from {batch} _mv_c left join (\n{sums}\n) _mv_n on _mv_n.h = _mv_c.{HASH}"
+    )
