@@ -9,22 +9,25 @@ from typing import Any
 from dbt.adapters.mvsink.materialization.evidence import InputEvidence, verification_due
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.references.positions import Position
+from dbt.adapters.mvsink.sink import SMALL, Full, Incremental
 
 UNCHANGED, CHANGED, UNKNOWN = "unchanged", "changed", "cannot be known"
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """``evaluates``: why the query would be evaluated, empty if it would not. ``inputs``: for each
-    its name, kind, state, and the reason if it cannot be known.
+    """``evaluates``: why something would be computed, empty if nothing would. ``inputs``: for each
+    its name, kind, state, and the reason if it cannot be known. ``full``: why the query would be
+    evaluated in full, empty if the contents follow from the changes of the inputs.
     """
 
     evaluates: str
     inputs: tuple[dict[str, str], ...]
+    full: str = ""
 
     def values(self) -> dict[str, Any]:
         """As `run_results.json` keeps it."""
-        return {"evaluates": self.evaluates, "inputs": list(self.inputs)}
+        return {"evaluates": self.evaluates, "inputs": list(self.inputs), "full": self.full}
 
 
 def explanation(evidence: InputEvidence, opened: Opened) -> Explanation:
@@ -37,8 +40,23 @@ def explanation(evidence: InputEvidence, opened: Opened) -> Explanation:
     reasons = [opened.timing.generation, "" if state.readable else "it has no contents yet"]
     reasons.append(evidence.problems(state))
     reasons += [each["reason"] or f"{each['name']} changed" for each in inputs if each["state"] != UNCHANGED]
-    reasons.append("a verification is due" if verification_due(context, state) else "")
-    return Explanation(next((reason for reason in reasons if reason), ""), inputs)
+    verified = "a verification is due" if verification_due(context, state) else ""
+    evaluates = next((reason for reason in (*reasons, verified) if reason), "")
+    return Explanation(evaluates, inputs, _full(evidence, opened, time, verified) if evaluates else "")
+
+
+def _full(evidence: InputEvidence, opened: Opened, time: int, verified: str) -> str:
+    """Why the query would be evaluated in full; empty if it would not."""
+    state = opened.handle.state()
+    if opened.timing.generation or not state.readable:
+        return opened.timing.generation or "it has no contents yet"
+    if verified:
+        return verified
+    increment = evidence.increment(state, opened.handle.progress, time)
+    if isinstance(increment, Full):
+        return increment.reason
+    forced = opened.context.options.incremental is Incremental.ALWAYS
+    return SMALL if increment.small and not forced else ""
 
 
 def _input(position: Position, recorded: Callable[[str], int | None]) -> dict[str, str]:

@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.sink import Full, Increment, Incremental, InputSides
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from dbt.adapters.mvsink.user_sql.words import parts
 
-SMALL = 16 * 1024 * 1024  # bytes of all inputs: the whole query is a job or two
+SMALL_BYTES = 16 * 1024 * 1024  # of all inputs: the whole query is a job or two
 
 
 @dataclass(frozen=True)
@@ -138,4 +138,4 @@ class Inputs:
 
     def _small(self) -> bool:
         sizes = [position.size for position in self.positions if position.id and position.kind != CLOCK]
-        return None not in sizes and sum(size or 0 for size in sizes) <= SMALL
+        return None not in sizes and sum(size or 0 for size in sizes) <= SMALL_BYTES

@@ -76,7 +76,9 @@ def explained_response(
     explanation: Explanation, notes: Sequence[str], warnings: Sequence[str]
 ) -> MvsinkResponse:
     """The response of a run that only explains."""
-    message = f"would evaluate: {explanation.evaluates}" if explanation.evaluates else "inputs unchanged"
+    message = f"would evaluate: {explanation.evaluates}" if explanation.full else "inputs unchanged"
+    if explanation.evaluates and not explanation.full:
+        message = f"would be incremental: {explanation.evaluates}"
     return MvsinkResponse(_message=message, code="none", explanation=explanation.values())
 
 

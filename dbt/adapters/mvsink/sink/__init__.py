@@ -40,7 +40,7 @@ from dbt.adapters.mvsink.sink.errors import (
     UnknownColumn,
 )
 from dbt.adapters.mvsink.sink.gate import Audit, Gate, MaxChange
-from dbt.adapters.mvsink.sink.increment import Full, Increment, Incremental, InputSides
+from dbt.adapters.mvsink.sink.increment import SMALL, Full, Increment, Incremental, InputSides
 from dbt.adapters.mvsink.sink.mint import Mint
 from dbt.adapters.mvsink.sink.plan import Plan, run_timing
 from dbt.adapters.mvsink.sink.request import (
@@ -54,6 +54,7 @@ from dbt.adapters.mvsink.sink.request import (
 from dbt.adapters.mvsink.sink.write import Write
 
 __all__ = [
+    "SMALL",
     "Assertion",
     "Audit",
     "Correction",

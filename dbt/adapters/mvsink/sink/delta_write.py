@@ -28,7 +28,7 @@ from dbt.adapters.mvsink.shard import StagedDirectory
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
 from dbt.adapters.mvsink.sink.correction import Correction, Desired
-from dbt.adapters.mvsink.sink.increment import Full, Increment, InputSides, Rows
+from dbt.adapters.mvsink.sink.increment import SMALL, Full, Increment, InputSides, Rows
 from dbt.adapters.mvsink.sink.lookup import fit, without_hashes
 from dbt.adapters.mvsink.sink.ranges import MAX_KEYS, among
 from dbt.adapters.mvsink.sink.write import Write, Written
@@ -70,7 +70,7 @@ class DeltaWrite:
     ) -> Written | Full:
         """The correction that `Write.stage` would stage, if it follows from ``increment``."""
         if increment.small and not self.forced:
-            return Full("its data is small")
+            return Full(SMALL)
         with ExitStack() as resources:
             try:
                 changes = self._changes(increment, resources)

@@ -13,6 +13,9 @@ from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.incremental import Analysed
 
 
+SMALL = "its data is small"  # a reason to evaluate the query
+
+
 class Incremental(enum.Enum):
     """`AUTO`: from the changes where that is right and costs less. `ALWAYS`: or the model fails.
     `NEVER`: every run evaluates the query.

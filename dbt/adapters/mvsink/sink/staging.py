@@ -3,6 +3,7 @@ comparing the query's result with the shard, or by verifying both."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,8 @@ from dbt.adapters.mvsink.sink.increment import Full, Incremental
 from dbt.adapters.mvsink.sink.request import SinkRequest
 from dbt.adapters.mvsink.sink.verify import verified
 from dbt.adapters.mvsink.sink.write import Write, Written
+
+log = logging.getLogger("mvsink.sink.write")
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ class Staging:
             if isinstance(increment, Full)
             else DeltaWrite(self.write, forced).stage(increment, desired, shard, time, description)
         )
+        if isinstance(outcome, Full):
+            log.info("%s: evaluating the query: %s", request.model, outcome.reason)
         if forced and isinstance(outcome, Full) and not outcome.expected:
             raise NotIncremental(outcome.reason)
         return outcome

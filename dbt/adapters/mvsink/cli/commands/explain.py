@@ -22,12 +22,15 @@ VIEW = "self_correcting_mv"
 
 @dataclass(frozen=True)
 class Explained:
-    """One model. ``evaluates``: why its query would be evaluated, empty if it would not."""
+    """One model. ``evaluates``: why something would be computed, empty if nothing would. ``full``:
+    why its query would be evaluated in full, empty if its contents follow from its inputs' changes.
+    """
 
     model: str
     evaluates: str
     inputs: tuple[Mapping[str, str], ...] = ()
     error: str = ""
+    full: str = ""
 
     @classmethod
     def of(cls, ran: RunResult) -> Explained:
@@ -35,15 +38,20 @@ class Explained:
         if not ran.ok:
             return cls(ran.name, "", error=ran.message or ran.status)
         values = ran.response.get("explanation") or {}
-        return cls(ran.name, values.get("evaluates", ""), tuple(values.get("inputs", ())))
+        inputs = tuple(values.get("inputs", ()))
+        return cls(ran.name, values.get("evaluates", ""), inputs, full=values.get("full", ""))
 
     def lines(self) -> list[str]:
         """For people: one line for the model, one for each input."""
         if self.error:
             return [f"{self.model}: {self.error}"]
-        verdict = (
-            f"evaluated: {self.evaluates}" if self.evaluates else "not evaluated: its inputs are unchanged"
-        )
+        if not self.evaluates:
+            verdict = "not evaluated: its inputs are unchanged"
+        elif not self.full:
+            verdict = f"incremental: {self.evaluates}"
+        else:
+            verdict = f"evaluated: {self.evaluates}"
+            verdict += "" if self.full == self.evaluates else f"; not incremental: {self.full}"
         width = max((len(each["name"]) for each in self.inputs), default=0)
         return [f"{self.model}: {verdict}"] + [
             f"  {each['name']:<{width}}  {each['kind']:<6} {each['state']}"
@@ -62,7 +70,8 @@ class Explained:
 def explain(
     context: click.Context, target: Target, dbt: Dbt, models: Any, select: Any, exclude: Any, output: str
 ) -> None:
-    """Whether the next `dbt run` would evaluate each model's query, and why. Nothing is written.
+    """Whether the next `dbt run` would evaluate each model's query, or compute its contents from
+    the changes of its inputs, and why. Nothing is written.
 
     MODELS are names, as for --select. For each input: unchanged, changed, or why that cannot be
     known.
@@ -79,7 +88,13 @@ def explain(
     if output == Output.JSON.value:
         head = {"project": target.project, "target": target.name}
         listed = [
-            {"model": e.model, "evaluates": e.evaluates, "inputs": list(e.inputs), "error": e.error}
+            {
+                "model": e.model,
+                "evaluates": e.evaluates,
+                "full": e.full,
+                "inputs": list(e.inputs),
+                "error": e.error,
+            }
             for e in explained
         ]
         write_json({**head, "models": listed})
