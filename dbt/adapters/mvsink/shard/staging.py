@@ -108,21 +108,12 @@ class Staging(Handle):
         self._staged[staged.batch_id] = staged
         return staged
 
-<<<<<<< HEAD
     def write_staged(self, table: pa.Table) -> StagedDirectory:
         """`stage`, with ``table`` as one file. Updates are in the physical schema, with hashes."""
         staged = self.stage()
         try:
             part = self.storage.write_part(part_path(staged.batch_id, 0), table.schema)
             part.write(table)
-=======
-    def stage_table(self, table: pa.Table) -> StagedDirectory:
-        """The rows of ``table``, not necessarily updates, as a directory for an engine to read."""
-        staged = self.stage()
-        try:
-            part = self.storage.write_part(part_path(staged.batch_id, 0), table.schema)
-            part.write(table)
->>>>>>> 54754b8 (Incremental: few changes are read by this process; files are named once; restricted reads add up; benchmark)
             part.close()
         except BaseException:
             staged.delete()

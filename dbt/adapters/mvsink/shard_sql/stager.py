@@ -21,7 +21,7 @@ from dbt.adapters.mvsink.shard_sql.outcome import Counts
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
 
 log = logging.getLogger("mvsink.sink.write")
-FEW_UPDATES = 10_000
+FEW_UPDATES = 100_000
 
 
 def stage(

@@ -1,9 +1,9 @@
-"""A correction from the changes of the inputs, without evaluating the query.
+"""A correction from the changes of the inputs, without evaluating the query for all rows.
 
-1. *Changes*: what changed in each input is staged, only the columns that the query uses, in net. An
-   input whose staged change is empty did not change. Few rows need no Spark job.
-2. *Delta*: the query of the change (`incremental`) over the staged changes is staged as a batch.
-   Other inputs are read only where they have a key of a change (`restrictions`).
+1. *Changes* of the inputs are staged (`staged_changes`).
+2. *Delta*: the query of the change (`incremental`) over them is staged as a batch. Where the query
+   groups by keys, the keys of what may differ are staged first; then its rows for these keys are
+   compared with the shard's.
 3. *Look up*: every hash of the batch is looked up in the shard (`lookup`). A row that should be
    deleted and is not there shows that the shard is not what the progress says: then the query is
    evaluated.
@@ -16,46 +16,21 @@ whose hash the shard holds, unless all of these are deleted.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from dbt.adapters.mvsink.engine import Column, EngineError, arrow_schema, sql
-from dbt.adapters.mvsink.engine.net import net
-from dbt.adapters.mvsink.incremental import Keys, NotIncremental, Sides, clock_probe, delta, restrictions
-from dbt.adapters.mvsink.physical import DIFF
+from dbt.adapters.mvsink.engine import EngineError, sql
+from dbt.adapters.mvsink.incremental import NotIncremental, Plan, Scoped, clock_probe, delta
 from dbt.adapters.mvsink.shard import StagedDirectory
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
-from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
-from dbt.adapters.mvsink.sink.correction import Correction, Desired
-from dbt.adapters.mvsink.sink.increment import SMALL, Full, Increment, InputSides, Rows
+from dbt.adapters.mvsink.sink.correction import Correction, Desired, persisted
+from dbt.adapters.mvsink.sink.increment import SMALL, Full, Increment
 from dbt.adapters.mvsink.sink.lookup import fit, without_hashes
-from dbt.adapters.mvsink.sink.ranges import MAX_KEYS, among
-from dbt.adapters.mvsink.sink.write import Write, Written
+from dbt.adapters.mvsink.sink.staged_changes import StagedChanges
+from dbt.adapters.mvsink.sink.write import FEW_ROWS, Write, Written
 
 log = logging.getLogger("mvsink.sink.write")
-MAX_SHARE = 0.1  # of an input's rows that changed: beyond, evaluating the query costs less
-
-
-@dataclass(frozen=True)
-class _Change:
-    """The staged net change of an input: the columns that the query uses, and `_mv_diff`."""
-
-    input: InputSides
-    used: tuple[Column, ...]
-    staged: StagedDirectory
-    rows: int
-
-    def query(self) -> str:
-        """All columns of the input; those that are not used are NULL."""
-        names = {column.name for column in self.used}
-        items = [
-            sql.identifier(column.name)
-            if column.name in names
-            else f"cast(null as {column.type.spelled}) {sql.identifier(column.name)}"
-            for column in self.input.columns
-        ]
-        return f"select {', '.join(items)}, {DIFF} from {sql.parquet_in(self.staged.uri)}"
+MAX_KEYS_SHARE = 0.2  # of the shard's rows that may have a key: beyond, all are compared
 
 
 @dataclass(frozen=True)
@@ -73,108 +48,75 @@ class DeltaWrite:
             return Full(SMALL)
         with ExitStack() as resources:
             try:
-                changes = self._changes(increment, resources)
+                changes = StagedChanges.stage(self.write, increment, resources, forced=self.forced)
                 if isinstance(changes, Full):
                     return changes
-                query = self._query(increment, changes)
-                if isinstance(query, NotIncremental):
-                    return Full(query.reason)
-                return self._staged(query, desired, shard, time, description)
+                files = sql.Shared()
+                plan = self._plan(increment, changes, files)
+                if isinstance(plan, NotIncremental):
+                    return Full(plan.reason)
+                if plan.terms == 0:
+                    return Written(None, Counts(), incremental=True)
+                correction = self._correction(plan, files, desired, shard, time, resources)
+                if isinstance(correction, Full):
+                    return correction
+                return self._staged(correction, shard, description)
             except EngineError as error:  # an old state may fail where the new one does not
                 log.info("%s: the query of the change failed: %s", self.write.model, error)
                 return Full("the query of the change failed")
 
-    def _changes(self, increment: Increment, resources: ExitStack) -> tuple[_Change, ...] | Full:
-        """The changes that are not empty. ``resources`` deletes what is staged."""
-        changes = []
-        for each in increment.inputs:
-            if each.change is None:
-                continue
-            names = increment.analysed.relations[each.name]
-            used = tuple(column for column in each.columns if column.name.lower() in names)
-            staged = self._staged_change(each, used)
-            resources.callback(staged.delete)
-            count = staged.rows()
-            if not self.forced and each.rows is not None and count > MAX_SHARE * each.rows:
-                return Full(f"{each.name} changed by {count / max(each.rows, 1):.0%}")
-            if count:
-                changes.append(_Change(each, used, staged, count))
-        return tuple(changes)
-
-    def _staged_change(self, each: InputSides, used: tuple[Column, ...]) -> StagedDirectory:
-        assert each.change is not None
-        with self.write.watch("changes"):
-            table = None if each.few is None else each.few(arrow_schema(used))
-            if table is not None:
-                return self.write.handle.write_staged(table)
-        rows = f"select {sql.columns([*(c.name for c in used), DIFF])} from (\n{each.change}\n)"
-        return self.write.stager.stage(net(used, [], rows, "<> 0") if used else _total(rows), "changes")
-
-    def _query(self, increment: Increment, changes: Sequence[_Change]) -> str | NotIncremental:
-        """The query of the change. Rows are missing in it only where the change has none."""
-        analysed, clock = increment.analysed, increment.clock
-        changed = {change.input.name: change for change in changes}
-        if clock is not None and (probe := clock_probe(analysed, clock)) is not None:
+    def _plan(self, increment: Increment, changes: StagedChanges, files: sql.Shared) -> Plan | NotIncremental:
+        clock = increment.clock
+        if clock is not None and (probe := clock_probe(increment.analysed, clock)) is not None:
             [[same]] = self.write.engine.query(probe, "clock")
             clock = None if same else clock
-        needed, files, sides = restrictions(analysed, changed, clock), sql.Shared(), {}
-        for each in increment.inputs:
-            keys = needed[each.name]
-            new, old = (self._rows(each, rows, keys, changed, increment) for rows in (each.new, each.old))
-            change = changed[each.name].query() if each.name in changed else None
-            sides[each.name] = Sides(
-                files.of(new), files.of(old), None if change is None else files.of(change)
-            )
-        plan = delta(analysed, sides, clock)
-        return plan if isinstance(plan, NotIncremental) else files.around(plan.query)
+        return delta(increment.analysed, changes.sides(clock, files), clock)
 
-    def _rows(
+    def _correction(
         self,
-        each: InputSides,
-        rows: Rows,
-        keys: Iterable[Keys] | None,
-        changed: Mapping[str, _Change],
-        increment: Increment,
-    ) -> str:
-        """Those of ``rows`` that have one of the keys of the changes, if there are keys."""
-        if not keys:
-            return rows.all()
-        condition = self._condition(keys, changed, {column.name.lower(): column for column in each.columns})
-        return rows.where(increment.analysed.relations[each.name], condition) if condition else rows.all()
+        plan: Plan,
+        files: sql.Shared,
+        desired: Desired,
+        shard: Layout,
+        time: int,
+        resources: ExitStack,
+    ) -> Correction | Full:
+        correction = Correction(desired.columns, 0).advance_since(time)
+        if plan.scoped is None:
+            assert plan.query is not None
+            return correction.insert(replace(desired, query=files.around(plan.query), signed=True).hashed())
+        scope = self._scope(plan.scoped, files, shard, resources)
+        if isinstance(scope, Full):
+            return scope
+        new, stored = scope
+        correction = correction.insert(replace(desired, query=files.around(new)).hashed())
+        return correction.insert_negated(stored) if stored else correction
 
-    def _condition(
-        self, keys: Iterable[Keys], changed: Mapping[str, _Change], columns: Mapping[str, Column]
-    ) -> str:
-        """A condition that a row with one of the ``keys`` fulfils, and few others do. Empty: there
-        are too many keys.
-        """
-        sources: dict[str, list[tuple[_Change, str]]] = {}
-        for key in keys:
-            sources.setdefault(key.column, []).append((changed[key.changed], key.changed_column))
-        if sum(change.rows for listed in sources.values() for change, _ in listed) > MAX_BROADCAST:
-            return ""
-        return " or ".join(f"({self._keyed(columns[column], listed)})" for column, listed in sources.items())
+    def _scope(
+        self, scoped: Scoped, files: sql.Shared, shard: Layout, resources: ExitStack
+    ) -> tuple[str, str | None] | Full:
+        """The query of the new rows in scope, and the shard's rows in scope, None for none."""
+        stored = persisted(shard)
+        if scoped.keys is None:
+            too_many = shard.rows > FEW_ROWS and not self.forced
+            return Full("all of its rows may differ") if too_many else (scoped.new, stored)
+        keys = self.write.stager.stage(files.around(scoped.keys), "keys")
+        resources.callback(keys.delete)
+        count = keys.rows()
+        if not self.forced and shard.rows > FEW_ROWS and count > MAX_KEYS_SHARE * shard.rows:
+            return Full(f"{count} of its keys may differ")
+        staged = f"select * from {sql.parquet_in(keys.uri)}"
+        if stored is not None:
+            equal = " and ".join(
+                f"_mv_k._mv_k{number} <=> _mv_s.{sql.identifier(name)}"
+                for number, name in enumerate(scoped.columns)
+            )
+            stored = (
+                f"select _mv_s.* from (\n{stored}\n) _mv_s left semi join (\n{staged}\n) _mv_k on {equal}"
+            )
+        return scoped.new.replace(scoped.keys, files.of(staged)), stored
 
-    def _keyed(self, column: Column, sources: Sequence[tuple[_Change, str]]) -> str:
-        """Whether the column has one of the values that ``sources`` have in a column each."""
-        name, values, bounds = sql.identifier(column.name), [], []
-        for change, of in sources:
-            key = next(each for each in change.used if each.name.lower() == of)
-            values.append(f"select {sql.identifier(key.name)} k from {sql.parquet_in(change.staged.uri)}")
-            if change.rows <= MAX_KEYS:
-                read = self.write.handle.read_staged(change.staged, arrow_schema((key,)))
-                bounds.append(among(name, key, read.column(0)))
-        exact = len(bounds) == len(sources) and all(each.exact for each in bounds)
-        conditions = [] if exact else [f"{name} in (\n{sql.union_all(values)}\n)"]
-        if len(bounds) == len(sources) and all(each.condition for each in bounds):
-            conditions.insert(0, f"({' or '.join(each.condition for each in bounds)})")
-        return " and ".join(conditions)
-
-    def _staged(
-        self, query: str, desired: Desired, shard: Layout, time: int, description: BatchDescription
-    ) -> Written | Full:
-        rows = replace(desired, query=query, signed=True).hashed()
-        correction = Correction(desired.columns, 0).advance_since(time).insert(rows)
+    def _staged(self, correction: Correction, shard: Layout, description: BatchDescription) -> Written | Full:
         staged = self.write.stager.stage(correction.updates_before(description.upper.stored()), "write")
         try:
             if staged.rows() == 0:
@@ -185,14 +127,16 @@ class DeltaWrite:
                 staged.delete()
                 return Full("a row that the change deletes is not in the table")
             if fits.ambiguous:
-                unsure, staged = staged, without_hashes(self.write, staged, desired.columns, shard)
-                unsure.delete()
+                staged = self._without_hashes(staged, correction, shard)
         except BaseException:
             staged.delete()
             raise
         return replace(self.write.adopted(staged, description), incremental=True)
 
-
-def _total(rows: str) -> str:
-    """The net number of rows, of which no column matters; no row if it is zero."""
-    return f"select {DIFF} from (select sum({DIFF}) {DIFF} from (\n{rows}\n)) where {DIFF} <> 0"
+    def _without_hashes(
+        self, staged: StagedDirectory, correction: Correction, shard: Layout
+    ) -> StagedDirectory:
+        unsure = staged
+        staged = without_hashes(self.write, unsure, correction.columns, shard)
+        unsure.delete()
+        return staged

@@ -12,7 +12,6 @@ import pyarrow as pa
 from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.incremental import Analysed
 
-
 SMALL = "its data is small"  # a reason to evaluate the query
 
 
