@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.mvsink.engine import Engine
@@ -85,4 +86,9 @@ class RunContext:
         return f"mv_sink({self.model})"
 
     def client(self) -> ShardClient:
-        return ShardClient(self.storage_options)
+        """The run's, for its own thread."""
+        return self._client
+
+    @cached_property
+    def _client(self) -> ShardClient:
+        return ShardClient(self.storage_options, one_thread=True)

@@ -26,7 +26,8 @@ class ShardClient:
 
     ``storage_options`` are the `deltalake` package's; ``locate`` gives another storage (tests).
     ``timeout`` (seconds): how long the handles' methods retry while the log cannot be reached,
-    before they raise `StorageError`.
+    before they raise `StorageError`. ``one_thread``: only one uses the client and its handles; then
+    a second handle of a shard reads only what is new in its log.
     """
 
     def __init__(
@@ -34,13 +35,20 @@ class ShardClient:
         storage_options: Mapping[str, str] | None = None,
         locate: Locate | None = None,
         timeout: float = DEFAULT_TIMEOUT,
+        *,
+        one_thread: bool = False,
     ):
         self._storage_at = locate or (lambda uri: DeltaStorage(uri, storage_options))
         self._timeout = timeout
+        self._opened: dict[str, Storage] | None = {} if one_thread else None
 
     def _locate(self, uri: str) -> Storage:
+        if self._opened is not None and uri in self._opened:
+            return self._opened[uri]
         storage = self._storage_at(uri)
         storage.timeout = self._timeout
+        if self._opened is not None:
+            self._opened[uri] = storage
         return storage
 
     def exists(self, uri: str) -> bool:
