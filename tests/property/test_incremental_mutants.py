@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import duckdb
 import pytest
+from sqlglot.errors import ParseError
 
 from dbt.adapters.mvsink.incremental import blocks, keys, restrict, terms
 from dbt.adapters.mvsink.incremental.algebra import Block, Nest, SetOp, leaves
@@ -18,7 +19,7 @@ from dbt.adapters.mvsink.incremental.blocks import Changes
 from dbt.adapters.mvsink.incremental.compose import Side, Writer
 from dbt.adapters.mvsink.incremental.keys import Key, Kind
 from dbt.adapters.mvsink.incremental.terms import Terms
-from tests.property.test_incremental import case, differs, differs_restricted
+from tests.property.test_incremental import case, differs, differs_restricted, restricted
 from tests.support.incremental_database import Database, Table
 from tests.support.incremental_queries import tables
 
@@ -125,6 +126,8 @@ def keys_of_the_first_term(keys_of_terms):
 
 def keys_of_the_first_window(shared):
     def wrong(block, names):
+        if not block.windows:
+            return shared(block, names)
         parts = block.windows[0].partition
         return tuple(Key(part, names.nodes[part]) for part in parts) or shared(block, names)
 
@@ -265,8 +268,58 @@ def test_a_wrong_rule_is_noticed(wrong, monkeypatch):
 def noticed(seed: int, focus: str | None) -> bool:
     try:
         return differs(*case(seed, focus))
-    except (duckdb.Error, TypeError):  # no query at all, or one with NULL as a diff
+    except (duckdb.Error, ParseError, TypeError):  # no query at all, or one with NULL as a diff
         return True
+
+
+def nothing_is_null(need):
+    return lambda self, leaf, column, keys, nulls: need(self, leaf, column, keys, False)
+
+
+RESTRICT_KEYS = {
+    "a block is evaluated over its changes": ("_in_keys", "group"),
+    "a set operator is evaluated over its changes": ("_in_rows", "set"),
+}
+
+
+@pytest.mark.parametrize("wrong", RESTRICT_KEYS)
+def test_a_wrong_restriction_by_keys_is_noticed(wrong, monkeypatch):
+    name, focus = RESTRICT_KEYS[wrong]
+    monkeypatch.setattr(restrict._Needs, name, lambda self, block: None)
+    assert any(differs_restricted(seed, focus)[0] for seed in range(WITHIN))
+
+
+NAMED = {  # which random queries rarely notice
+    "NULL is no key": (
+        restrict._Needs,
+        "_need",
+        nothing_is_null,
+        "select k, count(*) as n from a group by k",
+    ),
+    "a key is pushed into windows that have it not": (
+        restrict._Needs,
+        "_key_columns",
+        lambda right: lambda self, block: None,
+        "select b.w, n from b join (select k, v, count(*) over (partition by k) as n from a) c on b.w = c.v",
+    ),
+    "a key is pushed into windows of which one has it not": (
+        restrict,
+        "keys_of",
+        keys_of_the_first_window,
+        "select b.w, n, m from b join (select k, v, count(*) over (partition by v, k) as n, count(*) over (partition by k) as m from a) c on b.w = c.v",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", NAMED)
+def test_a_wrong_restriction_is_noticed_by_a_query(wrong, monkeypatch):
+    owner, name, mutate, query = NAMED[wrong]
+    change = [] if " b " in query else [((None, 2), 1), ((1, 3), 1)]
+    a = Table({"k": "int", "v": "int"}, [(None, 1), (1, 1), (1, 2), (2, 5)], change)
+    database = Database({"a": a, "b": Table({"w": "int"}, [(5,)], [((1,), 1)])})
+    assert restricted(database, query)[0] == database.difference(query)
+    monkeypatch.setattr(owner, name, mutate(getattr(owner, name)))
+    assert restricted(database, query)[0] != database.difference(query)
 
 
 RESTRICT = {

@@ -122,9 +122,12 @@ class Queries:
             shape = Shape(distinct + text, columns)
         elif self.random.random() < (0.3 if self.focus == "distinct" else 0.05):
             shape = shape._replace(items=f"distinct {shape.items}")
-        where = [self.conjunct(scope) for _ in range(self.random.choice([0, 0, 1, 2]))]
+        most = 1 if self.equalities else 2
+        where = [self.conjunct(scope) for _ in range(self.random.choice([0, 0, 1, most]))]
         if self.focus == "clock" and self.random.random() < 0.6:
             where.append(self.time(scope))
+        if self.focus == "subquery" and not self.equalities and self.random.random() < 0.6:
+            where.append(self.subquery(scope))
         condition = f"\nwhere {' and '.join(where)}" if where else ""
         return f"select {shape.items}\nfrom {source}{condition}{shape.tail}", shape.columns
 
@@ -138,7 +141,7 @@ class Queries:
         for leaf in scope:
             for name, kind in leaf.columns:
                 columns.setdefault(kind, []).append(f"{leaf.alias}.{name}")
-        source, free = Source(self.random, columns), kinds is None
+        source, free = Source(self.random, columns, self.equalities), kinds is None
         wanted = kinds or ["int", *self.random.choices(["int", "int", "timestamp", "string"], k=2)]
         if free and (self.focus == "window" if focused else draw > 0.22):
             draw = self.random.random()
@@ -207,7 +210,7 @@ class Queries:
     def tree(self, depth: int) -> tuple[str, list[Leaf]]:
         if self.equalities and self.random.random() < 0.3:
             return self.chain()
-        text, scope = self.joined(depth, self.random.choice([0, 1, 1, 2]))
+        text, scope = self.joined(depth, self.random.choice([0, 0, 1] if self.equalities else [0, 1, 1, 2]))
         if self.random.random() < 0.12:
             # In parentheses: translated for DuckDB, a comma would bind as tightly as a join.
             more, right = self._one(depth) if self.random.random() < 0.6 else self.nest(0)
@@ -229,9 +232,10 @@ class Queries:
         return text, scope
 
     def join(self, text: str, scope: list[Leaf], depth: int) -> tuple[str, list[Leaf]]:
-        focused = self.focus.endswith("join") and self.random.random() < 0.6
+        full = self.focus == "full join" and self.equalities
+        focused = self.focus.endswith("join") and not full and self.random.random() < 0.6
         kind = self.focus if focused else self.random.choice(_JOINS)
-        if not self.plain and (kind == "full join" or self.random.random() < 0.05):
+        if not self.equalities and (kind == "full join" or self.random.random() < 0.05):
             return self.full_join(text, scope, depth)
         right_text, right_scope = self.nest(depth) if self.random.random() < 0.2 else self._one(depth)
         on = "" if kind == "cross join" else f" on {self.condition(scope, right_scope)}"
@@ -287,7 +291,7 @@ class Queries:
         one, other = self.column(scope, "int"), self.column(scope, "int")
         if self.equalities:
             return f"{one} = {other}"
-        if not self.plain and self.random.random() < (0.6 if self.focus == "subquery" else 0.1):
+        if self.random.random() < (0.6 if self.focus == "subquery" else 0.1):
             return self.subquery(scope)
         if self.random.random() < 0.3:
             return self.time(scope)

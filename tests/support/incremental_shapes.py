@@ -23,10 +23,11 @@ class Shape(NamedTuple):
 
 
 class Source(NamedTuple):
-    """What expressions can be drawn over the block's leaves; ``columns`` of a type."""
+    """What can be drawn over leaves; ``columns`` of a type. ``simple``: keys are columns."""
 
     random: Random
     columns: dict[str, list[str]]
+    simple: bool = False
 
     def column(self, kind: str = "int") -> str:
         fitting = self.columns.get(kind)

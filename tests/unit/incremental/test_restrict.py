@@ -88,15 +88,61 @@ def test_names_are_those_of_the_text():
 @pytest.mark.parametrize(
     "query",
     [
-        "select f.d_id, count(*) as n from f join d on f.d_id = d.id group by f.d_id",
         "select f.id from f full join d on f.d_id = d.id",
         "select f.id from f join d on f.d_id = d.id where exists (select 1 from f as g where g.id = d.id)",
-        "select distinct d_id from f join d on f.d_id = d.id",
-        "select d_id from f intersect select id from d",
+        "select count(*) as n from f join d on f.d_id = d.id",
+        "select distinct d.id + 1 as n from f join d on f.id = d.g_id",
+        "select d_id + 1 as n from f intersect select id from d",
     ],
 )
 def test_where_it_is_not_known_every_row_may_matter(query):
     assert needed(query, "f") == {"f": None, "d": None}
+
+
+GROUPED = "select f.d_id, count(*) as n from f {} join d on f.d_id = d.id group by f.d_id"
+KEYED = {("d_id", "f.d_id", True)}
+
+
+@pytest.mark.parametrize(
+    "query, changed, expected",
+    [
+        # groups, windows and DISTINCT: by a key of the changes
+        (GROUPED.format(""), ["f"], {"f": KEYED, "d": {("id", "f.d_id", True)}}),
+        (GROUPED.format("left"), ["d"], {"f": {("d_id", "d.id", True)}, "d": {("id", "d.id", True)}}),
+        ("select *, count(*) over (partition by e_id, d_id) as n, rank() over (partition by d_id order by id) as r from f", ["f"], {"f": KEYED}),
+        ("select distinct d_id from f", ["f"], {"f": KEYED}),
+        # one key of several that is known will do; none is
+        ("select g_id, d_id, count(*) as n from f join d on f.d_id = d.id group by g_id, d_id", ["f"], {"f": KEYED, "d": {("id", "f.d_id", True)}}),
+        ("select g_id, count(*) as n from f join d on f.d_id = d.id group by g_id", ["f"], {"f": None, "d": None}),
+        # never a key of the padded side of a left join
+        ("select d.id, count(*) as n from f left join d on f.d_id = d.id group by d.id", ["f"], {"f": None, "d": None}),
+        # set operators by place
+        ("select id, d_id from f except select id, g_id from d", ["f"], {"f": {("id", "f.id", True)}, "d": {("id", "f.id", True)}}),
+        # from above, into keys and into the PARTITION BY that all windows share
+        ("select e.id, n from e join (select d_id, count(*) as n from f group by d_id) c on e.code = c.d_id", ["e"], {"e": set(), "f": {("d_id", "e.code", False)}}),
+        ("select e.id, n from e join (select d_id, e_id, count(*) over (partition by d_id) as n from f) c on e.code = c.e_id", ["e"], {"e": set(), "f": None}),
+        ("select e.id, n from e join (select d_id, count(*) as n from f group by d_id) c on e.code = c.n", ["e"], {"e": set(), "f": None}),
+        ("select e.id from e join (select distinct d_id from f) c on e.code = c.d_id", ["e"], {"e": set(), "f": {("d_id", "e.code", False)}}),
+        # and from below: the keys of a nested block's change
+        ("select e.id, n from e join (select d_id, count(*) as n from f group by d_id) c on e.code = c.d_id", ["f"], {"e": {("code", "f.d_id", False)}, "f": KEYED}),
+    ],
+)  # fmt: skip
+def test_rows_of_the_keys_matter(query, changed, expected):
+    columns = {name: [(column, "int") for column in each] for name, each in COLUMNS.items()}
+    analysed = analyse(query, columns.get)
+    assert isinstance(analysed, Analysed), analysed
+    matter = restrictions(analysed, changed, nulls=True)
+    assert {
+        name: keys
+        if keys is None
+        else {(key.column, f"{key.changed}.{key.changed_column}", key.nulls) for key in keys}
+        for name, keys in matter.items()
+    } == expected
+    # for a caller that does not heed NULLs as keys
+    plain = restrictions(analysed, changed)
+    assert all(
+        plain[name] is None for name, keys in matter.items() if keys is None or any(key.nulls for key in keys)
+    )
 
 
 def test_when_time_passes_every_row_may_matter():

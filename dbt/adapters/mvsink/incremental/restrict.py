@@ -11,8 +11,8 @@ equal.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -26,13 +26,14 @@ from dbt.adapters.mvsink.incremental.algebra import (
     Leaf,
     Query,
     Relation,
+    SetOp,
     blocks,
     every_query,
     joins,
     leaves,
 )
 from dbt.adapters.mvsink.incremental.equalities import column_type, plain_column
-from dbt.adapters.mvsink.incremental.keys import Kind, has_row_keys, kind_of
+from dbt.adapters.mvsink.incremental.keys import Kind, compares_rows, keys_of, kind_of, merges
 from dbt.adapters.mvsink.incremental.plan import Analysed
 from dbt.adapters.mvsink.incremental.resolve import Names
 from dbt.adapters.mvsink.incremental.terms import padded, scoping
@@ -43,11 +44,13 @@ from dbt.adapters.mvsink.user_sql.words import parts
 class Keys:
     """``column`` (of the restricted relation) must be a value of ``changed_column`` in the change
     of the relation ``changed``. Names are as in `Analysed.relations`; columns in lower case.
+    ``nulls``: or it is NULL.
     """
 
     column: str
     changed: str
     changed_column: str
+    nulls: bool = False
 
 
 _Column = tuple[Leaf, str]
@@ -56,52 +59,121 @@ _Changed = tuple[tuple[str, ...], str]  # a relation and a column of its change
 
 
 def restrictions(
-    analysed: Analysed, changed: Collection[str], clock: tuple[int, int] | None = None
+    analysed: Analysed,
+    changed: Collection[str],
+    clock: tuple[int, int] | None = None,
+    *,
+    nulls: bool = False,
 ) -> dict[str, tuple[Keys, ...] | None]:
     """For each relation the alternatives, of which a row must satisfy one to matter to the change
     of the query, old or new. None: every row may matter. Empty: no row does, only its change.
 
     ``changed``: the relations that did. ``clock``: as for `delta`; rows that enter or leave because
-    time passes have no key.
+    time passes have no key. ``nulls``: whether the caller heeds `Keys.nulls`; for one that does
+    not, every row of such a relation may matter.
     """
     followed = all(
-        _followed(query.body) if isinstance(query.body, Block) else not has_row_keys(query)
-        for query in every_query(analysed.tree)
+        _followed(query.body) for query in every_query(analysed.tree) if isinstance(query.body, Block)
     )
     if (clock is not None and analysed.marks) or not followed:
         return dict.fromkeys(analysed.relations)
     needs = _Needs(analysed.names, {parts(name) for name in changed})
     needs.terms(analysed.tree)
     spelled = {parts(name): name for name in analysed.relations}
-    return {
-        name: None if key in needs.whole else tuple(
-            Keys(column, spelled[by], key_column) for column, (by, key_column) in sorted(needs.keys.get(key, ()))
-        )
-        for key, name in spelled.items()
-    }  # fmt: skip
+    return {name: needs.of(key, spelled, nulls) for key, name in spelled.items()}
 
 
 @dataclass
 class _Needs:
     names: Names
     changed: Collection[tuple[str, ...]]
-    keys: dict[tuple[str, ...], set[tuple[str, _Changed]]] = field(default_factory=dict)
+    keys: dict[tuple[str, ...], dict[tuple[str, _Changed], bool]] = field(default_factory=dict)
     whole: set[tuple[str, ...]] = field(default_factory=set)
+
+    def of(
+        self, relation: tuple[str, ...], spelled: Mapping[tuple[str, ...], str], nulls: bool
+    ) -> tuple[Keys, ...] | None:
+        keys = self.keys.get(relation, {})
+        if relation in self.whole or (any(keys.values()) and not nulls):
+            return None
+        return tuple(
+            Keys(column, spelled[by], name, keys[column, (by, name)]) for column, (by, name) in sorted(keys)
+        )
 
     def terms(self, query: Query) -> None:
         """What the terms of the query's change read."""
-        for block in blocks(query):
-            for position in filter(self._moves, leaves(block.source)):
-                if isinstance(position, Derived):
-                    self.terms(position.query)
-                linear = block.source is not None and scoping(block.source, position) is None
-                for leaf in leaves(block.source):
-                    if not (leaf is position and linear):
-                        self._connected(block, leaf, position)
+        body = query.body
+        if isinstance(body, Query):
+            self.terms(body)
+        elif isinstance(body, SetOp):
+            self.terms(body.left)
+            self.terms(body.right)
+            if compares_rows(body) and any(self._block_moves(block) for block in blocks(query)):
+                self._in_rows(query)
+        else:
+            self._of_source(body)
+            if kind_of(body) is not Kind.PLAIN and self._block_moves(body):
+                self._in_keys(body)
+
+    def _of_source(self, block: Block) -> None:
+        """What the terms of a source read."""
+        for position in filter(self._moves, leaves(block.source)):
+            if isinstance(position, Derived):
+                self.terms(position.query)
+            linear = block.source is not None and scoping(block.source, position) is None
+            for leaf in leaves(block.source):
+                if not (leaf is position and linear):
+                    self._connected(block, leaf, position)
+
+    def _in_keys(self, block: Block) -> None:
+        """A block is evaluated over the rows of its keys; one key that is known will do."""
+        distinct = kind_of(block) is Kind.DISTINCT
+        for key in self._origins_in(block) if distinct else self._key_columns(block) or []:
+            if key is not None and self._has_values(block, key):
+                values = self._values(block, key)
+                if values is not None:
+                    self._restrict(block, key, values, nulls=True)
+                    return
+        self._restrict(block, None, set(), nulls=True)
+
+    def _has_values(self, block: Block, column: _Column) -> bool:
+        """Whether the column has only values of its leaf, of one type."""
+        return not _padded(block, column[0]) and column_type(self.names, *column) is not None
+
+    def _in_rows(self, query: Query) -> None:
+        """A set operator is evaluated over whole rows; one column that is known will do."""
+        branches = [(block, self._origins_in(block)) for block in blocks(query)]
+        for at in range(min(len(origins) for _, origins in branches)):
+            values = self._values_at(at, branches)
+            if values is not None:
+                for block, origins in branches:
+                    self._restrict(block, origins[at], values, nulls=True)
+                return
+        for block, _ in branches:
+            self._restrict(block, None, set(), nulls=True)
+
+    def _values_at(
+        self, at: int, branches: Sequence[tuple[Block, list[_Column | None]]]
+    ) -> set[_Changed] | None:
+        values: set[_Changed] = set()
+        types = set()
+        for block, origins in branches:
+            origin = origins[at]
+            if origin is None or not self._has_values(block, origin):
+                return None
+            types.add(column_type(self.names, *origin))
+            more = self._values(block, origin)
+            if more is None or len(types) > 1:
+                return None
+            values |= more
+        return values
+
+    def _block_moves(self, block: Block) -> bool:
+        return any(map(self._moves, leaves(block.source)))
 
     def _moves(self, leaf: Leaf) -> bool:
         if isinstance(leaf, Derived):
-            return any(self._moves(each) for block in blocks(leaf.query) for each in leaves(block.source))
+            return any(map(self._block_moves, blocks(leaf.query)))
         return isinstance(leaf, Relation) and leaf.parts in self.changed
 
     def _connected(self, block: Block, leaf: Leaf, position: Leaf) -> None:
@@ -109,7 +181,7 @@ class _Needs:
         for start in dict.fromkeys(c for edge in self._edges(block) for c in edge[:2] if c[0] is position):
             column = self._equal(block, start).get(leaf)
             if column is not None and (keys := self._keys_of(position, start[1])) is not None:
-                self._need(leaf, column, keys)
+                self._need(leaf, column, keys, nulls=False)
                 return
         self._need_all(leaf)
 
@@ -120,27 +192,42 @@ class _Needs:
         assert isinstance(leaf, Derived)
         keys: set[_Changed] = set()
         for block, origin in self._origins(leaf, column):
-            equal = {} if origin is None else self._equal(block, origin)
-            for position in filter(self._moves, leaves(block.source)):
-                below = self._keys_of(position, equal[position]) if position in equal else None
-                if below is None:
-                    return None
-                keys |= below
+            below = self._values(block, origin)
+            if below is None:
+                return None
+            keys |= below
         return keys
 
-    def _need(self, leaf: Leaf, column: str, keys: set[_Changed]) -> None:
+    def _values(self, block: Block, column: _Column | None) -> set[_Changed] | None:
+        """Columns of changes that hold the column's values, but NULL, in the block's change."""
+        equal = {} if column is None else self._equal(block, column)
+        keys: set[_Changed] = set()
+        for position in filter(self._moves, leaves(block.source)):
+            below = self._keys_of(position, equal[position]) if position in equal else None
+            if below is None:
+                return None
+            keys |= below
+        return keys
+
+    def _need(self, leaf: Leaf, column: str, keys: set[_Changed], nulls: bool) -> None:
         if isinstance(leaf, Relation):
-            self.keys.setdefault(leaf.parts, set()).update(
-                (self._own_name(leaf, column), key) for key in keys
-            )
+            needs = self.keys.setdefault(leaf.parts, {})
+            for key in keys:
+                each = (self._own_name(leaf, column), key)
+                needs[each] = nulls or needs.get(each, False)
         elif isinstance(leaf, Derived):
             for block, origin in self._origins(leaf, column):
-                equal = {} if origin is None else self._equal(block, origin)
-                for each in leaves(block.source):
-                    if each in equal:
-                        self._need(each, equal[each], keys)
-                    else:
-                        self._need_all(each)
+                self._restrict(block, origin, keys, nulls)
+
+    def _restrict(self, block: Block, column: _Column | None, keys: set[_Changed], nulls: bool) -> None:
+        """The block's rows of these keys are read. NULLs may also come from an outer join."""
+        followed = column is not None and not (nulls and _padded(block, column[0]))
+        equal = self._equal(block, column) if column is not None and followed else {}
+        for leaf in leaves(block.source):
+            if leaf in equal:
+                self._need(leaf, equal[leaf], keys, nulls)
+            else:
+                self._need_all(leaf)
 
     def _need_all(self, leaf: Leaf) -> None:
         if isinstance(leaf, Relation):
@@ -157,13 +244,26 @@ class _Needs:
     def _origins(self, leaf: Derived, column: str) -> Iterator[tuple[Block, _Column | None]]:
         """Per branch of the leaf's query the column of a leaf that the column is, if it is one."""
         at = self.names.of_leaf(leaf).index(column)
-        merged = any(
-            item.star is not None and any(join.using or join.natural for join in joins(block.source))
-            for block in blocks(leaf.query)
-            for item in block.items
-        )
+        merged = merges(leaf.query)
         for block in blocks(leaf.query):
-            yield block, None if merged else self._outputs(block)[at]
+            yield block, None if merged else self._origins_in(block)[at]
+
+    def _origins_in(self, block: Block) -> list[_Column | None]:
+        """For each output, the column of a leaf that it is, if rows of other values there have no
+        part in the block's rows of one value.
+        """
+        keys = self._key_columns(block)
+        return [each if keys is None or each in keys else None for each in self._outputs(block)]
+
+    def _key_columns(self, block: Block) -> list[_Column] | None:
+        """The keys that are columns; None: every column is one."""
+        clauses = {name: part for name, part in block.more.items() if name != "DISTINCT"}
+        inner = replace(block, more=clauses)
+        if kind_of(inner) is Kind.PLAIN:
+            return None
+        keys = keys_of(inner, self.names) if kind_of(inner) is Kind.KEYED else ()
+        columns = (plain_column(block, self.names, key.node) for key in keys)
+        return [column for column in columns if column is not None]
 
     def _outputs(self, block: Block) -> list[_Column | None]:
         outputs: list[_Column | None] = []
@@ -219,8 +319,15 @@ class _Needs:
 
 def _followed(block: Block) -> bool:
     """Whether it is known here which of its leaves' rows matter."""
-    full = any(join.kind == "full" for join in joins(block.source))
-    return kind_of(block) is Kind.PLAIN and not full and not block.subqueries
+    return not block.subqueries and not any(join.kind == "full" for join in joins(block.source))
+
+
+def _padded(block: Block, leaf: Leaf) -> bool:
+    """Whether the leaf's columns may be NULL because nothing matches."""
+    return any(
+        join.kind in ("left", "right") and any(each is leaf for each in leaves(padded(join)))
+        for join in joins(block.source)
+    )
 
 
 def _crosses(join: Join, *sides: Leaf) -> bool:
