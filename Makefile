@@ -63,9 +63,11 @@ bench: setup
 ifdef QUICK
 	$(BIN)/python -m benchmarks.wide_join --scale 0.01 --rounds 1 --warm 0 --first-load --against merge incremental
 	$(BIN)/python -m benchmarks.small_models --models 1 --rounds 1 --warm 1
+	$(BIN)/python -m benchmarks.incremental --scale 0.01 --share 0.01 --rounds 1 --warm 0
 else
 	$(BIN)/python -m benchmarks.bench
 	$(BIN)/python -m benchmarks.wide_join --first-load --against merge incremental
+	$(BIN)/python -m benchmarks.incremental
 	$(BIN)/python -m benchmarks.tasks
 	$(BIN)/python -m benchmarks.small_models
 	$(BIN)/python -m benchmarks.small_models --cold --models 1 10 --rounds 3

@@ -78,10 +78,11 @@ def few_rows_as_of(shard: Layout, time: int, columns: Sequence[Column], conditio
     They are added up, so they must be few; then each file is named once and read once. Live errors
     do not fail it.
     """
-    if shard.empty:
+    early = _up_to(shard, time)
+    if early.empty:
         return f"select {nulls(columns)} where false"
     items = sql.columns(column.name for column in columns)
-    updates = _up_to(shard, time).updates(f"{items}, {DIFF}", f"{ERROR} is null and ({condition})")
+    updates = early.updates(f"{items}, {DIFF}", f"{ERROR} is null and ({condition})")
     rows = net(columns, [], updates, "> 0")
     copies = f"lateral view explode(sequence(1, cast({DIFF} as int))) copies as _mv_copy"
     return f"select {items} from (\n{rows}\n) {copies}"

@@ -19,6 +19,7 @@ import logging
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import EngineError, sql
 from dbt.adapters.mvsink.incremental import NotIncremental, Plan, Scoped, clock_probe, delta
 from dbt.adapters.mvsink.shard import StagedDirectory
@@ -131,7 +132,9 @@ class DeltaWrite:
         except BaseException:
             staged.delete()
             raise
-        return replace(self.write.adopted(staged, description), incremental=True)
+        written = self.write.adopted(staged, description)
+        failpoints.reach("staged")
+        return replace(written, incremental=True)
 
     def _without_hashes(
         self, staged: StagedDirectory, correction: Correction, shard: Layout

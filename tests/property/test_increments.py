@@ -1,0 +1,172 @@
+"""Corrections from the changes of the inputs hold what the query gives: random histories on DuckDB.
+
+Two shards change, are appended to by the Python handle, which knows no hashes, and are compacted;
+other tools write to them, and to the model's own shard. After every run the model holds what its
+query gives, whether it was computed from the changes or in full.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from dbt.adapters.mvsink.engine import arrow_schema
+from dbt.adapters.mvsink.references.reference import References
+from dbt.adapters.mvsink.shard import Antichain, ShardClient, compact_with_pyarrow, compaction_due
+from dbt.adapters.mvsink.sink import Driver
+from tests.support.known_inputs import KnownInputs
+from tests.support.session_engine import T0, Model, open_shard
+
+HISTORIES = int(os.environ.get("MVSINK_INCREMENT_HISTORIES", "12"))
+RUNS = 6
+QUERIES = (
+    "select a.k, a.v, b.v w from db.a a join db.b b on a.k = b.k",
+    "select a.k, a.v, b.v w from db.a a left join db.b b on a.k = b.k and b.v <> 'y'",
+    "select k, v from db.a union all select k, v from db.b where v is not null",
+    "select v from db.a",
+    "select a.v from db.a a left anti join db.b b on a.k = b.k",
+    "select v, count(*) n, sum(k) s from db.a group by v",
+    "select a.v, max(b.k) m from db.a a left join db.b b on a.k = b.k group by a.v having count(*) > 1",
+    "select distinct v from db.a where k > 2",
+    "select k, v, row_number() over (partition by v order by k) p from (select distinct k, v from db.a) d",
+    "select count(*) n, min(k) m from db.a",
+    "select k from db.a where exists (select 1 from db.b b where b.k = a.k)".replace(
+        "db.a where", "db.a a where"
+    ),
+)
+
+
+class World:
+    def __init__(self, seed: int, root: Path):
+        self.random, self.root, self.time = random.Random(seed), root, T0
+        self.rows = {name: Counter(self.some(12)) for name in ("a", "b")}
+        self.inputs = {name: Model(None, root, f"in.{name}") for name in self.rows}
+        self.query = self.random.choice(QUERIES)
+        self.model = Model(None, root, "dev.m")
+        self.engine = self.model.engine()
+        uris = {f"db.{name}": model.uri for name, model in self.inputs.items()}
+        self.known = KnownInputs(self.query, uris, self.engine)
+        for name in self.rows:
+            self.write(name)
+
+    def some(self, most: int):
+        """Rows with few values, NULLs, and copies."""
+        for _ in range(self.random.randint(0, most)):
+            yield self.random.choice([None, 1, 2, 3, 4, 5]), self.random.choice([None, "x", "y", "z"])
+
+    def write(self, name: str) -> None:
+        """Another refresh of an input."""
+        listed = [
+            f"({'null' if k is None else k}, {'null' if v is None else repr(v)})"
+            for k, v in self.rows[name].elements()
+        ]
+        values = ", ".join(listed) or "(null, null)"
+        query = f"select cast(k as int) k, cast(v as string) v from (values {values}) t(k, v)"
+        self.inputs[name].run(query if listed else f"{query} where false", time=self.time)
+
+    def change(self) -> None:
+        self.time += 1000
+        for name, rows in self.rows.items():
+            kind = self.random.random()
+            if kind < 0.3:
+                continue
+            if kind < 0.4:
+                rows.clear()
+            rows.subtract([row for row in list(rows) if self.random.random() < 0.3])
+            rows.update(self.some(4))
+            self.rows[name] = +rows
+            if self.random.random() < 0.3:
+                self.append(name)
+            else:
+                self.write(name)
+            if self.random.random() < 0.3:
+                self.compact(name)
+
+    def append(self, name: str) -> None:
+        """The same by a Python program: no hashes."""
+        with open_shard(self.inputs[name].uri, None) as handle:
+            state = handle.state()
+            reader = ShardClient().open_reader(handle.uri)
+            rows = reader.snapshot(state.upper.stored() - 1).to_pylist()
+            before = Counter({(row["k"], row["v"]): row["_mv_diff"] for row in rows})
+            changes = [(row, self.rows[name][row] - before[row]) for row in before | self.rows[name]]
+            changes = [(row, diff) for row, diff in changes if diff]
+            table = pa.table(
+                {
+                    "k": pa.array([k for (k, _), _ in changes], pa.int32()),
+                    "v": pa.array([v for (_, v), _ in changes], pa.string()),
+                    "_mv_time": pa.array([self.time] * len(changes), pa.int64()),
+                    "_mv_diff": pa.array([diff for _, diff in changes], pa.int64()),
+                }
+            )
+            handle.compare_and_append(table, state.upper, Antichain.of(self.time + 1))
+
+    def compact(self, name: str) -> None:
+        with open_shard(self.inputs[name].uri, None) as handle:
+            if (plan := compaction_due(handle.state())) is not None:
+                compact_with_pyarrow(handle, plan)
+
+    def lose_a_row(self) -> None:
+        """The model's own shard is not what its progress says."""
+        with open_shard(self.model.uri, None) as handle:
+            state = handle.state()
+            rows = ShardClient().open_reader(handle.uri).snapshot(state.upper.stored() - 1)
+            if rows.num_rows:
+                row = rows.slice(0, 1).drop_columns(["_mv_error"])
+                time = state.upper.stored()
+                lost = row.set_column(row.schema.get_field_index("_mv_diff"), "_mv_diff", pa.array([-1]))
+                lost = lost.append_column("_mv_time", pa.array([time]))
+                handle.compare_and_append(lost, state.upper, Antichain.of(time + 1))
+
+    def run(self) -> bool:
+        """One run of the model; whether it was incremental."""
+        references = References(self.known.look())
+        whole = references.read_at(self.query, self.time)
+        columns = self.model.columns(whole)
+        request = self.model.request(
+            self.query, columns=columns, time=self.time, references=references, evidence=self.known
+        )
+        with open_shard(self.model.uri, arrow_schema(columns)) as handle:
+            outcome = Driver(request, handle, self.engine).run()
+        self.model.assert_holds(whole)
+        return outcome.incremental
+
+
+@pytest.fixture
+def unlimited(monkeypatch):
+    """However much changed: the tables are tiny."""
+    monkeypatch.setattr("dbt.adapters.mvsink.sink.staged_changes.MAX_SHARE", 1e9)
+
+
+def test_every_run_holds_what_the_query_gives(tmp_path, unlimited):
+    ran: Counter[bool] = Counter()
+    for seed in range(HISTORIES):
+        world = World(seed, tmp_path / str(seed))
+        world.run()
+        for _ in range(RUNS):
+            world.change()
+            ran[world.run()] += 1
+    assert ran[True] > ran[False]
+
+
+def test_a_row_that_another_program_took_away_heals(tmp_path, unlimited):
+    """Where the change deletes that row, its look-up shows that it is not there. Where groups are
+    compared, they are as the query has them.
+    """
+    ran: Counter[bool] = Counter()
+    for seed in range(HISTORIES):
+        world = World(seed, tmp_path / str(seed))
+        world.run()
+        world.time += 1000
+        world.lose_a_row()
+        for name in world.rows:
+            world.rows[name].clear()
+            world.write(name)
+        world.time += 1000
+        ran[world.run()] += 1
+    assert ran[False] and ran[True]

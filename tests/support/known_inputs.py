@@ -1,0 +1,80 @@
+"""Evidence of where shards stand, without dbt: for tests and benchmarks of incremental runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dbt.adapters.mvsink.incremental import NotIncremental, analyse
+from dbt.adapters.mvsink.references.changes import sides_of_shard, unchanged_shard
+from dbt.adapters.mvsink.references.reference import Reference
+from dbt.adapters.mvsink.shard import Progress, ShardClient
+from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.sink import Full, Increment
+
+
+@dataclass
+class KnownInputs:
+    """`Evidence` of the shards ``uris``, by the name that a ``query`` has for them. ``clock``: the
+    time (ms) of the last contents, if the query uses `mv_now()`.
+    """
+
+    query: str
+    uris: Mapping[str, str]
+    engine: Any
+    timed: bool = False
+    read: dict[str, tuple[int, int]] = field(default_factory=dict)  # times and versions
+    contents: int | None = None  # the time of the last contents
+    references: dict[str, Reference] = field(default_factory=dict)
+
+    def look(self) -> dict[str, Reference]:
+        """The shards as they are now; the next run reads these."""
+        for name, uri in self.uris.items():
+            reader = ShardClient().open_reader(uri)
+            state = reader.state()
+            self.references[name] = Reference(
+                name,
+                uri,
+                state,
+                Layout.of(reader, state),
+                read=reader.columns_of,
+                history=reader.history,
+            )
+        return self.references
+
+    def unchanged(self, state: Any, recorded: Any, time: int) -> bool:
+        return False
+
+    def progress(self, state: Any, time: int) -> Progress:
+        self.contents = time
+        self.read = {
+            name: (reference.time_for(time), reference.state.version)
+            for name, reference in self.references.items()
+        }
+        return Progress()
+
+    def increment(self, state: Any, recorded: Any, time: int) -> Increment | Full:
+        if not self.read or self.contents is None:
+            return Full("nothing was read yet", expected=True)
+        analysed = analyse(self.query, self._columns_of)
+        if isinstance(analysed, NotIncremental):
+            return Full(analysed.reason)
+        sides = []
+        for name in analysed.relations.keys() & self.references.keys():
+            reference = self.references[name]
+            (before, version), now = self.read[name], reference.time_for(time)
+            side = (
+                unchanged_shard(name, reference, now)
+                if version == reference.state.version
+                else sides_of_shard(name, reference, before, now, version)
+            )
+            if isinstance(side, Full):
+                return side
+            sides.append(side)
+        return Increment(analysed, tuple(sides), (self.contents, time) if self.timed else None)
+
+    def _columns_of(self, name: str) -> list[tuple[str, str]]:
+        if name in self.references:
+            return [(c.name, c.type.text) for c in self.references[name].layout.columns]
+        return list(self.engine.columns(f"select * from {name}"))
