@@ -31,6 +31,7 @@ QUERIES = (
     "select v from db.a",
     "select a.v from db.a a left anti join db.b b on a.k = b.k",
     "select v, count(*) n, sum(k) s from db.a group by v",
+    "select k h, v b, count(*) n from db.a group by k, v",
     "select a.v, max(b.k) m from db.a a left join db.b b on a.k = b.k group by a.v having count(*) > 1",
     "select distinct v from db.a where k > 2",
     "select k, v, row_number() over (partition by v order by k) p from (select distinct k, v from db.a) d",
@@ -162,6 +163,8 @@ def test_a_row_that_another_program_took_away_heals(tmp_path, unlimited):
     for seed in range(HISTORIES):
         world = World(seed, tmp_path / str(seed))
         world.run()
+        if not all(world.rows.values()):  # then nothing would change
+            continue
         world.time += 1000
         world.lose_a_row()
         for name in world.rows:

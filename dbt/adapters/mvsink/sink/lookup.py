@@ -45,7 +45,7 @@ def fit(write: Write, staged: StagedDirectory, shard: Layout) -> Fit:
         hashed = not shard.unhashed and not shard.loose
         if hashed and shard.rows <= MAX_READ and staged.rows() <= MAX_KEYS:
             return _read(write, staged, shard)
-        sums = f"select count_if(missing), count_if(ambiguous) from (\n{_judged(staged, shard)}\n)"
+        sums = f"select count_if(_mv_missing), count_if(_mv_ambiguous) from (\n{_judged(staged, shard)}\n)"
         [[missing, ambiguous]] = write.engine.query(sums, "look up")
         return Fit(int(str(missing)), int(str(ambiguous)))
 
@@ -55,7 +55,7 @@ def without_hashes(
 ) -> StagedDirectory:
     """The same updates; those whose hash is ambiguous have none."""
     names = sql.columns([*(column.name for column in columns), TIME, DIFF, ERROR])
-    unsure = f"select h from (\n{_judged(staged, shard)}\n) where ambiguous"
+    unsure = f"select _mv_h from (\n{_judged(staged, shard)}\n) where _mv_ambiguous"
     kept = f"if({HASH} in (\n{unsure}\n), cast(null as bigint), {HASH}) {HASH}"
     return write.stager.stage(f"select {names}, {kept} from {sql.parquet_in(staged.uri)}", "write")
 
@@ -83,24 +83,21 @@ def _read(write: Write, staged: StagedDirectory, shard: Layout) -> Fit:
 
 
 def _judged(staged: StagedDirectory, shard: Layout) -> str:
-    """Each staged hash, ``h``: is its row ``missing``, is the hash ``ambiguous``?"""
-    batch, current = sql.parquet_in(staged.uri), persisted(shard)
-    hints = (
-        ("/*+ BROADCAST(_mv_w) */ ", "/*+ BROADCAST(_mv_n) */ ")
-        if staged.rows() <= MAX_BROADCAST
-        else ("", "")
-    )
+    """Each staged hash, ``_mv_h``: is its row ``_mv_missing``, is the hash ``_mv_ambiguous``?"""
+    batch = f"select {HASH} _mv_h, {DIFF} _mv_d from {sql.parquet_in(staged.uri)}"
+    few = staged.rows() <= MAX_BROADCAST
+    hints = ("/*+ BROADCAST(_mv_w) */ ", "/*+ BROADCAST(_mv_s) */ ") if few else ("", "")
+    current = persisted(shard)
     stored = (
-        f"select {HASH} h, {DIFF}, {BASE} from (\n{current}\n)"
+        f"select {HASH} _mv_h, {DIFF} _mv_n, {BASE} _mv_b from (\n{current}\n)"
         if current
-        else f"select 0L h, 0L {DIFF}, 0L {BASE} where false"
+        else "select 0L _mv_h, 0L _mv_n, 0L _mv_b where false"
     )
-    wanted = f"select {HASH} h from {batch} where {HASH} is not null"
-    among = f"select {hints[0]}_mv_p.* from (\n{stored}\n) _mv_p left semi join (\n{wanted}\n) _mv_w on _mv_w.h = _mv_p.h"
-    sums = f"select h, sum({DIFF}) n, sum({BASE}) b from (\n{among}\n) group by h"
-    missing = f"_mv_c.{HASH} is null or ({DIFF} < 0 and coalesce(n, 0) < -{DIFF})"
-    ambiguous = f"n > 0 and ({DIFF} > 0 or n > -{DIFF} or b > 1)"
+    among = f"select {hints[0]}_mv_p.* from (\n{stored}\n) _mv_p left semi join (\n{batch}\n) _mv_w on _mv_w._mv_h = _mv_p._mv_h"
+    sums = f"select _mv_h, sum(_mv_n) _mv_n, sum(_mv_b) _mv_b from (\n{among}\n) group by _mv_h"
+    missing = "_mv_c._mv_h is null or (_mv_d < 0 and coalesce(_mv_n, 0) < -_mv_d)"
+    ambiguous = "_mv_n > 0 and (_mv_d > 0 or _mv_n > -_mv_d or _mv_b > 1)"
     return (
-        f"select {hints[1]}_mv_c.{HASH} h, {missing} missing, coalesce({ambiguous}, false) ambiguous "
-        f"from {batch} _mv_c left join (\n{sums}\n) _mv_n on _mv_n.h = _mv_c.{HASH}"
+        f"select {hints[1]}_mv_c._mv_h, {missing} _mv_missing, coalesce({ambiguous}, false) _mv_ambiguous "
+        f"from (\n{batch}\n) _mv_c left join (\n{sums}\n) _mv_s on _mv_s._mv_h = _mv_c._mv_h"
     )

@@ -6,7 +6,7 @@ Spark job. An input whose staged change is empty did not change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -74,7 +74,7 @@ class StagedChanges:
 
     def sides(self, clock: tuple[int, int] | None, files: sql.Shared) -> dict[str, Sides]:
         """What `incremental.delta` needs. Rows are missing where none of them can matter."""
-        needed = restrictions(self.increment.analysed, self.by_name, clock)
+        needed = restrictions(self.increment.analysed, self.by_name, clock, nulls=True)
         sides = {}
         for each in self.increment.inputs:
             new, old = (self._rows(each, rows, needed[each.name]) for rows in (each.new, each.old))
@@ -84,7 +84,7 @@ class StagedChanges:
             )
         return sides
 
-    def _rows(self, each: InputSides, rows: Rows, keys: Iterable[Keys] | None) -> str:
+    def _rows(self, each: InputSides, rows: Rows, keys: Sequence[Keys] | None) -> str:
         """Those of ``rows`` that have one of the keys of the changes, if there are keys."""
         if not keys:
             return rows.all()
@@ -92,7 +92,7 @@ class StagedChanges:
         names = self.increment.analysed.relations[each.name]
         return rows.where(names, condition) if condition else rows.all()
 
-    def _condition(self, keys: Iterable[Keys], columns: Mapping[str, Column]) -> str:
+    def _condition(self, keys: Sequence[Keys], columns: Mapping[str, Column]) -> str:
         """A condition that a row with one of the ``keys`` fulfils, and few others do. Empty: there
         are too many keys.
         """
@@ -101,7 +101,10 @@ class StagedChanges:
             sources.setdefault(key.column, []).append((self.by_name[key.changed], key.changed_column))
         if sum(change.rows for listed in sources.values() for change, _ in listed) > MAX_BROADCAST:
             return ""
-        return " or ".join(f"({self._keyed(columns[column], listed)})" for column, listed in sources.items())
+        conditions = [f"({self._keyed(columns[column], listed)})" for column, listed in sources.items()]
+        nulls = dict.fromkeys(key.column for key in keys if key.nulls)
+        conditions += [f"{sql.identifier(columns[column].name)} is null" for column in nulls]
+        return " or ".join(conditions)
 
     def _keyed(self, column: Column, sources: Sequence[tuple[StagedChange, str]]) -> str:
         """Whether the column has one of the values that ``sources`` have in a column each."""
