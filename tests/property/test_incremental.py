@@ -44,18 +44,16 @@ def database_of(seed: int) -> Database:
     return Database(tables(Random(seed)))
 
 
-def case(seed: int, focus: str | None = None, equalities: bool = False) -> tuple[Database, str, Clock]:
-    """Seven cases share a database."""
+def case(
+    seed: int, focus: str | None = None, equalities: bool = False, plain: bool = False
+) -> tuple[Database, str, Clock]:
+    """Cases of every focus share a database."""
     random, database = Random(seed), database_of(seed // len(FOCUS))
     times = sorted(random.randint(0, 12) * 1000 for _ in range(2))
     clock = (times[0], times[1]) if random.random() < 0.7 else None
     while True:
         chosen = FOCUS[seed % len(FOCUS)] if focus is None else focus
-        query = Queries(
-            random,
-            chosen,
-            equalities,
-        ).query()
+        query = Queries(random, chosen, equalities, plain).query()
         plan = database.plan(query, clock)
         refused = isinstance(plan, NotIncremental)
         if refused and not plan.reason.endswith(UNREPEATABLE):

@@ -235,7 +235,7 @@ class Queries:
         full = self.focus == "full join" and self.equalities
         focused = self.focus.endswith("join") and not full and self.random.random() < 0.6
         kind = self.focus if focused else self.random.choice(_JOINS)
-        if not self.equalities and (kind == "full join" or self.random.random() < 0.05):
+        if not (self.equalities or self.plain) and (kind == "full join" or self.random.random() < 0.05):
             return self.full_join(text, scope, depth)
         right_text, right_scope = self.nest(depth) if self.random.random() < 0.2 else self._one(depth)
         on = "" if kind == "cross join" else f" on {self.condition(scope, right_scope)}"
@@ -291,7 +291,7 @@ class Queries:
         one, other = self.column(scope, "int"), self.column(scope, "int")
         if self.equalities:
             return f"{one} = {other}"
-        if self.random.random() < (0.6 if self.focus == "subquery" else 0.1):
+        if not self.plain and self.random.random() < (0.6 if self.focus == "subquery" else 0.1):
             return self.subquery(scope)
         if self.random.random() < 0.3:
             return self.time(scope)
