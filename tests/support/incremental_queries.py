@@ -232,7 +232,7 @@ class Queries:
         return text, scope
 
     def join(self, text: str, scope: list[Leaf], depth: int) -> tuple[str, list[Leaf]]:
-        full = self.focus == "full join" and self.equalities
+        full = self.focus == "full join" and (self.equalities or self.plain)
         focused = self.focus.endswith("join") and not full and self.random.random() < 0.6
         kind = self.focus if focused else self.random.choice(_JOINS)
         if not (self.equalities or self.plain) and (kind == "full join" or self.random.random() < 0.05):
