@@ -23,7 +23,13 @@ from dbt.adapters.mvsink.incremental.blocks import Changes, Scoped
 from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Sides, Writer
 from dbt.adapters.mvsink.incremental.equalities import full_keys
 from dbt.adapters.mvsink.incremental.keys import Kind, has_row_keys, keys_of, kind_of, row_names
-from dbt.adapters.mvsink.incremental.refuse import NotIncremental, Refused, check_expression, check_types
+from dbt.adapters.mvsink.incremental.refuse import (
+    NotIncremental,
+    Refused,
+    check_expression,
+    check_names,
+    check_types,
+)
 from dbt.adapters.mvsink.incremental.repeatable import Repeatable
 from dbt.adapters.mvsink.incremental.resolve import ColumnsOf, Names, outer_blocks
 from dbt.adapters.mvsink.incremental.text import read
@@ -144,6 +150,7 @@ def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Ana
     used = names.used(tree, {word.text.lower() for word in words(text) if word.is_name})
     for key, (name, columns) in described.items():
         check_types(name, [column for column in columns if column[0].lower() in used[key]])
+        check_names(words(text), name, used[key])
     relations = {
         name: tuple(column for column in lowered[key] if column in used[key])
         for key, (name, _) in described.items()

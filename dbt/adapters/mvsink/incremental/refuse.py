@@ -112,6 +112,18 @@ def check_expression(
                 raise Refused(f"{name} differs from run to run or from session to session", word.start)
 
 
+def check_names(stream: Sequence[Word], relation: str, columns: Collection[str]) -> None:
+    """Refuse names that Spark reads as functions in a subquery, where columns of the query around
+    it come last: `` `user` `` there is the user of the session, not the column.
+    """
+    for word in stream:
+        if word.quoted_name and word.text.lower() in BARE:
+            raise Refused(f"{word.text} is the name of a function without parentheses, too", word.start)
+    for column in columns:
+        if column in BARE:
+            raise Refused(f"column {column} of {relation} has the name of a function without parentheses")
+
+
 def _is_syntax(word: Word, before: str) -> bool:
     """Whether a word before a parenthesis is no function's name; ANY and SOME may be."""
     if word.upper in ("ANY", "SOME"):

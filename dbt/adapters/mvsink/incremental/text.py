@@ -151,7 +151,8 @@ class _Reader:
 
     def _quantifies(self, index: int) -> bool:
         """Whether the DISTINCT or ALL there is not a column's name."""
-        return self.tokens.upper(index + 1) not in (",", ".", "FROM", "")
+        behind = self.tokens.upper(index + 1)
+        return index + 1 < len(self.tokens.words) if behind == "" else behind not in (",", ".", "FROM")
 
     def _clauses(self, low: int, high: int) -> Iterator[tuple[str, int]]:
         """The clauses behind the select list, and where each starts."""
