@@ -132,7 +132,7 @@ def test_a_query_that_is_refused_is_never_taken_for_unchanged(query):
         "select k, unix_timestamp(ok) as n from b",
         "select filter(xs, x -> x > k) as n, s.x, a.s.x as y from a",
         "select k, date '2026-01-01' as d, explode(xs) as x from a",
-        "select `user`.k from a as `user`",
+        "select `now`.k from a as `now`",
         "select k as n, n + 1 as o from a",
         "select k from a -- limit 3",
         "select 'now()' as n, `k` from a;",

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dbt.adapters.mvsink.engine import DataflowError, Engine, sql
+from dbt.adapters.mvsink.engine import DataflowError, Engine, EngineError, sql
 from dbt.adapters.mvsink.inputs.delta import DeltaInput
 from dbt.adapters.mvsink.inputs.files import FilesInput
 from dbt.adapters.mvsink.references.reads import Reads
@@ -229,7 +229,15 @@ class Inspector:
 
     def _described(self, name: str) -> Mapping[str, Any]:
         quoted = ".".join(map(sql.identifier, name.split(".")))
-        [[text]] = self.engine.query(f"describe table extended {quoted} as json", "catalog")
+        try:
+            [[text]] = self.engine.query(f"describe table extended {quoted} as json", "catalog")
+        except EngineError as error:
+            # a table of another catalog's making, which Delta's are, has no such description
+            rows = self.engine.query(f"describe table extended {quoted}", "catalog")
+            facts = {str(row[0]).lower(): str(row[1]) for row in rows}
+            if facts.get("provider", "").lower() != "delta":
+                raise error
+            return facts
         described: Mapping[str, Any] = json.loads(str(text))
         return described
 
