@@ -83,7 +83,8 @@ class InputEvidence:
         if problem := self.problems(state):
             return Full(problem, expected=problem != self._uncertain)
         positions = self.positions(time)
-        return Inputs(self.context, self.references, self.reads, positions, recorded, time).increment()
+        own = sum(file.size for file in state.files)
+        return Inputs(self.context, self.references, self.reads, positions, recorded, time).increment(own)
 
     def positions(self, time: int) -> tuple[Position, ...]:
         """Where every input stands, for contents as of ``time`` (ms)."""

@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.sink import Full, Increment, Incremental, InputSides
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from dbt.adapters.mvsink.user_sql.words import parts
 
-SMALL_BYTES = 16 * 1024 * 1024  # of all inputs: the whole query is a job or two
+SMALL_BYTES = 32 * 1024 * 1024  # of all that is read: the whole query is a job or two
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Inputs:
     recorded: Callable[[str], int | None]
     time: int
 
-    def increment(self) -> Increment | Full:
-        """See `Evidence.increment`."""
+    def increment(self, own: int) -> Increment | Full:
+        """See `Evidence.increment`. ``own``: the bytes of the shard."""
         options = self.context.options
         if options.incremental is Incremental.NEVER:
             return Full("incremental: never", expected=True)
@@ -62,12 +62,9 @@ class Inputs:
         if refused is not None:
             return refused
         clock = next((self.recorded(each.id) for each in changed if each.kind == CLOCK), None)
-        return Increment(
-            analysed,
-            tuple(each for each in sides if isinstance(each, InputSides)),
-            None if clock is None else (clock, self.time),
-            self._small(),
-        )
+        known = tuple(each for each in sides if isinstance(each, InputSides))
+        small = self._small(analysed, known, own)
+        return Increment(analysed, known, None if clock is None else (clock, self.time), small)
 
     def _reason(self, position: Position) -> Full | None:
         """Why the change of an input that is at ``position`` is not known."""
@@ -136,6 +133,13 @@ class Inputs:
         pinned = {parts(key)[-2:]: version for key, version in self.references.pinned.items()}
         return pinned.get(parts(name)[-2:])
 
-    def _small(self) -> bool:
-        sizes = [position.size for position in self.positions if position.id and position.kind != CLOCK]
-        return None not in sizes and sum(size or 0 for size in sizes) <= SMALL_BYTES
+    def _small(self, analysed: Analysed, sides: Sequence[InputSides], own: int) -> bool:
+        """Whether the columns that the query uses, and its own ``own`` bytes, are few bytes."""
+        sizes = {parts(position.name)[-2:]: position.size for position in self.positions}
+        total = float(own)
+        for each in sides:
+            size, used = sizes.get(parts(each.name)[-2:]), analysed.relations[each.name]
+            if size is None:
+                return False
+            total += size * len(used) / max(len(each.columns), 1)
+        return total <= SMALL_BYTES

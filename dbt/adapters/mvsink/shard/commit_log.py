@@ -116,6 +116,7 @@ def metadata(change: Change) -> dict[str, object]:
         "seconds": note.seconds,
         "references": dict(note.references),
         "versions": dict(note.versions),
+        "mode": note.mode,
         "writer_id": change.writer_id,
         "host": socket.gethostname(),
         "purpose": note.purpose,
@@ -148,5 +149,6 @@ def commit_of(version: int, text: str) -> Commit:
             seconds=own.get("seconds"),
             references=own.get("references") or {},
             versions=own.get("versions") or {},
+            mode=str(own.get("mode") or ""),
         ),
     )

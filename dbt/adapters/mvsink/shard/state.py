@@ -102,7 +102,7 @@ class CommitNote:
     """Who, when, how long (``seconds``) and why, as metadata; correctness does not depend on it.
 
     ``references``: the times (ms) at which the contents' query read other shards, by name;
-    ``versions``: the versions at which it read tables.
+    ``versions``: the versions at which it read tables. ``mode``: how the contents were computed.
     """
 
     rows_inserted: int = 0
@@ -114,6 +114,7 @@ class CommitNote:
     seconds: float | None = None
     references: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, int] = field(default_factory=dict)
+    mode: str = ""
 
 
 @dataclass(frozen=True)

@@ -142,12 +142,11 @@ class Driver:
         description: BatchDescription,
         time: int | None = None,
         progress: Progress | None = None,
+        mode: str = "",
     ) -> bool:
         """Commit it, and do what is due afterwards. False if the race was lost."""
-        note, since = (
-            note_of(self.request, written.counts, self.watch, time),
-            next_since(self.request, state, plan),
-        )
+        note = replace(note_of(self.request, written.counts, self.watch, time), mode=mode)
+        since = next_since(self.request, state, plan)
         with self.watch("append"):
             result = self.appender.append(
                 written.batch, description, since, note, progress=progress, negation=written.negation
@@ -210,7 +209,7 @@ class Driver:
         else:
             written = self._written(state, plan, shard, time, description)
         progress = progress_of(self.request, state, written.counts, time)
-        if not self._append(state, plan, written, description, time, progress):
+        if not self._append(state, plan, written, description, time, progress, written.mode):
             return None
         return self._outcome(Kind.APPEND, written, time, description)
 

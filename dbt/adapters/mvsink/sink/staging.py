@@ -17,9 +17,11 @@ from dbt.adapters.mvsink.sink.errors import NotIncremental
 from dbt.adapters.mvsink.sink.increment import Full, Incremental
 from dbt.adapters.mvsink.sink.request import SinkRequest
 from dbt.adapters.mvsink.sink.verify import verified
-from dbt.adapters.mvsink.sink.write import Write, Written
+from dbt.adapters.mvsink.sink.write import EVALUATED, INCREMENTAL, LOADED, Write, Written
 
 log = logging.getLogger("mvsink.sink.write")
+REMEMBERED = 20  # commits
+WORTHWHILE = 0.8  # of the seconds that evaluating the query takes
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Staging:
                 written = verified(self.write, desired, shard, time, description)
             else:
                 written = self.write.stage(desired, shard, time, description)
-            return replace(written, reason=full.reason)
+            return replace(written, reason=full.reason, loaded=shard.empty)
         except EngineError as error:
             return self._recorded_error(error, desired, shard, time, description)
 
@@ -61,6 +63,8 @@ class Staging:
         if shard.empty:
             return Full()
         forced = request.incremental is Incremental.ALWAYS
+        if not forced and self._slower():
+            return Full("its last two incremental runs took about as long as evaluating the query")
         increment = request.evidence.increment(state, self.recorded, time)
         outcome = (
             increment
@@ -72,6 +76,19 @@ class Staging:
         if forced and isinstance(outcome, Full) and not outcome.expected:
             raise NotIncremental(outcome.reason)
         return outcome
+
+    def _slower(self) -> bool:
+        """Whether evaluating the query took hardly longer than the last two incremental runs. These
+        are forgotten after some commits, and then tried again.
+        """
+        seconds: dict[str, list[float]] = {INCREMENTAL: [], EVALUATED: [], LOADED: []}
+        for commit in self.write.handle.history(REMEMBERED):
+            if commit.note.mode in seconds and commit.note.seconds is not None:
+                seconds[commit.note.mode].append(commit.note.seconds)
+        # a correction that changes little takes about half as long as the first load
+        evaluated = [*seconds[EVALUATED], *(each / 2 for each in seconds[LOADED])]
+        last = seconds[INCREMENTAL][-2:]
+        return len(last) == 2 and bool(evaluated) and min(last) > WORTHWHILE * min(evaluated)
 
     def _recorded_error(
         self, error: EngineError, desired: Desired, shard: Layout, time: int, description: BatchDescription

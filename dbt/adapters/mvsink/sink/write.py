@@ -53,6 +53,7 @@ from dbt.adapters.mvsink.sink.locator import locator
 log = logging.getLogger("mvsink.sink.write")
 FEW_ROWS = 100_000  # of a shard that is compared by whole rows
 NEARLY_ALL = 0.4  # of the rows of both sides
+INCREMENTAL, EVALUATED, LOADED = "incremental", "evaluated", "loaded"  # modes of commits
 LAST_COMMITS = 5  # in which the last run's is looked for
 
 
@@ -62,7 +63,7 @@ class Written:
 
     With a ``negation`` of all that the shard holds, ``batch`` is all that it should hold.
     ``incremental``: it follows from the changes of the inputs. ``reason``: why it does not, as a
-    clause, if there is something to say.
+    clause, if there is something to say. ``loaded``: the shard was empty.
     """
 
     batch: Batch | None
@@ -72,10 +73,16 @@ class Written:
     negation: Batch | None = None
     incremental: bool = False
     reason: str = ""
+    loaded: bool = False
 
     @property
     def batches(self) -> tuple[Batch, ...]:
         return tuple(batch for batch in (self.batch, self.negation) if batch is not None)
+
+    @property
+    def mode(self) -> str:
+        """For the commit's note."""
+        return INCREMENTAL if self.incremental else LOADED if self.loaded else EVALUATED
 
     def delete(self) -> None:
         """Delete what is staged."""
