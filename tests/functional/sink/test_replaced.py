@@ -47,11 +47,14 @@ class Meanwhile:
             self.act("after")
         return rows
 
-    def columns(self, query):
-        return self.engine.columns(query)
+    def arrow(self, query, what):
+        self.act("before")
+        table = self.engine.arrow(query, what)
+        self.act("after")
+        return table
 
-    def settings(self, wanted):
-        return self.engine.settings(wanted)
+    def __getattr__(self, name):
+        return getattr(self.engine, name)
 
 
 @pytest.mark.parametrize("later", [EARLIER, LATER])

@@ -18,6 +18,8 @@ def manager(monkeypatch):
     """dbt's event manager; ``messages`` are the warnings that it got."""
     made = EventManager()
     made.messages = []
+    # whatever an earlier test in this process has set for all of them
+    made.warn_error, made.warn_error_options = False, options()
     made.callbacks.append(lambda event: made.messages.append((event.info.level, event.info.msg)))
     for module in ("dbt.adapters.mvsink.materialization.warn", "dbt_common.events.functions"):
         monkeypatch.setattr(f"{module}.get_event_manager", lambda: made)
