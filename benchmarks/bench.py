@@ -136,11 +136,18 @@ def rebuild_table(session: Any, workload: Workload) -> None:
 
 
 def in_turn(
-    rounds: int, step: Callable[[], object], reference: Callable[[], object], warm: int = 2
+    rounds: int,
+    step: Callable[[], object],
+    reference: Callable[[], object],
+    warm: int = 2,
+    before: Callable[[], object] = lambda: None,
 ) -> tuple[float, float]:
-    """Median wall-clock seconds of both, in ``rounds`` after ``warm`` that do not count."""
+    """Median wall-clock seconds of both, in ``rounds`` after ``warm`` that do not count. ``before``
+    prepares a round and is not measured.
+    """
     seconds: tuple[list[float], list[float]] = ([], [])
     for number in range(rounds + warm):
+        before()
         for run, times in zip((step, reference), seconds, strict=True):
             started = time.monotonic()
             run()

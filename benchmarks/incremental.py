@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bench import make_tpch, start
+from benchmarks.bench import in_turn, make_tpch, start
 from dbt.adapters.mvsink.engine import arrow_schema
 from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.shard import Antichain
@@ -161,16 +159,14 @@ def measure(session: Any, inputs: Inputs, name: str, label: str, arguments: argp
     """Print the figures of one model."""
     run = correction(session, inputs, MODELS[name], inputs.root / name.replace(" ", "_"))
     run()
-    seconds: tuple[list[float], list[float]] = ([], [])
-    for number in range(arguments.rounds + arguments.warm):
-        inputs.change()
-        for step, times in ((run, seconds[0]), (lambda: rebuild(session, MODELS[name]), seconds[1])):
-            started = time.monotonic()
-            step()
-            if number >= arguments.warm:
-                times.append(time.monotonic() - started)
-    took, reference = map(statistics.median, seconds)
-    print(f"{label:<32}{took:>9.2f}{reference:>9.2f}{took / reference:>8.2f}", flush=True)
+    took, reference = in_turn(
+        arguments.rounds,
+        run,
+        lambda: rebuild(session, MODELS[name]),
+        arguments.warm,
+        inputs.change,
+    )
+    print(f"\n{label:<32}{took:>9.2f}{reference:>9.2f}{took / reference:>8.2f}", flush=True)
 
 
 def rebuild(session: Any, query: str) -> None:

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.materialization.evidence import SESSION, evaluating, reads_property, remembered
+from dbt.adapters.mvsink.materialization.evidence import SESSION, evaluating, reads_property, recollection
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
 from dbt.adapters.mvsink.references.reference import Reference, References
 from dbt.adapters.mvsink.shard import (
@@ -173,12 +173,13 @@ class World:
             embedded=True,
             storage_options=None,
         )
-        certain = remembered(context, References(shards), state, self.own.progress)
+        earlier, at = recollection(context, References(shards), state) or (None, 0)
+        certain = earlier if earlier is not None and earlier.proves(state, self.own.progress, at) else None
         if certain is not None:
             assert contents(self.own, state.upper.stored() - 1) == self.truth(time), "said to be unchanged"
             evidence, wanted, self.proved = certain, self.truth(time), self.proved + 1
         else:
-            evidence = evaluating(context, References(shards), "the query")
+            evidence = evaluating(context, References(shards), "the query", earlier=earlier)
             wanted = self.truth(time)
             if self.random.random() < 0.2:  # an input changes while it is read
                 self.files_change()

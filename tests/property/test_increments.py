@@ -173,3 +173,11 @@ def test_a_row_that_another_program_took_away_heals(tmp_path, unlimited):
         world.time += 1000
         ran[world.run()] += 1
     assert ran[False] and ran[True]
+
+
+def test_an_input_that_changes_while_it_is_read_has_the_query_evaluated(tmp_path, unlimited):
+    world = World(3, tmp_path)
+    world.run()
+    world.known.moves = True
+    world.change()
+    assert not world.run()

@@ -9,7 +9,7 @@ from typing import Any
 from dbt.adapters.mvsink.incremental import NotIncremental, analyse
 from dbt.adapters.mvsink.references.changes import sides_of_shard, unchanged_shard
 from dbt.adapters.mvsink.references.reference import Reference
-from dbt.adapters.mvsink.shard import Progress, ShardClient
+from dbt.adapters.mvsink.shard import Progress, ShardClient, files_number
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.sink import Full, Increment
 
@@ -27,6 +27,7 @@ class KnownInputs:
     read: dict[str, tuple[int, int]] = field(default_factory=dict)  # times and versions
     contents: int | None = None  # the time of the last contents
     references: dict[str, Reference] = field(default_factory=dict)
+    moves: bool = False  # while it is read
 
     def look(self) -> dict[str, Reference]:
         """The shards as they are now; the next run reads these."""
@@ -52,7 +53,7 @@ class KnownInputs:
             name: (reference.time_for(time), reference.state.version)
             for name, reference in self.references.items()
         }
-        return Progress()
+        return Progress() if self.moves else Progress(plan=1, files=files_number(state.files))
 
     def increment(self, state: Any, recorded: Any, time: int) -> Increment | Full:
         if not self.read or self.contents is None:

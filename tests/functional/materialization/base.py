@@ -20,6 +20,12 @@ def configured(**configs):
     return MV.replace("_mv')", f"_mv'{listed})")
 
 
+def responses(project):
+    """What the last dbt command got of each model."""
+    results = json.loads((Path(project.project_root) / "target" / "run_results.json").read_text())
+    return {result["unique_id"].split(".")[-1]: result["adapter_response"] for result in results["results"]}
+
+
 class Base:
     @pytest.fixture(scope="class")
     def models(self):
@@ -48,8 +54,7 @@ class Base:
         )
 
     def last(self, project, name="mv"):
-        results = json.loads((Path(project.project_root) / "target" / "run_results.json").read_text())
-        return {r["unique_id"].split(".")[-1]: r["adapter_response"] for r in results["results"]}[name]
+        return responses(project)[name]
 
     def properties(self, project, name="mv"):
         return dict(

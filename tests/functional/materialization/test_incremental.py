@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from dbt.tests.util import run_dbt
+
+from tests.functional.materialization.base import responses
 
 pytestmark = pytest.mark.usefixtures("small_data")
 MV = "{{ config(materialized='self_correcting_mv', verify='never') }} "
@@ -54,8 +55,7 @@ class TestIncremental:
     def run(self, project, time, *args):
         """Each model's response."""
         run_dbt(["run", "--vars", json.dumps({"mvsink_run_time": time}), *args])
-        results = json.loads((Path(project.project_root) / "target" / "run_results.json").read_text())
-        return {r["unique_id"].split(".")[-1]: r["adapter_response"] for r in results["results"]}
+        return responses(project)
 
     def rows(self, project, query):
         return sorted(map(repr, map(tuple, project.run_sql(query, fetch="all"))))

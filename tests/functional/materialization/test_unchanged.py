@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +10,7 @@ import pytest
 from dbt.tests.util import run_dbt
 
 from dbt.adapters.mvsink.connection.factory import EMBEDDED
+from tests.functional.materialization.base import responses
 
 pytestmark = pytest.mark.usefixtures("small_data")
 MV = "{{ config(materialized='self_correcting_mv') }} "
@@ -48,8 +47,7 @@ class TestUnchanged:
     def run(self, project, *args):
         """Each model's response."""
         run_dbt(["run", *args])
-        results = json.loads((Path(project.project_root) / "target" / "run_results.json").read_text())
-        return {r["unique_id"].split(".")[-1]: r["adapter_response"] for r in results["results"]}
+        return responses(project)
 
     def rows(self, project, model):
         return sorted(

@@ -7,14 +7,16 @@ from types import SimpleNamespace
 import pytest
 
 from dbt.adapters.mvsink.shard import CommitNote
-from dbt.adapters.mvsink.sink.staging import Staging
-from dbt.adapters.mvsink.sink.write import EVALUATED, INCREMENTAL, LOADED
+from dbt.adapters.mvsink.shard_sql import Counts
+from dbt.adapters.mvsink.sink import Full, Incremental
+from dbt.adapters.mvsink.sink.errors import NotIncremental
+from dbt.adapters.mvsink.sink.staging import REMEMBERED, Staging, slow
+from dbt.adapters.mvsink.sink.write import EVALUATED, INCREMENTAL, LOADED, Written
 
 
 def slower(*runs: tuple[str, float | None]) -> bool:
     commits = [SimpleNamespace(note=CommitNote(mode=mode, seconds=seconds)) for mode, seconds in runs]
-    handle = SimpleNamespace(history=lambda newest: commits[-newest:])
-    return Staging(None, SimpleNamespace(handle=handle), None, None)._slower()
+    return slow(commits[-REMEMBERED:])
 
 
 @pytest.mark.parametrize(
@@ -38,3 +40,22 @@ def test_what_was_slow_is_tried_again_after_some_commits():
     slow = [(EVALUATED, 4.0), (INCREMENTAL, 9.0), (INCREMENTAL, 9.0)]
     assert slower(*slow, *[(EVALUATED, 4.0)] * 18)
     assert not slower(*slow, *[(EVALUATED, 4.0)] * 19)
+
+
+def staging(reason: Full) -> Staging:
+    evidence = SimpleNamespace(increment=lambda state, recorded, time: reason)
+    request = SimpleNamespace(model="dev.m", verify=False, incremental=Incremental.ALWAYS, evidence=evidence)
+    write = SimpleNamespace(stage=lambda *arguments: Written(None, Counts()))
+    return Staging(request, write, None, None)
+
+
+def test_always_fails_with_the_reason_and_what_else_is_allowed():
+    wanted = "`incremental` is always, but raw.t changed. Nothing was written; with auto the query would be evaluated in full"
+    with pytest.raises(NotIncremental, match=wanted):
+        staging(Full("raw.t changed")).stage(None, None, SimpleNamespace(empty=False), 1, None)
+
+
+def test_always_evaluates_what_a_new_definition_asks_for():
+    reason = Full("its query changed", expected=True)
+    written = staging(reason).stage(None, None, SimpleNamespace(empty=False), 1, None)
+    assert (written.incremental, written.reason) == (False, "its query changed")

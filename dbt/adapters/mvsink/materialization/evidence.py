@@ -195,19 +195,6 @@ def evaluating(
     return evidence.refreshed()
 
 
-def remembered(
-    context: RunContext, references: References, state: ShardState, progress: Callable[[str], int | None]
-) -> InputEvidence | None:
-    """The evidence of a run that has nothing to evaluate; None if it may have. ``progress`` is that
-    of the shard in ``state``.
-    """
-    recalled = recollection(context, references, state)
-    if recalled is None:
-        return None
-    evidence, time = recalled
-    return evidence if evidence.proves(state, progress, time) else None
-
-
 def recollection(
     context: RunContext, references: References, state: ShardState
 ) -> tuple[InputEvidence, int] | None:

@@ -9,7 +9,7 @@ from typing import Any
 from dbt.adapters.mvsink.materialization.evidence import InputEvidence, verification_due
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.references.positions import Position
-from dbt.adapters.mvsink.sink import SMALL, Full, Incremental
+from dbt.adapters.mvsink.sink import REMEMBERED, SLOW, SMALL, Full, Incremental, slow
 
 UNCHANGED, CHANGED, UNKNOWN = "unchanged", "changed", "cannot be known"
 
@@ -55,8 +55,9 @@ def _full(evidence: InputEvidence, opened: Opened, time: int, verified: str) -> 
     increment = evidence.increment(state, opened.handle.progress, time)
     if isinstance(increment, Full):
         return increment.reason
-    forced = opened.context.options.incremental is Incremental.ALWAYS
-    return SMALL if increment.small and not forced else ""
+    if opened.context.options.incremental is Incremental.ALWAYS:
+        return ""
+    return SMALL if increment.small else SLOW if slow(opened.handle.history(REMEMBERED)) else ""
 
 
 def _input(position: Position, recorded: Callable[[str], int | None]) -> dict[str, str]:

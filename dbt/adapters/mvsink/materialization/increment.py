@@ -4,6 +4,7 @@ becomes what the sink needs to compute it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -45,6 +46,8 @@ class Inputs:
         options = self.context.options
         if options.incremental is Incremental.NEVER:
             return Full("incremental: never", expected=True)
+        if (twice := self._named_twice()) is not None:
+            return Full(f"it reads {twice} in two ways, or from two catalogs")
         changed = [position for position in self.positions if not position.unchanged(self.recorded)]
         for position in changed:
             if reason := self._reason(position):
@@ -66,6 +69,11 @@ class Inputs:
         small = self._small(analysed, known, own)
         return Increment(analysed, known, None if clock is None else (clock, self.time), small)
 
+    def _named_twice(self) -> str | None:
+        """A name whose last two parts are those of another input, too: either may be meant."""
+        names = Counter(parts(position.name)[-2:] for position in self.positions)
+        return next((".".join(name) for name, times in names.items() if times > 1), None)
+
     def _reason(self, position: Position) -> Full | None:
         """Why the change of an input that is at ``position`` is not known."""
         if position.problem:
@@ -75,7 +83,8 @@ class Inputs:
         if position.kind == CLOCK or position.name in self.references.shards:
             return None
         below = {name for reads in self.reads.below.values() for name in (*reads.every_table, *reads.below)}
-        if position.kind == "delta" and position.name not in below and self._pinned(position.name):
+        pinned = self._pinned(position.name) is not None
+        if position.kind == "delta" and position.name not in below and pinned:
             return None
         return Full(f"{position.name} changed, and what changed in it is not known")
 

@@ -16,7 +16,7 @@ from dbt.adapters.mvsink.engine import Column, DataflowError, sql
 from dbt.adapters.mvsink.inputs.delta import DeltaInput
 from dbt.adapters.mvsink.physical import DIFF, TIME
 from dbt.adapters.mvsink.references.reference import Reference
-from dbt.adapters.mvsink.shard import ShardError, consolidate
+from dbt.adapters.mvsink.shard import ShardError, ambiguous, consolidate
 from dbt.adapters.mvsink.shard_sql import as_of
 from dbt.adapters.mvsink.sink import Full, InputSides
 
@@ -138,7 +138,7 @@ def _few(reference: Reference, lower: int, upper: int) -> Callable[[pa.Schema], 
     if read is None or any(file.rows is None for file in files) or sum(f.rows or 0 for f in files) > FEW:
         return None
 
-    def net(columns: pa.Schema) -> pa.Table:
+    def net(columns: pa.Schema) -> pa.Table | None:
         schema = pa.schema([*columns, (TIME, pa.int64()), (DIFF, pa.int64())])
         table = pa.concat_tables([schema.empty_table(), *(read(file, schema) for file in files)])
         times = table.column(TIME)
@@ -146,7 +146,9 @@ def _few(reference: Reference, lower: int, upper: int) -> Callable[[pa.Schema], 
         if len(columns) == 0:
             total = pc.sum(table.column(DIFF)).as_py() or 0
             return pa.table({DIFF: pa.array([total] if total else [], pa.int64())})
-        return consolidate(table.drop_columns([TIME]))
+        change = consolidate(table.drop_columns([TIME]))
+        # of files that Spark did not write, it may read old dates in another calendar
+        return None if ambiguous(change) else change
 
     return net
 

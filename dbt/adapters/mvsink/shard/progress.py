@@ -32,6 +32,11 @@ class Progress:
     files: int = 0
     verified: int | None = None
 
+    @property
+    def known(self) -> bool:
+        """Whether it says what contents were computed from."""
+        return self.plan != UNKNOWN
+
 
 def untouched(state: ShardState) -> bool:
     """Whether the contents are still those that the last progress was recorded with."""

@@ -40,7 +40,7 @@ from dbt.adapters.mvsink.sink.errors import (
     UnknownColumn,
 )
 from dbt.adapters.mvsink.sink.gate import Audit, Gate, MaxChange
-from dbt.adapters.mvsink.sink.increment import SMALL, Full, Increment, Incremental, InputSides
+from dbt.adapters.mvsink.sink.increment import SLOW, SMALL, Full, Increment, Incremental, InputSides
 from dbt.adapters.mvsink.sink.mint import Mint
 from dbt.adapters.mvsink.sink.plan import Plan, run_timing
 from dbt.adapters.mvsink.sink.request import (
@@ -51,9 +51,12 @@ from dbt.adapters.mvsink.sink.request import (
     SinkRequest,
     Superseded,
 )
+from dbt.adapters.mvsink.sink.staging import REMEMBERED, slow
 from dbt.adapters.mvsink.sink.write import Write
 
 __all__ = [
+    "REMEMBERED",
+    "SLOW",
     "SMALL",
     "Assertion",
     "Audit",
@@ -81,4 +84,5 @@ __all__ = [
     "Write",
     "not_null",
     "run_timing",
+    "slow",
 ]

@@ -61,7 +61,7 @@ class DeltaWrite:
                 correction = self._correction(plan, files, desired, shard, time, resources)
                 if isinstance(correction, Full):
                     return correction
-                return self._staged(correction, shard, description)
+                return self._staged(correction, shard, description, compared=plan.scoped is not None)
             except EngineError as error:  # an old state may fail where the new one does not
                 log.info("%s: the query of the change failed: %s", self.write.model, error)
                 return Full("the query of the change failed")
@@ -108,8 +108,9 @@ class DeltaWrite:
             return Full(f"{count} of its keys may differ")
         staged = f"select * from {sql.parquet_in(keys.uri)}"
         if stored is not None:
+            spelled = {name.lower(): name for name in shard.names}
             equal = " and ".join(
-                f"_mv_k._mv_k{number} <=> _mv_s.{sql.identifier(name)}"
+                f"_mv_k._mv_k{number} <=> _mv_s.{sql.identifier(spelled[name])}"
                 for number, name in enumerate(scoped.columns)
             )
             stored = (
@@ -117,16 +118,20 @@ class DeltaWrite:
             )
         return scoped.new.replace(scoped.keys, files.of(staged)), stored
 
-    def _staged(self, correction: Correction, shard: Layout, description: BatchDescription) -> Written | Full:
+    def _staged(
+        self, correction: Correction, shard: Layout, description: BatchDescription, *, compared: bool
+    ) -> Written | Full:
+        """``compared``: with the shard's rows, so that what it deletes is there."""
         staged = self.write.stager.stage(correction.updates_before(description.upper.stored()), "write")
         try:
             if staged.rows() == 0:
                 staged.delete()
                 return Written(None, Counts(), incremental=True)
             fits = fit(self.write, staged, shard)
-            if fits.missing:
+            if fits.missing or (fits.unhashed and not compared):
                 staged.delete()
-                return Full("a row that the change deletes is not in the table")
+                what = "is not in the table" if fits.missing else "cannot be looked up: two have one hash"
+                return Full(f"a row that changes {what}")
             if fits.ambiguous:
                 staged = self._without_hashes(staged, correction, shard)
         except BaseException:

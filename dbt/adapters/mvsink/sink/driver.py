@@ -209,6 +209,11 @@ class Driver:
         else:
             written = self._written(state, plan, shard, time, description)
         progress = progress_of(self.request, state, written.counts, time)
+        if written.incremental and not progress.known and not written.counts.errors_inserted:
+            # an input changed meanwhile: then its change is not in the correction as a whole
+            written.delete()
+            written = self._written(state, plan, shard, time, description, evaluate=True)
+            progress = progress_of(self.request, state, written.counts, time)
         if not self._append(state, plan, written, description, time, progress, written.mode):
             return None
         return self._outcome(Kind.APPEND, written, time, description)
@@ -252,10 +257,18 @@ class Driver:
     # contents, and the gate
 
     def _written(
-        self, state: ShardState, plan: Plan, shard: Layout, time: int, description: BatchDescription
+        self,
+        state: ShardState,
+        plan: Plan,
+        shard: Layout,
+        time: int,
+        description: BatchDescription,
+        *,
+        evaluate: bool = False,
     ) -> Written:
-        """The correction, staged, after it has passed the gate."""
-        written = self._staged(state, shard, time, description)
+        """The correction, staged, after it has passed the gate. ``evaluate``: see `Staging`."""
+        staging = Staging(self.request, self.write, self.handle.progress, self.warnings.append, evaluate)
+        written = staging.stage(self._desired(state, time), state, shard, time, description)
         if not written.counts.nothing:
             self._pass_gate(state, plan, shard, written)
         return written
@@ -279,10 +292,6 @@ class Driver:
             self.request.gate, self.engine, self.request.model, counts, current, bool(plan.generation), contents
         )  # fmt: skip
         self.warnings.extend(warning for warning in warnings if warning not in self.warnings)
-
-    def _staged(self, state: ShardState, shard: Layout, time: int, description: BatchDescription) -> Written:
-        staging = Staging(self.request, self.write, self.handle.progress, self.warnings.append)
-        return staging.stage(self._desired(state, time), state, shard, time, description)
 
     def _desired(self, state: ShardState, time: int) -> Desired:
         """The query as of ``time``, in the shard's columns and their order."""

@@ -28,26 +28,25 @@ _NARROW = pa.schema([(HASH, pa.int64()), (DIFF, pa.int64())])
 
 @dataclass(frozen=True)
 class Fit:
-    """``missing``: rows that are to be deleted and are not in the shard. ``ambiguous``: rows whose
-    hash may not stand for them alone: the shard holds it, and not only for what is deleted, or more
-    than one record of the base has it.
+    """``missing``: rows that are to be deleted and are not in the shard. ``unhashed``: rows without
+    a hash, which cannot be looked up. ``ambiguous``: rows whose hash may not stand for them alone,
+    because the shard holds it for more than what is deleted, or in several records of the base.
     """
 
     missing: int
+    unhashed: int
     ambiguous: int
 
 
 def fit(write: Write, staged: StagedDirectory, shard: Layout) -> Fit:
-    """How the updates in ``staged`` fit ``shard``. A hash that two of them share is NULL in both:
-    such rows cannot be looked up, and count as missing.
-    """
+    """How the updates in ``staged`` fit ``shard``."""
     with write.watch("look up"):
         hashed = not shard.unhashed and not shard.loose
         if hashed and shard.rows <= MAX_READ and staged.rows() <= MAX_KEYS:
             return _read(write, staged, shard)
-        sums = f"select count_if(_mv_missing), count_if(_mv_ambiguous) from (\n{_judged(staged, shard)}\n)"
-        [[missing, ambiguous]] = write.engine.query(sums, "look up")
-        return Fit(int(str(missing)), int(str(ambiguous)))
+        counts = "count_if(_mv_missing), count_if(_mv_h is null), count_if(_mv_ambiguous)"
+        [row] = write.engine.query(f"select {counts} from (\n{_judged(staged, shard)}\n)", "look up")
+        return Fit(*(int(str(count)) for count in row))
 
 
 def without_hashes(
@@ -75,11 +74,14 @@ def _read(write: Write, staged: StagedDirectory, shard: Layout) -> Fit:
     joined = updates.join(sums, HASH, join_type="left outer")
     diff = joined.column(DIFF)
     rows, base = (pc.fill_null(joined.column(f"{name}_sum"), 0) for name in (DIFF, BASE))
-    absent = pc.and_(pc.less(diff, 0), pc.less(rows, pc.negate(diff)))
-    missing = pc.or_(pc.is_null(joined.column(HASH)), absent)
+    hashed = pc.is_valid(joined.column(HASH))
+    missing = pc.and_(hashed, pc.and_(pc.less(diff, 0), pc.less(rows, pc.negate(diff))))
     others = pc.or_(pc.greater(rows, pc.negate(diff)), pc.greater(base, 1))
     ambiguous = pc.and_(pc.greater(rows, 0), pc.or_(pc.greater(diff, 0), others))
-    return Fit(pc.sum(missing).as_py() or 0, pc.sum(ambiguous).as_py() or 0)
+    missing, unhashed, ambiguous = (
+        pc.sum(each).as_py() or 0 for each in (missing, pc.invert(hashed), ambiguous)
+    )
+    return Fit(missing, unhashed, ambiguous)
 
 
 def _judged(staged: StagedDirectory, shard: Layout) -> str:
@@ -95,7 +97,7 @@ def _judged(staged: StagedDirectory, shard: Layout) -> str:
     )
     among = f"select {hints[0]}_mv_p.* from (\n{stored}\n) _mv_p left semi join (\n{batch}\n) _mv_w on _mv_w._mv_h = _mv_p._mv_h"
     sums = f"select _mv_h, sum(_mv_n) _mv_n, sum(_mv_b) _mv_b from (\n{among}\n) group by _mv_h"
-    missing = "_mv_c._mv_h is null or (_mv_d < 0 and coalesce(_mv_n, 0) < -_mv_d)"
+    missing = "_mv_c._mv_h is not null and _mv_d < 0 and coalesce(_mv_n, 0) < -_mv_d"
     ambiguous = "_mv_n > 0 and (_mv_d > 0 or _mv_n > -_mv_d or _mv_b > 1)"
     return (
         f"select {hints[1]}_mv_c._mv_h, {missing} _mv_missing, coalesce({ambiguous}, false) _mv_ambiguous "

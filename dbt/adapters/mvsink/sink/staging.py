@@ -4,17 +4,17 @@ comparing the query's result with the shard, or by verifying both."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from dbt.adapters.mvsink.engine import EngineError
-from dbt.adapters.mvsink.shard import ShardState
+from dbt.adapters.mvsink.shard import Commit, ShardState
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Layout, OnError
 from dbt.adapters.mvsink.shard_sql.outcome import MAX_ERROR_LENGTH
 from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.delta_write import DeltaWrite
 from dbt.adapters.mvsink.sink.errors import NotIncremental
-from dbt.adapters.mvsink.sink.increment import Full, Incremental
+from dbt.adapters.mvsink.sink.increment import SLOW, Full, Incremental
 from dbt.adapters.mvsink.sink.request import SinkRequest
 from dbt.adapters.mvsink.sink.verify import verified
 from dbt.adapters.mvsink.sink.write import EVALUATED, INCREMENTAL, LOADED, Write, Written
@@ -24,14 +24,31 @@ REMEMBERED = 20  # commits
 WORTHWHILE = 0.8  # of the seconds that evaluating the query takes
 
 
+def slow(commits: Sequence[Commit]) -> bool:
+    """Whether evaluating the query took hardly longer than the last two incremental runs, as far as
+    these newest ``commits`` go. What is no longer among them is forgotten, and then tried again.
+    """
+    seconds: dict[str, list[float]] = {INCREMENTAL: [], EVALUATED: [], LOADED: []}
+    for commit in commits:
+        if commit.note.mode in seconds and commit.note.seconds is not None:
+            seconds[commit.note.mode].append(commit.note.seconds)
+    # a correction that changes little takes about half as long as the first load
+    evaluated = [*seconds[EVALUATED], *(each / 2 for each in seconds[LOADED])]
+    last = seconds[INCREMENTAL][-2:]
+    return len(last) == 2 and bool(evaluated) and min(last) > WORTHWHILE * min(evaluated)
+
+
 @dataclass(frozen=True)
 class Staging:
-    """``recorded``: the shard's progress by input. ``warn`` takes what the user should know."""
+    """``recorded``: the shard's progress by input. ``warn`` takes what the user should know.
+    ``evaluate``: the query, whatever is known of its inputs.
+    """
 
     request: SinkRequest
     write: Write
     recorded: Callable[[str], int | None]
     warn: Callable[[str], None]
+    evaluate: bool = False
 
     def stage(
         self, desired: Desired, state: ShardState, shard: Layout, time: int, description: BatchDescription
@@ -58,13 +75,13 @@ class Staging:
         Raises `NotIncremental`.
         """
         request = self.request
-        if request.verify:
-            return Full()
-        if shard.empty:
+        if self.evaluate:
+            return Full("an input changed while its change was computed", expected=True)
+        if request.verify or shard.empty:
             return Full()
         forced = request.incremental is Incremental.ALWAYS
-        if not forced and self._slower():
-            return Full("its last two incremental runs took about as long as evaluating the query")
+        if not forced and slow(self.write.handle.history(REMEMBERED)):
+            return Full(SLOW)
         increment = request.evidence.increment(state, self.recorded, time)
         outcome = (
             increment
@@ -76,19 +93,6 @@ class Staging:
         if forced and isinstance(outcome, Full) and not outcome.expected:
             raise NotIncremental(outcome.reason)
         return outcome
-
-    def _slower(self) -> bool:
-        """Whether evaluating the query took hardly longer than the last two incremental runs. These
-        are forgotten after some commits, and then tried again.
-        """
-        seconds: dict[str, list[float]] = {INCREMENTAL: [], EVALUATED: [], LOADED: []}
-        for commit in self.write.handle.history(REMEMBERED):
-            if commit.note.mode in seconds and commit.note.seconds is not None:
-                seconds[commit.note.mode].append(commit.note.seconds)
-        # a correction that changes little takes about half as long as the first load
-        evaluated = [*seconds[EVALUATED], *(each / 2 for each in seconds[LOADED])]
-        last = seconds[INCREMENTAL][-2:]
-        return len(last) == 2 and bool(evaluated) and min(last) > WORTHWHILE * min(evaluated)
 
     def _recorded_error(
         self, error: EngineError, desired: Desired, shard: Layout, time: int, description: BatchDescription
