@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.shard import ShardError, ambiguous, consolidate
 from dbt.adapters.mvsink.shard_sql import as_of
 from dbt.adapters.mvsink.sink import Full, InputSides
 
-CONTENTS = ("append", "advance", "compact")  # commits that keep what was read before
+CONTENTS = ("append", "advance", "compact", "schema")  # commits that keep what was read before
 MANY = 10_000  # commits; reading so many takes seconds
 FEW = 100_000  # updates that are read into this process, where Spark takes a job
 

@@ -1,0 +1,110 @@
+"""What changed in a shard since it was read, and where that cannot be told from its history."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from dbt.adapters.mvsink.references.changes import sides_of_shard
+from dbt.adapters.mvsink.references.reference import Reference
+from dbt.adapters.mvsink.shard import Antichain, MemoryStorage, ShardClient
+from dbt.adapters.mvsink.shard.state import Change
+from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.sink import Full, InputSides
+from tests.support.shards import SCHEMA, updates
+
+
+class Shard:
+    """With one row at time 0, read at version ``version``."""
+
+    def __init__(self):
+        self.storage = MemoryStorage("in")
+        self.client = ShardClient(locate=lambda uri: self.storage)
+        self.handle = self.client.open_writer("in", SCHEMA)
+        self.append(0, ("a", 0, 1))
+        self.version = self.handle.state().version
+
+    def append(self, time: int, *rows) -> None:
+        upper = self.handle.state().upper
+        self.handle.compare_and_append(updates(*rows), upper, Antichain.of(time + 1))
+
+    def foreign(self) -> None:
+        """Another tool commits something."""
+        self.storage.commit(self.handle.state().version + 1, Change("append"))
+
+    def sides(self, before: int = 0, now: int | None = None, version: int | None = -1) -> InputSides | Full:
+        state = self.handle.state()
+        layout = Layout.of(self.handle, state)
+        reference = Reference(
+            "db.t", "in", state, layout, read=self.handle.columns_of, history=self.handle.history
+        )
+        now = state.upper.stored() - 1 if now is None else now
+        return sides_of_shard("db.t", reference, before, now, self.version if version == -1 else version)
+
+
+def test_the_net_change_is_read_here():
+    shard = Shard()
+    shard.append(5, ("b", 5, 2), ("a", 5, -1))
+    shard.append(7, ("b", 7, -1))
+    sides = shard.sides()
+    assert sides.few(SCHEMA).to_pylist() == [{"x": "b", "_mv_diff": 1}, {"x": "a", "_mv_diff": -1}]
+    assert sides.few(pa.schema([])).to_pylist() == []
+    assert shard.sides(now=5).few(pa.schema([])).to_pylist() == [{"_mv_diff": 1}]
+
+
+def test_holds_and_properties_change_nothing():
+    shard = Shard()
+    shard.handle.set_properties({"a": "b"})
+    shard.append(5, ("b", 5, 1))
+    assert isinstance(shard.sides(), InputSides)
+
+
+def test_old_dates_are_read_by_spark():
+    schema = pa.schema([("d", pa.date32())])
+    storage = MemoryStorage("in")
+    handle = ShardClient(locate=lambda uri: storage).open_writer("in", schema)
+    days = pa.array([-200_000, 0], pa.date32())
+    table = pa.table({"d": days, "_mv_time": [1, 2], "_mv_diff": [1, 1]})
+    handle.compare_and_append(table, Antichain.of(0), Antichain.of(3))
+    state = handle.state()
+    reference = Reference(
+        "db.t", "in", state, Layout.of(handle, state), read=handle.columns_of, history=handle.history
+    )
+    assert sides_of_shard("db.t", reference, 0, 2, state.version).few(schema) is None
+    assert sides_of_shard("db.t", reference, 1, 2, state.version).few(schema).num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("act", "arguments", "reason"),
+    [
+        (lambda shard: None, {"version": None}, "no earlier version of db.t is recorded"),
+        (lambda shard: None, {"before": 3}, "db.t is read at an earlier time than before"),
+        (Shard.foreign, {}, "another tool wrote to db.t, or its columns changed"),
+        (lambda shard: None, {"version": -50_000}, "db.t has 50001 commits since"),
+        (
+            lambda shard: shard.storage.commits.clear(),
+            {"version": 0},
+            "the log of db.t does not reach back to the last refresh",
+        ),
+        (
+            lambda shard: shard.handle.compare_and_append(
+                pa.table(
+                    {
+                        "x": pa.array([None], pa.string()),
+                        "_mv_time": [4],
+                        "_mv_diff": [1],
+                        "_mv_error": ["no"],
+                    }
+                ),
+                Antichain.of(1),
+                Antichain.of(5),
+            ),
+            {},
+            "db.t may hold recorded errors",
+        ),
+    ],
+)
+def test_where_the_history_does_not_tell(act, arguments, reason):
+    shard = Shard()
+    act(shard)
+    assert shard.sides(**arguments) == Full(reason)
