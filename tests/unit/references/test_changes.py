@@ -1,4 +1,4 @@
-"""What changed in a shard since it was read, and where that cannot be told from its history."""
+"""What changed in a shard since it was read, and where its history does not show that."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_old_dates_are_read_by_spark():
         ),
     ],
 )
-def test_where_the_history_does_not_tell(act, arguments, reason):
+def test_where_the_history_does_not_show_it(act, arguments, reason):
     shard = Shard()
     act(shard)
     assert shard.sides(**arguments) == Full(reason)
