@@ -19,13 +19,15 @@ from dbt.adapters.spark.connections import SparkConnectionMethod, SparkCredentia
 from dbt_common.dataclass_schema import ValidationError
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.masking import keep_secret, masked, secrets_of
+from dbt.adapters.mvsink.masking import SHORTEST_SECRET, keep_secret, masked, secrets_of
 
 HOME = ".mvsink"
 SESSION = SparkConnectionMethod.SESSION.value  # the embedded Spark; its server is this process
+CONNECT = "connect"  # a Spark Connect server
 FORMATS = ("delta", "iceberg")  # what `formats` may list; `connection.formats` has what each needs
 MIN_PYSPARK = (4, 0)
 INSTALL_PYSPARK = "pip install 'dbt-mvsink[session]'"
+INSTALL_CONNECT = "pip install 'dbt-mvsink[connect]'"
 ANSI = "spark.sql.ansi.enabled"
 SHARED_METASTORE = (
     "spark.hadoop.javax.jdo.option.ConnectionURL",
@@ -38,6 +40,8 @@ _FILE_URI = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))", re.IGNORECASE)
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/+[^/]*")
 # what Spark and the `deltalake` package read differently, or not at all
 _UNSAFE = re.compile(r"%[0-9A-Fa-f]{2}|[\\:\x00-\x1f]")
+_REMOTE = re.compile(r"sc://[^/;\s]+(?:/(?:;[^;=\s]+=[^;=\s]*)*)?")
+_RESERVED = ("token", "use_ssl", "user_id", "user_agent", "session_id")  # not headers to PySpark
 _methods = [method.value for method in SparkConnectionMethod]  # and those of `register_methods`
 
 
@@ -49,7 +53,8 @@ def register_methods(names: Iterable[str]) -> None:
 @dataclass
 class MvsinkCredentials(SparkCredentials):
     """A profile. ``shard_root`` is a path or a URI, ``storage_options`` are the `deltalake`
-    package's, ``metastore_timeout`` is in seconds.
+    package's, ``metastore_timeout`` is in seconds. ``remote`` (``sc://host:port``) and ``headers``
+    are for the method connect.
 
     Values of ``storage_options`` and credentials in ``shard_root`` are never shown: see `masking`.
     """
@@ -62,6 +67,8 @@ class MvsinkCredentials(SparkCredentials):
     progress: bool = True
     class_archive: bool = True
     formats: list[str] | None = None
+    remote: str | None = None
+    headers: dict[str, str] | None = None
 
     @classmethod
     def translate_aliases(cls, kwargs: dict[str, Any], recurse: bool = False) -> dict[str, Any]:
@@ -69,7 +76,7 @@ class MvsinkCredentials(SparkCredentials):
         check requires for Spark and for stores.
         """
         data: dict[str, Any] = super().translate_aliases(kwargs, recurse)
-        for option in ("server_side_parameters", "storage_options"):
+        for option in ("server_side_parameters", "storage_options", "headers"):
             if isinstance(data.get(option), dict):
                 data = {**data, option: {str(key): _text(value) for key, value in data[option].items()}}
         return data
@@ -97,6 +104,9 @@ class MvsinkCredentials(SparkCredentials):
         keep_secret(secrets_of(self.shard_root, self.storage_options))
         if self.method == SESSION:
             check_pyspark()  # before dbt-spark's check, whose message names dbt-spark's package
+        if self.method == CONNECT:
+            keep_secret(connect_secrets(self.remote, self.token, self.headers))
+            check_connect()
         ansi = self.server_side_parameters.get(ANSI)
         with self._stand_in_host():
             super().__post_init__()
@@ -115,10 +125,10 @@ class MvsinkCredentials(SparkCredentials):
 
     @contextmanager
     def _stand_in_host(self) -> Iterator[None]:
-        """A session has no host, but dbt-spark insists on one."""
-        missing = self.host is None and self.method == SESSION
+        """A session has no host and a remote one has another key, but dbt-spark insists on one."""
+        missing = self.host is None and self.method in (SESSION, CONNECT)
         if missing:
-            self.host = "session"
+            self.host = str(self.method)
         try:
             yield
         finally:
@@ -142,7 +152,7 @@ class MvsinkCredentials(SparkCredentials):
 
     @property
     def unique_field(self) -> str:
-        return self.host or self.home
+        return self.host or self.remote or self.home
 
     def belong_to(self, project: str) -> None:
         """Resolve relative paths from this project's directory. `DbtRuntimeError` if the default
@@ -174,7 +184,15 @@ class MvsinkCredentials(SparkCredentials):
 
     def _connection_keys(self) -> tuple[str, ...]:
         """What `dbt debug` and `target` show: never what may be secret."""
-        return ("method", *(("host",) if self.host else ()), "schema", "shard_root", "formats", "read_only")
+        return (
+            "method",
+            *(("host",) if self.host else ()),
+            "remote",
+            "schema",
+            "shard_root",
+            "formats",
+            "read_only",
+        )
 
 
 def home_of(project: str) -> str:
@@ -202,13 +220,29 @@ def check_pyspark() -> str:
         raise DbtRuntimeError(
             f"method `session` needs PySpark, and it cannot be imported ({error}): {INSTALL_PYSPARK}"
         ) from error
-    version = tuple(int(part) for part in re.findall(r"\d+", pyspark.__version__)[:2])
-    if version < MIN_PYSPARK:
+    return _new_enough(pyspark.__version__, INSTALL_PYSPARK)
+
+
+def _new_enough(version: str, install: str) -> str:
+    if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < MIN_PYSPARK:
         needed = ".".join(map(str, MIN_PYSPARK))
+        raise DbtRuntimeError(f"dbt-mvsink needs PySpark {needed} or newer, found {version}: {install}")
+    return version
+
+
+def check_connect() -> str:
+    """PySpark's version; one clear sentence as `DbtRuntimeError` if its Connect client is missing
+    or too old. Java is not needed.
+    """
+    try:
+        import pyspark
+        import pyspark.sql.connect.session
+    except Exception as error:  # PySpark raises its own for a missing dependency
+        first = str(error).strip().splitlines()[0]
         raise DbtRuntimeError(
-            f"dbt-mvsink needs PySpark {needed} or newer, found {pyspark.__version__}: {INSTALL_PYSPARK}"
-        )
-    return str(pyspark.__version__)
+            f"method `connect` needs PySpark's Connect client, and it cannot be imported ({first}): {INSTALL_CONNECT}"
+        ) from error
+    return _new_enough(pyspark.__version__, INSTALL_CONNECT)
 
 
 def _place_problem(shard_root: str) -> str:
@@ -249,12 +283,46 @@ def _check(values: Mapping[str, Any]) -> None:
         ("formats", formats is None or _are_formats(formats), f"a list of any of {', '.join(FORMATS)}"),
         ("shard_root", isinstance(root, (str, type(None))), "a path or a URI"),
         ("shard_root", not problem, problem),
+        *_connect_checks(values),
     ):
         if not valid:
             raise DbtRuntimeError(
-                f"profile: {key}\n  Got: {masked(repr(values[key]))}\n  Expected: {expected}"
+                f"profile: {key}\n  Got: {masked(repr(values.get(key)))}\n  Expected: {expected}"
             )
-    _check_storage_options(values.get("storage_options"))
+    _check_texts("storage_options", values.get("storage_options"), "the `deltalake` package's option names")
+
+
+def _connect_checks(values: Mapping[str, Any]) -> Iterator[tuple[str, bool, str]]:
+    """The checks of the keys of method connect: key, whether its value is valid, what is."""
+    remote, headers = values.get("remote"), values.get("headers")
+    if values.get("method", SESSION) != CONNECT:
+        for key, value in (("remote", remote), ("headers", headers)):
+            if value is not None:  # which may be secret
+                raise DbtRuntimeError(f"profile: {key} is for method {CONNECT}")
+        return
+    url = "sc://host:port of a Spark Connect server, like sc://spark.example.com:15002"
+    yield "remote", isinstance(remote, str) and bool(_REMOTE.fullmatch(remote)), url
+    _check_texts("headers", headers, "names of gRPC headers")
+    for name in headers or {}:
+        if not _is_header(name):
+            raise DbtRuntimeError(
+                f"profile: headers\n  Got: {name!r}\n  Expected: names of lower-case letters, digits, `-`, `_` and `.`, "
+                f"other than {', '.join(_RESERVED)}"
+            )
+
+
+def connect_secrets(remote: str | None, token: str | None, headers: Mapping[str, str] | None) -> list[str]:
+    """What is never shown of a profile for Spark Connect."""
+    parameters = dict(part.partition("=")[::2] for part in (remote or "").partition("/;")[2].split(";"))
+    shown = {name for name in _RESERVED if name != "token"} | {""}
+    values = [value for name, value in parameters.items() if name not in shown]
+    values += [unquote(value) for value in values]
+    values += [token or "", *(headers or {}).values()]
+    return sorted({value for value in values if len(value) >= SHORTEST_SECRET}, key=len, reverse=True)
+
+
+def _is_header(name: str) -> bool:
+    return bool(re.fullmatch(r"[a-z0-9_.-]+", name)) and name not in _RESERVED
 
 
 def _are_formats(value: Any) -> bool:
@@ -263,16 +331,14 @@ def _are_formats(value: Any) -> bool:
     )
 
 
-def _check_storage_options(options: Any) -> None:
-    """`DbtRuntimeError` that names a wrong option and never shows a value."""
-    expected = "a mapping of the `deltalake` package's option names to texts, numbers, true or false"
+def _check_texts(key: str, options: Any, names: str) -> None:
+    """`DbtRuntimeError` that names a wrong option of a mapping and never shows a value."""
+    expected = f"a mapping of {names} to texts, numbers, true or false"
     if options is not None and not isinstance(options, Mapping):
-        raise DbtRuntimeError(f"profile: storage_options\n  Got: {_kind(options)}\n  Expected: {expected}")
-    for key, value in (options or {}).items():
+        raise DbtRuntimeError(f"profile: {key}\n  Got: {_kind(options)}\n  Expected: {expected}")
+    for name, value in (options or {}).items():
         if not isinstance(value, str):
-            raise DbtRuntimeError(
-                f"profile: storage_options: {key}\n  Got: {_kind(value)}\n  Expected: {expected}"
-            )
+            raise DbtRuntimeError(f"profile: {key}: {name}\n  Got: {_kind(value)}\n  Expected: {expected}")
 
 
 def _without_values(error: ValidationError) -> str:

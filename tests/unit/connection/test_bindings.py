@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from dbt.adapters.mvsink.connection.cursor import _literal
+from dbt.adapters.mvsink.connection.frames import _literal
 
 
 @pytest.mark.parametrize(

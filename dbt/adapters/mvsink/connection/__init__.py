@@ -2,7 +2,8 @@
 
 ```
  factory                 methods and how each connects; EMBEDDED, this process's Spark
- cursor                  dbt's connection to the embedded Spark
+ frames                  dbt's connection to a PySpark session of any kind
+ cursor, connect         to the embedded Spark; to a Spark Connect server
  embedded                the session: EmbeddedSpark, which owns all of its state
  settings, formats       what Spark is started with
  profile_settings        what a profile sets on the running session

@@ -11,6 +11,7 @@ from functools import partial
 
 from dbt.adapters.spark.connections import SparkConnectionWrapper
 
+from dbt.adapters.mvsink.connection.connect import open_connect
 from dbt.adapters.mvsink.connection.cursor import open_session
 from dbt.adapters.mvsink.connection.embedded import EmbeddedSpark
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
@@ -19,4 +20,5 @@ EMBEDDED = EmbeddedSpark()  # a process can have only one JVM
 
 CONNECTIONS: Mapping[str, Callable[[MvsinkCredentials], SparkConnectionWrapper]] = {
     "session": partial(open_session, EMBEDDED),
+    "connect": open_connect,
 }

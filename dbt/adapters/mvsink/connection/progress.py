@@ -105,14 +105,15 @@ def starting_spark(on: bool) -> Iterator[None]:
 
 
 class StatementProgress:
-    """A connection's progress: its Spark jobs have ``tag``. Used by the connection's thread only.
+    """A connection's progress, used by the connection's thread only. ``details`` gives the progress
+    of its jobs since a time (seconds since the epoch).
 
     Time counts from the node's first statement, because many short statements take as long as one
     long statement.
     """
 
-    def __init__(self, session: SparkSession, tag: str, on: bool):
-        self._session, self._tag, self._on = session, tag, on
+    def __init__(self, details: Callable[[float], str], on: bool):
+        self._details, self._on = details, on
         self._node: object = None
         self._work: Work | None = None
 
@@ -126,10 +127,7 @@ class StatementProgress:
         node = (info.get("unique_id"), info.get("node_started_at")) if info else None
         if self._work is None or node is None or node != self._node:
             name = str(info.get("node_name") or CATALOG)
-            self._node, self._work = (
-                node,
-                Work(name, lambda began: jobs_text(self._session, self._tag, began)),
-            )
+            self._node, self._work = node, Work(name, self._details)
         with _reporter.reporting(self._work):
             yield
 

@@ -1,0 +1,177 @@
+"""dbt's connection to a Spark Connect server: a session of its own, closed with the connection.
+
+No statement is ever sent twice. PySpark's client would repeat one whose answer is lost, and after a
+restart of the server it would run it in a new session without our settings; both are turned off.
+Results come whole, so that `fetchmany` asks for no more rows than it returns.
+
+dbt opens a connection for each node. After a server's restart the next node has a new session.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from dbt.adapters.exceptions.connection import FailedToConnectError
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.mvsink.connection.error_text import error_text
+from dbt.adapters.mvsink.connection.frames import FrameConnection
+from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.masking import masked
+
+LOST = ("UNAVAILABLE", "SESSION_CHANGED", "SESSION_NOT_FOUND", "SESSION_CLOSED", "OPERATION_NOT_FOUND")
+
+
+def open_connect(credentials: MvsinkCredentials) -> ConnectConnection:
+    """A connection with a new session. `FailedToConnectError` with what to check."""
+    try:
+        return ConnectConnection(credentials)
+    except DbtRuntimeError:
+        raise
+    except Exception as error:
+        raise FailedToConnectError(
+            f"no session on the Spark Connect server {masked(str(credentials.remote))}: {first_line(error)}\n"
+            "  Check that a server of Spark 4 runs there, and `token`, `use_ssl` and `headers` of the profile"
+        ) from error
+
+
+class ConnectConnection(FrameConnection):
+    """See the module."""
+
+    def __init__(self, credentials: MvsinkCredentials):
+        self._remote = str(credentials.remote)
+        super().__init__(_session(credentials), credentials.progress)
+        self._changes = 0
+        self._fetched = False
+        self._stages: dict[int, Any] = {}
+        self.session.registerProgressHandler(self._note_progress)
+
+    @property
+    def identity(self) -> object:
+        return ("connect", self._remote)
+
+    @property
+    def session_changes(self) -> tuple[str, int]:
+        """Only this connection uses its session."""
+        return (self.tag, self._changes)
+
+    def _session_changed(self) -> None:
+        self._changes += 1
+
+    def fetchall(self) -> list[Any]:
+        if self._frame is None or self._fetched:
+            return []
+        with self._statement():
+            self._fetched = True
+            rows: list[Any] = self._frame.collect()
+            return rows
+
+    def fetchmany(self, size: int) -> list[Any]:
+        """The first ``size`` rows. `DbtRuntimeError` if asked again: the server does not keep a
+        result, and another evaluation may give other rows.
+        """
+        if self._frame is None:
+            return []
+        if self._fetched:
+            raise DbtRuntimeError("over Spark Connect the rows of a statement can be fetched only once")
+        with self._statement():
+            self._fetched = True
+            rows: list[Any] = self._frame.limit(size).collect()
+            return rows
+
+    def close(self) -> None:
+        super().close()
+        self.session.stop()
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._fetched = False
+
+    def _enter(self) -> None:
+        self._stages = {}
+        self.session.addTag(self.tag)
+
+    def _leave(self) -> None:
+        self.session.removeTag(self.tag)
+
+    def _cancel_jobs(self) -> None:
+        self.session.interruptTag(self.tag)
+
+    def _note_progress(self, stages: Any, inflight_tasks: int, operation_id: Any, done: bool) -> None:
+        """The server's messages about the running statement."""
+        self._stages = {} if done else {stage.stage_id: stage for stage in stages or ()}
+
+    def _details(self, since: float) -> str:
+        stages = list(self._stages.values())
+        tasks = sum(stage.num_tasks for stage in stages)
+        if not tasks:
+            return ""
+        finished = sum(
+            stage.num_tasks > 0 and stage.num_completed_tasks == stage.num_tasks for stage in stages
+        )
+        done = sum(stage.num_completed_tasks for stage in stages)
+        return f"stage {min(finished + 1, len(stages))}, {done} of {tasks} tasks"
+
+    def _ended(self, error: Exception) -> str | None:
+        text = str(error)
+        if not any(word in text for word in LOST):
+            return None
+        return (
+            f"the Spark Connect server {masked(self._remote)} cannot be reached any more, or has dropped the session "
+            f"({first_line(error)}). The statement may or may not have run and is not repeated; run again"
+        )
+
+
+def address(remote: str, token: str | None, use_ssl: bool, headers: Mapping[str, str]) -> str:
+    """The whole URL of a server with what the profile adds.
+
+    >>> address("sc://host:15002", None, False, {})
+    'sc://host:15002'
+    >>> address("sc://host/;user_id=ann", "a=b", True, {"x-shop": "north"})
+    'sc://host/;user_id=ann;use_ssl=true;token=a%3Db;x-shop=north'
+    """
+    added = {**({"use_ssl": "true"} if use_ssl else {}), **({"token": token} if token else {}), **headers}
+    if not added:
+        return remote
+    place, _, parameters = remote.partition("/;")
+    written = [part for part in parameters.split(";") if part]
+    return f"{place.rstrip('/')}/;" + ";".join(
+        [*written, *(f"{key}={quote(value, safe='')}" for key, value in added.items())]
+    )
+
+
+def first_line(error: BaseException) -> str:
+    """The server's own words, without gRPC's frame around them."""
+    details = getattr(getattr(error, "__cause__", None), "details", None)
+    text = details() if callable(details) else None
+    text = str(text) if text else error_text(error) if isinstance(error, Exception) else str(error)
+    for line in text.splitlines():
+        line = line.strip()
+        if line.startswith("details = "):
+            return masked(line.removeprefix("details = ").strip('"'))
+    return masked(next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__))
+
+
+def _session(credentials: MvsinkCredentials) -> Any:
+    """A new session with the profile's settings, whose statements are never repeated."""
+    from pyspark.sql.connect.client import SparkConnectClient
+    from pyspark.sql.connect.session import SparkSession
+
+    # the client prints each analysis error as JSON, besides raising it
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    url = address(str(credentials.remote), credentials.token, credentials.use_ssl, credentials.headers or {})
+    session = SparkSession.builder.remote(url).create()
+    client: SparkConnectClient = session.client
+    client.disable_reattachable_execute()
+    client.set_retry_policies([])
+    try:
+        _ = session.version  # the first message to the server
+        for key, value in credentials.server_side_parameters.items():
+            session.conf.set(key, value)
+    except BaseException:
+        client.close()
+        raise
+    return session

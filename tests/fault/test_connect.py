@@ -1,0 +1,102 @@
+"""Whole projects over a Spark Connect server, which is killed in the middle of a run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dbt.adapters.mvsink.shard import ShardClient
+from tests.support.connect_server import connect_server
+from tests.support.processes import free_port
+from tests.support.shards import rows
+
+DBT = "from dbt.cli.main import cli; cli()"
+SLOW = 10**13  # rows of a query that no server of this size ends
+MODELS = {
+    "names": "select id, name as x from parquet.`{source}`",
+    "hourly": "select x, count(*) n from {{{{ ref('names') }}}} group by x",
+    "slow": "select cast(id % 3 as string) x from range({{{{ var('rows', 9) }}}}) where sqrt(id) >= 0",
+}
+
+
+class Project:
+    """Three views; `dbt run` is a process of its own."""
+
+    def __init__(self, place: Path, remote: str):
+        self.place, self.shards, self.source = place, place / "shards", place / "source"
+        (place / "models").mkdir(parents=True)
+        self.source.mkdir()
+        for name, query in MODELS.items():
+            text = "{{ config(materialized='self_correcting_mv') }} " + query.format(source=self.source)
+            (place / "models" / f"{name}.sql").write_text(text)
+        (place / "dbt_project.yml").write_text(
+            "name: p\nversion: '1.0'\nprofile: p\nflags: {send_anonymous_usage_stats: false}\n"
+        )
+        target = {"type": "mvsink", "method": "connect", "remote": remote, "schema": "s"}
+        outputs = {"dev": {**target, "shard_root": str(self.shards), "threads": 2}}
+        (place / "profiles.yml").write_text(json.dumps({"p": {"target": "dev", "outputs": outputs}}))
+
+    def write(self, *names: str | None) -> None:
+        """Replace the source's rows."""
+        table = pa.table({"id": range(len(names)), "name": pa.array(names, pa.string())})
+        pq.write_table(table, self.source / "part-0.parquet")
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", DBT, "--no-use-colors", *arguments]
+        return subprocess.Popen(
+            command, cwd=self.place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def run(self, *arguments: str) -> str:
+        process = self.start("run", *arguments)
+        output = process.communicate(timeout=300)[0]
+        assert process.returncode == 0, output
+        return output
+
+    def contents(self, model: str) -> list[tuple[object, int]]:
+        reader = ShardClient().open_reader(str(self.shards / "s" / model))
+        return rows(reader.snapshot(reader.upper.stored() - 1))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("connect")
+
+
+def test_a_server_that_is_killed_in_the_middle_of_a_run_leaves_nothing_wrong(place):
+    port = free_port()
+    project = Project(place / "p", f"sc://127.0.0.1:{port}")
+    with ExitStack() as first:
+        first.enter_context(connect_server(place / "server", port))
+        project.write("a", "b", None, "a")
+        assert "+4 -0 at" in project.run("--select", "names", "hourly")
+        assert project.contents("hourly") == sorted([("a", 1), ("b", 1), (None, 1)], key=repr)
+        project.write("a", "b", "b")
+        output = project.run("--select", "names", "hourly")
+        assert "+1 -2 at" in output, output
+        running = project.start("run", "--select", "slow", "--vars", json.dumps({"rows": SLOW}))
+        _wait_for(project.shards / "s" / "slow" / "_delta_log")
+    output = running.communicate(timeout=120)[0]
+    assert running.returncode != 0 and "is not repeated; run again" in output, output
+    with connect_server(place / "server", port):
+        project.write("a", "b", "b", "c")
+        output = project.run()
+    assert project.contents("names") == [("a", 1), ("b", 1), ("b", 1), ("c", 1)]
+    assert project.contents("slow") == [("0", 3), ("1", 3), ("2", 3)]
+
+
+def _wait_for(path: Path) -> None:
+    """The run has created the shard, so that its query runs next."""
+    deadline = time.monotonic() + 120
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} was not created"
+        time.sleep(0.1)
+    time.sleep(3)
