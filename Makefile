@@ -4,7 +4,7 @@ VENV := .venv
 OLDEST := .venv-oldest
 NEWEST := .venv-newest
 BIN := $(VENV)/bin
-ROUGH := tests/functional/rough tests/fault/test_runs.py
+ROUGH := tests/functional/rough tests/fault tests/functional/materialization/test_incremental.py
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: setup test rough lint smoke smoke-oldest smoke-newest smoke-editable demo bench clean
@@ -27,9 +27,10 @@ test: lint $(VENV)/java-classes.jsa
 	$(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(ROUGH))
 
 # Whole projects over tables as they are in real life, some of five million rows; whole runs killed
-# at every step, and at once.
+# at every step, and at once; Spark Connect; an object store, on which the shard layer has the same contract.
 rough: $(VENV)/java-classes.jsa
 	$(BIN)/python -m pytest $(PYTEST_ARGS) $(ROUGH)
+	MVSINK_OBJECT_STORE=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/unit/shard/test_contract.py tests/unit/shard/test_reading.py
 
 # What every JVM of the tests would otherwise read and verify again: 7 of the 18 seconds that a `dbt run` in a process of its own takes.
 $(VENV)/java-classes.jsa: $(VENV)/.done

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support import quick_dbt, quick_java
+from tests.support.moto_server import moto_server
 
 quick_java.install()
 quick_dbt.install()
@@ -47,6 +48,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def shard_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where this process's shards live."""
     return tmp_path_factory.mktemp("shards")
+
+
+@pytest.fixture(scope="session")
+def s3_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of this process's S3 server."""
+    with moto_server(tmp_path_factory.mktemp("s3") / "moto.log") as port:
+        yield port
 
 
 @pytest.fixture(scope="session")

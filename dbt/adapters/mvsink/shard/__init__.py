@@ -45,6 +45,7 @@ from dbt.adapters.mvsink.shard.errors import (
     StorageError,
     UpperMismatch,
 )
+from dbt.adapters.mvsink.shard.feed import Compacted, ErrorsRecorded, Feed, Step, snapshot_step, steps
 from dbt.adapters.mvsink.shard.following import following
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.maintenance import (
@@ -81,10 +82,13 @@ __all__ = [
     "BatchBuilder",
     "Commit",
     "CommitNote",
+    "Compacted",
     "CompactionPlan",
     "CompactionResult",
     "Conflict",
     "DataFile",
+    "ErrorsRecorded",
+    "Feed",
     "FilesChanged",
     "InvalidUsage",
     "Maintenance",
@@ -98,6 +102,7 @@ __all__ = [
     "ShardReplaced",
     "ShardState",
     "StagedDirectory",
+    "Step",
     "Storage",
     "StorageError",
     "UpperMismatch",
@@ -118,6 +123,8 @@ __all__ = [
     "number_of",
     "perform_maintenance",
     "schema_differences",
+    "snapshot_step",
     "standing",
+    "steps",
     "untouched",
 ]

@@ -14,17 +14,22 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from dbt.adapters.mvsink.shard.delta_encoding import NAMESPACE
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.state import Change, CommitNote
 
 LOG = "_delta_log"
+GENERATION, PLAN = NAMESPACE + "generation", NAMESPACE + "plan"
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 STILL_ENCODED = re.compile(r"%(2e|2f|5c)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit in the log; ``timestamp`` is ms."""
+    """One commit in the log; ``timestamp`` is ms. ``generation``: the one it begins, or None.
+
+    ``plan``: see `progress`; None if the commit does not change it.
+    """
 
     version: int
     timestamp: int
@@ -35,6 +40,8 @@ class Commit:
     writer_id: str
     host: str
     note: CommitNote
+    generation: int | None = None
+    plan: int | None = None
 
 
 def commit_path(version: int) -> str:
@@ -117,6 +124,7 @@ def metadata(change: Change) -> dict[str, object]:
         "references": dict(note.references),
         "versions": dict(note.versions),
         "mode": note.mode,
+        **({"audits": list(note.audits), "audited": note.audited} if note.audited is not None else {}),
         "writer_id": change.writer_id,
         "host": socket.gethostname(),
         "purpose": note.purpose,
@@ -150,5 +158,20 @@ def commit_of(version: int, text: str) -> Commit:
             references=own.get("references") or {},
             versions=own.get("versions") or {},
             mode=str(own.get("mode") or ""),
+            audits=tuple(own.get("audits") or ()),
+            audited=own.get("audited"),
         ),
+        generation=_transaction(text, GENERATION),
+        plan=_transaction(text, PLAN),
     )
+
+
+def _transaction(text: str, name: str) -> int | None:
+    """The value that a commit gives to an application transaction; None if it leaves it as it is.
+    Lines of files go unparsed.
+    """
+    for action in actions("\n".join(line for line in text.splitlines() if name in line)):
+        transaction = action.get("txn")
+        if isinstance(transaction, dict) and transaction.get("appId") == name:
+            return int(transaction["version"])
+    return None

@@ -132,14 +132,14 @@ class Committer(Staging):
 
     # properties and the shard's end
 
-    def set_properties(self, properties: Mapping[str, str]) -> int:
+    def set_properties(self, properties: Mapping[str, str], note: CommitNote | None = None) -> int:
         """Change the shard's own properties (owner, definition, ...); returns the new version."""
 
         def decide(state: ShardState) -> Change | None:
             changed = {key: value for key, value in properties.items() if state.properties.get(key) != value}
             return Change(kind="schema", properties=changed) if changed else None
 
-        return self._commit(decide).version
+        return self._commit(decide, note).version
 
     def keep_statistics(self) -> None:
         """Have the log keep statistics of the physical columns, for existing files too.

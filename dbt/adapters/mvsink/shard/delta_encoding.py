@@ -3,7 +3,7 @@
 | state | where |
 |---|---|
 | upper, since, generation, dropped, creation | application transactions `mvsink.upper`, ... |
-| plan, verified, files | application transactions `mvsink.plan`, ... (see `progress`) |
+| plan, verified, files, drifted, suspended | the same `mvsink.plan`, ... (see `progress`) |
 | progress on inputs, holds | application transactions `mvsink.input:<id>`, `mvsink.hold:<id>` |
 | shard id, format version, salt, created, owner, definition | table configuration `mvsink.*` |
 | who, when, why, and the append's token | commit metadata `mvsink` |
@@ -78,6 +78,7 @@ def transactions(change: Change) -> dict[str, int]:
     frontiers = {"upper": change.upper, "since": change.since}
     numbers = {"generation": change.generation, "dropped": change.dropped, "creation": change.creation}
     numbers |= {"plan": change.plan, "verified": change.verified, "files": change.known_files}
+    numbers |= {"drifted": change.drifted, "suspended": change.suspended}
     versions = {
         **{key: frontier.stored() for key, frontier in frontiers.items() if frontier is not None},
         **{key: number for key, number in numbers.items() if number is not None},
@@ -122,6 +123,8 @@ def decode_state(
         statistics=configuration.get(STATISTICS) == statistics_columns(schema),
         plan=recorded("plan") or 0,
         verified=recorded("verified"),
+        drifted=recorded("drifted"),
+        suspended=recorded("suspended") or 0,
         known_files=recorded("files"),
     )
 

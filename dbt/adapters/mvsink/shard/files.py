@@ -43,6 +43,12 @@ class FileStore:
             first = next(parquet.iter_batches(rows, columns=names), None)
             return schema.empty_table() if first is None else with_schema(pa.table(first), schema)
 
+    def scan(self, file: DataFile, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
+        with self._parquet(file.path, BUFFER) as (parquet, _):
+            names = [name for name in schema.names if name in parquet.schema_arrow.names]
+            for batch in parquet.iter_batches(rows, columns=names):
+                yield with_schema(pa.Table.from_batches([batch]), schema)
+
     def footer(self, path: str) -> Footer:
         with self._parquet(path) as (parquet, size):
             notes = {
@@ -116,7 +122,7 @@ class FileStore:
         local = _local(self.uri) is not None
         directory, _, name = path.rpartition("/")
         target = f"{directory}/.{name}.{uuid.uuid4().hex}" if local else path
-        with self.filesystem.open_output_stream(self._at(target)) as sink:
+        with self._output(target) as sink:
             sink.write(text.encode())
         if local:
             self.filesystem.move(self._at(target), self._at(path))
@@ -170,6 +176,13 @@ class FileStore:
         """The store that the log is in; its root is ``uri``."""
         raise StorageError(f"{self.uri} is not a local path")
 
+    def _output(self, path: str) -> pa.NativeFile:
+        """A new file. The log's store takes Python's bytes only, which Arrow passes on from a
+        buffer but not from a single `write`.
+        """
+        sink = self.filesystem.open_output_stream(self._at(path))
+        return sink if _local(self.uri) is not None else pa.BufferedOutputStream(sink, BUFFER)
+
     def _at(self, path: str) -> str:
         root = _local(self.uri)
         return path if root is None else f"{root}/{path}".rstrip("/")
@@ -196,7 +209,7 @@ class _ParquetPart:
         self.storage, self.path = storage, path
         with self._writing():
             storage._make_parent(path)
-            self.sink = storage.filesystem.open_output_stream(storage._at(path))
+            self.sink = storage._output(path)
             self.writer = pq.ParquetWriter(self.sink, schema, compression="snappy")
 
     @property

@@ -24,13 +24,16 @@ class Progress:
     ``positions``: where each input was read, by its id. ``files``: `files_number` of the version
     that the contents were compared with; if other files are live at the commit, the plan is
     recorded as unknown. ``verified``: the time (ms) of a run that compared all contents by an
-    independent digest.
+    independent digest. ``drifted``: the time (ms) at which contents were wrong although
+    they should have followed from the inputs. ``suspended``: a `Suspended`. None: as before.
     """
 
     plan: int = UNKNOWN
     positions: Mapping[str, int] = field(default_factory=dict)
     files: int = 0
     verified: int | None = None
+    drifted: int | None = None
+    suspended: int | None = None
 
     @property
     def known(self) -> bool:
@@ -65,6 +68,8 @@ def recording(state: ShardState, change: Change, progress: Progress | None = Non
             change,
             plan=progress.plan if progress.files == files_number(state.files) else UNKNOWN,
             verified=progress.verified,
+            drifted=progress.drifted,
+            suspended=progress.suspended,
             inputs={**change.inputs, **progress.positions},
             known_files=files_number(apply(state, change).files),
         )

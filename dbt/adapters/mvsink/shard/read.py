@@ -133,16 +133,25 @@ class ReadHandle(Handle):
         for file in state.files:
             outside = file.min_time is not None and not upper.is_empty() and file.min_time >= upper.stored()
             if not outside:
-                if file.deletion_vector:
-                    raise InvalidUsage(
-                        f"another engine left a deletion vector on {file.path} of shard {self.uri}; its rows cannot be distinguished here"
-                    )
+                self.require_whole(file)
                 table = self.storage.read(file, schema)
-                tables.append(between(table.filter(_appended(table, state)), lower, upper))
+                tables.append(between(table.filter(appended(table, state)), lower, upper))
         return pa.concat_tables(tables)
 
+    def require_whole(self, file: DataFile) -> None:
+        """`InvalidUsage` for a file of which another engine has deleted rows in place."""
+        if file.deletion_vector:
+            raise InvalidUsage(
+                f"another engine left a deletion vector on {file.path} of shard {self.uri}; its rows cannot be distinguished here"
+            )
 
-def _appended(table: pa.Table, state: ShardState) -> pa.ChunkedArray:
+    def keep(self, frontier: Antichain) -> None:
+        """Keep the history that updates at or after ``frontier`` need, for this reader's lease."""
+        self._renew(Antichain.of(max(0, frontier.stored() - 1)))
+
+
+def appended(table: pa.Table, state: ShardState) -> pa.ChunkedArray:
+    """Which rows an append can have written: the others are not updates."""
     kept = pc.and_(pc.greater_equal(table.column(TIME), 0), pc.not_equal(table.column(DIFF), 0))
     if not state.upper.is_empty():
         kept = pc.and_(kept, pc.less(table.column(TIME), state.upper.stored()))

@@ -67,7 +67,8 @@ class ShardState:
     ``created`` is the wall clock when the table was made, ``creation`` the logical time at which
     the generation began, if known, ``dropped`` the wall clock when the shard was dropped.
     ``statistics``: whether the log keeps statistics of the physical columns, however many columns
-    the shard has. ``plan``, ``verified`` and ``known_files``: see `progress`.
+    the shard has. ``plan``, ``verified``, ``drifted``, ``suspended`` and ``known_files``: see
+    `progress`.
     """
 
     version: int
@@ -87,6 +88,8 @@ class ShardState:
     statistics: bool = True
     plan: int = 0
     verified: int | None = None
+    drifted: int | None = None
+    suspended: int = 0
     known_files: int | None = None
 
     @property
@@ -103,6 +106,8 @@ class CommitNote:
 
     ``references``: the times (ms) at which the contents' query read other shards, by name;
     ``versions``: the versions at which it read tables. ``mode``: how the contents were computed.
+    ``audits``: digests of the audits that the contents passed; ``audited``: the version of the log
+    that they were then compared with.
     """
 
     rows_inserted: int = 0
@@ -115,6 +120,8 @@ class CommitNote:
     references: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, int] = field(default_factory=dict)
     mode: str = ""
+    audits: tuple[str, ...] = ()
+    audited: int | None = None
 
 
 @dataclass(frozen=True)
@@ -135,6 +142,8 @@ class Change:
     inputs: Mapping[str, int] = field(default_factory=dict)
     plan: int | None = None
     verified: int | None = None
+    drifted: int | None = None
+    suspended: int | None = None
     known_files: int | None = None
     holds: Mapping[str, int] = field(default_factory=dict)
     statistics: bool = False
@@ -190,6 +199,8 @@ def apply(state: ShardState, change: Change) -> ShardState:
         statistics=state.statistics or change.statistics,
         plan=state.plan if change.plan is None else change.plan,
         verified=state.verified if change.verified is None else change.verified,
+        drifted=state.drifted if change.drifted is None else change.drifted,
+        suspended=state.suspended if change.suspended is None else change.suspended,
         known_files=state.known_files if change.known_files is None else change.known_files,
     )
 

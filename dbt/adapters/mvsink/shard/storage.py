@@ -113,6 +113,10 @@ class Storage(Protocol):
         """A file's rows in ``schema``, missing columns NULL; only the first ``rows`` if given."""
         ...
 
+    def scan(self, file: DataFile, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
+        """The same in tables of at most ``rows`` rows, read one after the other."""
+        ...
+
     def describe(self, path: str) -> DataFile:
         """The description of a staged file, from its footer."""
         ...
@@ -235,6 +239,8 @@ class MemoryStorage:
                     change.writer_id,
                     "",
                     change.note,
+                    change.generation,
+                    change.plan,
                 )
             )
 
@@ -261,6 +267,10 @@ class MemoryStorage:
 
     def read(self, file: DataFile, schema: pa.Schema, rows: int | None = None) -> pa.Table:
         return with_schema(self._table(file.path).slice(0, rows), schema)
+
+    def scan(self, file: DataFile, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
+        table = with_schema(self._table(file.path), schema)
+        return (table.slice(start, rows) for start in range(0, table.num_rows, rows))
 
     def describe(self, path: str) -> DataFile:
         table = self._table(path)
