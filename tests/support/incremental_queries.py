@@ -134,14 +134,16 @@ class Queries:
     def shape(self, scope: list[Leaf], kinds: Sequence[str] | None) -> Shape | None:
         """A block that is more than its source, or None."""
         draw = self.random.random()
-        focused = self.focus in ("group", "window") and self.random.random() < 0.6
+        often = {"group": 0.6, "window": 0.6, "subquery": 0.3}.get(self.focus, 0.0)
+        focused = self.random.random() < often
         if self.plain or (draw > 0.35 and not focused):
             return None
         columns: dict[str, list[str]] = {}
         for leaf in scope:
             for name, kind in leaf.columns:
                 columns.setdefault(kind, []).append(f"{leaf.alias}.{name}")
-        source, free = Source(self.random, columns, self.equalities), kinds is None
+        scalar = self.scalar if self.focus == "subquery" and not self.equalities else None
+        source, free = Source(self.random, columns, self.equalities, scalar), kinds is None
         wanted = kinds or ["int", *self.random.choices(["int", "int", "timestamp", "string"], k=2)]
         if free and (self.focus == "window" if focused else draw > 0.22):
             draw = self.random.random()
@@ -167,6 +169,9 @@ class Queries:
 
     def expression(self, scope: list[Leaf], kind: str) -> str:
         one = self.column(scope, "int")
+        free = self.focus == "subquery" and not (self.plain or self.equalities)
+        if free and kind == "int" and self.random.random() < 0.3:
+            return self.scalar(scope)
         if kind == "string":
             return f"cast({one} as string)"
         if kind == "timestamp":
@@ -328,6 +333,14 @@ class Queries:
                 f"{value} < (select count(*) from {source}{where})",
             ]
         )
+
+    def scalar(self, scope: list[Leaf] | None = None) -> str:
+        """A subquery of one value, with a column of ``scope`` if there is one."""
+        source, inner = self.joined(0, self.random.choice([0, 0, 1]))
+        call = self.random.choice(["count(*)", f"max({self.column(inner, 'int')})"])
+        outer = "1" if scope is None else self.column(scope, "int")
+        where = self.random.choice([f" where {self.column(inner, 'int')} = {outer}", ""])
+        return f"(select {call} from {source}{where})"
 
     def time(self, scope: list[Leaf]) -> str:
         at = self.column(scope, "timestamp")

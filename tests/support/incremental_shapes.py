@@ -6,7 +6,7 @@ small numbers, and rows are numbered only by all that is shown of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -23,11 +23,14 @@ class Shape(NamedTuple):
 
 
 class Source(NamedTuple):
-    """What can be drawn over leaves; ``columns`` of a type. ``simple``: keys are columns."""
+    """What can be drawn over leaves; ``columns`` of a type. ``simple``: keys are columns.
+    ``scalar`` draws a subquery of one value.
+    """
 
     random: Random
     columns: dict[str, list[str]]
     simple: bool = False
+    scalar: Callable[[], str] | None = None
 
     def column(self, kind: str = "int") -> str:
         fitting = self.columns.get(kind)
@@ -56,6 +59,8 @@ class Source(NamedTuple):
         if kind == "string":
             return f"cast(min({self.column()}) as string)"
         one, other = self.column(), self.column()
+        if self.scalar is not None and self.random.random() < 0.2:
+            return f"count({one}) + coalesce({self.scalar()}, 0)"
         return self.random.choice(
             [
                 "count(*)",
@@ -72,6 +77,8 @@ class Source(NamedTuple):
         )
 
     def having(self) -> str:
+        if self.scalar is not None and self.random.random() < 0.6:
+            return f"{self.random.choice(['count(*)', f'max({self.column()})'])} <= {self.scalar()}"
         return self.random.choice(
             [
                 "count(*) > 1",
@@ -106,7 +113,10 @@ def grouped(source: Source, kinds: Sequence[str]) -> Shape:
         keys.append(source.key())
         tail = f"\ngroup by {', '.join(keys)}"
     else:
-        tail = f"\ngroup by {random.choice([', '.join(keys), ', '.join(keys), ALL])}"
+        listed = ", ".join(keys)
+        # DuckDB's ALL leaves out constants, and without any key there is always a group
+        ways = [listed, listed, ALL] if any("." in item for item in items if "(" not in item) else [listed]
+        tail = f"\ngroup by {random.choice(ways)}"
     if ALL not in tail and random.random() < 0.3:
         tail += f" having {source.having()}"
     return Shape(", ".join(items), _columns(kinds), tail)
@@ -122,7 +132,8 @@ def whole(source: Source, kinds: Sequence[str]) -> Shape:
 def windowed(source: Source, kinds: Sequence[str]) -> Shape:
     """Windows that share a key, of which rows that are equal in ORDER BY have the same value."""
     random, key, items = source.random, source.key(), []
-    named = f"partition by {key}, {source.key()} order by {source.column()}"
+    shared = key if random.random() < 0.8 else source.key()
+    named = f"partition by {shared}, {source.key()} order by {source.column()}"
     for number, kind in enumerate(kinds):
         value = source.column(kind) if kind != "string" else f"cast({source.column()} as string)"
         if kind == "int" and random.random() < 0.3:

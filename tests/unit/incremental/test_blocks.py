@@ -197,6 +197,22 @@ CASES = {
         ),
         {(1, 12, 2): 1, (1, 10, 2): -1},
     ),
+    "windows that share no key: every row": Case(
+        "select k, v, rank() over (order by v desc) as r, count(*) over (partition by k) as n from a",
+        {"a": twice},
+        both(
+            "select k, v, rank() over (order by v desc) as r, count(*) over (partition by k) as n, {diff} from a' as `a`"
+        ),
+        {(1, 11, 3, 2): -1, (1, 10, 4, 2): -1, (1, 12, 3, 2): 1, (1, 11, 4, 2): 1},
+    ),
+    "windows over groups by another key: every row": Case(
+        "select v, sum(count(*)) over (partition by v % 2) as n from a group by v",
+        {"a": twice},
+        both(
+            "select v, sum(count(*)) over (partition by v % 2) as n, {diff} from a' as `a` group by v"
+        ),
+        {(10, 3): -1, (12, 3): 1},
+    ),
     "the newest row for each key": Case(
         "select k, v from (select k, v, row_number() over (partition by k order by v desc) as r from a) where r = 1",
         {"a": twice},

@@ -37,6 +37,9 @@ def scope(query: str) -> tuple[str, ...] | None:
 SCOPES = {
     "select k, count(*) as n from a group by k": ("k",),
     "select k as Key, v + 1 as n, count(*) as m from a group by v + 1, k": ("n", "key"),
+    # every row of the shard
+    "select v, row_number() over (order by v, k) as n, k from a": (),
+    "select k, sum(v) as n from a group by k having sum(v) > (select max(w) from b)": (),
     # those of the keys that are shown
     "select v, count(*) as n from a group by k, v": ("v",),
     "select count(*) as n from a group by k": None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.incremental_database import Table
-from tests.support.incremental_rules import A, B, Case, a, a_still, b, check
+from tests.support.incremental_rules import A, B, Case, a, a_still, b, b_still, check
 
 b_null = Table(B, [(1, 100)], [((None, 300), 1)])
 
@@ -98,6 +98,49 @@ CASES = {
             for diff, side in (("1L", "b'"), ("-1L", "b°"))
         ),
         {(2, 1): 1},
+    ),
+    "in the select list: all rows, as they are shown now and as they were": Case(
+        "select k, (select max(w) from b where b.k = a.k) as m from a where v > 10",
+        {"a": a_still, "b": b},
+        " union all ".join(
+            f"select k, (select max(w) from {side} as `b` where b.k = a.k) as m, {diff} _mv_diff from a where ( v > 10 )"
+            for diff, side in (("1L", "b'"), ("-1L", "b°"))
+        ),
+        {(2, 200): 1, (2, None): -1},
+    ),
+    "in the select list, over leaves that changed": Case(
+        "select k, case when exists (select 1 from b where b.k = a.k) then 1 else 0 end as m from a",
+        {"a": a, "b": b},
+        "select k, case when exists (select 1 from b' as `b` where b.k = a.k) then 1 else 0 end as m, _mv_diff from Δa as `a` union all "
+        + " union all ".join(
+            f"select k, case when exists (select 1 from {side} as `b` where b.k = a.k) then 1 else 0 end as m, {diff} _mv_diff from a° as `a`"
+            for diff, side in (("1L", "b'"), ("-1L", "b°"))
+        ),
+        {(1, 1): -1, (3, 0): 1, (2, 0): -1, (2, 1): 1},
+    ),
+    "in the select list, and what it reads did not change": Case(
+        "select k, (select max(w) from b) as m from a",
+        {"a": a, "b": b_still},
+        "select k, (select max(w) from b) as m, _mv_diff from Δa as `a`",
+        {(3, 300): 1, (1, 300): -1},
+    ),
+    "in HAVING: every group": Case(
+        "select k, sum(v) as n from a group by k having sum(v) * 15 > (select max(w) from b)",
+        {"a": a_still, "b": b},
+        " union all ".join(
+            f"select k, sum(v) as n, {diff} _mv_diff from a group by k having sum(v) * 15 > (select max(w) from {side} as `b`)"
+            for diff, side in (("1L", "b'"), ("-1L", "b°"))
+        ),
+        {(2, 20): 1},
+    ),
+    "beside an aggregate: every group": Case(
+        "select k, count(*) + (select max(w) from b) as n from a group by k",
+        {"a": a_still, "b": b},
+        " union all ".join(
+            f"select k, count(*) + (select max(w) from {side} as `b`) as n, {diff} _mv_diff from a group by k"
+            for diff, side in (("1L", "b'"), ("-1L", "b°"))
+        ),
+        {(1, 301): -1, (2, 301): -1, (1, 201): 1, (2, 201): 1},
     ),
 }  # fmt: skip
 

@@ -130,13 +130,15 @@ class _Opinion:
         self._same(len(conditions) == len(block.where), block)
         for conjunct, condition in zip(block.where, conditions, strict=True):
             self._fragment(conjunct, condition)
-        theirs = [query for condition in conditions for query in _queries(condition)]
+        having = node.args.get("having")
+        holders = [*node.expressions, *conditions, *([having.this] if having else [])]
+        theirs = [query for holder in holders for query in _queries(holder)]
         self._same(len(theirs) == len(block.subqueries), block)
         for subquery, query in zip(block.subqueries, theirs, strict=True):
             self.query(subquery.query, query)
 
         if "HAVING" in block.more:
-            self._fragment(block.more["HAVING"], node.args["having"].this)
+            self._fragment(block.more["HAVING"], having.this if having else exp.null())
         self._keys(block, node)
         self._windows(block, node)
 
@@ -156,7 +158,12 @@ class _Opinion:
 
     def _windows(self, block: Block, node: exp.Expr) -> None:
         """The partitions and orders of windows, in the order of the text."""
-        inside = [each for item in node.expressions for each in item.find_all(exp.Window, bfs=False)]
+        inside = [
+            each
+            for item in node.expressions
+            for each in item.walk(bfs=False, prune=lambda part: isinstance(part, exp.Query))
+            if isinstance(each, exp.Window)
+        ]
         theirs = [each for each in inside if not each.args.get("alias")] + _list(node, "windows")
         self._same(len(theirs) == len(block.windows), block)
         for window, each in zip(block.windows, theirs, strict=True):

@@ -143,8 +143,8 @@ class Block(Fragment):
 
     ``more`` are clauses beyond FROM and WHERE, by their first keyword; ``keys`` the expressions of
     GROUP BY, none for GROUP BY ALL; ``windows`` those in OVER, then those of WINDOW; ``calls`` the
-    aggregates and window functions of items and HAVING; ``subqueries`` those of WHERE, without
-    those inside them. ``listed``: a text to select instead of the
+    aggregates and window functions of items and HAVING; ``subqueries`` those of items, WHERE and
+    HAVING, in this order, without those inside them. ``listed``: a text to select instead of the
     items, without a diff.
     """
 

@@ -142,11 +142,16 @@ class Changes:
                 yield self._rows(query, side, diff, keys, row_names(query, self.names))
             return
         scope = []
-        if kind_of(body) is Kind.KEYED:
-            keyed = keys_of(body, self.names)
+        if keyed := self._keyed(body):
             scope = [self._in_scope(keyed, self._keys(body, keyed))]
         for side, diff in _SIDES:
             yield self._grouped(body, side, diff, scope)
+
+    def _keyed(self, block: Block) -> tuple[Key, ...]:
+        """The keys of the rows that may differ; none where every row may."""
+        if kind_of(block) is not Kind.KEYED or self.writer.values_move(block):
+            return ()
+        return keys_of(block, self.names)
 
     def _keys(self, block: Block, keys: Sequence[Key]) -> str:
         """The keys of the source's rows that may differ."""
@@ -166,9 +171,8 @@ class Changes:
 
     def _grouped(self, block: Block, side: Side, diff: str | None, scope: Collection[str]) -> str:
         conditions = [*(self.writer.cut(each, side) for each in block.where), *scope]
-        return self.writer.select(block, lambda leaf: side, diff, conditions, {}) + self.writer.behind_where(
-            block
-        )
+        selected = self.writer.select(block, lambda leaf: side, diff, conditions, {}, side)
+        return selected + self.writer.behind_where(block, side)
 
     def _row_keys(self, body: Block | SetOp, names: Mapping[str, str], chosen: Collection[str] = ()) -> str:
         """The rows that may differ; of some of their columns, if any are chosen."""
@@ -204,7 +208,7 @@ class Changes:
         kind = kind_of(body)
         if kind is Kind.DISTINCT:
             return self._scope_of_rows(query, body, usable)
-        if kind is Kind.WHOLE:
+        if kind is not Kind.PLAIN and not self._keyed(body):
             return _Scope(self._grouped(body, Side.NEW, None, []), None, ())
         return self._scope_of_keys(body, usable) if kind is Kind.KEYED else self._scope_below(body, usable)
 
@@ -241,7 +245,9 @@ class Changes:
     def _scope_below(self, block: Block, usable: Collection[int]) -> _Scope | None:
         """That of the one derived table that the block reads, as the block shows it."""
         leaf = block.source
-        moves = any(self.writer.conjunct_moves(block, conjunct) for conjunct in block.where)
+        moves = self.writer.values_move(block) or any(
+            self.writer.conjunct_moves(block, conjunct) for conjunct in block.where
+        )
         if not isinstance(leaf, Derived) or block.laterals or moves:
             return None
         shown = {tree: at for at, (_, tree) in enumerate(outputs(block, self.names)) if at in usable}

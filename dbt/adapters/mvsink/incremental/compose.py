@@ -131,6 +131,14 @@ class Writer:
             for subquery in block.subqueries
         )
 
+    def values_move(self, block: Block) -> bool:
+        """Whether a subquery of the select list or HAVING may give something else than before."""
+        return any(
+            self.moves(subquery.query)
+            for subquery in block.subqueries
+            if not any(conjunct.start <= subquery.start < conjunct.end for conjunct in block.where)
+        )
+
     def leaf_moves(self, leaf: Leaf) -> bool:
         if isinstance(leaf, Derived):
             return self.moves(leaf.query)
@@ -198,14 +206,20 @@ class Writer:
         return f"{left}{scope}{joined}{right}{criteria}"
 
     def select(
-        self, block: Block, reading: Reading, diff: str | None, conditions: Iterable[str], scopes: Scopes
+        self,
+        block: Block,
+        reading: Reading,
+        diff: str | None,
+        conditions: Iterable[str],
+        scopes: Scopes,
+        listed: Side = Side.NEW,
     ) -> str:
         """The block with ``diff`` as its last column and ``conditions`` as its WHERE, but without
-        what is behind that.
+        what is behind that. ``listed``: the side of subqueries in the select list.
         """
         source = None if block.source is None else self.source(block.source, reading, scopes)
         changing = {leaf for leaf in leaves(block.source) if reading(leaf) is Side.CHANGE}
-        return self.over(block, source, diff, conditions, changing)
+        return self.over(block, source, diff, conditions, changing, listed)
 
     def over(
         self,
@@ -214,10 +228,11 @@ class Writer:
         diff: str | None,
         conditions: Iterable[str],
         changing: Collection[Leaf] = (),
+        listed: Side = Side.NEW,
     ) -> str:
         """The same over the FROM tree that the text ``source`` is."""
         hint = "" if block.hint is None else f" {self.text[block.hint.start : block.hint.end]}"
-        text = f"select{hint} {block.listed or self._items(block, changing)}"
+        text = f"select{hint} {block.listed or self._items(block, changing, listed)}"
         if block.listed is None and diff is not None:
             text += f",\n{diff} as {DIFF}"
         text += "" if source is None else f"\nfrom {source}"
@@ -225,17 +240,17 @@ class Writer:
         where = "\nand ".join(f"(\n{condition}\n)" for condition in conditions)
         return text + (f"\nwhere {where}" if where else "")
 
-    def behind_where(self, block: Block) -> str:
+    def behind_where(self, block: Block, side: Side) -> str:
         """GROUP BY, HAVING and WINDOW."""
         clauses = sorted(
             (part.start, name) for name, part in block.more.items() if name in ("GROUP", "HAVING", "WINDOW")
         )
-        texts = {name: self.cut(block.more[name], Side.NEW) for _, name in clauses}
+        texts = {name: self.cut(block.more[name], side) for _, name in clauses}
         if "GROUP" in texts and not block.keys:  # ALL would be by `_mv_diff` too
             texts["GROUP"] = f"by {', '.join(str(number + 1) for number in ungrouped_items(block))}"
         return "".join(f"\n{name.lower()} {text}" for name, text in texts.items())
 
-    def _items(self, block: Block, changing: Collection[Leaf]) -> str:
+    def _items(self, block: Block, changing: Collection[Leaf], side: Side) -> str:
         """The select list; a star leaves out the `_mv_diff` of the one leaf that has it."""
         first, last = block.items[0], block.items[-1]
         names = {leaf.alias.lower() for leaf in changing if leaf.alias is not None}
@@ -245,4 +260,4 @@ class Writer:
                 edits.append(
                     (item.star_at, item.star_at, f", {DIFF}" if item.excepts else f" except ({DIFF})")
                 )
-        return self.cut(Fragment(first.start, last.end), Side.NEW, edits)
+        return self.cut(Fragment(first.start, last.end), side, edits)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
-from dbt.adapters.mvsink.incremental.algebra import Call, Fragment, Window
+from dbt.adapters.mvsink.incremental.algebra import Call, Fragment, Subquery, Window
 from dbt.adapters.mvsink.incremental.refuse import Refused
 from dbt.adapters.mvsink.incremental.tokens import Tokens
 from dbt.adapters.mvsink.user_sql.functions import AGGREGATES, WINDOWS
@@ -18,12 +18,12 @@ _MODIFIERS = {"FILTER": 1, "WITHIN": 2}  # of a call, and where their parenthesi
 
 
 def read(
-    tokens: Tokens, selected: Span, clauses: Mapping[str, Span]
+    tokens: Tokens, selected: Span, clauses: Mapping[str, Span], subqueries: Collection[Subquery]
 ) -> tuple[tuple[Fragment, ...], tuple[Window, ...], tuple[Call, ...]]:
     """A block's `keys`, `windows` and `calls`. ``selected``: the words of its select list;
-    ``clauses``: those behind GROUP, HAVING and WINDOW.
+    ``clauses``: those behind GROUP, HAVING and WINDOW. What ``subqueries`` have is not the block's.
     """
-    reader = _Reader(tokens)
+    reader = _Reader(tokens, subqueries)
     named = dict(reader.named(*clauses["WINDOW"])) if "WINDOW" in clauses else {}
     reads = [selected, *([clauses["HAVING"]] if "HAVING" in clauses else [])]
     calls = [each for span in reads for each in reader.calls(*span, named)]
@@ -33,8 +33,8 @@ def read(
 
 
 class _Reader:
-    def __init__(self, tokens: Tokens):
-        self.tokens = tokens
+    def __init__(self, tokens: Tokens, subqueries: Collection[Subquery]):
+        self.tokens, self.subqueries = tokens, subqueries
 
     def keys(self, low: int, high: int) -> tuple[Fragment, ...]:
         """The expressions behind BY; none for ALL."""
@@ -57,8 +57,12 @@ class _Reader:
             name, before = self.tokens.words[index].text.lower(), self.tokens.upper(index - 1)
             called = self.tokens.words[index].is_name and self.tokens.upper(index + 1) == "("
             quantifies = self.tokens.upper(index) in _QUANTIFIERS and before in ("LIKE", "ILIKE")
-            if called and name in AGGREGATES | WINDOWS and before != "." and not quantifies:
+            own = called and not self._below(self.tokens.at(index))
+            if own and name in AGGREGATES | WINDOWS and before != "." and not quantifies:
                 yield self._call(index, name, named)
+
+    def _below(self, at: int) -> bool:
+        return any(subquery.start <= at < subquery.end for subquery in self.subqueries)
 
     def _call(self, index: int, name: str, named: Mapping[str, Window]) -> Call:
         closing = self.tokens.closing(index + 1)

@@ -50,17 +50,14 @@ def kind_of(block: Block) -> Kind:
 
 
 def keys_of(block: Block, names: Names) -> tuple[Key, ...]:
-    """The keys of a block of kind KEYED. Raises `Refused` where there are none."""
+    """The keys of a block of kind KEYED; none where all of its rows may depend on each other."""
     if "GROUP" not in block.more:
         return _shared_by_windows(block, names)
     keys = group_keys(block, names)
     if not block.windows:
         return keys
     partitions = {canonical(block, names, key.node) for key in _shared_by_windows(block, names)}
-    shared = tuple(key for key in keys if canonical(block, names, key.node) in partitions)
-    if not shared:
-        raise Refused("windows over groups, whose PARTITION BY is not one of GROUP BY", block.start)
-    return shared
+    return tuple(key for key in keys if canonical(block, names, key.node) in partitions)
 
 
 def group_keys(block: Block, names: Names) -> tuple[Key, ...]:
@@ -112,6 +109,8 @@ def _of_item(block: Block, names: Names, number: int) -> Key:
         raise Refused("GROUP BY an alias that cannot be followed", item.start)
     if any(item.start <= call.start < item.end for call in block.calls):
         raise Refused("GROUP BY an aggregate", item.start)
+    if any(item.start <= subquery.start < item.end for subquery in block.subqueries):
+        raise Refused("GROUP BY a subquery", item.start)
     names.check(block, part)
     return Key(part, names.nodes[part])
 
@@ -126,8 +125,6 @@ def _shared_by_windows(block: Block, names: Names) -> tuple[Key, ...]:
         for part in block.windows[0].partition
         if all(canonical(block, names, names.nodes[part]) in each for each in trees)
     )
-    if not shared:
-        raise Refused("windows without a PARTITION BY that all of them share", block.windows[0].start)
     if "GROUP" not in block.more:
         for key in shared:
             names.check(block, key.part)

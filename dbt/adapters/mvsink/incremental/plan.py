@@ -255,7 +255,8 @@ class _Checks:
         aliases: Collection[str] = (),
         grouped: Collection[str] = (),
     ) -> None:
-        below = block.subqueries if part in block.where else ()
+        allowed = part in block.where or part in block.items or part is block.more.get("HAVING")
+        below = block.subqueries if allowed else ()
         inside = [
             word
             for word in stream
@@ -264,7 +265,7 @@ class _Checks:
         ]
         check_expression(inside, self.allowed, generators, grouped)
         node = self.names.nodes[part]
-        if part not in block.where and node.find(exp.Query):
+        if not allowed and node.find(exp.Query):
             raise Refused("a subquery", part.start)
         if node.find(exp.Placeholder, exp.Parameter, exp.SessionParameter):
             raise Refused("a parameter", part.start)

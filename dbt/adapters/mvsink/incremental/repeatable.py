@@ -35,7 +35,6 @@ from dbt.adapters.mvsink.incremental.keys import (
     column_of,
     compares_rows,
     group_keys,
-    keys_of,
     kind_of,
     outputs,
     owners_of,
@@ -153,7 +152,7 @@ class Repeatable:
         for part in (*block.where, *conditions, *views, *partitions):
             yield self._named(block, self.names.nodes[part], below)
         if "GROUP" in block.more:
-            for key in keys_of(block, self.names):
+            for key in group_keys(block, self.names):
                 yield self._named(block, key.node, below)
         merged = {name.lower() for join in joins(block.source) for name in join.using}
         natural = any(join.natural for join in joins(block.source))

@@ -55,6 +55,8 @@ class Terms:
         for conjunct in block.where:
             if self.writer.conjunct_moves(block, conjunct):
                 yield from self._of_time(block, conjunct)
+        if block.listed is None and self.writer.values_move(block):
+            yield from self._of_values(block)
 
     def no_rows(self, block: Block) -> str:
         return self.writer.select(block, lambda leaf: Side.NEW, NONE, [*self.conjuncts(block), "false"], {})
@@ -131,6 +133,14 @@ class Terms:
         for holds, fails, diff in ((now, before, PLUS), (before, now, MINUS)):
             negated = f"not (\n{fails}\n)" if plain else f"not coalesce((\n{fails}\n), false)"
             yield self.writer.select(block, lambda leaf: Side.OLD, diff, [*others, holds, negated], {})
+
+    def _of_values(self, block: Block) -> Iterator[str]:
+        """What subqueries in the select list read changed: all rows as they are shown now, less as
+        they were; leaves and conjuncts are all old.
+        """
+        conditions = [self.writer.cut(each, Side.OLD) for each in block.where]
+        for side, diff in ((Side.NEW, PLUS), (Side.OLD, MINUS)):
+            yield self.writer.select(block, lambda leaf: Side.OLD, diff, conditions, {}, side)
 
 
 def telescope(source: Source, position: Leaf, side: Side) -> Reading:

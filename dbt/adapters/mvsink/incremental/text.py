@@ -128,12 +128,13 @@ class _Reader:
         if "FROM" in spans:
             tree = from_tree.Reader(self.tokens, self.query, visible)
             source, laterals = tree.clause(*spans.pop("FROM"))
-        subqueries = tuple(self._subqueries(*spans["WHERE"], visible)) if "WHERE" in spans else ()
+        selected = (first, bounds[0][1])
+        parts = (selected, *(spans[name] for name in ("WHERE", "HAVING") if name in spans))
+        subqueries = tuple(each for span in parts for each in self._subqueries(*span, visible))
         conjuncts = self.tokens.conjuncts(*spans.pop("WHERE")) if "WHERE" in spans else []
         where = tuple(self.tokens.fragment(*span) for span in conjuncts)
         more |= {name: self.tokens.fragment(*span) for name, span in spans.items()}
-        selected = (first, bounds[0][1])
-        keys, windows, calls = grouping.read(self.tokens, selected, spans)
+        keys, windows, calls = grouping.read(self.tokens, selected, spans, subqueries)
         return Block(
             self.tokens.at(low), self.tokens.end(high), hint, items, source, laterals, where, more,
             keys, windows, calls, subqueries,

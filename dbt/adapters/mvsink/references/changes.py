@@ -76,6 +76,8 @@ def sides_of_shard(
         return Full(problem)
     try:
         as_of.check_readable(reference.state, now)
+        if before < reference.state.since.stored():
+            return Full(f"{name} no longer has the history since the last run")
         as_of.check_readable(reference.state, before)
         change = reference.updates(before + 1, now + 1)
     except (DataflowError, ShardError) as error:

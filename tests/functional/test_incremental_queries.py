@@ -1,0 +1,101 @@
+"""The query of a change on Spark: random queries over random databases, against evaluating them
+before and after.
+
+``MVSINK_SPARK_QUERIES=200`` runs more than the few of a CI run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from dbt.adapters.mvsink.incremental import Analysed, Plan, Scoped, Sides, analyse, delta
+from dbt.adapters.mvsink.user_sql.marks import query_at
+from tests.property.test_incremental import case
+from tests.support.incremental_database import Database, Millis, Row, Table, consolidated
+
+QUERIES = int(os.environ.get("MVSINK_SPARK_QUERIES", "3"))
+
+
+def literal(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, (list, tuple)):
+        return f"array({', '.join(map(literal, value))})"
+    return f"timestamp_millis({int(value)}L)" if isinstance(value, Millis) else repr(value)
+
+
+def relation(columns: dict[str, str], rows: Sequence[Row]) -> str:
+    typed = ", ".join(f"cast({name} as {kind}) as {name}" for name, kind in columns.items())
+    values = ", ".join(f"({', '.join(map(literal, row))})" for row in rows)
+    nothing = f"({', '.join(['null'] * len(columns))})"
+    none = "" if rows else " where false"
+    return f"select {typed} from values {values or nothing} as t({', '.join(columns)}){none}"
+
+
+class OnSpark:
+    def __init__(self, spark: Any, database: Database):
+        self.spark, self.tables, self.database = spark, database.tables, database
+        self.sides = {name: self._sides(table) for name, table in database.tables.items()}
+
+    def _sides(self, table: Table) -> Sides:
+        columns, change = dict(table.columns), [(*row, diff) for row, diff in table.change]
+        changed = relation({**columns, "_mv_diff": "bigint"}, change) if change else None
+        return Sides(relation(columns, table.new), relation(columns, table.old), changed)
+
+    def rows(self, query: str, *, old: bool = False) -> list[Row]:
+        for name, sides in self.sides.items():
+            text = sides.old if old else sides.new
+            self.spark.sql(f"create or replace temporary view {name} as {text}")
+        collected = self.spark.sql(query).collect()
+        return [tuple(tuple(v) if isinstance(v, list) else v for v in row) for row in collected]
+
+    def changes(self, query: str, clock: tuple[int, int] | None) -> list[Counter[Row]]:
+        analysed = analyse(query, self.database.columns_of)
+        assert isinstance(analysed, Analysed)
+        read = {name.strip("`").lower() for name in analysed.relations}
+        changed = {name: each for name, each in self.sides.items() if name in read and each.change}
+        plan = delta(analysed, changed, clock)
+        assert isinstance(plan, Plan)
+        ways = [] if plan.query is None else [consolidated(self.rows(plan.query))]
+        return ways if plan.scoped is None else [*ways, self.replaced(query, plan.scoped, clock)]
+
+    def replaced(self, query: str, scoped: Scoped, clock: tuple[int, int] | None) -> Counter[Row]:
+        old = self.rows(query if clock is None else query_at(query, clock[0]), old=True)
+        names = [name.lower() for name in self.spark.sql(query).columns]
+        places = [names.index(column) for column in scoped.columns]
+        keys = {()} if scoped.keys is None else {*self.rows(scoped.keys)}
+        gone = [(*row, -1) for row in old if tuple(row[at] for at in places) in keys]
+        return consolidated([*gone, *((*row, 1) for row in self.rows(scoped.new))])
+
+    def difference(self, query: str, clock: tuple[int, int] | None) -> Counter[Row]:
+        before, after = (query, query) if clock is None else (query_at(query, at) for at in clock)
+        old = [(*row, -1) for row in self.rows(before, old=True)]
+        return consolidated([*old, *((*row, 1) for row in self.rows(after))])
+
+
+def outcome(on_spark: OnSpark, query: str, clock: tuple[int, int] | None) -> str:
+    """What is wrong, empty if nothing is."""
+    try:
+        expected = on_spark.difference(query, clock)
+    except Exception as error:  # then it cannot be a model either
+        return f"refused: {str(error).splitlines()[0]}"
+    if any(change != expected for change in on_spark.changes(query, clock)):
+        return "differs"
+    return "right" if expected else "right, nothing changed"
+
+
+@pytest.mark.timeout(7200)
+def test_the_change_of_a_random_query_is_the_difference_of_its_contents(quick):
+    outcomes = {}
+    for seed in range(QUERIES):
+        database, query, clock = case(seed)
+        outcomes[seed] = outcome(OnSpark(quick, database), query, clock)
+        print(seed, outcomes[seed], flush=True)
+    counts = Counter(each.split(":")[0] for each in outcomes.values())
+    assert counts["differs"] == 0, outcomes
+    assert counts["refused"] <= 0.1 * QUERIES, outcomes
