@@ -1,0 +1,188 @@
+"""Points in time as users write them, resolved against a shard's state and the commits of its log.
+
+| written | the contents |
+|---|---|
+| `latest` | at the newest readable time |
+| `-N` | as they were before the Nth newest run that changed them |
+| ISO 8601 (default zone UTC), ms from 10^11 on | at that time |
+| an invocation id, or its first 4 or more characters | as that run left them |
+
+So `-1` and `latest` differ by exactly one run's effect, and so do `-2` and `-1`. A run is what one
+dbt invocation committed; commits that name no invocation are runs of their own. Only commits that
+moved the upper are runs: not compaction, holds, added columns, or another engine's writes.
+
+A time and a run differ: a run at 15:10 of a model that is refreshed at each full hour writes at
+15:00 and moves the upper to 16:00. Its id is the time just before that upper, at which all its
+updates are included whatever its write time was; `15:00` is the same contents.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dbt.adapters.mvsink.durations import iso, parse_time
+from dbt.adapters.mvsink.history.errors import (
+    AmbiguousRun,
+    EarlierGeneration,
+    NotAPoint,
+    OutsideHistory,
+    TooFarBack,
+)
+from dbt.adapters.mvsink.physical import LARGEST_TIME
+from dbt.adapters.mvsink.shard import Antichain, Commit, ShardState
+from dbt.adapters.mvsink.shard_sql import NotRefreshed
+
+LATEST = "latest"
+SHORTEST_ID = 4  # characters of an invocation id
+APPEND = "append"  # the kind of a commit with data
+
+_BACK = re.compile(r"-([1-9][0-9]{0,8})")
+_ID = re.compile(r"[0-9a-z][0-9a-z_-]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one dbt invocation committed to a shard, oldest first; never empty.
+
+    ``current``: whether it belongs to the present generation.
+    """
+
+    commits: tuple[Commit, ...]
+    current: bool = True
+
+    @property
+    def invocation_id(self) -> str:
+        """dbt's; empty for a commit that names none."""
+        return self.commits[0].note.invocation_id
+
+    @property
+    def changed(self) -> bool:
+        """Whether it changed contents."""
+        return any(commit.kind == APPEND for commit in self.commits)
+
+    @property
+    def lower(self) -> Antichain:
+        """The upper that it began at."""
+        return self.commits[0].lower or Antichain.of(0)
+
+    @property
+    def upper(self) -> Antichain:
+        """The upper that it left."""
+        return self.commits[-1].upper or Antichain.empty()
+
+    @property
+    def computed_through(self) -> int:
+        """The run's own time (ms); of a commit that has none, the clock's when it was made."""
+        newest = self.commits[-1]
+        through = newest.note.computed_through
+        return newest.timestamp if through is None else through
+
+    @property
+    def words(self) -> str:
+        """``4f3c2b1a-... (2026-11-20T15:00:00Z)``"""
+        return f"{self.invocation_id or 'without an invocation id'} ({iso(self.computed_through)})"
+
+
+@dataclass(frozen=True)
+class Point:
+    """A readable time (ms) of one shard. ``text``: as it was written. ``run``: the run whose
+    contents these are, where the point names it and the log still has it.
+    """
+
+    text: str
+    time: int
+    run: Run | None = None
+
+
+def runs_of(state: ShardState, commits: Sequence[Commit]) -> list[Run]:
+    """The runs among ``commits`` (oldest first), by their last commit, oldest first.
+
+    An invocation that wrote two generations is two runs.
+    """
+    first = _first_of_generation(state, commits)
+    groups: dict[tuple[str, bool], list[Commit]] = {}
+    for index, commit in enumerate(commits):
+        if commit.upper is not None:
+            key = commit.note.invocation_id or f"version {commit.version}"
+            groups.setdefault((key, index >= first), []).append(commit)
+    runs = [Run(tuple(group), current) for (_, current), group in groups.items()]
+    return sorted(runs, key=lambda run: run.commits[-1].version)
+
+
+def resolve(text: str, state: ShardState, commits: Sequence[Commit], name: str) -> Point:
+    """The point in time ``text`` of the shard ``name``, whose log has ``commits``, oldest first.
+
+    Raises the errors of `history.errors`, and `NotRefreshed` for a shard without contents.
+    """
+    if not state.readable:
+        raise NotRefreshed(name)
+    text = text.strip()
+    current = [run for run in runs_of(state, commits) if run.current]
+    if text.lower() == LATEST:
+        return Point(text, newest_time(state), current[-1] if current else None)
+    if _BACK.fullmatch(text):
+        run = find_run(text, state, commits, name)
+        left = [other for other in current if other.upper == run.lower]
+        point = Point(text, run.lower.stored() - 1, left[-1] if left else None)
+        return _checked(point, f"the contents before run {run.words}", state, commits, name)
+    time = parse_time(text)
+    if time is not None:
+        return _checked(Point(text, time), "", state, commits, name)
+    run = find_run(text, state, commits, name)
+    upper = run.upper.as_option()
+    point = Point(text, newest_time(state) if upper is None else upper - 1, run)
+    return _checked(point, f"what run {run.words} left", state, commits, name)
+
+
+def find_run(text: str, state: ShardState, commits: Sequence[Commit], name: str) -> Run:
+    """The run that ``text`` names: an invocation id, a unique beginning of one, or ``-N``, the Nth
+    newest run that changed contents. It is of the present generation.
+
+    Raises `NotAPoint`, `AmbiguousRun`, `TooFarBack`, `EarlierGeneration`.
+    """
+    runs = runs_of(state, commits)
+    back = _BACK.fullmatch(text)
+    if back is not None:
+        changing = [run for run in runs if run.current and run.changed]
+        if int(back[1]) > len(changing):
+            raise TooFarBack(name, text, len(changing))
+        return changing[-int(back[1])]
+    matching = [run for run in runs if run.invocation_id.lower().startswith(text.lower())]
+    if len(text) < SHORTEST_ID or not _ID.fullmatch(text) or not matching:
+        raise NotAPoint(name, text, [run.words for run in reversed(runs) if run.invocation_id])
+    exact = [run for run in matching if run.invocation_id.lower() == text.lower()]
+    matching = exact or matching
+    if len({run.invocation_id for run in matching}) > 1:
+        raise AmbiguousRun(name, text, [run.words for run in reversed(matching)])
+    run = matching[-1]
+    if not run.current:
+        begun = commits[_first_of_generation(state, commits)].timestamp
+        raise EarlierGeneration(name, text, run.words, state.generation, begun)
+    return run
+
+
+def newest_time(state: ShardState) -> int:
+    """The newest readable time (ms). Of a shard that is final, the time of its last update."""
+    upper = state.upper.as_option()
+    if upper is not None:
+        return upper - 1
+    times = [file.max_time for file in state.files]
+    return max((LARGEST_TIME if time is None else time for time in times), default=state.since.stored())
+
+
+def _checked(point: Point, what: str, state: ShardState, commits: Sequence[Commit], name: str) -> Point:
+    if not state.since.stored() <= point.time < state.upper.stored():
+        first = commits[_first_of_generation(state, commits)] if commits else None
+        walled = first is not None and first.generation is not None and first.lower == state.since
+        raise OutsideHistory(
+            name, point.text, what, point.time, state, first.timestamp if first and walled else None
+        )
+    return point
+
+
+def _first_of_generation(state: ShardState, commits: Sequence[Commit]) -> int:
+    """The index of the first of ``commits`` that belongs to the state's generation."""
+    begun = [index for index, commit in enumerate(commits) if commit.generation is not None]
+    return begun[-1] if begun else 0
