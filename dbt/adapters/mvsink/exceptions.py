@@ -154,6 +154,13 @@ class ConfigurationChanged(MvsinkError):
         )
 
 
+class InvalidArgument(MvsinkError):
+    """An argument of a macro has a value that is not allowed."""
+
+    def __init__(self, macro: str, argument: str, value: Any, expected: str):
+        super().__init__(f"{macro}: invalid argument `{argument}`\n  Got: {value!r}\n  Expected: {expected}")
+
+
 class NoShard(MvsinkError):
     """A relation whose history is queried is not a shard."""
 

@@ -3,6 +3,7 @@
 In a run's order:
 
 - ``evolved``: columns were added, the correction comes next.
+- ``changes staged``: what changed in the inputs is on storage.
 - ``staged``: the batch is on storage, nothing is committed.
 - ``upper raised``: a new shard is at its as-of, the batch is not appended yet.
 - ``appended``: the commit is done, and not reported yet.

@@ -13,6 +13,7 @@ from dbt.adapters.mvsink.adapter.debug import check_setup, check_spark_writes_th
 from dbt.adapters.mvsink.adapter.seeds import SeedAdapter
 from dbt.adapters.mvsink.adapter.tasks import TaskAdapter
 from dbt.adapters.mvsink.adapter.time_travel import TimeTravelAdapter
+from dbt.adapters.mvsink.adapter.undo import UndoAdapter
 from dbt.adapters.mvsink.adapter.variables import check_variables
 from dbt.adapters.mvsink.column import MvsinkColumn
 from dbt.adapters.mvsink.configs import MvsinkConfig
@@ -20,7 +21,7 @@ from dbt.adapters.mvsink.connections import MvsinkConnectionManager
 from dbt.adapters.mvsink.relation import MvsinkRelation
 
 
-class MvsinkAdapter(TaskAdapter, TimeTravelAdapter, SeedAdapter, CatalogAdapter):
+class MvsinkAdapter(TaskAdapter, UndoAdapter, TimeTravelAdapter, SeedAdapter, CatalogAdapter):
     """See the module."""
 
     Relation = MvsinkRelation

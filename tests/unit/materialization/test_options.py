@@ -8,15 +8,18 @@ import doctest
 import pytest
 from dbt.adapters.spark.impl import SparkConfig
 from dbt.artifacts.resources.v1.config import NodeConfig
+from dbt.artifacts.resources.v1.model import ModelConfig
 
 from dbt.adapters.mvsink.configs import MvsinkConfig
 from dbt.adapters.mvsink.durations import iso, parse_interval, parse_time
 from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
 from dbt.adapters.mvsink.materialization.options import spelling
+from dbt.adapters.mvsink.materialization.options.gate import AuditConfig
 from dbt.adapters.mvsink.materialization.options.table import OPTIONS, ModelOptions, ignored_configs
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard_sql import OnError
+from dbt.adapters.mvsink.shard_sql.freshness import Freshness
 from dbt.adapters.mvsink.sink import OnSchemaChange
 
 DEFAULTS = {
@@ -28,8 +31,9 @@ DEFAULTS = {
     "on_schema_change": OnSchemaChange.SYNC_ALL_COLUMNS,
     "on_configuration_change": "apply",
     "adopt": False,
-    "audit": False,
+    "audit": AuditConfig(),
     "max_change": None,
+    "freshness": Freshness(),
     "initial_snapshot": True,
     "column_types": (),
     "on_late_reference": "newest",
@@ -98,6 +102,7 @@ INVALID = {
     "on_schema_change": ({"on_schema_change": "sync"}, "'sync_all_columns', 'append_new_columns', 'fail'"),
     "on_configuration_change": ({"on_configuration_change": "no"}, "'apply', 'continue', 'fail'"),
     "max_change as a number": ({"max_change": 5}, "a mapping of `rows`"),
+    "max_change as another text": ({"max_change": "Auto"}, "'auto', or a mapping"),
     "max_change of nothing": ({"max_change": {}}, "a mapping of `rows`"),
     "max_change of something else": ({"max_change": {"row": 5}}, "a mapping of `rows`"),
     "max_change below 0": ({"max_change": {"percent": -1}}, "0 or more"),
@@ -108,6 +113,8 @@ INVALID = {
     "max_change of true rows": ({"max_change": {"rows": True}}, "`rows` (a whole number)"),
     "audit as a number": ({"audit": 1}, "a test's name as in `dbt ls`"),
     "audit of no name": ({"audit": [""]}, "a test's name as in `dbt ls`"),
+    "audit of another scope": ({"audit": {"tests": True, "scope": "new"}}, "'all' or 'changes'"),
+    "audit of a scope alone": ({"audit": {"scope": "changes"}}, "a mapping with these as `tests`"),
     "read_only as text": ({"read_only": "yes"}, "true or false"),
     "schedule": ({"schedule": "1 hour"}, "`refresh`"),
     "target_lag": ({"target_lag": "1 hour"}, "`refresh`"),
@@ -177,8 +184,8 @@ def test_an_alias_is_the_same_option_and_messages_name_it_as_it_was_written(key)
 
 
 def test_dbt_s_config_class_has_a_field_per_key_of_the_table():
-    """`on_schema_change`, `on_configuration_change` and `column_types` are dbt's own."""
-    dbts = {field.name for field in dataclasses.fields(NodeConfig)}
+    """`on_schema_change`, `on_configuration_change`, `column_types`, `freshness` are dbt's own."""
+    dbts = {field.name for field in dataclasses.fields(ModelConfig)}
     spark = {field.name for field in dataclasses.fields(SparkConfig)}
     keys = {key for option in OPTIONS.values() for key in option.keys}
     assert {field.name for field in dataclasses.fields(MvsinkConfig)} - spark == keys - dbts

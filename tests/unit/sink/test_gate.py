@@ -9,10 +9,10 @@ from types import SimpleNamespace as Node
 
 import pytest
 
+from dbt.adapters.mvsink.engine import json_values
 from dbt.adapters.mvsink.exceptions import InvalidOption, UnknownAudit
-from dbt.adapters.mvsink.materialization import preview
 from dbt.adapters.mvsink.materialization.audits import chosen
-from dbt.adapters.mvsink.materialization.options.gate import AUDIT, MAX_CHANGE, accepts
+from dbt.adapters.mvsink.materialization.options.gate import AUDIT, MAX_CHANGE, AuditConfig, accepts
 from dbt.adapters.mvsink.sink import MaxChange, gate
 
 LIMIT = {
@@ -37,7 +37,7 @@ def test_max_change(limit, change, passes):
 
 
 def test_the_examples_in_the_docstrings():
-    for module in (gate, preview):
+    for module in (gate, json_values):
         done = doctest.testmod(module)
         assert done.failed == 0 and done.attempted > 0
 
@@ -46,7 +46,9 @@ def test_values():
     limits = [{"rows": 5}, {"percent": 5}]
     assert [MAX_CHANGE.read(limit) for limit in limits] == [MaxChange(5), MaxChange(None, 5.0)]
     tests = {False: False, True: True, "a": ("a",), ("a", "b"): ("a", "b")}
-    assert {value: AUDIT.read(value) for value in tests} == tests
+    assert {value: AUDIT.read(value).tests for value in tests} == tests
+    assert not AUDIT.read(True).changes and not AUDIT.read({"tests": True}).changes
+    assert AUDIT.read({"tests": ["a"], "scope": "changes"}) == AuditConfig(("a",), changes=True)
 
 
 ACCEPTED = [

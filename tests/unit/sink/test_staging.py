@@ -43,7 +43,9 @@ def test_what_was_slow_is_tried_again_after_some_commits():
 
 
 def staging(reason: Full) -> Staging:
-    evidence = SimpleNamespace(increment=lambda state, recorded, time: reason)
+    evidence = SimpleNamespace(
+        increment=lambda state, recorded, time: reason, settled=lambda state, recorded, time: False
+    )
     request = SimpleNamespace(model="dev.m", verify=False, incremental=Incremental.ALWAYS, evidence=evidence)
     write = SimpleNamespace(stage=lambda *arguments: Written(None, Counts()))
     return Staging(request, write, None, None)

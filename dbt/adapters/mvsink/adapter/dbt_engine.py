@@ -48,7 +48,7 @@ class AdapterEngine:
             raise engine_error(error) from error
 
     def arrow(self, query: str, what: str) -> pa.Table | None:
-        """See `Engine`: only the embedded session has it."""
+        """See `Engine`: only PySpark's sessions have it."""
         handle = self.adapter.connections.get_thread_connection().handle
         if not hasattr(handle, "fetch_arrow"):
             return None
@@ -74,9 +74,9 @@ class AdapterEngine:
     def session(self) -> object:
         """Identifies what runs the statements: the embedded Spark, or a server by its address."""
         handle = self.adapter.connections.get_thread_connection().handle
-        session = getattr(handle, "session", None)
-        if session is not None:
-            return str(session.sparkContext.applicationId)
+        identity = getattr(handle, "identity", None)
+        if identity is not None:
+            return identity
         credentials: Any = self.adapter.config.credentials
         return (str(credentials.method), credentials.host, credentials.port)
 

@@ -14,7 +14,7 @@ from dbt.adapters.spark.connections import SparkConnectionMethod
 
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.connection.java import check_java
-from dbt.adapters.mvsink.credentials import MvsinkCredentials, check_pyspark
+from dbt.adapters.mvsink.credentials import CONNECT, MvsinkCredentials, check_connect, check_pyspark
 from dbt.adapters.mvsink.engine import DataflowError
 from dbt.adapters.mvsink.exceptions import MvsinkError
 from dbt.adapters.mvsink.masking import masked
@@ -30,6 +30,8 @@ def check_setup(credentials: MvsinkCredentials) -> None:
     """Log each check that passes. Raises `MvsinkError`; leaves nothing behind."""
     if credentials.method == SparkConnectionMethod.SESSION:
         logger.info(f"PySpark {check_pyspark()}, Java {check_java().version}: OK")
+    if credentials.method == CONNECT:
+        logger.info(f"PySpark {check_connect()}, a client of Spark Connect: OK")
     check_shard_root(credentials)
     logger.info(f"shard root {masked(credentials.shards)}: compare-and-append OK")
 

@@ -23,11 +23,13 @@ from dbt.adapters.mvsink.durations import parse_time
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.exceptions import InvalidRunTime, ReadOnlyRefused
 from dbt.adapters.mvsink.materialization import run as phases
+from dbt.adapters.mvsink.materialization.audit_scope import narrowed
 from dbt.adapters.mvsink.materialization.audits import CompiledTest, chosen, compiled
 from dbt.adapters.mvsink.materialization.context import Invocation, RunContext
 from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS, translate, translated
 from dbt.adapters.mvsink.materialization.mv import SelfCorrectingView
 from dbt.adapters.mvsink.materialization.names import check_names
+from dbt.adapters.mvsink.materialization.options.freshness import with_freshness
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions, ignored_configs
 from dbt.adapters.mvsink.materialization.orphans import (
     Orphan,
@@ -42,6 +44,7 @@ from dbt.adapters.mvsink.materialization.run import Executed, Prepared, Publishe
 from dbt.adapters.mvsink.materialization.warn import warn, warn_of_all
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard_sql.holds import held_shards, release_holds
+from dbt.adapters.mvsink.shard_sql.pause import release_pause
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, UnreadableView, read_published
 from dbt.adapters.mvsink.user_sql.checks import without_end
 
@@ -83,7 +86,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
     ) -> Prepared:
         """Check a model's name, configs and schedule. Nothing is written."""
         model = checked_name(relation)
-        options = ModelOptions.parse(model, node["config"])
+        options = ModelOptions.parse(model, with_freshness(node))
         context = self._context(node, relation, existing, query, options, self._invocation(invocation))
         return phases.prepare(context, SelfCorrectingView())
 
@@ -135,10 +138,12 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
     def mv_audits(self, prepared: Prepared) -> list[CompiledTest]:
         """The tests of the model's `audit`, compiled."""
         context = prepared.context
-        if not context.options.audit or context.invocation.empty:
+        config = context.options.audit
+        if not config.tests or context.invocation.empty:
             return []
-        nodes = chosen(context.manifest, context.model, context.unique_id, context.options.audit)
-        return [compiled(self, context.manifest, node) for node in nodes]
+        nodes = chosen(context.manifest, context.model, context.unique_id, config.tests)
+        tests = [compiled(self, context.manifest, node) for node in nodes]
+        return narrowed(context, tests) if config.changes else tests
 
     @available.parse_none
     def mv_run(self, prepared: Prepared, audits: Sequence[tuple[CompiledTest, str]] = ()) -> Executed:
@@ -149,6 +154,11 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         """
         relation = str(prepared.context.relation)
         return phases.execute(prepared, tuple(test.audit(relation, verdict) for test, verdict in audits))
+
+    @available.parse_none
+    def mv_leave_alone(self, prepared: Prepared) -> MvsinkResponse:
+        """dbt's response for a model that is paused, after a warning."""
+        return phases.leave_alone(prepared)
 
     @available.parse_none
     def mv_publish(self, executed: Executed, docs: Mapping[str, Any]) -> Published:
@@ -187,6 +197,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
             client = ShardClient(self._credentials().storage_options)
             with WriteHandle.from_read(client.open_reader(uri), "drop") as handle:
                 handle.mark_dropped(int(time.time() * 1000))
+                release_pause(handle, "a drop")
                 release_holds(client, str(handle.shard_id), held_shards(handle.state()))
         except LOWER_ERRORS as error:
             return [f"{relation}: its shard {uri} could not be marked dropped: {error}"]

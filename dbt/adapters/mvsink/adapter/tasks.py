@@ -13,6 +13,7 @@ from dbt.adapters.mvsink.adapter.models import MaintainedAdapter, checked_name
 from dbt.adapters.mvsink.adapter.variables import variable
 from dbt.adapters.mvsink.materialization import run as phases
 from dbt.adapters.mvsink.materialization.errors import translated
+from dbt.adapters.mvsink.materialization.options.freshness import with_freshness
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
 from dbt.adapters.mvsink.materialization.run import Prepared
 from dbt.adapters.mvsink.materialization.task import ContinualTask, contract_columns, reset_warning
@@ -92,7 +93,7 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
 
 def _options(model: str, node: Mapping[str, Any]) -> ModelOptions:
     with translated(model):
-        return ModelOptions.parse_task(model, node["config"], contract_columns(node))
+        return ModelOptions.parse_task(model, with_freshness(node), contract_columns(node))
 
 
 def _own_text(node: Any) -> str:

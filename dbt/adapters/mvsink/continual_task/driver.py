@@ -41,7 +41,7 @@ from dbt.adapters.mvsink.continual_task.statements import Insert
 from dbt.adapters.mvsink.continual_task.task_holds import TaskHolds
 from dbt.adapters.mvsink.continual_task.task_input import TaskInput
 from dbt.adapters.mvsink.engine import Engine, arrow_schema
-from dbt.adapters.mvsink.engine.timing import Stopwatch, span
+from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.inputs import HistoryGone, Input, PendingTime, ShardInput
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import Antichain, FilesChanged, ShardState, WriteHandle
@@ -83,17 +83,16 @@ class TaskDriver:
 
     def run(self) -> TaskOutcome:
         """Process the input's pending times up to the run's own."""
-        with span("task", model=self.model):
-            self.handle.keep_statistics()
-            before = self._begin()
-            while self._goes_on():
-                pass
-            self.holds.follow()
-            if self.skips_errors:
-                self.upkeep.warnings.append(
-                    "recorded errors stay: the input has not moved on; run again once it has"
-                )
-            return self._outcome(before)
+        self.handle.keep_statistics()
+        before = self._begin()
+        while self._goes_on():
+            pass
+        self.holds.follow()
+        if self.skips_errors:
+            self.upkeep.warnings.append(
+                "recorded errors stay: the input has not moved on; run again once it has"
+            )
+        return self._outcome(before)
 
     # beginning
 

@@ -29,6 +29,11 @@ def net(
     )
 
 
+def comparable(expression: str, kind: SparkType) -> str:
+    """A value that can be grouped by, compared and ordered, equal exactly where the original is."""
+    return _key(expression, kind, 0)
+
+
 def _item(column: Column) -> str:
     name = sql.identifier(column.name)
     return f"any_value({name}) {name}" if _holds_map(column.type) else name

@@ -1,26 +1,44 @@
 """Seconds per step of a run, for the log line, `run_results.json` and the commit's metadata.
 
-Each step is also an OpenTelemetry span if its API package is installed; without a configured SDK
-that costs nothing.
+A model's run and each of its steps are also OpenTelemetry spans, if its API package is installed
+(docs/observability.md lists names and attributes); without a configured SDK that costs nothing.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from dbt.adapters.mvsink.masking import masked
 
 try:
     from opentelemetry import trace
 except ImportError:
     trace = None  # type: ignore[assignment]
 
+Attributes = Mapping[str, "str | int | float | bool"]
 
-def span(name: str, **attributes: str) -> AbstractContextManager[object]:
-    """A span ``mvsink.<name>``, or nothing."""
+
+@contextmanager
+def span(name: str, attributes: Attributes | None = None) -> Iterator[Callable[[Attributes], None]]:
+    """A span ``mvsink.<name>``, or nothing. What it yields adds attributes to it.
+
+    An error is its status, without stack: that could show secrets, which its text does not.
+    """
     if trace is None:
-        return nullcontext()
-    return trace.get_tracer("mvsink").start_as_current_span(f"mvsink.{name}", attributes=attributes)
+        yield lambda _: None
+        return
+    tracer = trace.get_tracer("mvsink")
+    with tracer.start_as_current_span(
+        f"mvsink.{name}", attributes=attributes, record_exception=False, set_status_on_exception=False
+    ) as current:
+        try:
+            yield current.set_attributes
+        except BaseException as error:
+            current.set_status(trace.Status(trace.StatusCode.ERROR, masked(str(error))))
+            current.set_attribute("error.type", type(error).__name__)
+            raise
 
 
 class Stopwatch:

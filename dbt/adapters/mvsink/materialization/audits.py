@@ -19,7 +19,7 @@ from typing import Any
 
 from dbt.adapters.mvsink.exceptions import UnknownAudit
 from dbt.adapters.mvsink.materialization.warn import warnings_are_errors
-from dbt.adapters.mvsink.sink import Audit
+from dbt.adapters.mvsink.sink import Audit, Scope
 from dbt.adapters.mvsink.user_sql.checks import without_end
 from dbt.adapters.mvsink.user_sql.splice import replace_relations
 
@@ -38,10 +38,13 @@ class CompiledTest:
     error_if: str
     limit: int | None
     severe: bool
+    scope: Scope | None = None
+    whole: str = ""  # why it has none, if the model's config asks for one
 
     def audit(self, relation: str, verdict: str) -> Audit:
         """The audit of ``relation``; ``verdict`` is the query that dbt's macro makes of it."""
-        return Audit(self.name, _over(self._limited(), relation), _over(verdict, relation), self.severe)
+        failing, judged = _over(self._limited(), relation), _over(verdict, relation)
+        return Audit(self.name, failing, judged, self.severe, self.scope, self.whole)
 
     def _limited(self) -> str:
         return self.sql if self.limit is None else f"select * from (\n{self.sql}\n) limit {self.limit}"

@@ -33,6 +33,7 @@ class Invocation:
     accept: Any = ()  # models that may change by any number of rows
     sample: int = 0  # rows that a read-only run shows
     verify: bool = False
+    rehearsal: bool = False  # write no shard but the model's own, in a place of its own
     explain: bool = False  # evaluate nothing, say whether a run would
 
 

@@ -1,27 +1,54 @@
-"""Drift: what a verification found different although no input had changed."""
+"""Drift: contents that were wrong although they should have followed from the inputs."""
 
 from __future__ import annotations
 
+from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.physical import DIFF
+from dbt.adapters.mvsink.shard import ShardState
 from dbt.adapters.mvsink.shard_sql import Layout, as_of
-from dbt.adapters.mvsink.sink import Outcome
+from dbt.adapters.mvsink.sink import Drift, Incremental, Outcome, Suspended
 
 SAMPLE = 5  # rows
 
 
-def drift_warnings(opened: Opened, outcome: Outcome) -> list[str]:
-    """What to warn of: how many rows were wrong, and some of them."""
-    counts = outcome.counts
+def drift_warnings(opened: Opened, before: ShardState, outcome: Outcome, drift: Drift) -> list[str]:
+    """What to warn of: how many rows were wrong, some of them, and what follows. ``before``: the
+    state that the run began with.
+    """
+    counts = drift.counts
     if counts.nothing:
         return []
-    message = f"verification found drift: +{counts.inserted} -{counts.deleted} rows that no change of an input explains"
+    who = "verification" if outcome.verified else "the run"
+    message = (
+        f"{who} found drift: +{counts.inserted} -{counts.deleted} rows that no change of an input explains"
+    )
     if opened.context.read_only:
         return [f"{message}; nothing was written"]
+    shown = "; ".join(
+        f"{int(str(diff)):+d} ({', '.join(map(str, row))})" for *row, diff in _rows(opened, outcome, drift)
+    )
+    return [f"{message}; corrected. Some of them: {shown}{_suspended(opened, before, outcome)}"]
+
+
+def _rows(opened: Opened, outcome: Outcome, drift: Drift) -> list[tuple[object, ...]]:
+    """Some of the rows, with their diffs."""
     layout = Layout.of(opened.handle, outcome.state)
+    if drift.sample:  # behind the columns: time and diff
+        width = len(layout.names)
+        return [(*row[:width], row[width + 1]) for row in drift.sample]
     updates = as_of.updates_between(layout, outcome.time, outcome.time + 1)
     items = f"{sql.columns(layout.names)}, {DIFF}"
-    rows = opened.context.engine.query(f"select {items} from (\n{updates}\n) limit {SAMPLE}", "drift")
-    shown = "; ".join(f"{int(str(diff)):+d} ({', '.join(map(str, row))})" for *row, diff in rows)
-    return [f"{message}; corrected. Some of them: {shown}"]
+    return opened.context.engine.query(f"select {items} from (\n{updates}\n) limit {SAMPLE}", "drift")
+
+
+def _suspended(opened: Opened, before: ShardState, outcome: Outcome) -> str:
+    """What follows for the next runs."""
+    level = Suspended(outcome.state.suspended)
+    if level is Suspended.NOT or opened.context.options.incremental is not Incremental.AUTO:
+        return ""
+    if level is Suspended.UNTIL_VERIFIED:
+        return ". Runs evaluate the query until a verification finds no drift"
+    earlier = f" It drifted before, at {iso(before.drifted)}:" if before.drifted else ""
+    return f".{earlier} runs evaluate the query until its definition changes"

@@ -29,6 +29,7 @@ from dbt.adapters.mvsink.user_sql.determinism import uncertain
 from dbt.adapters.mvsink.user_sql.marks import NOW, query_at
 
 READS = "reads"  # the property that keeps what the query was last seen to read
+OTHER_TOOL = "another tool wrote to its shard"
 RULES = "2"  # another number: what was recorded before proves nothing
 # from a relation: then the optimizer computes it, and no job runs
 SESSION = "select version(), current_timezone(), current_catalog(), current_schema() from values (1)"
@@ -76,12 +77,18 @@ class InputEvidence:
         numbers = dict(number for position in positions for number in position.numbers())
         return Progress(self.plan, numbers, files)
 
+    def settled(self, state: ShardState, recorded: Callable[[str], int | None], time: int) -> bool:
+        """See `Evidence`."""
+        if self._uncertain or state.plan != self.plan or any(file.errors != 0 for file in state.files):
+            return False
+        return all(position.unchanged(recorded) for position in self.positions(time))
+
     def increment(
         self, state: ShardState, recorded: Callable[[str], int | None], time: int
     ) -> Increment | Full:
         """See `Evidence`."""
         if problem := self.problems(state):
-            return Full(problem, expected=problem != self._uncertain)
+            return Full(problem, expected=problem != self._uncertain, usual=problem != OTHER_TOOL)
         positions = self.positions(time)
         own = sum(file.size for file in state.files)
         return Inputs(self.context, self.references, self.reads, positions, recorded, time).increment(own)
@@ -103,7 +110,7 @@ class InputEvidence:
         if state.plan == 0:
             yield "what its contents were computed from is not known"
         elif not untouched(state):
-            yield "another tool wrote to its shard"
+            yield OTHER_TOOL
         elif state.plan != self.plan:
             yield "its query, its options, a view or a setting of the session changed"
 

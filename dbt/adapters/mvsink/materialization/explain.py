@@ -9,7 +9,7 @@ from typing import Any
 from dbt.adapters.mvsink.materialization.evidence import InputEvidence, verification_due
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.references.positions import Position
-from dbt.adapters.mvsink.sink import REMEMBERED, SLOW, SMALL, Full, Incremental, slow
+from dbt.adapters.mvsink.sink import REMEMBERED, SLOW, SMALL, Full, Incremental, slow, suspended
 
 UNCHANGED, CHANGED, UNKNOWN = "unchanged", "changed", "cannot be known"
 
@@ -52,10 +52,13 @@ def _full(evidence: InputEvidence, opened: Opened, time: int, verified: str) -> 
         return opened.timing.generation or "it has no contents yet"
     if verified:
         return verified
+    always = opened.context.options.incremental is Incremental.ALWAYS
+    if not always and (reason := suspended(state)):
+        return reason
     increment = evidence.increment(state, opened.handle.progress, time)
     if isinstance(increment, Full):
         return increment.reason
-    if opened.context.options.incremental is Incremental.ALWAYS:
+    if always:
         return ""
     return SMALL if increment.small else SLOW if slow(opened.handle.history(REMEMBERED)) else ""
 

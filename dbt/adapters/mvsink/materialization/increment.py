@@ -45,9 +45,9 @@ class Inputs:
         """See `Evidence.increment`. ``own``: the bytes of the shard."""
         options = self.context.options
         if options.incremental is Incremental.NEVER:
-            return Full("incremental: never", expected=True)
+            return Full("incremental: never", expected=True, usual=True)
         if (twice := self._named_twice()) is not None:
-            return Full(f"it reads {twice} in two ways, or from two catalogs")
+            return Full(f"it reads {twice} in two ways, or from two catalogs", usual=True)
         changed = [position for position in self.positions if not position.unchanged(self.recorded)]
         for position in changed:
             if reason := self._reason(position):
@@ -58,7 +58,7 @@ class Inputs:
             deterministic_functions=options.deterministic_functions,
         )
         if isinstance(analysed, NotIncremental):
-            return Full(analysed.reason)
+            return Full(analysed.reason, usual=True)
         names = {position.name for position in changed if position.kind != CLOCK}
         sides = tuple(self._sides(analysed, names))
         refused = next((each for each in sides if isinstance(each, Full)), None)
@@ -77,16 +77,16 @@ class Inputs:
     def _reason(self, position: Position) -> Full | None:
         """Why the change of an input that is at ``position`` is not known."""
         if position.problem:
-            return Full(position.problem)
+            return Full(position.problem, usual=True)
         if self.recorded(position.id) is None:
-            return Full(f"no earlier position of {position.name} is recorded", expected=True)
+            return Full(f"no earlier position of {position.name} is recorded", expected=True, usual=True)
         if position.kind == CLOCK or position.name in self.references.shards:
             return None
         below = {name for reads in self.reads.below.values() for name in (*reads.every_table, *reads.below)}
         pinned = self._pinned(position.name) is not None
         if position.kind == "delta" and position.name not in below and pinned:
             return None
-        return Full(f"{position.name} changed, and what changed in it is not known")
+        return Full(f"{position.name} changed, and what changed in it is not known", usual=True)
 
     def _columns_of(self, name: str) -> list[tuple[str, str]] | None:
         """See `resolve.ColumnsOf`. Only what the run knows all about has columns."""

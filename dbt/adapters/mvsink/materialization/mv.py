@@ -37,6 +37,7 @@ from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.materialization.options.gate import accepts
 from dbt.adapters.mvsink.materialization.response import explained_response, response
 from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
+from dbt.adapters.mvsink.materialization.said_once import gate_notes, gate_properties
 from dbt.adapters.mvsink.references.consistency import Origins, ledgers, origins_after, origins_read
 from dbt.adapters.mvsink.references.holds import Holds
 from dbt.adapters.mvsink.references.reads import reads_and_columns
@@ -46,6 +47,7 @@ from dbt.adapters.mvsink.shard import Antichain, ShardError, ShardReplaced, foll
 from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.shard_sql.holds import held_shards
 from dbt.adapters.mvsink.sink import (
+    Drift,
     Driver,
     Gate,
     NoEvidence,
@@ -53,6 +55,7 @@ from dbt.adapters.mvsink.sink import (
     SinkRequest,
     Superseded,
     UnknownColumn,
+    limit,
 )
 from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functions, reads
 from dbt.adapters.mvsink.user_sql.marks import query_at, without_time
@@ -125,13 +128,16 @@ class CheckedView:
         read = self._origins_read()
         driver = self._driver(opened, read.superseded(self.context.invocation.time))
         following([opened.handle], lambda: self._take_holds(opened))
-        drifts = driver.request.verify and self._proved(opened)
+        expected = self.context.read_only and driver.request.verify and self._proved(opened)
+        before = opened.handle.state()
+        notes = gate_notes(opened)
         outcome = driver.run()
         self._remember_origins(opened, outcome, read)
         warnings = [*opened.warnings, *following([opened.handle], lambda: self._keep(opened, outcome))]
         warnings += outcome.warnings
-        if drifts:
-            warnings += drift_warnings(opened, outcome)
+        drift = Drift(outcome.counts) if expected else outcome.drifted
+        if drift is not None:
+            warnings += drift_warnings(opened, before, outcome, drift)
         if not self.context.read_only:
             recorded = bool(outcome.counts.errors_inserted)
             until = "until what causes it is corrected"
@@ -140,6 +146,7 @@ class CheckedView:
             opened,
             partial(response, outcome),
             self._as_ran(outcome),
+            notes=notes,
             warnings=tuple(warnings),
             unchanged=outcome.counts.nothing and outcome.state.readable,
         )
@@ -180,7 +187,9 @@ class CheckedView:
             refresh=options.refresh,
             redefined=opened.redefined,
             sample=invocation.sample,
-            gate=Gate(options.max_change, opened.audits, accepted),
+            gate=Gate(
+                limit(options.max_change, opened.handle.history, invocation.time), opened.audits, accepted
+            ),
             references=self.references,
             superseded=superseded,
             evidence=evidence,
@@ -201,19 +210,26 @@ class CheckedView:
             if not outcome.up_to_date:
                 reads = {} if self.evidence is None else reads_property(self.evidence.reads)
                 properties = {**definition.properties(), **reads}
-            opened.handle.set_properties(properties)
+            freshness = self.context.options.freshness.properties(outcome.state.properties)
+            opened.handle.set_properties({**properties, **freshness, **gate_properties(opened)})
         return warnings
 
     def _take_holds(self, opened: Opened) -> None:
         """Before the first read, a scheduled view keeps the history that it is about to read."""
-        if not self.context.read_only and not self.context.options.refresh.on_commit:
+        context = self.context
+        rehearsal = context.read_only or context.invocation.rehearsal
+        if not rehearsal and not context.options.refresh.on_commit:
             timing = opened.timing
             self._holds(opened).take(timing.upper if timing.time is None else Antichain.of(timing.time))
 
     def _move_holds(self, opened: Opened, outcome: Outcome) -> list[str]:
         """Release the history no longer needed. A failure keeps too much, and is a warning."""
         scheduled, state = not self.context.options.refresh.on_commit, outcome.state
-        if self.context.read_only or not (scheduled or held_shards(state)):
+        if (
+            self.context.read_only
+            or self.context.invocation.rehearsal
+            or not (scheduled or held_shards(state))
+        ):
             return []
         try:
             self._holds(opened).move(state.upper if scheduled else Antichain.empty())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +19,9 @@ from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard_sql import Counts, Kind
 from dbt.adapters.mvsink.sink import Outcome, Superseded
 from dbt.adapters.mvsink.user_sql.words import last_part
+
+REASON_LENGTH = 60  # characters in dbt's line; `run_results.json` has all of it
+_QUALIFIED = re.compile(r"(?:(?:`[^`]+`|\b\w+)\.)+(?:`[^`]+`|\w+)")
 
 
 @dataclass
@@ -46,10 +50,19 @@ class MvsinkResponse(AdapterResponse):
     evaluated: bool = True  # False: the inputs were unchanged
     verified: bool = False
     incremental: bool = False
+    # how the contents were computed: `evaluated`, `verified`, `incremental`, `unchanged` or `none`
+    mode: str = ""
     not_incremental: str = ""  # why the query was evaluated in full, if there is something to say
     next_refresh: int | None = None  # with a schedule
+    paused: str = ""  # who, when and why, if the run left a paused model alone
     input: str = ""  # a query for what a task watches
     warnings: list[str] = field(default_factory=list)
+
+    def attributes(self) -> dict[str, str | int | bool]:
+        """The attributes of the run's span that follow from what it did."""
+        names = ("kind", "mode", "rows_inserted", "rows_deleted", "rows_staged", "bytes_staged", "drift")
+        values = {name: getattr(self, name) for name in (*names, "generation", "version", "lower", "upper")}
+        return {f"mvsink.{name}": value for name, value in values.items() if value not in (None, "")}
 
 
 def response(outcome: Outcome, notes: Sequence[str] = (), warnings: Sequence[str] = ()) -> MvsinkResponse:
@@ -67,9 +80,18 @@ def response(outcome: Outcome, notes: Sequence[str] = (), warnings: Sequence[str
         evaluated=outcome.evaluated,
         verified=outcome.verified,
         incremental=outcome.incremental,
+        mode=_mode(outcome),
         not_incremental=outcome.not_incremental,
         next_refresh=outcome.upper.as_option() if outcome.scheduled else None,
     )
+
+
+def _mode(outcome: Outcome) -> str:
+    if outcome.up_to_date:
+        return "none"
+    if not outcome.evaluated:
+        return "unchanged"
+    return "incremental" if outcome.incremental else "verified" if outcome.verified else "evaluated"
 
 
 def explained_response(
@@ -85,6 +107,14 @@ def explained_response(
 def empty_response(notes: Sequence[str], warnings: Sequence[str]) -> MvsinkResponse:
     """The response for `--empty`."""
     return MvsinkResponse(_message="; ".join(("empty: checked, nothing written", *notes)), code="none")
+
+
+def paused_response(words: str, warning: str) -> MvsinkResponse:
+    """The response of a run that leaves a paused model alone. ``words``: who, when and why."""
+    line = f"left as it is: {words}; 1 warning"
+    return MvsinkResponse(
+        _message=masked(line), code="none", paused=masked(words), warnings=[masked(warning)]
+    )
 
 
 def _response(
@@ -179,7 +209,17 @@ def _how(outcome: Outcome) -> str:
         return " (verified)"
     if not outcome.evaluated:
         return " (inputs unchanged)"
-    return " (incremental)" if outcome.incremental else ""
+    if outcome.incremental:
+        return " (incremental)"
+    return (
+        f" (full: {_short(outcome.not_incremental)})" if outcome.not_incremental and not outcome.usual else ""
+    )
+
+
+def _short(reason: str) -> str:
+    """The reason in dbt's line: relations by their last names, and not more than fits."""
+    text = _QUALIFIED.sub(lambda name: last_part(name[0]), reason)
+    return text if len(text) <= REASON_LENGTH else f"{text[: REASON_LENGTH - 3].rstrip()}..."
 
 
 def _bound(frontier: Antichain) -> str:

@@ -23,18 +23,20 @@ from typing import Protocol
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Column, EngineError
+from dbt.adapters.mvsink.engine.timing import span
 from dbt.adapters.mvsink.exceptions import InvalidName, RefreshesNeverHappen
 from dbt.adapters.mvsink.materialization import publish as views
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.errors import translated
 from dbt.adapters.mvsink.materialization.opening import Opened, open_shard
 from dbt.adapters.mvsink.materialization.publish import Docs
-from dbt.adapters.mvsink.materialization.response import MvsinkResponse, empty_response
+from dbt.adapters.mvsink.materialization.response import MvsinkResponse, empty_response, paused_response
 from dbt.adapters.mvsink.materialization.warn import warn, warn_of_all
-from dbt.adapters.mvsink.shard import ShardState, following
+from dbt.adapters.mvsink.shard import ShardError, ShardState, following
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.current_view import NOT_REFRESHED
 from dbt.adapters.mvsink.shard_sql.live_errors import live_errors
+from dbt.adapters.mvsink.shard_sql.pause import Pause, pause_of
 from dbt.adapters.mvsink.sink import Audit, NeverRefreshed, run_timing
 
 AHEAD = 60_000  # ms
@@ -74,6 +76,7 @@ class Prepared:
 
     context: RunContext
     strategy: Strategy
+    pause: Pause | None = None  # of a model that this run leaves alone
 
     @property
     def read_only(self) -> bool:
@@ -111,6 +114,9 @@ class Published:
 
 def prepare(context: RunContext, strategy: Strategy) -> Prepared:
     """Checks before the first hook. Raises `RefreshesNeverHappen`, `InvalidName`."""
+    pause = _pause(context)
+    if pause is not None:
+        return Prepared(context, strategy, pause)
     with translated(context.model):
         _check_refresh(context)
     _check_spark_accepts_the_name(context)
@@ -122,10 +128,19 @@ def prepare(context: RunContext, strategy: Strategy) -> Prepared:
     return Prepared(context, strategy)
 
 
+def leave_alone(prepared: Prepared) -> MvsinkResponse:
+    """The response of a run that leaves a paused model as it is, after a warning that says so."""
+    context, pause = prepared.context, prepared.pause
+    words = pause.words if pause is not None else ""
+    warning = f"{words}; this run leaves it as it is. `mvsink release {context.node['name']}` ends that"
+    warn(f"{context.model}: {warning}")
+    return paused_response(words, warning)
+
+
 def execute(prepared: Prepared, audits: tuple[Audit, ...] = ()) -> Executed:
     """Bring the shard up to date; `--empty` only checks and creates."""
     context = prepared.context
-    with translated(context.model), ExitStack() as resources:
+    with span("run", _identity(context)) as record, translated(context.model), ExitStack() as resources:
         checked = prepared.strategy.check(context, resources)
         opened = open_shard(context, checked.columns, resources, audits)
         if context.invocation.empty:
@@ -133,7 +148,20 @@ def execute(prepared: Prepared, audits: tuple[Audit, ...] = ()) -> Executed:
             executed = Executed(opened, empty_response, context.query, warnings=opened.warnings)
         else:
             executed = checked.execute(opened)
+        record(executed.respond((), ()).attributes())
         return replace(executed, resources=resources.pop_all())
+
+
+def _identity(context: RunContext) -> dict[str, str]:
+    """The attributes of a run's span that are known before it."""
+    return {
+        "mvsink.model": context.model,
+        "mvsink.unique_id": context.unique_id,
+        "mvsink.materialization": str(context.node["config"].get("materialized")),
+        "mvsink.target": context.invocation.target,
+        "mvsink.invocation_id": context.invocation.id,
+        "mvsink.time": iso(context.invocation.time),
+    }
 
 
 def publish(executed: Executed, docs: Docs) -> Published:
@@ -176,6 +204,15 @@ def reader_warnings(
     if not rows:
         return ()
     return (f"holds {len(rows)} recorded error(s); readers get an error {until}: {rows[0][0]}",)
+
+
+def _pause(context: RunContext) -> Pause | None:
+    """None as well if the shard does not exist, or cannot be read: the run itself will say so."""
+    try:
+        with context.client().open_reader(context.uri) as reader:
+            return pause_of(reader.state())
+    except ShardError:
+        return None
 
 
 def _check_refresh(context: RunContext) -> None:

@@ -164,7 +164,8 @@ class CheckedTask:
         record_held_shards(handle, needed)
         shard = self.source.shard
         watched = Watched(shard.handle.uri if shard else "", self.program.deletes_used)
-        handle.set_properties({**opened.definition.properties(), **watched.properties()})
+        freshness = context.options.freshness.properties(handle.state().properties)
+        handle.set_properties({**opened.definition.properties(), **watched.properties(), **freshness})
         return outcome
 
     def _shards_to_hold(self) -> set[str]:

@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import DataFile, ShardState
 from dbt.adapters.mvsink.shard_sql.current_view import plain_rows, view_query
 from dbt.adapters.mvsink.shard_sql.errors import NotReadable, NotRefreshed
-from dbt.adapters.mvsink.shard_sql.layout import Directory, Layout
+from dbt.adapters.mvsink.shard_sql.layout import Directory, Layout, row_count
 
 UPDATE = (TIME, DIFF, ERROR)  # what an update has besides its columns
 # characters of file names; beyond it a directory is named whole and its rows are filtered
@@ -86,6 +86,20 @@ def few_rows_as_of(shard: Layout, time: int, columns: Sequence[Column], conditio
     rows = net(columns, [], updates, "> 0")
     copies = f"lateral view explode(sequence(1, cast({DIFF} as int))) copies as _mv_copy"
     return f"select {items} from (\n{rows}\n) {copies}"
+
+
+def row_count_as_of(shard: Layout, time: int) -> str:
+    """A query for the number of rows as of ``time`` (ms): it reads one narrow column."""
+    return row_count(_up_to(shard, time))
+
+
+def updates_up_to(shard: Layout, time: int, columns: Sequence[Column], since: int | None = None) -> str:
+    """``columns``, `_mv_time`, `_mv_diff`, `_mv_error` of updates up to ``time`` (ms), as stored.
+
+    They add up to the collection at ``time``; with ``since`` (ms), at every time from it on.
+    """
+    early = _up_to(shard if since is None else shard.with_past(since), time)
+    return no_updates(columns) if early.empty else early.updates(_items(columns))
 
 
 def snapshot_as_of(shard: Layout, time: int) -> str:

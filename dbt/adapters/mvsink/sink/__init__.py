@@ -39,7 +39,7 @@ from dbt.adapters.mvsink.sink.errors import (
     SchemaChanged,
     UnknownColumn,
 )
-from dbt.adapters.mvsink.sink.gate import Audit, Gate, MaxChange
+from dbt.adapters.mvsink.sink.gate import Audit, Gate, MaxChange, Scope
 from dbt.adapters.mvsink.sink.increment import SLOW, SMALL, Full, Increment, Incremental, InputSides
 from dbt.adapters.mvsink.sink.mint import Mint
 from dbt.adapters.mvsink.sink.plan import Plan, run_timing
@@ -52,9 +52,12 @@ from dbt.adapters.mvsink.sink.request import (
     Superseded,
 )
 from dbt.adapters.mvsink.sink.staging import REMEMBERED, slow
+from dbt.adapters.mvsink.sink.suspension import Drift, Suspended, suspended
+from dbt.adapters.mvsink.sink.usual_change import ENOUGH, Learned, limit, too_little_history
 from dbt.adapters.mvsink.sink.write import Write
 
 __all__ = [
+    "ENOUGH",
     "REMEMBERED",
     "SLOW",
     "SMALL",
@@ -62,6 +65,7 @@ __all__ = [
     "Audit",
     "Correction",
     "Desired",
+    "Drift",
     "Driver",
     "Full",
     "Gate",
@@ -69,6 +73,7 @@ __all__ = [
     "Increment",
     "Incremental",
     "InputSides",
+    "Learned",
     "MaxChange",
     "Mint",
     "NeverRefreshed",
@@ -78,11 +83,16 @@ __all__ = [
     "Plan",
     "Preview",
     "SchemaChanged",
+    "Scope",
     "SinkRequest",
     "Superseded",
+    "Suspended",
     "UnknownColumn",
     "Write",
+    "limit",
     "not_null",
     "run_timing",
     "slow",
+    "suspended",
+    "too_little_history",
 ]

@@ -46,16 +46,17 @@ class DeltaWrite:
     ) -> Written | Full:
         """The correction that `Write.stage` would stage, if it follows from ``increment``."""
         if increment.small and not self.forced:
-            return Full(SMALL)
+            return Full(SMALL, usual=True)
         with ExitStack() as resources:
             try:
                 changes = StagedChanges.stage(self.write, increment, resources, forced=self.forced)
                 if isinstance(changes, Full):
                     return changes
+                failpoints.reach("changes staged")
                 files = sql.Shared()
                 plan = self._plan(increment, changes, files)
                 if isinstance(plan, NotIncremental):
-                    return Full(plan.reason)
+                    return Full(plan.reason, usual=True)
                 if plan.terms == 0:
                     return Written(None, Counts(), incremental=True)
                 correction = self._correction(plan, files, desired, shard, time, resources)
@@ -100,7 +101,7 @@ class DeltaWrite:
         stored = persisted(shard)
         if scoped.keys is None:
             too_many = shard.rows > FEW_ROWS and not self.forced
-            return Full("all of its rows may differ") if too_many else (scoped.new, stored)
+            return Full("all of its rows may differ", usual=True) if too_many else (scoped.new, stored)
         keys = self.write.stager.stage(files.around(scoped.keys), "keys")
         resources.callback(keys.delete)
         count = keys.rows()

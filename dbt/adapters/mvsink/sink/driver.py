@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink.engine import Column, Engine, arrow_schema, columns_added, shard_columns
-from dbt.adapters.mvsink.engine.timing import Stopwatch, span
+from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.shard import (
     Antichain,
     FilesChanged,
@@ -30,12 +30,9 @@ from dbt.adapters.mvsink.shard_sql.reshaped import widened
 from dbt.adapters.mvsink.shard_sql.upkeep import Upkeep
 from dbt.adapters.mvsink.sink import clock
 from dbt.adapters.mvsink.sink.correction import Desired
-from dbt.adapters.mvsink.sink.errors import GateFailed
-from dbt.adapters.mvsink.sink.gate import check, would_be
+from dbt.adapters.mvsink.sink.gating import Gating
 from dbt.adapters.mvsink.sink.mint import Mint
 from dbt.adapters.mvsink.sink.plan import (
-    DROPPED,
-    FULL_REFRESH,
     Plan,
     column_changes,
     compacted_after,
@@ -69,11 +66,11 @@ class Driver:
             self.engine, self.handle, self.request.clock, self.watch, self.request.invocation_id
         )
         self.warnings = self.upkeep.warnings
+        self.gating = Gating(self.request, self.handle, self.engine, self.watch, self.warnings)
 
     def run(self) -> Outcome:
         """Bring the shard to the next refresh after the run's time; if read-only, preview that."""
-        with span("run", model=self.request.model):
-            return following([self.handle], self._run)
+        return following([self.handle], self._run)
 
     def check_columns(self) -> None:
         """Raise `SchemaChanged` if the request forbids the query's columns. Writes nothing."""
@@ -145,7 +142,7 @@ class Driver:
         mode: str = "",
     ) -> bool:
         """Commit it, and do what is due afterwards. False if the race was lost."""
-        note = replace(note_of(self.request, written.counts, self.watch, time), mode=mode)
+        note = replace(written.noted(note_of(self.request, written.counts, self.watch, time)), mode=mode)
         since = next_since(self.request, state, plan)
         with self.watch("append"):
             result = self.appender.append(
@@ -208,12 +205,12 @@ class Driver:
             written = self.ahead[1]
         else:
             written = self._written(state, plan, shard, time, description)
-        progress = progress_of(self.request, state, written.counts, time)
+        progress = progress_of(self.request, state, written, time)
         if written.incremental and not progress.known and not written.counts.errors_inserted:
             # an input changed meanwhile: then its change is not in the correction as a whole
             written.delete()
             written = self._written(state, plan, shard, time, description, evaluate=True)
-            progress = progress_of(self.request, state, written.counts, time)
+            progress = progress_of(self.request, state, written, time)
         if not self._append(state, plan, written, description, time, progress, written.mode):
             return None
         return self._outcome(Kind.APPEND, written, time, description)
@@ -230,7 +227,7 @@ class Driver:
         written = Written(None, Counts())
         if plan.time is not None:
             written = self.write.first_load(self._query(state, columns, plan.time), plan.time, description)
-            self._pass_gate(state, plan, vacant(state, self.handle.uri, columns), written)
+            written = self.gating.audited(state, plan, vacant(state, self.handle.uri, columns), written)
         batches = [] if written.batch is None else [written.batch]
         try:
             with self.watch("append"):
@@ -239,12 +236,12 @@ class Driver:
                     arrow_schema(columns),
                     plan.upper,
                     since,
-                    note=note_of(self.request, written.counts, self.watch, plan.time),
+                    note=written.noted(note_of(self.request, written.counts, self.watch, plan.time)),
                     expected_version=state.version,
                     creation=plan.creation if plan.begins else None,
                     progress=None
                     if plan.time is None
-                    else progress_of(self.request, state, written.counts, plan.time),
+                    else progress_of(self.request, state, written, plan.time),
                 )
         except (FilesChanged, UpperMismatch):
             for batch in batches:
@@ -269,29 +266,7 @@ class Driver:
         """The correction, staged, after it has passed the gate. ``evaluate``: see `Staging`."""
         staging = Staging(self.request, self.write, self.handle.progress, self.warnings.append, evaluate)
         written = staging.stage(self._desired(state, time), state, shard, time, description)
-        if not written.counts.nothing:
-            self._pass_gate(state, plan, shard, written)
-        return written
-
-    def _pass_gate(self, state: ShardState, plan: Plan, shard: Layout, written: Written) -> None:
-        """Raise `GateFailed`, and delete the batch, if ``shard`` with it must not be published."""
-        if not self.request.gate.is_active:
-            return
-        try:
-            with self.watch("gate"):
-                contents = would_be(shard, written.batch, negated=written.negation is not None)
-                self._check_gate(state, plan, written.counts, contents)
-        except BaseException:
-            written.delete()
-            raise
-
-    def _check_gate(self, state: ShardState, plan: Plan, counts: Counts, contents: str) -> None:
-        comparable = state.readable and plan.generation not in (FULL_REFRESH, DROPPED)
-        current = Layout.of(self.handle, state) if comparable else None
-        warnings = check(
-            self.request.gate, self.engine, self.request.model, counts, current, bool(plan.generation), contents
-        )  # fmt: skip
-        self.warnings.extend(warning for warning in warnings if warning not in self.warnings)
+        return written if written.counts.nothing else self.gating.audited(state, plan, shard, written)
 
     def _desired(self, state: ShardState, time: int) -> Desired:
         """The query as of ``time``, in the shard's columns and their order."""
@@ -317,7 +292,7 @@ class Driver:
         previewed = self.write.preview(desired, shard, plan.time, self.request.sample)
         counts, gate = previewed.counts, None
         if self.request.gate.is_active and (plan.generation or not counts.nothing):
-            gate = self._previewed_gate(state, plan, counts, desired)
+            gate = self.gating.previewed(state, plan, counts, desired.plain_rows())
         compacted = compacted_after(self.request, state, plan, previewed.updates)
         outcome = self._outcome(Kind.READ_ONLY, Written(None, counts), plan.time, description)
         preview = Preview(shard.names, previewed.sample, gate, compacted)
@@ -329,14 +304,6 @@ class Driver:
             return vacant(state, self.handle.uri, wanted_columns(self.request, state))
         current = Layout.of(self.handle, state)
         return widened(current, plan.added) if plan.added else current
-
-    def _previewed_gate(self, state: ShardState, plan: Plan, counts: Counts, desired: Desired) -> str:
-        """Why the gate would reject the contents, or "". The audits read the query itself."""
-        try:
-            self._check_gate(state, plan, counts, desired.plain_rows())
-        except GateFailed as error:
-            return str(error)
-        return ""
 
     # outcomes
 
@@ -390,5 +357,7 @@ class Driver:
             evaluated_once=written.evaluated_once,
             incremental=written.incremental,
             not_incremental=written.reason,
+            usual=written.usual,
+            drifted=written.drift,
             verified=self.request.verify and time is not None,
         )

@@ -56,7 +56,7 @@ class MaxChangeExceeded(GateFailed):
     """A correction changes more than `max_change` allows."""
 
     def __init__(self, model: str, change: str, broken: str):
-        name = model.rsplit(".", 1)[-1]
+        name, self.broken = model.rsplit(".", 1)[-1], broken
         super().__init__(
             f"{model} would change by {change}: {broken}. Nothing was written; --vars '{{mvsink_accept: [{name}]}}' lets it through"
         )

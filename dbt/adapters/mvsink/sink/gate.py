@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from dbt.adapters.mvsink.engine import Engine, EngineError
 from dbt.adapters.mvsink.shard import Batch
@@ -24,6 +25,14 @@ from dbt.adapters.mvsink.sink.errors import AuditFailed, MaxChangeExceeded
 
 FAILING_ROWS = 5  # that an error shows
 LONGEST_VALUE = 80  # characters of a value that an error shows
+
+
+class Limit(Protocol):
+    """How much a correction may change."""
+
+    def broken_by(self, inserted: int, deleted: int, current: int) -> str:
+        """Why a change of ``current`` rows exceeds the limit, or ""."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -55,22 +64,69 @@ class MaxChange:
 
 
 @dataclass(frozen=True)
+class Scope:
+    """An audit that need not look at all rows once it has passed without a single failure.
+
+    It then judges the added rows alone, or with a ``key``, an expression of columns, the rows that
+    share it with one of them. ``digest`` is of all that decides its result but for these rows.
+    """
+
+    digest: str
+    key: str = ""
+
+    def narrowed(self, contents: str, added: str) -> str:
+        """The query of the rows to judge, of those of the query ``contents``."""
+        if not self.key:
+            return added
+        return f"select * from (\n{contents}\n) where ({self.key}) in (select {self.key} from (\n{added}\n))"
+
+
+@dataclass(frozen=True)
 class Audit:
     """A test of the model's contents. ``failing(contents)`` is the query of its bad rows where
     ``contents`` is the query of the model's rows; ``verdict(contents)`` gives one row: how many
-    failures, whether to warn, whether to fail."""
+    failures, whether to warn, whether to fail. ``scope`` is None if it looks at all rows always.
+    """
 
     name: str
     failing: Callable[[str], str]
     verdict: Callable[[str], str]
     severe: bool = True  # False: it only ever warns
+    scope: Scope | None = None
+    whole: str = ""  # why it has no scope, if one was asked for
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The queries of the new contents, and of the rows they add to contents which passed the audits
+    with the digests ``passed``. ``added`` is None if all rows are to be judged.
+    """
+
+    rows: str
+    added: str | None = None
+    passed: frozenset[str] = frozenset()
+
+    def of(self, audit: Audit) -> str:
+        """The query of the rows that ``audit`` has to judge."""
+        scope = audit.scope
+        if scope is None or self.added is None or scope.digest not in self.passed:
+            return self.rows
+        return scope.narrowed(self.rows, self.added)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What to warn of, and the digests of the audits that passed without a failure."""
+
+    warnings: list[str]
+    passed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Gate:
     """The checks of new contents. ``accepted``: this run may change any number of rows."""
 
-    max_change: MaxChange | None = None
+    max_change: Limit | None = None
     audits: tuple[Audit, ...] = ()
     accepted: bool = False
 
@@ -91,12 +147,12 @@ def check(
     counts: Counts,
     current: Layout | None,
     replaces: bool,
-    contents: str,
-) -> list[str]:
-    """Warnings for new contents that pass; raises `GateFailed` if they do not.
+    contents: Contents,
+) -> Checked:
+    """The result for new contents that pass; raises `GateFailed` if they do not.
 
     ``counts`` is the change of ``current``, which is None if the size of the change does not
-    matter. ``replaces``: all rows are new. ``contents`` is the query of the new contents.
+    matter. ``replaces``: all rows are new.
     """
     if gate.max_change is not None and gate.counts_changes and current is not None:
         [[rows]] = engine.query(row_count(current), "gate")
@@ -104,7 +160,7 @@ def check(
     return _check_contents(gate.audits, engine, contents)
 
 
-def _check_change(allowed: MaxChange, model: str, counts: Counts, current: int, replaces: bool) -> None:
+def _check_change(allowed: Limit, model: str, counts: Counts, current: int, replaces: bool) -> None:
     inserted, deleted = counts.inserted, counts.deleted
     if replaces:
         inserted, deleted = max(0, inserted - current), max(0, current - inserted)
@@ -113,21 +169,24 @@ def _check_change(allowed: MaxChange, model: str, counts: Counts, current: int, 
         raise MaxChangeExceeded(model, f"+{inserted} -{deleted}", broken)
 
 
-def _check_contents(audits: Sequence[Audit], engine: Engine, contents: str) -> list[str]:
+def _check_contents(audits: Sequence[Audit], engine: Engine, contents: Contents) -> Checked:
     """Every audit runs, so that the error shows all that fail."""
-    failures, warnings = [], []
+    failures, warnings, passed = [], [], []
     for audit in audits:
+        rows = contents.of(audit)
         try:
-            count, warns, fails = _verdict(engine, audit, contents)
+            count, warns, fails = _verdict(engine, audit, rows)
             if fails and audit.severe:
-                failures.append(f"{audit.name}: {_failures(count)}{_shown(engine, audit, contents)}")
+                failures.append(f"{audit.name}: {_failures(count)}{_shown(engine, audit, rows)}")
             elif fails or warns:
                 warnings.append(f"audit {audit.name}: {_failures(count)}")
+            if count == 0 and audit.scope is not None:
+                passed.append(audit.scope.digest)
         except EngineError as error:
             failures.append(f"{audit.name} cannot run: {error.message}")
     if failures:
         raise AuditFailed(failures)
-    return warnings
+    return Checked(warnings, tuple(passed))
 
 
 def would_be(shard: Layout, batch: Batch | None, *, negated: bool = False) -> str:

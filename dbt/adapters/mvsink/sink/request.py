@@ -15,6 +15,8 @@ from dbt.adapters.mvsink.shard_sql import Counts, OnError, RunOutcome
 from dbt.adapters.mvsink.sink.correction import Assertion
 from dbt.adapters.mvsink.sink.gate import Gate
 from dbt.adapters.mvsink.sink.increment import Full, Increment, Incremental
+from dbt.adapters.mvsink.sink.suspension import Drift, recorded
+from dbt.adapters.mvsink.sink.write import Written
 
 
 class OnSchemaChange(enum.Enum):
@@ -58,6 +60,12 @@ class Evidence(Protocol):
         """
         ...
 
+    def settled(self, state: ShardState, recorded: Callable[[str], int | None], time: int) -> bool:
+        """Whether contents as of ``time`` (ms) must be those of ``state``, unless something broke
+        or another tool wrote to the shard.
+        """
+        ...
+
     def increment(
         self, state: ShardState, recorded: Callable[[str], int | None], time: int
     ) -> Increment | Full:
@@ -75,6 +83,9 @@ class NoEvidence:
 
     def progress(self, state: ShardState, time: int) -> Progress:
         return Progress(files=files_number(state.files))
+
+    def settled(self, state: ShardState, recorded: Callable[[str], int | None], time: int) -> bool:
+        return False
 
     def increment(
         self, state: ShardState, recorded: Callable[[str], int | None], time: int
@@ -160,6 +171,8 @@ class Outcome(RunOutcome):
     evaluated: bool = True  # False: the inputs are as they were, so nothing was computed
     incremental: bool = False  # the correction follows from the changes of the inputs
     not_incremental: str = ""  # why it does not, if there is something to say
+    usual: bool = False  # so it is on most runs
+    drifted: Drift | None = None  # what was wrong before; None: not known
     verified: bool = False  # all contents were compared by an independent digest
     superseded: Superseded | None = None  # a refresh was due, and is left to the next run
     scheduled: bool = False  # a schedule explains the upper
@@ -182,13 +195,15 @@ def note_of(request: SinkRequest, counts: Counts, watch: Stopwatch, time: int | 
     )
 
 
-def progress_of(request: SinkRequest, state: ShardState, counts: Counts, time: int) -> Progress:
-    """What contents as of ``time`` (ms), compared with ``state``, were computed from. A recorded
-    error is to be tried again.
+def progress_of(request: SinkRequest, state: ShardState, written: Written, time: int) -> Progress:
+    """What contents as of ``time`` (ms), ``written`` after a comparison with ``state``, were
+    computed from. A recorded error is to be tried again.
     """
-    if counts.errors_inserted:
+    if written.counts.errors_inserted:
         return Progress(files=files_number(state.files))
     progress = request.evidence.progress(state, time)
+    # if an input changed meanwhile, what looks wrong may be its change
+    drift = written.drift if progress.known else None
     # what is written whole needs no comparison
-    verified = request.verify or not state.files
-    return replace(progress, verified=time) if verified else progress
+    verified = time if request.verify or not state.files else None
+    return replace(recorded(progress, state, drift, time), verified=verified)

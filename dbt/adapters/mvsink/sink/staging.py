@@ -6,21 +6,25 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.shard import Commit, ShardState
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Layout, OnError
+from dbt.adapters.mvsink.shard_sql.layout import with_batch
 from dbt.adapters.mvsink.shard_sql.outcome import MAX_ERROR_LENGTH
 from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.delta_write import DeltaWrite
 from dbt.adapters.mvsink.sink.errors import NotIncremental
-from dbt.adapters.mvsink.sink.increment import SLOW, Full, Incremental
+from dbt.adapters.mvsink.sink.increment import SLOW, Full, Increment, Incremental
 from dbt.adapters.mvsink.sink.request import SinkRequest
-from dbt.adapters.mvsink.sink.verify import verified
+from dbt.adapters.mvsink.sink.suspension import Drift, suspended
+from dbt.adapters.mvsink.sink.verify import equal, verified
 from dbt.adapters.mvsink.sink.write import EVALUATED, INCREMENTAL, LOADED, Write, Written
 
 log = logging.getLogger("mvsink.sink.write")
 REMEMBERED = 20  # commits
+SAMPLE = 5  # rows of a drift
 WORTHWHILE = 0.8  # of the seconds that evaluating the query takes
 
 
@@ -56,17 +60,47 @@ class Staging:
         """Stage the correction after which the shard, in ``state``, holds ``desired`` from ``time``
         (ms) on.
         """
-        full = self._increment(desired, state, shard, time, description)
-        if isinstance(full, Written):
-            return full
+        change = self._increment(desired, state, shard, time, description)
+        if isinstance(change, Written) and not self.request.verify:
+            return change
+        settled = self.request.evidence.settled(state, self.recorded, time)
         try:
-            if self.request.verify:
-                written = verified(self.write, desired, shard, time, description)
-            else:
-                written = self.write.stage(desired, shard, time, description)
-            return replace(written, reason=full.reason, loaded=shard.empty)
+            if isinstance(change, Written):
+                return self._verified(change, desired, shard, time, description)
+            stage = partial(verified, self.write) if self.request.verify else self.write.stage
+            written = stage(desired, shard, time, description)
         except EngineError as error:
             return self._recorded_error(error, desired, shard, time, description)
+        drift = None
+        if settled and not shard.empty:
+            drift = Drift(written.counts, noise=not self._repeatable(state, time))
+        return replace(written, reason=change.reason, usual=change.usual, loaded=shard.empty, drift=drift)
+
+    def _verified(
+        self, change: Written, desired: Desired, shard: Layout, time: int, description: BatchDescription
+    ) -> Written:
+        """``change``, if the shard holds ``desired`` with it. Otherwise the shard has drifted, and
+        its correction as a whole.
+        """
+        write = self.write
+        after = shard if change.batch is None else with_batch(shard, change.batch)
+        try:
+            with write.watch("verify"):
+                right = equal(write.engine, desired, after)
+            if right:
+                return replace(change, drift=Drift())
+            differences = write.preview(desired, after, time, SAMPLE)
+        except BaseException:
+            change.delete()
+            raise
+        change.delete()
+        written = verified(write, desired, shard, time, description)
+        return replace(written, drift=Drift(differences.counts, differences.sample))
+
+    def _repeatable(self, state: ShardState, time: int) -> bool:
+        """Whether evaluating the query again gives the same, as far as that is known."""
+        increment = self.request.evidence.increment(state, self.recorded, time)
+        return isinstance(increment, Full) or increment.analysed.unrepeatable is None
 
     def _increment(
         self, desired: Desired, state: ShardState, shard: Layout, time: int, description: BatchDescription
@@ -77,17 +111,24 @@ class Staging:
         request = self.request
         if self.evaluate:
             return Full("an input changed while its change was computed", expected=True)
-        if request.verify or shard.empty:
+        if shard.empty:
             return Full()
         forced = request.incremental is Incremental.ALWAYS
-        if not forced and slow(self.write.handle.history(REMEMBERED)):
-            return Full(SLOW)
+        if not forced and not request.verify:
+            if reason := suspended(state):
+                return Full(reason)
+            if slow(self.write.handle.history(REMEMBERED)):
+                return Full(SLOW)
         increment = request.evidence.increment(state, self.recorded, time)
+        if request.verify and isinstance(increment, Increment) and increment.analysed.unrepeatable:
+            return Full()  # rows that did not change may differ when they are evaluated again
         outcome = (
             increment
             if isinstance(increment, Full)
             else DeltaWrite(self.write, forced).stage(increment, desired, shard, time, description)
         )
+        if isinstance(outcome, Full) and request.verify:
+            return Full()
         if isinstance(outcome, Full):
             log.info("%s: evaluating the query: %s", request.model, outcome.reason)
         if forced and isinstance(outcome, Full) and not outcome.expected:

@@ -41,7 +41,7 @@ from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import Engine, EngineError, sql
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
-from dbt.adapters.mvsink.shard import Batch, StagedDirectory, WriteHandle, negatable
+from dbt.adapters.mvsink.shard import Batch, CommitNote, StagedDirectory, WriteHandle, negatable
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.shard_sql.stager import Stager, added_up
 from dbt.adapters.mvsink.sink.copied import Copied, Hashes, negated_updates, updates_of
@@ -49,6 +49,7 @@ from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persi
 from dbt.adapters.mvsink.sink.detection import Buckets, BucketScope, differing_buckets, narrow
 from dbt.adapters.mvsink.sink.in_process import correct
 from dbt.adapters.mvsink.sink.locator import locator
+from dbt.adapters.mvsink.sink.suspension import Drift
 
 log = logging.getLogger("mvsink.sink.write")
 FEW_ROWS = 100_000  # of a shard that is compared by whole rows
@@ -63,7 +64,9 @@ class Written:
 
     With a ``negation`` of all that the shard holds, ``batch`` is all that it should hold.
     ``incremental``: it follows from the changes of the inputs. ``reason``: why it does not, as a
-    clause, if there is something to say. ``loaded``: the shard was empty.
+    clause, if there is something to say; ``usual``: see `Full`. ``loaded``: the shard was empty.
+    ``drift``: what was wrong before, None if that is not known. ``audits``, ``audited``: see
+    `CommitNote`.
     """
 
     batch: Batch | None
@@ -73,7 +76,15 @@ class Written:
     negation: Batch | None = None
     incremental: bool = False
     reason: str = ""
+    usual: bool = False
+    drift: Drift | None = None
     loaded: bool = False
+    audits: tuple[str, ...] = ()
+    audited: int | None = None
+
+    def noted(self, note: CommitNote) -> CommitNote:
+        """``note`` with the audits that it passed."""
+        return replace(note, audits=self.audits, audited=self.audited)
 
     @property
     def batches(self) -> tuple[Batch, ...]:

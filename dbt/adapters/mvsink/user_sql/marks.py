@@ -6,7 +6,7 @@ import re
 
 NOW = re.compile(r"timestamp_millis\(\d+L?\) /\* mv_now \*/")  # what the macro `mv_now()` renders
 END = "/* mv_end */"
-_PAST = re.compile(rf"/\* (mv_(?:as_of|updates) .*?) \*/.*?{re.escape(END)}", re.DOTALL)
+_PAST = re.compile(rf"/\* (mv_(?:as_of|updates|history) .*?) \*/.*?{re.escape(END)}", re.DOTALL)
 
 
 def query_at(query: str, time: int) -> str:
@@ -15,10 +15,10 @@ def query_at(query: str, time: int) -> str:
 
 
 def of_the_past(macro: str, query: str) -> str:
-    """``query`` as the subquery to which ``macro``, `mv_as_of` or `mv_updates`, renders."""
+    """``query`` as the subquery to which ``macro``, `mv_as_of` and its like, renders."""
     return f"(/* {macro} */\n{query}\n{END})"
 
 
 def without_time(query: str) -> str:
-    """The query without the run's time and the files that `mv_as_of` and `mv_updates` read."""
+    """The query without the run's time and the files that `mv_as_of` and its like read."""
     return _PAST.sub(r"\1", NOW.sub("mv_now()", query))

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from dbt.adapters.mvsink.exceptions import InvalidOption
 from dbt.adapters.mvsink.materialization.options.kinds import TEXTS, Kind, NotAllowed, texts
-from dbt.adapters.mvsink.sink import MaxChange
+from dbt.adapters.mvsink.sink import Learned, MaxChange
+
+SCOPES = ("all", "changes")
 
 
-def _max_change(value: Any) -> MaxChange:
+def _max_change(value: Any) -> MaxChange | Learned:
+    if value == Learned.AUTO.value:
+        return Learned.AUTO
     if not isinstance(value, Mapping) or not value or not set(value) <= {"rows", "percent"}:
         raise NotAllowed
     rows, percent = value.get("rows"), value.get("percent")
@@ -26,7 +31,26 @@ def _is_limit(value: Any, kinds: Any) -> bool:
     )
 
 
-def _audit(value: Any) -> bool | tuple[str, ...]:
+@dataclass(frozen=True)
+class AuditConfig:
+    """Which ``tests`` are audits: all, none, or those of some names. ``changes``: they look at
+    changed rows alone where that is the same.
+    """
+
+    tests: bool | tuple[str, ...] = False
+    changes: bool = False
+
+
+def _audit(value: Any) -> AuditConfig:
+    if isinstance(value, Mapping):
+        scope = value.get("scope", "all")
+        if not {"tests"} <= set(value) <= {"tests", "scope"} or scope not in SCOPES:
+            raise NotAllowed
+        return AuditConfig(_tests(value["tests"]), scope == "changes")
+    return AuditConfig(_tests(value))
+
+
+def _tests(value: Any) -> bool | tuple[str, ...]:
     if isinstance(value, bool):
         return value
     names = texts(value)
@@ -35,23 +59,36 @@ def _audit(value: Any) -> bool | tuple[str, ...]:
     return names
 
 
-MAX_CHANGE = Kind(
-    _max_change,
-    "a mapping of `rows` (a whole number) or `percent` (a number) or both, 0 or more, like {rows: 10000, percent: 5}",
-    {
-        "type": "object",
-        "properties": {
-            "rows": {"type": "integer", "minimum": 0},
-            "percent": {"type": "number", "minimum": 0},
-        },
-        "additionalProperties": False,
-        "minProperties": 1,
+_LIMITS_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "rows": {"type": "integer", "minimum": 0},
+        "percent": {"type": "number", "minimum": 0},
     },
+    "additionalProperties": False,
+    "minProperties": 1,
+}
+MAX_CHANGE: Kind[MaxChange | Learned] = Kind(
+    _max_change,
+    "'auto', or a mapping of `rows` (a whole number) or `percent` (a number) or both, 0 or more, like {rows: 10000, percent: 5}",
+    {"anyOf": [{"const": Learned.AUTO.value}, _LIMITS_SCHEMA]},
 )
-AUDIT: Kind[bool | tuple[str, ...]] = Kind(
+_TESTS_SCHEMA = {"anyOf": [{"type": "boolean"}, {"type": "string", "minLength": 1}, TEXTS]}
+AUDIT: Kind[AuditConfig] = Kind(
     _audit,
-    "true, or a test's name as in `dbt ls`, or a list of them",
-    {"anyOf": [{"type": "boolean"}, {"type": "string", "minLength": 1}, TEXTS]},
+    "true, or a test's name as in `dbt ls`, or a list of them; or a mapping with these as `tests`, and `scope`, which is 'all' or "
+    "'changes'",
+    {
+        "anyOf": [
+            *_TESTS_SCHEMA["anyOf"],
+            {
+                "type": "object",
+                "properties": {"tests": _TESTS_SCHEMA, "scope": {"enum": list(SCOPES)}},
+                "required": ["tests"],
+                "additionalProperties": False,
+            },
+        ]
+    },
 )
 
 

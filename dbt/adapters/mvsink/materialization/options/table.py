@@ -18,7 +18,8 @@ from typing import Any, Generic, TypeVar, overload
 from dbt.adapters.mvsink.continual_task.errors import HEADS
 from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
-from dbt.adapters.mvsink.materialization.options.gate import AUDIT, MAX_CHANGE
+from dbt.adapters.mvsink.materialization.options.freshness import FRESHNESS_LIMITS
+from dbt.adapters.mvsink.materialization.options.gate import AUDIT, MAX_CHANGE, AuditConfig
 from dbt.adapters.mvsink.materialization.options.kinds import (
     BOOLEAN,
     COLUMNS,
@@ -34,7 +35,8 @@ from dbt.adapters.mvsink.materialization.options.spelling import nearest
 from dbt.adapters.mvsink.materialization.options.task import COLUMN_TYPES, reset_words
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard_sql import OnError
-from dbt.adapters.mvsink.sink import Incremental, MaxChange, OnSchemaChange
+from dbt.adapters.mvsink.shard_sql.freshness import Freshness
+from dbt.adapters.mvsink.sink import Incremental, Learned, MaxChange, OnSchemaChange
 
 T = TypeVar("T")
 VIEW, TASK = MATERIALIZATIONS = ("self_correcting_mv", "continual_task")
@@ -147,19 +149,27 @@ class ModelOptions:
         is_dbts=True,
     )
     adopt = Option(BOOLEAN, False, "`false`", "Take over a shard that belongs to another model or target.")
-    audit = Option[bool | tuple[str, ...]](
+    audit = Option(
         AUDIT,
-        False,
+        AuditConfig(),
         "`false`",
         "Tests that the new contents must pass before anything is written: see [The publish gate](#the-publish-gate).",
         of=(VIEW,),
     )
-    max_change = Option[MaxChange | None](
+    max_change = Option[MaxChange | Learned | None](
         MAX_CHANGE,
         None,
         "none",
-        "A run that would change more fails and writes nothing: see [The publish gate](#the-publish-gate).",
+        "A run that would change more, or with `auto` much more than usual, fails and writes nothing: see "
+        "[The publish gate](#the-publish-gate).",
         of=(VIEW,),
+    )
+    freshness = Option(
+        FRESHNESS_LIMITS,
+        Freshness(),
+        "none",
+        "How old the contents may be: for [`mvsink status --slo`](commands.md#status) and `mvsink metrics`.",
+        is_dbts=True,
     )
     initial_snapshot = Option(
         BOOLEAN,

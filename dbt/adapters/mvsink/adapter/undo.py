@@ -1,0 +1,80 @@
+"""The adapter's method for `mvsink undo`: through the gate into the shard, then into the view."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from dbt.adapters.base.meta import AdapterMeta, available
+
+from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
+from dbt.adapters.mvsink.adapter.models import MaintainedAdapter
+from dbt.adapters.mvsink.materialization import publish as views
+from dbt.adapters.mvsink.materialization.errors import translated
+from dbt.adapters.mvsink.materialization.options.freshness import with_freshness
+from dbt.adapters.mvsink.materialization.options.table import ModelOptions
+from dbt.adapters.mvsink.materialization.publish import Docs
+from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
+from dbt.adapters.mvsink.shard_sql.pause import Pause
+from dbt.adapters.mvsink.shard_sql.properties import stored_spec
+from dbt.adapters.mvsink.sink import Gate, limit
+from dbt.adapters.mvsink.sink.undo import UndoRequest, undo
+
+if TYPE_CHECKING:
+    from dbt.adapters.mvsink.relation import MvsinkRelation
+
+
+class UndoAdapter(MaintainedAdapter, metaclass=AdapterMeta):
+    """Part of the adapter."""
+
+    @available.parse(lambda *_, **__: "{}")
+    def mv_undo(
+        self,
+        relation: MvsinkRelation,
+        existing: MvsinkRelation | None,
+        node: Mapping[str, Any] | None,
+        request: str,
+        invocation_id: str,
+    ) -> str:
+        """Take runs back, or say what that would do; the result as JSON.
+
+        ``request``: JSON with ``uri``, ``intervals`` (ms), ``reason``, ``by``, ``accept``,
+        ``dry_run``. ``node``: the model, None if the project has none; then there is no gate.
+        """
+        asked, model = json.loads(request), f"{relation.schema}.{relation.identifier}"
+        now = int(time.time() * 1000)
+        with translated(model):
+            client = ShardClient(self._credentials().storage_options)
+            reader = client.open_reader(asked["uri"])
+            with WriteHandle.from_read(reader, "undo") as handle:
+                engine = AdapterEngine(self, model)
+                done = undo(
+                    UndoRequest(
+                        model=model,
+                        intervals=tuple((lower, upper) for lower, upper in asked["intervals"]),
+                        time=now,
+                        reason=asked["reason"],
+                        pause=Pause(asked["by"], now, asked["reason"]),
+                        refresh=stored_spec(handle.state()),
+                        gate=_gate(model, node, handle, now, accepted=asked["accept"]),
+                        invocation_id=invocation_id,
+                        dry_run=asked["dry_run"],
+                    ),
+                    handle,
+                    engine,
+                )
+                published = self.published(existing) if done.committed else None
+                if published is not None and published.shard_id == str(handle.shard_id):
+                    views.publish(engine, str(relation), handle, published, Docs(), published.columns)
+        return json.dumps(asdict(done))
+
+
+def _gate(
+    model: str, node: Mapping[str, Any] | None, handle: WriteHandle, now: int, *, accepted: bool
+) -> Gate:
+    """The model's `max_change`. Its audits are dbt's tests, which an operation does not compile."""
+    options = None if node is None else ModelOptions.parse(model, with_freshness(node))
+    return Gate(limit(options.max_change, handle.history, now) if options else None, (), accepted)

@@ -1,0 +1,42 @@
+"""dbt's line of a view's run: how the contents were computed."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pyarrow as pa
+import pytest
+
+from dbt.adapters.mvsink.materialization.response import response
+from dbt.adapters.mvsink.shard import Antichain, ShardState
+from dbt.adapters.mvsink.shard_sql import Counts, Kind
+from dbt.adapters.mvsink.sink import Outcome
+
+T = 1_800_000_000_000
+LINES = [
+    ({}, ""),
+    ({"incremental": True}, " (incremental)"),
+    ({"evaluated": False}, " (inputs unchanged)"),
+    ({"verified": True}, " (verified)"),
+    ({"not_incremental": "its data is small", "usual": True}, ""),
+    ({"not_incremental": "cat.shop.orders changed by 14%"}, " (full: orders changed by 14%)"),
+    ({"not_incremental": "`a`.`my shop`.`my orders` changed by 14%"}, " (full: my orders changed by 14%)"),
+    (
+        {"not_incremental": "a row that changes cannot be looked up: two have one hash"},
+        " (full: a row that changes cannot be looked up: two have one hash)",
+    ),
+    (
+        {"not_incremental": "the history of db.orders before 2026-11-20T15:00:00Z is no longer readable"},
+        " (full: the history of orders before 2026-11-20T15:00:00Z is no l...)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("how", "shown"), LINES)
+def test_the_line_shows_why_a_run_was_not_incremental_unless_it_is_usual(how, shown):
+    upper = Antichain.of(T + 1)
+    state = ShardState(1, UUID(int=0), pa.schema([]), 0, Antichain.of(T), upper)
+    outcome = Outcome(Kind.APPEND, Counts(inserted=412, deleted=400), Antichain.of(T), upper, T, state, **how)
+    answer = response(outcome)
+    assert str(answer) == f"+412 -400 at 2027-01-15T08:00:00Z{shown}"
+    assert answer.not_incremental == how.get("not_incremental", "")
