@@ -112,6 +112,12 @@ def test_what_is_shown(shop, dbt):
     ]
 
 
+def test_a_paused_model_changes_nothing_and_says_who_paused_it():
+    paused = RunResult("model.shop.m", "success", "left as it is", "s.m", "", {"paused": "paused by alice"})
+    plan = planned(paused)
+    assert (plan.paused, plan.changes, plan.fails) == ("paused by alice", False, False)
+
+
 def test_what_dbt_is_asked_for(shop, dbt):
     shop.run(
         "plan",
@@ -133,10 +139,53 @@ def test_what_dbt_is_asked_for(shop, dbt):
     assert (dbt["dbt"].target, dbt["dbt"].project_dir) == ("prod", str(shop.root))
 
 
+def test_another_state_is_for_selectors_and_to_defer_to(shop, dbt, monkeypatch):
+    monkeypatch.undo()
+    invoked = []
+    monkeypatch.setattr(Dbt, "_invoke", lambda self, command, *_: invoked.append(list(command)))
+    monkeypatch.chdir(shop.root)
+    place = Dbt(".", ".", state="/artifacts", defer=True, favor_state=True)
+    place.models(["state:modified+"], [])
+    with pytest.raises(AttributeError):
+        place.run([Model("model.shop.orders", "view", "shop.orders")])
+    assert invoked[0][-4:] == ["--select", "state:modified+", "--state", "/artifacts"]
+    assert invoked[1] == [
+        "run",
+        "--select",
+        "shop.orders",
+        "--state",
+        "/artifacts",
+        "--defer",
+        "--favor-state",
+    ]
+
+
+def test_markdown(shop, dbt):
+    result = shop.run("plan", "--output", "markdown")
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[:4] == [
+        "### mvsink plan: shop, target dev",
+        "",
+        "| model | change | next refresh | compaction | gate | error |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    assert "| customers | +1 -0 | every run |  | would fail: 2 rows, max\\_change allows 1 |  |" in lines
+    folded = lines.index("<details><summary>orders</summary>")
+    assert lines[folded + 2 : folded + 7] == [
+        "```diff",
+        "  +2  id=1, name=NULL",
+        "  -1  error: division by zero",
+        "```",
+        "",
+    ]
+
+
 def test_the_json(shop, dbt, monkeypatch):
     monkeypatch.setattr(command, "exit_code", lambda *_: 0)
     output = shop.as_json("plan")
     assert (output["project"], output["target"], output["changes"]) == ("shop", "dev", True)
+    assert output["against"] is None
     by_name = {model.pop("model"): model for model in output["models"]}
     assert by_name["orders"] == {
         "unique_id": "model.shop.orders",
@@ -151,7 +200,9 @@ def test_the_json(shop, dbt, monkeypatch):
         "gate_message": "",
         "compacted": {"files": 4, "updates": 99},
         "overtaken": "",
+        "paused": "",
         "sample": SAMPLE,
+        **dict.fromkeys(("seconds", "bytes_written", "difference")),
         "message": "",
         "error": "",
     }

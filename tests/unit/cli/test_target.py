@@ -113,9 +113,10 @@ def test_the_options_are_dbt_s(shop, monkeypatch, tmp_path_factory):
 
 
 def test_help_names_the_commands(shop):
-    shown = shop.run("--help").stdout
-    assert "status   What each shard contains and how far it is behind." in shown
-    assert "history  Who changed MODEL's shard, when, how and why." in shown
+    shown = " ".join(shop.run("--help").stdout.split())
+    assert "status What each shard contains and how far it is behind." in shown
+    assert "diff What differs between MODEL's contents at A and at B." in shown
+    assert "history Who changed MODEL's shard, when, how and why." in shown
 
 
 CODE = """

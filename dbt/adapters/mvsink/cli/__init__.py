@@ -7,6 +7,7 @@
  probes         which places a model reads, and cheap checks of whether they have changed
  scheduler      which models `watch` runs, and when
  target         the project and target, and where its shards are: dbt's own options and profile
+ update_formats ndjson, CSV and Arrow for streams of updates
  discovery      finding shards below that place, opening and selecting them
  render         a table for people, JSON for programs
 ```

@@ -80,13 +80,20 @@ class DbtFailed(click.ClickException):
 
 @dataclass(frozen=True)
 class Dbt:
-    """dbt with these options. Other ``vars`` make dbt parse the whole project again."""
+    """dbt with these options. Other ``vars`` make dbt parse the whole project again.
+
+    ``state``: a directory with the manifest of another state of the project, for `state:`
+    selectors, and for ``defer``: what is not selected is read where that state has it.
+    """
 
     project_dir: str
     profiles_dir: str
     profile: str | None = None
     target: str | None = None
     vars: Mapping[str, Any] = field(default_factory=dict)
+    state: str | None = None
+    defer: bool = False
+    favor_state: bool = False
 
     def parsed(self) -> Any:
         """dbt's manifest of the project."""
@@ -95,7 +102,7 @@ class Dbt:
     def models(self, select: Sequence[str], exclude: Sequence[str], manifest: Any = None) -> list[Model]:
         """The selected models, of every materialization."""
         keys = ["--resource-type", "model", "--output", "json", "--output-keys", "unique_id", "fqn", "config"]
-        lines = self._invoke(["ls", *keys, *_selection(select, exclude)], manifest) or []
+        lines = self._invoke(["ls", *keys, *_selection(select, exclude), *self._state()], manifest) or []
         nodes = [json.loads(line) for line in lines]
         return [
             Model(node["unique_id"], node["config"]["materialized"], ".".join(node["fqn"])) for node in nodes
@@ -103,7 +110,9 @@ class Dbt:
 
     def run(self, models: Iterable[Model], manifest: Any = None) -> list[RunResult]:
         """`dbt run` of exactly these models."""
-        result = self._invoke(["run", "--select", *(model.selector for model in models)], manifest)
+        selected = ["--select", *(model.selector for model in models)]
+        deferred = [*(["--defer"] if self.defer else []), *(["--favor-state"] if self.favor_state else [])]
+        result = self._invoke(["run", *selected, *self._state(), *deferred], manifest)
         return [_ran(each) for each in result.results]
 
     def operation(self, macro: str, arguments: Mapping[str, Any], manifest: Any = None) -> MacroOutput:
@@ -135,6 +144,9 @@ class Dbt:
         if done.exception is not None:
             raise DbtFailed(str(done.exception).strip())
         return done.result
+
+    def _state(self) -> list[str]:
+        return ["--state", self.state] if self.state else []
 
     def _options(self) -> list[str]:
         options = [*QUIET, "--project-dir", self.project_dir, "--profiles-dir", self.profiles_dir]

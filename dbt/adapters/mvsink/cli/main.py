@@ -5,14 +5,22 @@ from __future__ import annotations
 import click
 
 from dbt.adapters.mvsink.__version__ import version
+from dbt.adapters.mvsink.cli.commands.blame import blame
+from dbt.adapters.mvsink.cli.commands.diff import diff
 from dbt.adapters.mvsink.cli.commands.drop import drop
 from dbt.adapters.mvsink.cli.commands.explain import explain
 from dbt.adapters.mvsink.cli.commands.history import history
+from dbt.adapters.mvsink.cli.commands.hold import hold, release
+from dbt.adapters.mvsink.cli.commands.metrics import metrics
 from dbt.adapters.mvsink.cli.commands.plan import plan
 from dbt.adapters.mvsink.cli.commands.status import status
+from dbt.adapters.mvsink.cli.commands.subscribe import subscribe
+from dbt.adapters.mvsink.cli.commands.undo import undo
 from dbt.adapters.mvsink.cli.commands.watch import watch
 
-COMMANDS = (status, history, plan, explain, watch, drop)
+COMMANDS = (
+    status, metrics, history, diff, blame, subscribe, plan, explain, watch, hold, release, undo, drop,
+)  # fmt: skip
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -21,8 +29,9 @@ def cli() -> None:
     """Inspect the shards of a dbt project, and keep them up to date.
 
     Run it where you run dbt: it takes the same --project-dir, --profiles-dir, --profile and
-    --target. status and history only read the shards' logs: they start no Spark and do not disturb
-    a running `dbt run`. plan, explain, watch and drop run
+    --target. status, metrics, history and subscribe only read shards: they start no Spark and do
+    not disturb a running `dbt run`; nor do hold and release, which write a line to a shard's log.
+    Nor does blame, if it can answer from the files. diff, plan, explain, watch, undo and drop run
     dbt.
     """
 

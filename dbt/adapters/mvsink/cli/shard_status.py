@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from dbt.adapters.mvsink.shard_sql.freshness import Verdict
+from dbt.adapters.mvsink.shard_sql.pause import Pause
+
 
 class Condition(str, Enum):
     """What can be done with a shard."""
@@ -45,7 +48,11 @@ class ShardStatus:
     upper: int | None = None
     computed_through: int | None = None
     lag: int | None = None
+    slo: Verdict | None = None
+    warn_after: int | None = None
+    error_after: int | None = None
     last_refresh: int | None = None
+    run_seconds: float | None = None
     scheduled: bool | None = None
     next_refresh: int | None = None
     pending_inputs: int | None = None
@@ -56,5 +63,6 @@ class ShardStatus:
     bytes: int | None = None
     recent_share: float | None = None
     holds: tuple[Hold, ...] = ()
+    paused: Pause | None = None
     error: str | None = None
     inputs: tuple[ShardStatus, ...] = field(default=())

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from dbt.adapters.mvsink.cli.render import Column, ago_text, bytes_text, count_text, duration_text, time_text
 from dbt.adapters.mvsink.cli.shard_status import Condition, ShardStatus
 from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.shard_sql.freshness import Verdict
 
 MAX_LINE = 120  # characters of a line of the short table
 
@@ -77,6 +78,18 @@ def _next(shard: ShardStatus) -> str:
     return "none left" if shard.next_refresh is None else time_text(shard.next_refresh)
 
 
+def _slo(shard: ShardStatus) -> str:
+    """``pass``, or what the contents are and after how long: ``warn after 1h``."""
+    limits = {Verdict.WARN: shard.warn_after, Verdict.ERROR: shard.error_after}
+    if shard.slo is None or shard.slo not in limits:
+        return "" if shard.slo is None else shard.slo.value
+    return f"{shard.slo.value} after {duration_text(limits[shard.slo])}"
+
+
+def _paused(shard: ShardStatus) -> str:
+    return shard.paused.words.removeprefix("paused ") if shard.paused else ""
+
+
 def _holds(shard: ShardStatus) -> str:
     return ", ".join(f"{hold.model or hold.holder} from {time_text(hold.time)}" for hold in shard.holds)
 
@@ -89,6 +102,7 @@ def wide_columns(all_owners: bool) -> list[Column[Line]]:
         Column("since", _of(lambda s: time_text(s.since or None))),
         Column("upper", _of(_upper)),
         Column("lag", _of(lambda s: duration_text(s.lag)), right=True),
+        Column("slo", _of(_slo), optional=True),
         Column("last refresh", _of(lambda s: time_text(s.last_refresh and s.last_refresh // 1000 * 1000))),
         Column("next refresh", _of(_next)),
         Column("pending", _of(lambda s: count_text(s.pending_inputs)), optional=True, right=True),
@@ -103,6 +117,7 @@ def wide_columns(all_owners: bool) -> list[Column[Line]]:
             right=True,
         ),
         Column("errors", _of(lambda s: count_text(s.error_updates or None)), optional=True, right=True),
+        Column("paused", _of(_paused), optional=True),
         Column("holds", _of(_holds), optional=True),
         Column("generation", _of(lambda s: count_text(s.generation or None)), optional=True, right=True),
         Column("error", _of(lambda s: s.error or ""), optional=True),
@@ -116,6 +131,7 @@ def short_columns(all_owners: bool, now: int) -> list[Column[Line]]:
         *([Column("owner", _of(_owner), shrinks=True)] if all_owners else []),
         Column("state", _of(lambda s: _dropped(s, now)), optional=True),
         Column("computed", _of(lambda s: "" if s.lag is None else ago_text(s.lag))),
+        Column("slo", _of(_slo), optional=True),
         Column(
             "refreshed",
             _of(lambda s: "" if s.last_refresh is None else ago_text(max(0, now - s.last_refresh))),
@@ -138,6 +154,8 @@ def short_lines(shards: Sequence[ShardStatus]) -> Iterator[Line]:
 
 def _dropped(shard: ShardStatus, now: int) -> str:
     condition = "" if shard.condition is Condition.READABLE else shard.condition.value
+    if shard.paused is not None:
+        return f"{condition}, paused".removeprefix(", ") + f" {ago_text(now - shard.paused.at)}"
     return condition if shard.dropped is None else f"{condition} {ago_text(now - shard.dropped)}"
 
 

@@ -37,6 +37,7 @@ class Target:
     project: str
     name: str
     shards: str
+    profile: str = ""
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)  # may hold secrets
 
 
@@ -80,6 +81,7 @@ def _target(project: str, directory: str, profile: str, name: str, data: dict[st
         project=project,
         name=name,
         shards=shards_of(directory, options.get("shard_root")).rstrip("/"),
+        profile=profile,
         storage_options=options.get("storage_options"),
     )
 

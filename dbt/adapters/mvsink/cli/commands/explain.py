@@ -24,6 +24,7 @@ VIEW = "self_correcting_mv"
 class Explained:
     """One model. ``evaluates``: why something would be computed, empty if nothing would. ``full``:
     why its query would be evaluated in full, empty if its contents follow from its inputs' changes.
+    ``paused``: who paused it, when and why, if a run would leave it alone.
     """
 
     model: str
@@ -31,12 +32,15 @@ class Explained:
     inputs: tuple[Mapping[str, str], ...] = ()
     error: str = ""
     full: str = ""
+    paused: str = ""
 
     @classmethod
     def of(cls, ran: RunResult) -> Explained:
         """From the result of a run that only explains."""
         if not ran.ok:
             return cls(ran.name, "", error=ran.message or ran.status)
+        if ran.response.get("paused"):
+            return cls(ran.name, "", paused=ran.response["paused"])
         values = ran.response.get("explanation") or {}
         inputs = tuple(values.get("inputs", ()))
         return cls(ran.name, values.get("evaluates", ""), inputs, full=values.get("full", ""))
@@ -45,7 +49,9 @@ class Explained:
         """For people: one line for the model, one for each input."""
         if self.error:
             return [f"{self.model}: {self.error}"]
-        if not self.evaluates:
+        if self.paused:
+            verdict = f"left as it is: {self.paused}"
+        elif not self.evaluates:
             verdict = "not evaluated: its inputs are unchanged"
         elif not self.full:
             verdict = f"incremental: {self.evaluates}"
@@ -94,6 +100,7 @@ def explain(
                 "full": e.full,
                 "inputs": list(e.inputs),
                 "error": e.error,
+                "paused": e.paused,
             }
             for e in explained
         ]

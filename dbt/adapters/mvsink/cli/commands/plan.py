@@ -2,24 +2,28 @@
 
 dbt runs the selected models in read-only mode, in its usual order. Each is compared with its inputs
 as they are now, so that downstream models do not include what an upstream model would write.
+Against another target (`rehearsal`) they do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import click
 from dbt.cli import params
 
-from dbt.adapters.mvsink.cli.dbt_runner import Dbt, RunResult, flat
+from dbt.adapters.mvsink.cli.dbt_runner import TASK, Dbt, RunResult, flat
+from dbt.adapters.mvsink.cli.diff_text import sample_of
 from dbt.adapters.mvsink.cli.discovery import progress
+from dbt.adapters.mvsink.cli.markdown import comment
+from dbt.adapters.mvsink.cli.rehearsal import Rehearsed, rehearsal
 from dbt.adapters.mvsink.cli.render import (
     Column,
     Output,
+    bytes_text,
     count_text,
-    takes_output,
     time_text,
     write_json,
     write_table,
@@ -27,7 +31,19 @@ from dbt.adapters.mvsink.cli.render import (
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 
 SAMPLE = 5  # rows
+MARKDOWN = "markdown"
+FORMATS = ("table", "json", MARKDOWN)
+GATE_FAILED = "fail their audit"  # of a gate's message
 FAILED, CHANGES = 1, 2  # exit codes
+
+
+@dataclass(frozen=True)
+class Selection:
+    """dbt's `--select` and `--exclude`, and how many rows to show per model."""
+
+    select: Sequence[str]
+    exclude: Sequence[str]
+    sample: int
 
 
 @dataclass(frozen=True)
@@ -39,7 +55,7 @@ class ModelPlan:
     or without a change. ``compacted``: live files and updates that would be rewritten.
     ``columns_added``: the types, by name, of columns that would be added in place. ``overtaken``:
     the shards that a later run has written already, so that this run would leave the model as it
-    is.
+    is; ``paused``: who paused the model, when and why, with the same effect.
     """
 
     model: str
@@ -56,13 +72,20 @@ class ModelPlan:
     compacted: Mapping[str, int] | None = None
     overtaken: str = ""
     sample: tuple[Mapping[str, Any], ...] = ()
+    seconds: float | None = None
+    bytes_written: int | None = None
+    difference: Mapping[str, Any] | None = None
     message: str = ""
     error: str = ""
+    paused: str = ""
 
     @property
     def changes(self) -> bool:
         """Whether a run would write something that a reader can see."""
-        return bool(self.inserted or self.deleted or self.errors or self.generation or self.columns_added)
+        columns = (self.difference or {}).get("columns", {})
+        altered = any(columns.get(kind) for kind in ("only_in_a", "only_in_b", "retyped"))
+        rows = self.inserted or self.deleted or self.errors
+        return bool(rows or self.generation or self.columns_added or altered)
 
     @property
     def fails(self) -> bool:
@@ -88,7 +111,28 @@ def planned(ran: RunResult) -> ModelPlan:
         gate_message=gate or "",
         compacted=preview.get("compacted"),
         overtaken=response.get("overtaken", ""),
+        paused=response.get("paused", ""),
         sample=tuple(preview.get("sample", ())),
+    )
+
+
+def planned_against(rehearsed: Rehearsed) -> ModelPlan:
+    """The plan from a run aside."""
+    ran, difference = rehearsed.ran, rehearsed.difference
+    relation = difference["a"]["relation"] if difference else ran.relation.split(".", 1)[-1]
+    plan = ModelPlan(ran.name, ran.unique_id, relation, message=ran.message, difference=difference)
+    if not ran.ok:
+        gate = False if GATE_FAILED in ran.message else None
+        return replace(plan, gate=gate, gate_message=ran.message if gate is False else "", error=ran.message)
+    changed = difference["changed"] if difference else 0
+    inserted = difference["only_in_b"] + changed if difference else ran.response.get("rows_inserted", 0)
+    return replace(
+        plan,
+        inserted=inserted,
+        deleted=difference["only_in_a"] + changed if difference else 0,
+        errors=difference["errors"] if difference else 0,
+        seconds=round(sum(ran.response.get("seconds", {}).values()), 3),
+        bytes_written=ran.response.get("bytes_staged", 0),
     )
 
 
@@ -129,8 +173,39 @@ COLUMNS: list[Column[ModelPlan]] = [
     Column("compaction", _compacted, optional=True),
     Column("gate", _gate, optional=True),
     Column("overtaken", lambda p: p.overtaken, optional=True),
+    Column("left as it is", lambda p: p.paused, optional=True),
     Column("error", lambda p: p.error, optional=True),
 ]
+
+
+AGAINST: list[Column[ModelPlan]] = [
+    Column("model", lambda p: p.model),
+    Column("added", lambda p: _rows(p, "only_in_b", p.inserted), right=True),
+    Column("removed", lambda p: _rows(p, "only_in_a", 0), right=True),
+    Column("changed", lambda p: _rows(p, "changed", 0), right=True),
+    Column("errors", lambda p: count_text(p.errors or None), optional=True, right=True),
+    Column("columns", lambda p: _altered(p), optional=True),
+    Column("first run", lambda p: "" if p.seconds is None else f"{p.seconds:.1f} s"),
+    Column("size", lambda p: bytes_text(p.bytes_written), right=True),
+    Column("gate", _gate, optional=True),
+    Column("error", lambda p: p.error, optional=True),
+]
+
+
+def _rows(plan: ModelPlan, key: str, new: int) -> str:
+    """A count of the difference; ``new`` of a model that the other target does not have."""
+    if plan.error:
+        return ""
+    return count_text(new if plan.difference is None else plan.difference[key])
+
+
+def _altered(plan: ModelPlan) -> str:
+    """``+new, -gone, n: int -> bigint``, or that the model is new."""
+    if plan.difference is None:
+        return "" if plan.error else "a new model"
+    columns = plan.difference["columns"]
+    parts = [f"+{name}" for name in columns["only_in_b"]] + [f"-{name}" for name in columns["only_in_a"]]
+    return ", ".join([*parts, *(f"{name}: {a} -> {b}" for name, (a, b) in columns["retyped"].items())])
 
 
 def sample_lines(plan: ModelPlan) -> list[str]:
@@ -155,7 +230,11 @@ def _text(value: Any) -> str:
 @takes_dbt
 @params.select
 @params.exclude
-@takes_output
+@params.state
+@params.defer
+@params.favor_state
+@click.option("--against", metavar="TARGET", help="Run aside, and compare with the shards of this target.")
+@click.option("--output", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True)
 @click.option(
     "--sample",
     type=click.IntRange(min=0),
@@ -171,6 +250,10 @@ def plan(
     dbt: Dbt,
     select: Any,
     exclude: Any,
+    state: Any,
+    defer: bool,
+    favor_state: bool,
+    against: str | None,
     output: str,
     sample: int,
     detailed_exitcode: bool,
@@ -180,24 +263,63 @@ def plan(
     Each model is compared with its inputs as they are now: +N -M rows, a sample of them, the next
     refresh, what would be compacted afterwards, and whether the publish gate would let it through.
 
+    With --against, the whole selection is run in temporary schemas and a temporary directory, each
+    model on what the one before would hold, and compared with the shards of TARGET.
+
     Exit code: 0; 1 if a run would fail; 2 for wrong usage, and with --detailed-exitcode if
     something would change.
     """
-    dbt = replace(dbt, vars={**dbt.vars, "mvsink_read_only": True, "mvsink_sample": sample})
+    dbt = replace(dbt, state=str(state) if state else None, defer=bool(defer), favor_state=bool(favor_state))
+    selection = Selection(flat(select), flat(exclude), sample)
+    plans = _read_only(dbt, selection) if against is None else _against(dbt, target, against, selection)
+    plans.sort(key=lambda each: each.model)
+    _write(plans, target, against, output)
+    context.exit(exit_code(plans, detailed_exitcode))
+
+
+def _read_only(dbt: Dbt, selection: Selection) -> list[ModelPlan]:
+    """Each model compared with its inputs as they are."""
+    dbt = replace(dbt, vars={**dbt.vars, "mvsink_read_only": True, "mvsink_sample": selection.sample})
     with progress("comparing stored contents with queries"):
         manifest = dbt.parsed()
-        models = [model for model in dbt.models(flat(select), flat(exclude), manifest) if model.maintained]
-        plans = [planned(ran) for ran in dbt.run(models, manifest)] if models else []
-    plans.sort(key=lambda each: each.model)
+        models = dbt.models(selection.select, selection.exclude, manifest)
+        maintained = [model for model in models if model.maintained]
+        return [planned(ran) for ran in dbt.run(maintained, manifest)] if maintained else []
+
+
+def _against(dbt: Dbt, target: Target, against: str, selection: Selection) -> list[ModelPlan]:
+    """Each model as it would be, compared with what ``against`` has."""
+    with progress("running the models aside"), rehearsal(dbt, target, against) as place:
+        manifest = place.dbt.parsed()
+        models = place.dbt.models(selection.select, selection.exclude, manifest)
+        for model in models:
+            if model.materialized == TASK:
+                click.echo(f"{model.name} is a continual task: it is not planned", err=True)
+        return [planned_against(each) for each in place.run(models, manifest, selection.sample)]
+
+
+def _write(plans: Sequence[ModelPlan], target: Target, against: str | None, output: str) -> None:
+    columns = COLUMNS if against is None else AGAINST
     if output == Output.JSON.value:
-        head = {"project": target.project, "target": target.name}
+        head = {"project": target.project, "target": target.name, "against": against}
         changes = any(each.changes for each in plans)
         write_json({**head, "changes": changes, "models": [asdict(each) for each in plans]})
-    elif plans:
-        write_table(COLUMNS, plans)
-        for each in plans:
-            if each.sample:
-                click.echo("\n".join([each.model, *sample_lines(each), ""]))
-    else:
+    elif not plans:
         click.echo("no maintained models are selected")
-    context.exit(exit_code(plans, detailed_exitcode))
+    elif output == MARKDOWN:
+        with_target = f", compared with {against}" if against else ""
+        title = f"mvsink plan: {target.project}, target {target.name}{with_target}"
+        details = {each.model: _details(each) for each in plans}
+        click.echo("\n".join(comment(title, columns, plans, details)))
+    else:
+        write_table(columns, plans)
+        for each in plans:
+            if lines := _details(each):
+                click.echo("\n".join([each.model, *lines, ""]))
+
+
+def _details(plan: ModelPlan) -> list[str]:
+    """A sample, and what else is to be said of a model."""
+    if plan.difference is not None:
+        return list(sample_of(plan.difference))
+    return sample_lines(plan)

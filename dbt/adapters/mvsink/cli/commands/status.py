@@ -32,7 +32,9 @@ from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, decide
 from dbt.adapters.mvsink.shard import Commit, DataFile, ReadHandle, ShardState, standing
 from dbt.adapters.mvsink.shard_sql import DamagedFiles, creation_of
+from dbt.adapters.mvsink.shard_sql.freshness import Freshness, Verdict, stored_freshness
 from dbt.adapters.mvsink.shard_sql.layout import damages
+from dbt.adapters.mvsink.shard_sql.pause import pause_of
 from dbt.adapters.mvsink.shard_sql.properties import stored_schedule, watched_shard
 
 NEWEST = 20  # commits; the newest refresh is nearly always among them
@@ -65,6 +67,14 @@ def statuses(
     return in_parallel(partial(status_of, known=known, now=now), shards)
 
 
+def read_statuses(target: Target, models: Sequence[str], all_owners: bool, now: int) -> list[ShardStatus]:
+    """The status of the shards that `choose` selects, at ``now`` (ms). It has `choose`'s errors."""
+    everything = find_shards(target)
+    shards = choose(everything, target, models, all_owners)
+    with progress(f"reading {len(shards)} logs"):
+        return statuses(shards, everything, now)
+
+
 def status_of(shard: DiscoveredShard, known: Known, now: int) -> ShardStatus:
     """One shard's status; if it cannot be read, ``error`` says why."""
     inputs = tuple(status_of(companion, known, now) for companion in shard.inputs)
@@ -74,7 +84,10 @@ def status_of(shard: DiscoveredShard, known: Known, now: int) -> ShardStatus:
     if shard.reader is None or shard.state is None:
         return unreadable
     try:
-        answer = _status(shard, shard.state, newest_refresh(shard.reader), known, inputs, now)
+        newest = newest_refresh(shard.reader)
+        answer = _status(shard, shard.state, newest, known, inputs, now)
+        seconds = newest.note.seconds if newest else None
+        answer = replace(_with_limits(answer, shard.state, now), run_seconds=seconds)
         listed = shard.reader.files_in()
         lost = damages(shard.state, lambda _: listed)
         if not lost:
@@ -127,6 +140,13 @@ def _status(
     )
 
 
+def _with_limits(answer: ShardStatus, state: ShardState, now: int) -> ShardStatus:
+    limits = stored_freshness(state)
+    verdict = slo(limits, state, answer.computed_through, now)
+    answer = replace(answer, slo=verdict, warn_after=limits.warn_after, error_after=limits.error_after)
+    return replace(answer, paused=pause_of(state))
+
+
 def _holds(state: ShardState, known: Known) -> tuple[Hold, ...]:
     return tuple(Hold(holder, time, known.models.get(holder)) for holder, time in sorted(state.holds.items()))
 
@@ -162,6 +182,19 @@ def lag(state: ShardState, computed_through: int | None, now: int) -> int | None
     if not state.readable or upper is None:
         return None
     return max(0, now - (upper - 1 if computed_through is None else computed_through))
+
+
+def slo(limits: Freshness, state: ShardState, computed_through: int | None, now: int) -> Verdict | None:
+    """Whether the contents are as fresh as ``limits`` say; None without limits, or if dropped.
+
+    A shard without contents is as old as its creation; what is final is never too old.
+    """
+    if not limits.limits or state.dropped is not None:
+        return None
+    age = lag(state, computed_through, now)
+    if age is None:
+        age = 0 if state.readable else max(0, now - state.created)
+    return limits.verdict(age)
 
 
 def next_refresh(state: ShardState, schedule: RefreshSchedule | None, now: int) -> int | None:
@@ -248,11 +281,23 @@ def _with_inputs(shards: Sequence[DiscoveredShard]) -> Iterator[DiscoveredShard]
     is_flag=True,
     help="Every column, exact times, and the companion shards of tasks' inputs, in lines of any length.",
 )
+@click.option(
+    "--slo",
+    "only_slo",
+    is_flag=True,
+    help="Only shards with a `freshness`; exit code 1 if contents are older than its error_after.",
+)
 @takes_output
 @click.argument("models", nargs=-1, metavar="[MODEL]...")
 @click.pass_context
 def status(
-    context: click.Context, target: Target, models: tuple[str, ...], all_owners: bool, wide: bool, output: str
+    context: click.Context,
+    target: Target,
+    models: tuple[str, ...],
+    all_owners: bool,
+    wide: bool,
+    only_slo: bool,
+    output: str,
 ) -> None:
     """What each shard contains and how far it is behind.
 
@@ -263,29 +308,24 @@ def status(
     Rows are shown only if the files' statistics determine their number. --wide shows everything,
     and --output json the same for programs.
 
-    Exit code: 0; 1 if a shard cannot be read or has lost files (the others are still shown); 2 for
-    wrong usage, such as an unknown model.
+    Exit code: 0; 1 if a shard cannot be read or has lost files (the others are still shown), and
+    with --slo, if contents are older than error_after; 2 for wrong usage, such as an unknown model.
     """
     now = clock()
-    everything = find_shards(target)
-    shards = choose(everything, target, models, all_owners)
-    with progress(f"reading {len(shards)} logs"):
-        answers = statuses(shards, everything, now)
+    answers = read_statuses(target, models, all_owners, now)
+    if only_slo:
+        answers = [shard for shard in answers if shard.slo or shard.error]
     if output == Output.JSON.value:
-        head = {
-            "project": target.project,
-            "target": target.name,
-            "shard_root": masked(target.shards),
-            "now": now,
-        }
-        write_json({**head, "shards": [asdict(shard) for shard in answers]})
+        place = {"project": target.project, "target": target.name, "shard_root": masked(target.shards)}
+        write_json({**place, "now": now, "shards": [asdict(shard) for shard in answers]})
     elif answers:
         _write(answers, all_owners, wide, now)
     else:
-        click.echo(
-            f"no shards of project {target.project}, target {target.name} below {masked(target.shards)}"
-        )
-    if any(line.shard.error for line in lines(answers)):
+        which = "shards with a `freshness`" if only_slo else "shards"
+        where = f"project {target.project}, target {target.name} below {masked(target.shards)}"
+        click.echo(f"no {which} of {where}")
+    stale = only_slo and any(shard.slo is Verdict.ERROR for shard in answers)
+    if stale or any(line.shard.error for line in lines(answers)):
         context.exit(1)
 
 

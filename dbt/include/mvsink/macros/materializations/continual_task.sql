@@ -8,6 +8,10 @@
   {%- set reset = var('mvsink_reset', []) -%}
   {%- set reset = [reset] if reset is string else reset -%}
   {%- set prepared = adapter.mv_prepare_task(config, model, target_relation, existing, mvsink_invocation(), reset) -%}
+  {%- if prepared.pause -%}
+    {%- do store_result('main', response=adapter.mv_leave_alone(prepared)) -%}
+    {{ return({'relations': [target_relation]}) }}
+  {%- endif -%}
   {{ mvsink_before_run(prepared, pre_hooks) }}
 
   {%- set executed = adapter.mv_run(prepared) -%}

@@ -9,6 +9,10 @@
   {%- set query = mvsink_contract_query(sql) -%}
   {%- set invocation = mvsink_invocation() -%}
   {%- set prepared = adapter.mv_prepare(model, target_relation, existing, query, invocation) -%}
+  {%- if prepared.pause -%}
+    {%- do store_result('main', response=adapter.mv_leave_alone(prepared)) -%}
+    {{ return({'relations': [target_relation]}) }}
+  {%- endif -%}
   {{ mvsink_before_run(prepared, pre_hooks) }}
 
   {%- set audits = [] -%}
@@ -87,6 +91,7 @@
     'sample': var('mvsink_sample', 0),
     'verify': var('mvsink_verify', false),
     'explain': var('mvsink_explain', false),
+    'rehearsal': var('mvsink_rehearsal', false),
   }) }}
 {% endmacro %}
 

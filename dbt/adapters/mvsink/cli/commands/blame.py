@@ -1,0 +1,209 @@
+"""`mvsink blame MODEL --where CONDITION`: which run wrote the rows, and what stood before.
+
+Small shards are read in this process if the condition allows it; else dbt's connection answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from dbt.adapters.mvsink.cli.dbt_runner import Dbt
+from dbt.adapters.mvsink.cli.diff_text import shown
+from dbt.adapters.mvsink.cli.discovery import progress
+from dbt.adapters.mvsink.cli.past import (
+    Past,
+    open_past,
+    point_values,
+    refused,
+    through_dbt,
+)
+from dbt.adapters.mvsink.cli.render import Output, takes_output, write_json
+from dbt.adapters.mvsink.cli.target import Target, takes_dbt
+from dbt.adapters.mvsink.durations import iso
+from dbt.adapters.mvsink.history.blame import (
+    Answer,
+    Authors,
+    Question,
+    Removal,
+    Standing,
+    Written,
+    key_columns,
+    rows_from_engine,
+)
+from dbt.adapters.mvsink.history.blame_files import is_small, parse_terms, rows_from_files
+from dbt.adapters.mvsink.history.points import LATEST
+from dbt.adapters.mvsink.history.versions import Versions
+from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.shard.updates import physical_schema
+
+LIMIT = 20
+
+
+@click.command()
+@takes_dbt
+@click.option("--where", required=True, metavar="SQL", help="Which rows: a condition over the columns.")
+@click.option("--at", default=LATEST, show_default=True, metavar="POINT", help="The point in time.")
+@click.option("--key", "keys", multiple=True, help="A column of the key: shows what stood before. Repeat it.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=LIMIT,
+    show_default=True,
+    help="How many rows, and how many earlier ones of each key.",
+)
+@takes_output
+@click.argument("model")
+def blame(
+    target: Target,
+    dbt: Dbt,
+    model: str,
+    where: str,
+    at: str,
+    keys: tuple[str, ...],
+    limit: int,
+    output: str,
+) -> None:
+    """Which run wrote the rows of MODEL that satisfy a condition, and which removed others.
+
+    Conditions like "id = 7 and name = 'x'" on shards of up to a million updates are answered from
+    the files; any other one by dbt's connection. What stood when the readable history begins
+    (`retain_history`) was written then or before.
+
+    Exit code: 0, also if no row satisfies the condition; 1 if the shard could not be read or the
+    condition is not valid; 2 for wrong usage, such as a point that cannot be read.
+    """
+    values = _blamed(open_past(target, model), dbt, where, at, keys, limit)
+    if output == Output.JSON.value:
+        write_json(values)
+    else:
+        click.echo("\n".join(_lines(values)))
+
+
+def _blamed(past: Past, dbt: Dbt, where: str, at: str, keys: Sequence[str], limit: int) -> dict[str, Any]:
+    """As JSON."""
+    point, layout = past.point(at), past.layout()
+    with refused():
+        everything = Versions.of(layout, past.state)
+        key = key_columns(layout, [part for name in keys for part in _split(name, layout.names)])
+        versions = Versions(layout, everything.since, point.time, everything.began)
+        question = Question(versions, where, key, limit)
+        with progress("looking for the rows"):
+            answer, from_files = _answer(past, dbt, question)
+    return {
+        "model": past.name,
+        "relation": past.shard.relation,
+        "uri": masked(past.shard.uri),
+        **point_values(point),
+        "since": everything.since,
+        "where": where,
+        "key": list(key) or None,
+        "limit": limit,
+        "from_files": from_files,
+        **_answer_values(answer, key, Authors(past.state, past.commits, began=everything.began)),
+    }
+
+
+def _split(name: str, names: tuple[str, ...]) -> list[str]:
+    """``a,b`` is two columns unless it is the name of one."""
+    whole = name.lower() in {each.lower() for each in names}
+    return [name] if whole else [part.strip() for part in name.split(",")]
+
+
+def _answer(past: Past, dbt: Dbt, question: Question) -> tuple[Answer, bool]:
+    """The answer, and whether it is from the files alone."""
+    columns = question.versions.layout.columns
+    terms = parse_terms(question.where, columns) if is_small(past.state, columns) else None
+    if terms is None:
+        return rows_from_engine(through_dbt(dbt, dbt.parsed()), question), False
+    schema = physical_schema(past.state.schema)
+    answer = rows_from_files(past.state, lambda file: past.reader.columns_of(file, schema), question, terms)
+    return answer, True
+
+
+def _answer_values(answer: Answer, key: tuple[str, ...], authors: Authors) -> dict[str, Any]:
+    """``gone`` has no row that is among the earlier ones of a row that stands."""
+    rows = [_standing(each, answer, key, authors) for each in answer.standing]
+    keys = [_key_of(each, key) for each in answer.standing] if key else []
+    gone = [removal for removal in answer.gone if not key or _key_of(removal, key) not in keys]
+    return {"rows": rows, "gone": [_removal(each, authors) for each in gone]}
+
+
+def _key_of(each: Standing | Removal, key: tuple[str, ...]) -> list[object]:
+    return [each.row[name] for name in key]
+
+
+def _standing(each: Standing, answer: Answer, key: tuple[str, ...], authors: Authors) -> dict[str, Any]:
+    earlier = [
+        removal
+        for removal in answer.before
+        if _key_of(removal, key) == _key_of(each, key) and removal.removed <= each.written
+    ]
+    return {
+        "row": dict(each.row),
+        "copies": each.copies,
+        "written": _written(authors.of(each.written)),
+        "before": [_removal(removal, authors) for removal in earlier] if key else None,
+    }
+
+
+def _removal(removal: Removal, authors: Authors) -> dict[str, Any]:
+    return {
+        "row": dict(removal.row),
+        "copies": removal.copies,
+        "written": _written(authors.of(removal.written)),
+        "removed": _written(authors.of(removal.removed)),
+    }
+
+
+def _written(written: Written) -> dict[str, Any]:
+    run, commit = written.run, written.commit
+    return {
+        "time": written.time,
+        "exact": written.exact,
+        "invocation_id": run.invocation_id or None if run else None,
+        "computed_through": commit.note.computed_through if commit else None,
+        "host": commit.host or None if commit else None,
+        "purpose": commit.note.purpose or None if commit else None,
+        "version": commit.version if commit else None,
+        "definition": f"{commit.plan:016x}" if commit and commit.plan else None,
+    }
+
+
+def _lines(values: Mapping[str, Any]) -> Iterator[str]:
+    count, first = len(values["rows"]), "the first " if len(values["rows"]) == values["limit"] else ""
+    yield f"{values['model']} as of {iso(values['time'])}: " + (
+        "no row satisfies the condition" if not count else f"{first}{count:,} row{'' if count == 1 else 's'}"
+    )
+    for each in values["rows"]:
+        yield f"  {_row(each)}"
+        yield f"    written {_who(each['written'])}"
+        for earlier in each["before"] or ():
+            yield f"    before: {_row(earlier)}"
+            yield f"      written {_who(earlier['written'])}"
+            yield f"      removed {_who(earlier['removed'])}"
+    for each in values["gone"]:
+        yield f"  no longer there: {_row(each)}"
+        yield f"    written {_who(each['written'])}"
+        yield f"    removed {_who(each['removed'])}"
+
+
+def _row(each: Mapping[str, Any]) -> str:
+    row = ", ".join(f"{name}={shown(value)}" for name, value in each["row"].items())
+    return row + (f"  ({each['copies']} copies)" if each["copies"] > 1 else "")
+
+
+def _who(written: Mapping[str, Any]) -> str:
+    """``at 2026-11-20T15:00:00Z by run 4f3c... on myhost, definition 1f...``"""
+    if not written["exact"]:
+        return f"at {iso(written['time'])}, where the readable history begins, or before"
+    if written["version"] is None:
+        return f"at {iso(written['time'])}; its commit is no longer in the log"
+    run = f"run {written['invocation_id']}" if written["invocation_id"] else f"commit {written['version']}"
+    host = f" on {written['host']}" if written["host"] else ""
+    through = written["computed_through"]
+    computed = f", computed at {iso(through)}" if through not in (None, written["time"]) else ""
+    definition = f", definition {written['definition']}" if written["definition"] else ""
+    return f"at {iso(written['time'])} by {run}{host}{computed}{definition}"

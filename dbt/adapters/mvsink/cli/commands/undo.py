@@ -1,0 +1,262 @@
+"""`mvsink undo MODEL RUN...`: a commit that takes back what runs did, and pauses the model.
+
+dbt's connection computes it, once to show what would change and once to do it; a run that commits
+in between is noticed, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import click
+
+from dbt.adapters.mvsink.cli.commands.hold import who
+from dbt.adapters.mvsink.cli.dbt_runner import Dbt
+from dbt.adapters.mvsink.cli.discovery import progress
+from dbt.adapters.mvsink.cli.past import POINTS_ARE_ARGUMENTS, Past, check_arguments, open_past, refused
+from dbt.adapters.mvsink.cli.render import Output, takes_output, time_text, write_json
+from dbt.adapters.mvsink.cli.target import Target, takes_dbt
+from dbt.adapters.mvsink.durations import iso
+from dbt.adapters.mvsink.history.points import APPEND, Run, find_run, runs_of
+from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.shard_sql import NotReadable
+from dbt.adapters.mvsink.shard_sql.as_of import check_changes
+from dbt.adapters.mvsink.shard_sql.properties import WATCHED
+
+FAILED = 1  # exit code
+SHOWN = 5  # later runs in a message
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an undo changes, or would; the names are those of the JSON. Times are ms.
+
+    ``runs``: what is undone; ``later``: later runs that removed rows and are not undone.
+    ``missing``: rows that would be there fewer than 0 times. ``gate``: why `max_change` refuses it,
+    or empty.
+    """
+
+    model: str
+    relation: str
+    runs: tuple[Mapping[str, Any], ...]
+    since: bool
+    later: tuple[Mapping[str, Any], ...] = ()
+    inserted: int = 0
+    deleted: int = 0
+    errors: int = 0
+    time: int | None = None
+    missing: int = 0
+    gate: str = ""
+    committed: bool = False
+
+    @property
+    def refused(self) -> bool:
+        return bool(self.missing or (self.gate and not self.committed))
+
+    @property
+    def nothing(self) -> bool:
+        return not (self.inserted or self.deleted or self.errors or self.missing)
+
+
+def chosen_runs(past: Past, names: Sequence[str]) -> list[Run]:
+    """The runs that the user names, each once. Raises click's errors."""
+    with refused():
+        runs = [find_run(name.strip(), past.state, past.commits, past.name) for name in names]
+    return [run for number, run in enumerate(runs) if run not in runs[:number]]
+
+
+def intervals_of(past: Past, runs: Sequence[Run], since: bool) -> list[tuple[int, int]]:
+    """The times that the runs wrote, or all since the earliest. `click.ClickException` if history
+    no longer has them all.
+    """
+    commits = [commit for run in runs for commit in run.commits if commit.kind == APPEND]
+    bounds = [(c.lower.stored(), c.upper.stored()) for c in commits if c.lower and c.upper]
+    if since and bounds:
+        bounds = [(min(lower for lower, _ in bounds), past.state.upper.stored())]
+    for lower, upper in bounds:
+        with refused():
+            try:
+                check_changes(past.state, lower, upper)
+            except NotReadable as error:
+                raise click.ClickException(
+                    f"{past.shard.relation}: the changes of [{_both(lower)}, {_both(upper)}) are no longer known exactly: history begins at "
+                    f"{_both(past.state.since.stored())}, and what came before is merged into it. `retain_history` keeps more from the next "
+                    "run on"
+                ) from error
+    return bounds
+
+
+def _both(time: int) -> str:
+    return f"{iso(time)} ({time})"
+
+
+def later_removals(past: Past, runs: Sequence[Run], since: bool) -> list[Run]:
+    """Runs after the earliest of ``runs`` that removed rows and are not undone, newest first."""
+    if since:
+        return []
+    first = min(run.commits[0].version for run in runs)
+    return [
+        run
+        for run in reversed(runs_of(past.state, past.commits))
+        if run.current
+        and run not in runs
+        and run.commits[-1].version > first
+        and any(commit.note.rows_deleted for commit in run.commits)
+    ]
+
+
+def described(run: Run) -> Mapping[str, Any]:
+    """A run as JSON."""
+    return {"invocation_id": run.invocation_id or None, "computed_through": run.computed_through}
+
+
+def lines(answer: Answer, later: Sequence[Run], reason: str) -> list[str]:
+    """What the command is going to do, for people."""
+    shown = [f"{answer.relation}: {reason}"]
+    errors = f" (errors {answer.errors:,})" if answer.errors else ""
+    shown.append(
+        f"  changes it by +{answer.inserted:,} -{answer.deleted:,}{errors} at {time_text(answer.time)}"
+    )
+    if answer.missing:
+        shown.append(
+            f"  refused: {answer.missing:,} row(s) would be there fewer than 0 times, because a later run took them away"
+        )
+        if later:
+            listed = "".join(f"\n    {run.words}" for run in later[:SHOWN])
+            more = f"\n    and {len(later) - SHOWN} more" if later[SHOWN:] else ""
+            shown.append(
+                f"  name that run as well, or use --since; later runs that removed rows:{listed}{more}"
+            )
+    if answer.gate:
+        shown.append(f"  refused by the gate: {answer.gate}; --accept lets it through")
+    shown.append("  audits are not run: test the model afterwards")
+    shown.append(
+        f"  pauses the model: the next run would compute its query again and undo this. `mvsink release {answer.model}` lets it"
+    )
+    return shown
+
+
+@click.command(context_settings=POINTS_ARE_ARGUMENTS)
+@takes_dbt
+@click.option("--since", is_flag=True, help="Also everything that came after the RUN.")
+@click.option("--reason", default="", help="Why; the history shows it.")
+@click.option("--accept", is_flag=True, help="Whatever max_change allows.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@takes_output
+@click.argument("model")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.pass_context
+def undo(
+    context: click.Context,
+    target: Target,
+    dbt: Dbt,
+    model: str,
+    runs: tuple[str, ...],
+    since: bool,
+    reason: str,
+    accept: bool,
+    dry_run: bool,
+    yes: bool,
+    output: str,
+) -> None:
+    """Take back what RUNs did to MODEL, in one commit, and pause MODEL.
+
+    A RUN is an invocation id, the beginning of one, or -N for the Nth newest that changed contents.
+    Refused if a row would be there fewer than 0 times, or by max_change. Afterwards every run
+    leaves the model alone, because it would bring the rows back; see `mvsink release`.
+
+    Exit code: 0; 1 if it is refused, cannot be done, or the answer is no; 2 for wrong usage.
+    """
+    check_arguments(context, (model, *runs))
+    if output == Output.JSON.value and not (yes or dry_run):
+        raise click.UsageError("--output json cannot ask: add --yes or --dry-run")
+    undoing = _begin(open_past(target, model), runs, since, reason, accept, dbt)
+    answer = undoing.ask(dry_run=True)
+    as_text = output != Output.JSON.value
+    if as_text:
+        click.echo(masked("\n".join(lines(answer, undoing.later, undoing.reason))))
+    if not (dry_run or answer.refused or answer.nothing):
+        if not yes:
+            click.confirm("Undo it?", abort=True)
+        answer = undoing.ask(dry_run=False)
+    if not as_text:
+        write_json(asdict(answer))
+    elif dry_run or answer.nothing or answer.refused:
+        click.echo("nothing was changed")
+    else:
+        click.echo(f"undone by {who()} at {time_text(answer.time)}; {answer.relation} is paused")
+    context.exit(FAILED if answer.refused else 0)
+
+
+@dataclass(frozen=True)
+class Undoing:
+    """An undo that can be asked for: first what it would do, then to do it."""
+
+    past: Past
+    dbt: Dbt
+    manifest: Any
+    request: Mapping[str, Any]
+    answer: Answer
+    later: Sequence[Run]
+
+    @property
+    def reason(self) -> str:
+        """For the history."""
+        return str(self.request["reason"])
+
+    def ask(self, *, dry_run: bool) -> Answer:
+        """Raises `DbtFailed`."""
+        if not self.request["intervals"]:
+            return self.answer
+        request = json.dumps({**self.request, "dry_run": dry_run})
+        with progress("computing what it changes" if dry_run else "undoing"):
+            output = self.dbt.operation("mvsink_undo", {"request": request}, self.manifest)
+        done = json.loads(output.lines[-1])
+        counts = done["counts"]
+        return Answer(
+            **{name: getattr(self.answer, name) for name in ("model", "relation", "runs", "since", "later")},
+            inserted=counts["inserted"],
+            deleted=counts["deleted"],
+            errors=counts["errors_inserted"] + counts["errors_deleted"],
+            time=done["time"],
+            missing=done["missing"],
+            gate=masked(done["gate"]),
+            committed=done["committed"],
+        )
+
+
+def _begin(past: Past, names: Sequence[str], since: bool, reason: str, accept: bool, dbt: Dbt) -> Undoing:
+    """Raises click's errors, before Spark is started."""
+    shard, state = past.shard, past.state
+    if state.dropped is not None:
+        raise click.ClickException(f"{shard.relation}: was dropped at {iso(state.dropped)}")
+    if WATCHED in state.properties:
+        raise click.ClickException(
+            f"{shard.relation} is a task: its upper is how far it has processed its input, so an undo would skip changes of the input. "
+            "Correct the input, or reset the task (--full-refresh with `mvsink_reset`)"
+        )
+    runs = chosen_runs(past, names)
+    intervals, later = intervals_of(past, runs, since), later_removals(past, runs, since)
+    with progress("reading the project"):
+        manifest = dbt.parsed()
+    schema, _, identifier = shard.relation.rpartition(".")
+    why = f": {' '.join(reason.split())}" if reason.strip() else ""
+    undone = ", ".join(run.words for run in runs)
+    request = {
+        "schema": schema,
+        "identifier": identifier,
+        "unique_id": shard.owner.unique_id if shard.owner else "",
+        "uri": shard.uri,
+        "intervals": intervals,
+        "reason": f"undo of {'everything since ' if since else ''}run {undone}{why}",
+        "by": who(),
+        "accept": accept,
+    }
+    answer = Answer(
+        shard.model, shard.relation, tuple(map(described, runs)), since, tuple(map(described, later))
+    )
+    return Undoing(past, dbt, manifest, request, answer, later)

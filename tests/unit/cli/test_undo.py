@@ -1,0 +1,201 @@
+"""`mvsink undo`: what it asks, shows, refuses and records. DuckDB takes the place of dbt."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+
+from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, MacroOutput
+from dbt.adapters.mvsink.cli.main import cli
+from dbt.adapters.mvsink.engine import DataflowError
+from dbt.adapters.mvsink.shard import Antichain, ShardClient, WriteHandle
+from dbt.adapters.mvsink.shard_sql.pause import Pause, pause_of
+from dbt.adapters.mvsink.sink import Gate, MaxChange
+from dbt.adapters.mvsink.sink.undo import UndoRequest, undo
+from tests.support.duck_engine import DuckEngine
+from tests.unit.cli.shop import HOUR, NOW, write
+
+
+@pytest.fixture(autouse=True)
+def operations(monkeypatch):
+    """What is asked of dbt, answered by DuckDB; the model allows changes of 3 rows."""
+    asked = []
+
+    def operation(self, macro, arguments, manifest=None):
+        request = json.loads(arguments["request"])
+        asked.append(request)
+        assert macro == "mvsink_undo" and (request["schema"], request["identifier"]) == ("s", "orders")
+        with WriteHandle.from_read(ShardClient().open_reader(request["uri"])) as handle:
+            values = {
+                "model": "s.orders",
+                "intervals": tuple(map(tuple, request["intervals"])),
+                "time": NOW,
+                "reason": request["reason"],
+                "pause": Pause(request["by"], NOW, request["reason"]),
+                "gate": Gate(MaxChange(rows=3), (), request["accept"]),
+                "invocation_id": "undoing",
+                "dry_run": request["dry_run"],
+            }
+            try:
+                done = undo(UndoRequest(**values), handle, DuckEngine())
+            except DataflowError as error:
+                raise DbtFailed(str(error)) from error
+        return MacroOutput([json.dumps(asdict(done))])
+
+    monkeypatch.setattr(Dbt, "parsed", lambda self: SimpleNamespace(nodes={}))
+    monkeypatch.setattr(Dbt, "operation", operation)
+    monkeypatch.setenv("MVSINK_USER", "alice")
+    return asked
+
+
+@pytest.fixture
+def orders(shop):
+    """Three runs; the last takes away a row that the second added."""
+    handle = shop.shard("s.orders", "orders")
+    write(handle, NOW - 3 * HOUR, ("a", 1), ("b", 1), invocation_id="aaaa1111", rows_inserted=2)
+    write(
+        handle, NOW - 2 * HOUR, ("a", -1), ("c", 2), invocation_id="bbbb2222", rows_inserted=2, rows_deleted=1
+    )
+    write(handle, NOW - HOUR, ("c", -1), ("d", 3), invocation_id="cccc3333", rows_inserted=3, rows_deleted=1)
+    return handle
+
+
+def contents(handle):
+    with ShardClient().open_reader(handle.uri) as reader:
+        rows = reader.snapshot(handle.state().upper.stored() - 1).to_pylist()
+    return {row["x"]: row["_mv_diff"] for row in rows}
+
+
+BEFORE = {"b": 1, "c": 1, "d": 3}
+
+
+def test_the_newest_run_is_taken_back_the_model_paused_and_both_are_in_the_history(shop, orders):
+    result = shop.run("undo", "orders", "-1", "--yes", "--reason", "wrong\nfile")
+    assert result.exit_code == 0, result.output
+    assert "changes it by +1 -3 at 2025-11-20T15:00:00Z" in result.output
+    assert "the next run would compute its query again" in result.output
+    assert contents(orders) == {"b": 1, "c": 2}
+    why = "undo of run cccc3333 (2025-11-20T14:00:00Z): wrong file"
+    assert pause_of(orders.state()) == Pause("alice", NOW, why)
+    newest, before = shop.as_json("history", "orders", "--limit", "2")["commits"]
+    assert (newest["kind"], newest["purpose"], newest["invocation_id"]) == (
+        "append",
+        f"{why}; by alice",
+        "undoing",
+    )
+    assert (newest["rows_inserted"], newest["rows_deleted"], newest["time"] > 0) == (1, 3, True)
+    assert before["purpose"] == f"paused by alice at 2025-11-20T15:00:00Z: {why}"
+
+
+ANSWERS = {
+    "the newest": (("-1",), (1, 3, 0, False)),
+    "by id": (("cccc",), (1, 3, 0, False)),
+    "all since": (("bbbb", "--since"), (1, 4, 0, False)),
+    "both, in any order": (("cccc", "-2"), (1, 4, 0, False)),
+    "one of which another took a row": (("bbbb",), (1, 2, 1, True)),
+}
+
+
+@pytest.mark.parametrize("runs, expected", ANSWERS.values(), ids=ANSWERS)
+def test_a_dry_run_says_what_would_change_and_changes_nothing(shop, orders, runs, expected):
+    before = orders.state()
+    result = shop.run("undo", "orders", *runs, "--accept", "--dry-run", "--output", "json")
+    answer = json.loads(result.stdout)
+    assert (answer["inserted"], answer["deleted"], answer["missing"]) == expected[:3], answer
+    assert result.exit_code == int(expected[3]) and not answer["committed"]
+    assert orders.state() == before and contents(orders) == BEFORE
+
+
+def test_the_keys_of_the_json(shop, orders):
+    result = shop.run("undo", "orders", "bbbb", "--dry-run", "--output", "json")
+    assert json.loads(result.stdout) == {
+        "model": "orders",
+        "relation": "s.orders",
+        "runs": [{"invocation_id": "bbbb2222", "computed_through": NOW - 2 * HOUR}],
+        "since": False,
+        "later": [{"invocation_id": "cccc3333", "computed_through": NOW - HOUR}],
+        "inserted": 1,
+        "deleted": 2,
+        "errors": 0,
+        "time": NOW,
+        "missing": 1,
+        "gate": "",
+        "committed": False,
+    }
+
+
+def test_an_undo_that_would_leave_a_row_fewer_than_0_times_is_refused_and_names_the_later_runs(
+    shop, orders, operations
+):
+    result = shop.run("undo", "orders", "-2", "--yes")
+    assert result.exit_code == 1 and "1 row(s) would be there fewer than 0 times" in result.output
+    assert "cccc3333" in result.output and "--since" in result.output
+    assert contents(orders) == BEFORE and pause_of(orders.state()) is None
+    assert [request["dry_run"] for request in operations] == [True]
+
+
+def test_the_gate_refuses_what_changes_too_much_unless_it_is_accepted(shop, orders):
+    result = shop.run("undo", "orders", "bbbb", "--since", "--yes")
+    assert result.exit_code == 1 and "4 rows, max_change allows 3; --accept" in result.output
+    assert contents(orders) == BEFORE
+    assert shop.run("undo", "orders", "bbbb", "--since", "--yes", "--accept").exit_code == 0
+    assert contents(orders) == {"a": 1, "b": 1}
+
+
+@pytest.mark.parametrize("answer, written", [("n\n", False), ("", False), ("y\n", True)])
+def test_it_asks(shop, orders, answer, written):
+    result = CliRunner().invoke(cli, ["undo", "orders", "-1"], input=answer)
+    assert result.exit_code == int(not written) and (contents(orders) != BEFORE) is written
+
+
+def test_a_run_that_changed_nothing_is_nothing_to_undo(shop, orders, operations):
+    write(orders, NOW - HOUR // 2, invocation_id="dddd4444")
+    result = shop.run("undo", "orders", "dddd", "--yes")
+    assert (result.exit_code, operations) == (0, []) and "nothing was changed" in result.output
+
+
+USAGE = {
+    "an unknown model": (("nope", "-1"), 2, "nope"),
+    "an unknown run": (("orders", "ffff9999"), 2, "cccc3333"),
+    "too far back": (("orders", "-9"), 2, "-9"),
+    "a misspelled option": (("orders", "-1", "--sinse"), 2, "--sinse"),
+    "json that would ask": (("orders", "-1", "--output", "json"), 2, "--yes"),
+}
+
+
+@pytest.mark.parametrize("arguments, code, expected", USAGE.values(), ids=USAGE)
+def test_wrong_usage(shop, orders, operations, arguments, code, expected):
+    result = shop.run("undo", *arguments)
+    assert result.exit_code == code and expected in result.output and operations == []
+
+
+def compacted(orders):
+    orders.downgrade_since(Antichain.of(NOW - HOUR))
+
+
+def dropped(orders):
+    orders.mark_dropped(NOW)
+
+
+def of_a_task(orders):
+    orders.set_properties({"input": "{}"})
+
+
+REFUSED = {
+    "history that is gone": (compacted, ("-1",), "retain_history"),
+    "a dropped shard": (dropped, ("-1",), "was dropped"),
+    "a task": (of_a_task, ("-1",), "is a task"),
+    "the first run, before which there was nothing": (lambda orders: None, ("aaaa",), "retain_history"),
+}
+
+
+@pytest.mark.parametrize("happens, runs, expected", REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_undone_is_refused_before_dbt_runs(shop, orders, operations, happens, runs, expected):
+    happens(orders)
+    result = shop.run("undo", "orders", *runs, "--yes")
+    assert result.exit_code == 1 and expected in result.output, result.output
+    assert operations == []
