@@ -5,255 +5,21 @@ whatever the rules are.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from random import Random
-from types import SimpleNamespace
 
 import duckdb
 import pytest
 from sqlglot.errors import ParseError
 
-from dbt.adapters.mvsink.incremental import blocks, keys, restrict, terms
-from dbt.adapters.mvsink.incremental.algebra import Block, Nest, SetOp, leaves
-from dbt.adapters.mvsink.incremental.blocks import Changes
-from dbt.adapters.mvsink.incremental.compose import Side, Writer
-from dbt.adapters.mvsink.incremental.keys import Key, Kind
+from dbt.adapters.mvsink.incremental import restrict, terms
+from dbt.adapters.mvsink.incremental.algebra import Nest
 from dbt.adapters.mvsink.incremental.terms import Terms
 from tests.property.test_incremental import case, differs, differs_restricted, restricted
 from tests.support.incremental_database import Database, Table
 from tests.support.incremental_queries import tables
+from tests.support.wrong_rules import BLOCKS, FOCUS, MUTANTS, keys_of_the_first_window
 
 WITHIN = 300  # cases
-telescope, scoping = terms.telescope, terms.scoping
-
-
-def others_old(source, position, side):
-    return lambda leaf: side if leaf is position else Side.OLD
-
-
-def others_new(source, position, side):
-    return lambda leaf: side if leaf is position else Side.NEW
-
-
-def not_scoped(*kinds):
-    def wrong(source, leaf):
-        join = scoping(source, leaf)
-        return None if join is None or join.kind in kinds else join
-
-    return wrong
-
-
-def only_rows_that_enter(of_time):
-    return lambda self, block, conjunct: list(of_time(self, block, conjunct))[:1]
-
-
-def first_scope_only(scopes):
-    return lambda self, block, join, leaf: list(scopes(self, block, join, leaf))[:1]
-
-
-def overlapping_scopes(scopes):
-    return lambda self, block, join, leaf: [
-        scope if join.kind == "full" else scope[-1:] for scope in scopes(self, block, join, leaf)
-    ]
-
-
-def anti_instead_of_semi(scopes):
-    def wrong(self, whole, join, leaf):
-        for scope in scopes(self, whole, join, leaf):
-            yield scope if join.kind == "full" else [*scope[:-1], ("anti", scope[-1][1])]
-
-    return wrong
-
-
-def witnesses_without_what_was(witnesses):
-    def wrong(self, whole, padded, leaf):
-        every = witnesses(self, whole, padded, leaf)
-        return every[:1]
-
-    return wrong
-
-
-def untyped_union(change):
-    def wrong(self, query):
-        body = query.body
-        if isinstance(body, SetOp) and body.operator == "UNION" and body.all:
-            moving = [side for side in (body.left, body.right) if self.writer.moves(side)]
-            if len(moving) == 1:
-                return change(self, moving[0])
-        return change(self, query)
-
-    return wrong
-
-
-def derived_tables_stand_still(moves):
-    def wrong(self, query):
-        return isinstance(query.body, Block) and any(map(self.leaf_moves, leaves(query.body.source)))
-
-    return wrong
-
-
-def times_of_terms(side):
-    return lambda conjuncts: lambda self, block: [self.writer.cut(each, side) for each in block.where]
-
-
-def leaves_new_as_time_passes(of_time):
-    def wrong(self, block, conjunct):
-        for term in of_time(self, block, conjunct):
-            yield term.replace("from before.", "from after.")
-
-    return wrong
-
-
-def sign_of_left_rows(of_time):
-    def wrong(self, block, conjunct):
-        for term in of_time(self, block, conjunct):
-            yield term.replace("\n-1L as", "\n1L as")
-
-    return wrong
-
-
-def without_null_keys(written):
-    return lambda self, *rest: written(self, *rest).replace("<=>", "=")
-
-
-def keys_of_the_first_term(keys_of_terms):
-    def wrong(self, block, keys):
-        first = SimpleNamespace(terms=lambda listed: list(self.terms.terms(listed))[:1])
-        return keys_of_terms(SimpleNamespace(writer=self.writer, terms=first), block, keys)
-
-    return wrong
-
-
-def keys_of_the_first_window(shared):
-    def wrong(block, names):
-        if not block.windows:
-            return shared(block, names)
-        parts = block.windows[0].partition
-        return tuple(Key(part, names.nodes[part]) for part in parts) or shared(block, names)
-
-    return wrong
-
-
-def every_key_of_the_groups(keys_of):
-    def wrong(block, names):
-        return keys.group_keys(block, names) if "GROUP" in block.more else keys_of(block, names)
-
-    return wrong
-
-
-def as_if_plain(*kinds):
-    return lambda kind_of: lambda block: Kind.PLAIN if kind_of(block) in kinds else kind_of(block)
-
-
-def rows_of_the_left_only(row_keys):
-    def wrong(self, body, names, chosen=()):
-        if isinstance(body, SetOp):
-            nothing = replace(body, right=replace(body.left))
-            return row_keys(self, nothing, names, chosen)
-        return row_keys(self, body, names, chosen)
-
-    return wrong
-
-
-def without_having(behind_where):
-    return lambda self, block: behind_where(
-        self, replace(block, more={name: part for name, part in block.more.items() if name != "HAVING"})
-    )
-
-
-def old_groups_at_the_new_time(grouped):
-    def wrong(self, block, side, diff, scope):
-        text = grouped(self, block, side, diff, scope)
-        return text if self.clock is None else text.replace(f"({self.clock.old}L)", f"({self.clock.new}L)")
-
-    return wrong
-
-
-def scope_of_keys_that_are_not_shown(scope_of_keys):
-    def wrong(self, block, usable):
-        right = scope_of_keys(self, block, usable)
-        if right is None:
-            return None
-        every = keys.keys_of(block, self.names)
-        new = self._grouped(block, Side.NEW, None, [self._in_scope(every, self._keys(block, every))])
-        return replace(right, new=new)
-
-    return wrong
-
-
-def null_is_no_key(of_full_join):
-    def wrong(self, block, join, leaf):
-        return [(kind, text.replace("<=>", "=")) for kind, text in of_full_join(self, block, join, leaf)]
-
-    return wrong
-
-
-def subqueries_stand_still(conjunct_moves):
-    return lambda self, block, conjunct: self.timed(conjunct)
-
-
-def subqueries_in_the_present(cut):
-    def wrong(self, part, time, edits=()):
-        if any(part.start <= each.start < part.end for each in self.subqueries) and not edits:
-            return cut(self, part, Side.NEW, edits)
-        return cut(self, part, time, edits)
-
-    return wrong
-
-
-BLOCKS = {
-    "a subquery decides the same as before": (Writer, "conjunct_moves", subqueries_stand_still),
-    "a subquery reads what is, not what was": (Writer, "cut", subqueries_in_the_present),
-    "a subquery is never NULL": (terms, "_null_only_by_columns", lambda right: lambda node: True),
-    "a full join of which NULL is no key": (Terms, "_of_full_join", null_is_no_key),
-    "a full join is a left join": (terms, "scoping", lambda right: not_scoped("full")),
-    "NULL is no key of a group": (Changes, "_in_scope", without_null_keys),
-    "NULL is no value of a row": (Changes, "_rows", without_null_keys),
-    "a group's keys come from one term": (Changes, "_keys", keys_of_the_first_term),
-    "window keys are those of one window": (keys, "_shared_by_windows", keys_of_the_first_window),
-    "window keys over groups are all of the group": (blocks, "keys_of", every_key_of_the_groups),
-    "distinct rows are rows one by one": (blocks, "kind_of", as_if_plain(Kind.DISTINCT)),
-    "set operators have keys of their left side only": (Changes, "_row_keys", rows_of_the_left_only),
-    "set operators keep every row": (blocks, "compares_rows", lambda right: lambda body: False),
-    "group without its HAVING": (Writer, "behind_where", without_having),
-    "groups of the past as time passes": (Changes, "_grouped", old_groups_at_the_new_time),
-    "group in the shard by keys that are not shown": (Changes, "_scope_of_keys", scope_of_keys_that_are_not_shown),
-}  # fmt: skip
-MUTANTS = {
-    **BLOCKS,
-    "the other positions are all old": (terms, "telescope", lambda right: others_old),
-    "the other positions are all new": (terms, "telescope", lambda right: others_new),
-    "the right side of a left join is linear": (terms, "scoping", lambda right: not_scoped("left")),
-    "the right side of a semi join is linear": (terms, "scoping", lambda right: not_scoped("semi")),
-    "the right side of an anti join is linear": (terms, "scoping", lambda right: not_scoped("anti")),
-    "the left side of a right join is linear": (terms, "scoping", lambda right: not_scoped("right")),
-    "one scope of several": (Terms, "_scopes", first_scope_only),
-    "scopes that overlap": (Terms, "_scopes", overlapping_scopes),
-    "rows that do not match the change": (Terms, "_scopes", anti_instead_of_semi),
-    "below two joins only what is, not what was": (Terms, "_witnesses", witnesses_without_what_was),
-    "a branch that did not change decides no types": (Changes, "change", untyped_union),
-    "time does not pass in derived tables": (Writer, "moves", derived_tables_stand_still),
-    "terms of leaves at the old time": (Terms, "conjuncts", times_of_terms(Side.OLD)),
-    "rows enter as time passes, none leaves": (Terms, "_of_time", only_rows_that_enter),
-    "rows that leave are added": (Terms, "_of_time", sign_of_left_rows),
-    "time passes over the new leaves": (Terms, "_of_time", leaves_new_as_time_passes),
-    "a conjunct is never NULL at one time only": (terms, "_null_only_by_columns", lambda right: lambda node: True),
-}  # fmt: skip
-FOCUS = {
-    "scopes that overlap": "left join",
-    "subquery": "subquery",
-    "full join": "full join",
-    "window": "window",
-    "group": "group",
-    "distinct": "distinct",
-    "set operators": "set",
-    "value of a row": "set",
-    "right join": "right join",
-    "left join": "left join",
-    "time": "clock",
-    "NULL": "clock",
-    "branch": "union",
-}
 
 
 @pytest.mark.parametrize("wrong", MUTANTS)
@@ -286,6 +52,15 @@ def test_a_wrong_restriction_by_keys_is_noticed(wrong, monkeypatch):
     name, focus = RESTRICT_KEYS[wrong]
     monkeypatch.setattr(restrict._Needs, name, lambda self, block: None)
     assert any(differs_restricted(seed, focus)[0] for seed in range(WITHIN))
+
+
+def test_a_subquery_that_is_never_null_is_noticed_by_a_query(monkeypatch):
+    a = Table({"k": "int"}, [(1,), (2,)])
+    database = Database({"a": a, "b": Table({"w": "int"}, [(1,)], [((None,), 1)])})
+    query = "select k from a where k not in (select w from b)"
+    assert database.change(query) == database.difference(query)
+    monkeypatch.setattr(terms, "_null_only_by_columns", lambda node: True)
+    assert database.change(query) != database.difference(query)
 
 
 NAMED = {  # which random queries rarely notice

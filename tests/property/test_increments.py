@@ -11,14 +11,22 @@ import os
 import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from dbt.adapters.mvsink.engine import arrow_schema
 from dbt.adapters.mvsink.references.reference import References
-from dbt.adapters.mvsink.shard import Antichain, ShardClient, compact_with_pyarrow, compaction_due
-from dbt.adapters.mvsink.sink import Driver
+from dbt.adapters.mvsink.shard import (
+    Antichain,
+    Progress,
+    ShardClient,
+    compact_with_pyarrow,
+    compaction_due,
+    files_number,
+)
+from dbt.adapters.mvsink.sink import Driver, Outcome
 from tests.support.known_inputs import KnownInputs
 from tests.support.session_engine import T0, Model, open_shard
 
@@ -43,11 +51,11 @@ QUERIES = (
 
 
 class World:
-    def __init__(self, seed: int, root: Path):
+    def __init__(self, seed: int, root: Path, query: str = ""):
         self.random, self.root, self.time = random.Random(seed), root, T0
         self.rows = {name: Counter(self.some(12)) for name in ("a", "b")}
         self.inputs = {name: Model(None, root, f"in.{name}") for name in self.rows}
-        self.query = self.random.choice(QUERIES)
+        self.query = query or self.random.choice(QUERIES)
         self.model = Model(None, root, "dev.m")
         self.engine = self.model.engine()
         uris = {f"db.{name}": model.uri for name, model in self.inputs.items()}
@@ -112,30 +120,39 @@ class World:
             if (plan := compaction_due(handle.state())) is not None:
                 compact_with_pyarrow(handle, plan)
 
-    def lose_a_row(self) -> None:
-        """The model's own shard is not what its progress says."""
+    def lose_a_row(self, progress: bool = False) -> None:
+        """The model's own shard is not what its progress says. ``progress``: and nothing shows it:
+        as if a run had written it.
+        """
         with open_shard(self.model.uri, None) as handle:
             state = handle.state()
             rows = ShardClient().open_reader(handle.uri).snapshot(state.upper.stored() - 1)
             if rows.num_rows:
-                row = rows.slice(0, 1).drop_columns(["_mv_error"])
+                values = rows["v"].to_pylist() if "v" in rows.column_names else []
+                lost = values.index("x") if "x" in values else 0
+                row = rows.slice(lost, 1).drop_columns(["_mv_error"])
                 time = state.upper.stored()
-                lost = row.set_column(row.schema.get_field_index("_mv_diff"), "_mv_diff", pa.array([-1]))
-                lost = lost.append_column("_mv_time", pa.array([time]))
-                handle.compare_and_append(lost, state.upper, Antichain.of(time + 1))
+                gone = row.set_column(row.schema.get_field_index("_mv_diff"), "_mv_diff", pa.array([-1]))
+                gone = gone.append_column("_mv_time", pa.array([time]))
+                known = Progress(plan=1, files=files_number(state.files)) if progress else None
+                handle.compare_and_append(gone, state.upper, Antichain.of(time + 1), progress=known)
 
     def run(self) -> bool:
         """One run of the model; whether it was incremental."""
+        return self.ran().incremental
+
+    def ran(self, **changes: Any) -> Outcome:
+        """One run of the model, after which it holds what its query gives."""
         references = References(self.known.look())
         whole = references.read_at(self.query, self.time)
         columns = self.model.columns(whole)
         request = self.model.request(
-            self.query, columns=columns, time=self.time, references=references, evidence=self.known
+            self.query, columns=columns, time=self.time, references=references, evidence=self.known, **changes
         )
         with open_shard(self.model.uri, arrow_schema(columns)) as handle:
             outcome = Driver(request, handle, self.engine).run()
         self.model.assert_holds(whole)
-        return outcome.incremental
+        return outcome
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 from dbt.adapters.mvsink.incremental import NotIncremental, analyse
 from dbt.adapters.mvsink.references.changes import sides_of_shard, unchanged_shard
 from dbt.adapters.mvsink.references.reference import Reference
-from dbt.adapters.mvsink.shard import Progress, ShardClient, files_number
+from dbt.adapters.mvsink.shard import Progress, ShardClient, files_number, untouched
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.sink import Full, Increment
 
@@ -28,6 +28,8 @@ class KnownInputs:
     contents: int | None = None  # the time of the last contents
     references: dict[str, Reference] = field(default_factory=dict)
     moves: bool = False  # while it is read
+    plan: int = 1
+    never: bool = False  # incremental
 
     def look(self) -> dict[str, Reference]:
         """The shards as they are now; the next run reads these."""
@@ -47,17 +49,25 @@ class KnownInputs:
     def unchanged(self, state: Any, recorded: Any, time: int) -> bool:
         return False
 
+    def settled(self, state: Any, recorded: Any, time: int) -> bool:
+        versions = {name: reference.state.version for name, reference in self.references.items()}
+        return bool(self.read) and versions == {name: version for name, (_, version) in self.read.items()}
+
     def progress(self, state: Any, time: int) -> Progress:
         self.contents = time
         self.read = {
             name: (reference.time_for(time), reference.state.version)
             for name, reference in self.references.items()
         }
-        return Progress() if self.moves else Progress(plan=1, files=files_number(state.files))
+        return Progress() if self.moves else Progress(plan=self.plan, files=files_number(state.files))
 
     def increment(self, state: Any, recorded: Any, time: int) -> Increment | Full:
         if not self.read or self.contents is None:
             return Full("nothing was read yet", expected=True)
+        if self.never:
+            return Full("incremental: never", expected=True)
+        if state.plan and not untouched(state):
+            return Full("another tool wrote to its shard", expected=True)
         analysed = analyse(self.query, self._columns_of)
         if isinstance(analysed, NotIncremental):
             return Full(analysed.reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import textwrap
@@ -17,3 +18,10 @@ def process(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", watched, *arguments], capture_output=True, text=True, timeout=LIMIT
     )
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nothing uses."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])

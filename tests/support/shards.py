@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,25 @@ from dbt.adapters.mvsink.shard.updates import physical_schema
 from tests.support.storage_faults import FaultyStorage, random_faults
 
 SCHEMA = pa.schema([("x", pa.string())])
-STORAGES = ("delta", "memory", "faulty memory", "faulty delta")
+# `make rough` sets the variable: there each test takes seconds instead of milliseconds
+OBJECT_STORES = ("object store", "faulty object store")
+STORAGES = (
+    OBJECT_STORES
+    if os.environ.get("MVSINK_OBJECT_STORE")
+    else ("delta", "memory", "faulty memory", "faulty delta")
+)
 
 
-def client(kind: str, tmp_path: Path) -> ShardClient:
-    """A client on one kind of storage; the same uri gives the same shard."""
+def client(kind: str, root: Path | str, options: Mapping[str, str] | None = None) -> ShardClient:
+    """A client on one kind of storage; the same uri gives the same shard. ``root``: a directory, or
+    the URI of one in an object store, which needs ``options``. A uri may be an absolute path, too.
+    """
     kept: dict[str, Any] = {}
 
     def locate(uri: str) -> Any:
         if uri not in kept:
-            inner: Any = MemoryStorage(uri) if "memory" in kind else DeltaStorage(str(tmp_path / uri))
+            place = str(root / uri) if isinstance(root, Path) else f"{root}/{uri}"
+            inner: Any = MemoryStorage(uri) if "memory" in kind else DeltaStorage(place, options)
             kept[uri] = FaultyStorage(inner, random_faults(len(kept))) if "faulty" in kind else inner
         return kept[uri]
 

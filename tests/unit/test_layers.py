@@ -33,6 +33,7 @@ RULES = {  # which packages each may import, besides the neutral modules
     "shard_sql": {"shard", "engine"},
     "sink": {"shard", "engine", "shard_sql", "incremental"},
     "inputs": {"shard", "engine", "shard_sql"},
+    "history": {"shard", "engine", "shard_sql"},
     "continual_task": {"inputs", *DATAFLOW},
     "incremental": {"user_sql", "engine"},
     "references": {"inputs", "sink", *DATAFLOW},
@@ -50,6 +51,7 @@ RULES = {  # which packages each may import, besides the neutral modules
         "connection",
         "credentials",
         "exceptions",
+        "history",
         "materialization",
         "references",
         "relation",
@@ -59,7 +61,7 @@ RULES = {  # which packages each may import, besides the neutral modules
     "credentials": set(),
     "connection": {"credentials"},
     "connections": {"connection", "credentials"},
-    "cli": {"__version__", "connection", "credentials", "inputs", *DATAFLOW},
+    "cli": {"__version__", "connection", "credentials", "history", "inputs", *DATAFLOW},
 }
 LIBRARIES = {  # of those that matter, which each package may import
     "shard": {"deltalake"},
@@ -68,6 +70,7 @@ LIBRARIES = {  # of those that matter, which each package may import
     "shard_sql": set(),
     "sink": set(),
     "inputs": {"deltalake"},
+    "history": set(),
     "continual_task": {"sqlglot"},
     "incremental": {"sqlglot"},
     "references": set(),

@@ -24,8 +24,9 @@ def past(time, of="mv"):
     return f"{{{{ mv_as_of(ref('{of}'), {time!r}) }}}}"
 
 
-def updates(lower, upper):
-    return f"{{{{ mv_updates(ref('mv'), {lower!r}, {upper!r}) }}}}"
+def updates(lower, upper, **shape):
+    more = "".join(f", {name}={value!r}" for name, value in shape.items())
+    return f"{{{{ mv_updates(ref('mv'), {lower!r}, {upper!r}{more}) }}}}"
 
 
 def at(minute, *args, expect_pass=True):
@@ -288,6 +289,10 @@ class TestReadingThePast(TimeBase):
             "changes",
             f"select id, name, _mv_time - {T} as at, _mv_diff as n from {updates(T + 1, '2026-11-20 10:02:00.001')}",
         )
+        images = updates(T + 1, T + 2 * MINUTE + 1, key=["ID"], shape="cdf")
+        self.model(
+            project, "images", f"select id, name, _change_type as kind, _commit_timestamp as at from {images}"
+        )
         old = past("2026-11-20T10:01:00Z")
         self.model(
             project,
@@ -297,10 +302,16 @@ class TestReadingThePast(TimeBase):
             ),
         )
         write_file(f"select 1 from {old} where id > 4", project.project_root, "tests", "never_more.sql")
-        at(2, "build", "--select", "old", "changes", "top", "never_more")
+        at(2, "build", "--select", "old", "changes", "images", "top", "never_more")
         assert self.rows(project, "old") == [(1, "a", "a"), (2, "b", "x"), (3, "c", "c"), (4, "d", None)]
         wanted = [(2, "b", 2 * MINUTE, -1), (2, "x", 2 * MINUTE, 1), (4, "d", 2 * MINUTE, -1)]
         assert self.rows(project, "changes") == wanted
+        assert [row[:3] for row in self.rows(project, "images")] == [
+            (2, "b", "update_preimage"),
+            (2, "x", "update_postimage"),
+            (4, "d", "delete"),
+        ]
+        assert {row[3].isoformat()[:16] for row in self.rows(project, "images")} == {"2026-11-20T10:02"}
         assert len(self.rows(project, "top")) == 7
         shown = self.show(3, f"select max(id) as most from {old}")
         assert '"most": 4' in shown
@@ -319,6 +330,13 @@ class TestReadingThePast(TimeBase):
             past(T - 1): f"as of 2026-11-20T09:59:59.999Z ({T - 1}): {bounds}",
             past(T + 1): f"as of 2026-11-20T10:00:00.001Z ({T + 1}): {bounds}",
             updates(T, T + 1): bounds,
+            updates(
+                T, T + 1, shape="delta"
+            ): "Got: 'delta' Expected: 'updates' (columns, _mv_time, _mv_diff) or 'cdf'",
+            updates(
+                T, T + 1, key=["id"]
+            ): "invalid argument `key` Got: ['id'] Expected: no key, or shape='cdf'",
+            updates(T + 1, T + 1, key="no", shape="cdf"): "Got: 'no' Expected: one or several of id, name",
             past("yesterday"): "Got: 'yesterday'",
             past(1439): "Got: 1439",
             past(T, of="source_rows"): "only a shard has a history",
