@@ -10,6 +10,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.mvsink.adapter.catalog import CatalogAdapter
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.adapter.debug import check_setup, check_spark_writes_there
+from dbt.adapters.mvsink.adapter.judgement import JudgementAdapter
 from dbt.adapters.mvsink.adapter.seeds import SeedAdapter
 from dbt.adapters.mvsink.adapter.tasks import TaskAdapter
 from dbt.adapters.mvsink.adapter.time_travel import TimeTravelAdapter
@@ -21,7 +22,9 @@ from dbt.adapters.mvsink.connections import MvsinkConnectionManager
 from dbt.adapters.mvsink.relation import MvsinkRelation
 
 
-class MvsinkAdapter(TaskAdapter, UndoAdapter, TimeTravelAdapter, SeedAdapter, CatalogAdapter):
+class MvsinkAdapter(
+    TaskAdapter, UndoAdapter, JudgementAdapter, TimeTravelAdapter, SeedAdapter, CatalogAdapter
+):
     """See the module."""
 
     Relation = MvsinkRelation

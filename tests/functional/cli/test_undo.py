@@ -59,3 +59,18 @@ class TestUndo(Base):
         assert self.command(project, "release", "mv", "--yes").exit_code == 0
         run_dbt(["run"])
         assert self.pairs(project) == third
+
+    def test_audits_judge_what_would_be_left(self, project):
+        """After the release the model has other contents again; going back fails its test."""
+        audited = WIDE.replace("self_correcting_mv'", "self_correcting_mv', audit=true")
+        schema = "models: [{name: mv, columns: [{name: id, data_tests: [unique]}]}]"
+        write_file(audited, project.project_root, "models", "mv.sql")
+        write_file(schema, project.project_root, "models", "schema.yml")
+        before = self.pairs(project)
+        shown = self.command(project, "undo", "mv", "-1", "--dry-run")
+        assert shown.exit_code == 1 and "unique_mv_id: 1 failure" in shown.stdout, shown.output
+        refused = self.command(project, "undo", "mv", "-1", "--yes", "--output", "json")
+        assert refused.exit_code == 1 and "unique_mv_id" in json.loads(refused.stdout)["gate"]
+        assert self.pairs(project) == before
+        accepted = self.command(project, "undo", "mv", "-1", "--yes", "--accept")
+        assert accepted.exit_code == 0 and self.pairs(project) != before

@@ -27,7 +27,7 @@ def run(handle: WriteHandle, time: int, invocation: str, *rows: tuple[Any, ...])
         handle.upper,
         Antichain.of(time + 1),
         since=Antichain.of(time) if first else None,
-        note=CommitNote(computed_through=time, invocation_id=invocation),
+        note=CommitNote(computed_through=time, invocation_id=invocation, definition=f"text {invocation[:4]}"),
         creation=time if first else None,
     )
 

@@ -32,7 +32,7 @@ def by(time, invocation, version):
         "host": socket.gethostname(),
         "purpose": None,
         "version": version,
-        "definition": None,
+        "definition": f"text {invocation[:4]}",
     }
 
 
@@ -88,13 +88,13 @@ def test_the_text(shop, orders):
     assert shop.run("blame", "orders", "--where", "id = 3").stdout.splitlines() == [
         "orders as of 2025-11-20T14:00:00Z: 1 row",
         "  id=3, v='d', odd `name=5  (2 copies)",
-        f"    written at 2025-11-20T13:00:00Z by run bbbb2222-0 on {host}",
+        f"    written at 2025-11-20T13:00:00Z by run bbbb2222-0 on {host}, definition text bbbb",
     ]
     assert shop.run("blame", "orders", "--where", "id = 1").stdout.splitlines() == [
         "orders as of 2025-11-20T14:00:00Z: no row satisfies the condition",
         "  no longer there: id=1, v='a', odd `name=5",
-        f"    written at 2025-11-20T12:00:00Z by run aaaa1111-0 on {host}",
-        f"    removed at 2025-11-20T14:00:00Z by run cccc3333-0 on {host}",
+        f"    written at 2025-11-20T12:00:00Z by run aaaa1111-0 on {host}, definition text aaaa",
+        f"    removed at 2025-11-20T14:00:00Z by run cccc3333-0 on {host}, definition text cccc",
     ]
     shown = shop.run("blame", "orders", "--where", "`odd ``name` = 5", "--limit", "1").stdout
     assert shown.startswith("orders as of 2025-11-20T14:00:00Z: the first 1 row\n  id=NULL, v='z'")

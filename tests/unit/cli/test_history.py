@@ -24,6 +24,7 @@ def orders(shop):
         seconds=2.25,
         references={"`s`.`raw orders`": NOW - 2 * HOUR},
         versions={"raw.rates": 4},
+        definition="3f0c",
     )
     write(
         handle,
@@ -66,6 +67,7 @@ def test_the_json_of_a_commit(shop, orders):
         "seconds": 2.25,
         "references": {"`s`.`raw orders`": NOW - 2 * HOUR},
         "versions": {"raw.rates": 4},
+        "definition": "3f0c",
     }
     assert (commits[0]["references"], commits[0]["versions"]) == ({}, {})
     assert (commits[0]["seconds"], commits[0]["drift"]) == (None, 3)

@@ -195,6 +195,8 @@ def test_the_json(shop, dbt, monkeypatch):
         "errors": 0,
         "generation": "",
         "columns_added": {},
+        "columns_removed": [],
+        "columns_retyped": {},
         "next_refresh": NOW + HOUR,
         "gate": True,
         "gate_message": "",

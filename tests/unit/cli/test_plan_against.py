@@ -5,16 +5,20 @@ nothing is left. The queries of the comparison run on DuckDB.
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from dbt.adapters.mvsink.cli import rehearsal
-from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, Model, RunResult
+from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, MacroOutput, Model, RunResult
 from dbt.adapters.mvsink.cli.markdown import comment, escaped
 from dbt.adapters.mvsink.cli.render import Column
 from dbt.adapters.mvsink.shard import ShardClient
+from dbt.adapters.mvsink.shard_sql.pause import Pause, pause
 from tests.support.duck_engine import DuckEngine
 from tests.support.shards import SCHEMA
 from tests.unit.cli.shop import HOUR, NOW, PROFILES, write
@@ -40,10 +44,30 @@ class Manifest:
         return SimpleNamespace(write=lambda path: Path(path).write_text("{}"))
 
 
+FORECAST = {
+    "generation": "",
+    "added": {},
+    "removed": [],
+    "retyped": {},
+    "gate": None,
+    "gate_message": "",
+    "error": "",
+}
+
+
+def operation(asked, macro, arguments, manifest):
+    """What the macros of a run aside answer."""
+    asked["operations"].append((macro, arguments))
+    if macro != "mvsink_judge":
+        return None
+    requests = json.loads(arguments["request"])
+    return MacroOutput([json.dumps({**FORECAST, **asked["forecast"]}) for _ in requests])
+
+
 @pytest.fixture
 def aside(shop, monkeypatch):
     """dbt that writes `orders` and `fresh` where its profile says; what it was asked for."""
-    asked = {"operations": [], "schema": None, "rows": (("a", 1), ("x", 1)), "fails": None}
+    asked = {"operations": [], "schema": None, "rows": (("a", 1), ("x", 1)), "fails": None, "forecast": {}}
 
     def output(dbt):
         profile = json.loads((Path(dbt.profiles_dir) / "profiles.yml").read_text())["p"]
@@ -82,7 +106,7 @@ def aside(shop, monkeypatch):
 
     monkeypatch.setattr(Dbt, "parsed", parsed)
     monkeypatch.setattr(Dbt, "run", run)
-    monkeypatch.setattr(Dbt, "operation", lambda self, *arguments: asked["operations"].append(arguments[:2]))
+    monkeypatch.setattr(Dbt, "operation", lambda self, *arguments: operation(asked, *arguments))
     monkeypatch.setattr(
         Dbt,
         "models",
@@ -122,7 +146,7 @@ def test_rows_against_the_other_targets(shop, aside, prod):
         None,
         "fresh",
     )
-    assert "log is a continual task: it is not planned" in result.stderr
+    assert "log is a continual task and is not planned: its statements run over each change" in result.stderr
 
 
 def test_equal_contents_are_no_change(shop, aside, prod):
@@ -147,7 +171,7 @@ def test_where_it_runs(shop, aside, prod, monkeypatch):
     assert output["storage_options"] == {"key": "{{ env_var('KEY') }}"}  # secrets stay where they are
     assert (dbt.target, dbt.vars) == ("dev", {"a": 1, "mvsink_rehearsal": True})
     assert dbt.defer and dbt.state == str(Path(dbt.profiles_dir) / "state")
-    assert aside["operations"] == [("mvsink_end_rehearsal", {"schemas": [output["schema"]]})]
+    assert aside["operations"][-1] == ("mvsink_end_rehearsal", {"schemas": [output["schema"]]})
     assert not Path(dbt.profiles_dir).exists()
 
 
@@ -167,10 +191,12 @@ def test_nothing_is_left_after_a_failure(shop, aside, prod, error):
 
 
 def test_schemas_that_cannot_be_dropped_are_named(shop, aside, prod, monkeypatch):
-    def operation(self, *_):
-        raise DbtFailed("no such thing")
+    def failing(self, macro, *arguments):
+        if macro == "mvsink_end_rehearsal":
+            raise DbtFailed("no such thing")
+        return operation(aside, macro, *arguments)
 
-    monkeypatch.setattr(Dbt, "operation", operation)
+    monkeypatch.setattr(Dbt, "operation", failing)
     assert "temporary schemas are left: mvsink_plan_" in plan(shop).stderr
 
 
@@ -188,10 +214,71 @@ def test_a_target_that_does_not_exist(shop, aside):
 def test_a_gate_that_fails_and_another_failure(shop, aside, prod):
     aside["message"] = "the would-be contents fail their audit, and nothing was written"
     models = json.loads(plan(shop, "--output", "json", code=1).stdout)["models"]
-    assert [model["gate"] for model in models] == [False, False]
+    assert [model["gate"] for model in models] == [False] * 3
     aside["message"] = "no such column"
     models = json.loads(plan(shop, "--output", "json", code=1).stdout)["models"]
-    assert [(model["gate"], model["error"]) for model in models] == [(None, "no such column")] * 2
+    assert [(model["gate"], model["error"]) for model in models] == [(None, "no such column")] * 3
+
+
+FORECASTS = {  # what the policies say, what is shown of it, the exit code
+    "max_change": (
+        {"gate": False, "gate_message": "9 rows, max_change allows 1"},
+        "would fail: 9 rows, max_change allows 1",
+        1,
+    ),
+    "a gate that passes": ({"gate": True}, "passes", 0),
+    "on_schema_change: fail": ({"error": "the columns of the query differ"}, "the columns of the query", 1),
+    "columns in place": ({"added": {"n": "int"}}, "+n", 0),
+    "other columns": (
+        {"generation": "columns changed", "removed": ["old"], "retyped": {"m": ["int", "bigint"]}},
+        "-old, m: int -> bigint",
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize(("forecast", "shown", "code"), FORECASTS.values(), ids=FORECASTS)
+def test_what_the_models_policies_say(shop, aside, prod, forecast, shown, code):
+    aside["forecast"] = forecast
+    assert shown in plan(shop, code=code).stdout
+    [[request]] = [
+        json.loads(each["request"]) for macro, each in aside["operations"] if macro == "mvsink_judge"
+    ]
+    assert request["change"] == {"before": 2, "after": 2, "inserted": 1, "deleted": 1}
+    assert (request["uri"], request["columns"]) == (str(shop.at("s.orders")), {"x": "string"})
+    model = json.loads(plan(shop, "--output", "json", code=code).stdout)["models"][1]
+    names = {"added": "columns_added", "removed": "columns_removed", "retyped": "columns_retyped"}
+    assert {name: model[names.get(name, name)] for name in forecast} == forecast
+
+
+def test_a_paused_model_is_left_as_it_is(shop, aside, prod):
+    pause(prod, Pause("alice", NOW, "wrong rates"))
+    result = plan(shop, "--output", "json")
+    orders = json.loads(result.stdout)["models"][1]
+    assert aside["ran"] == ["stg", "fresh"]
+    assert (orders["inserted"], orders["deleted"], orders["error"]) == (0, 0, "")
+    assert orders["paused"] == "paused by alice at 2025-11-20T15:00:00Z: wrong rates"
+    assert "paused by alice" in plan(shop).stdout
+
+
+def test_a_table_that_fails_is_shown(shop, aside, prod):
+    aside["message"] = "no such column"
+    assert "stg" in plan(shop, code=1).stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_deletes_everything(shop, aside, prod, monkeypatch, number):
+    def interrupted(dbt, models, manifest=None):
+        aside.update(dbt=dbt)
+        os.kill(os.getpid(), number)
+        time.sleep(10)
+
+    monkeypatch.setattr(Dbt, "run", interrupted)
+    result = shop.run("plan", "--against", "prod")
+    assert result.exit_code == 1 and "Aborted!" in result.stderr
+    assert [macro for macro, _ in aside["operations"]] == ["mvsink_end_rehearsal"]
+    assert not Path(aside["dbt"].profiles_dir).exists()
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_a_comment(shop, aside, prod):

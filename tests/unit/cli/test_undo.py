@@ -14,14 +14,33 @@ from dbt.adapters.mvsink.cli.main import cli
 from dbt.adapters.mvsink.engine import DataflowError
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard_sql.pause import Pause, pause_of
-from dbt.adapters.mvsink.sink import Gate, MaxChange
+from dbt.adapters.mvsink.sink import Audit, Gate, MaxChange
 from dbt.adapters.mvsink.sink.undo import UndoRequest, undo
 from tests.support.duck_engine import DuckEngine
 from tests.unit.cli.shop import HOUR, NOW, write
 
+AUDITS = (
+    Audit(
+        "no_more_than_one_c",
+        lambda rows: f"select x, count(*) n from ({rows}) where x = 'c' group by x having count(*) > 1",
+        lambda rows: f"select count(*), false, count(*) > 1 from ({rows}) where x = 'c'",
+    ),
+    Audit(
+        "some_a",
+        lambda rows: f"select 1 where not exists (select * from ({rows}) where x = 'a')",
+        lambda rows: f"select 1, count(*) = 0, false from ({rows}) where x = 'a'",
+    ),
+)
+
+
+@pytest.fixture
+def audits():
+    """Those of the model; a test may add some."""
+    return []
+
 
 @pytest.fixture(autouse=True)
-def operations(monkeypatch):
+def operations(monkeypatch, audits):
     """What is asked of dbt, answered by DuckDB; the model allows changes of 3 rows."""
     asked = []
 
@@ -36,7 +55,9 @@ def operations(monkeypatch):
                 "time": NOW,
                 "reason": request["reason"],
                 "pause": Pause(request["by"], NOW, request["reason"]),
-                "gate": Gate(MaxChange(rows=3), (), request["accept"]),
+                "gate": Gate(
+                    MaxChange(rows=3), () if request["accept"] else tuple(audits), request["accept"]
+                ),
                 "invocation_id": "undoing",
                 "dry_run": request["dry_run"],
             }
@@ -124,6 +145,7 @@ def test_the_keys_of_the_json(shop, orders):
         "time": NOW,
         "missing": 1,
         "gate": "",
+        "warnings": [],
         "committed": False,
     }
 
@@ -140,10 +162,28 @@ def test_an_undo_that_would_leave_a_row_fewer_than_0_times_is_refused_and_names_
 
 def test_the_gate_refuses_what_changes_too_much_unless_it_is_accepted(shop, orders):
     result = shop.run("undo", "orders", "bbbb", "--since", "--yes")
-    assert result.exit_code == 1 and "4 rows, max_change allows 3; --accept" in result.output
+    assert result.exit_code == 1 and "--accept lets it through): 4 rows, max_change allows 3" in result.output
     assert contents(orders) == BEFORE
     assert shop.run("undo", "orders", "bbbb", "--since", "--yes", "--accept").exit_code == 0
     assert contents(orders) == {"a": 1, "b": 1}
+
+
+def test_audits_judge_what_would_be_left(shop, orders, audits):
+    audits.extend(AUDITS)
+    result = shop.run("undo", "orders", "-1", "--yes")
+    assert result.exit_code == 1 and contents(orders) == BEFORE
+    assert "--accept lets it through): the would-be contents fail their audit" in result.output
+    assert "no_more_than_one_c: 2 failures\n    x=c, n=2" in result.output
+    answer = json.loads(shop.run("undo", "orders", "-1", "-2", "--dry-run", "--output", "json").stdout)
+    assert (answer["gate"], answer["warnings"]) == ("4 rows, max_change allows 3", [])
+
+
+def test_audits_that_warn_are_shown(shop, orders, audits):
+    audits.extend(AUDITS)
+    write(orders, NOW - HOUR // 2, ("e", 1), invocation_id="eeee5555", rows_inserted=1)
+    answer = json.loads(shop.run("undo", "orders", "-1", "--dry-run", "--output", "json").stdout)
+    assert (answer["gate"], answer["warnings"]) == ("", ["audit some_a: 1 failure"])
+    assert "warning: audit some_a: 1 failure" in shop.run("undo", "orders", "-1", "--yes").output
 
 
 @pytest.mark.parametrize("answer, written", [("n\n", False), ("", False), ("y\n", True)])

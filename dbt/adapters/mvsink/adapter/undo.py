@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
@@ -13,6 +13,7 @@ from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.adapter.models import MaintainedAdapter
 from dbt.adapters.mvsink.materialization import publish as views
+from dbt.adapters.mvsink.materialization.audits import CompiledTest, chosen, compiled
 from dbt.adapters.mvsink.materialization.errors import translated
 from dbt.adapters.mvsink.materialization.options.freshness import with_freshness
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
@@ -20,7 +21,7 @@ from dbt.adapters.mvsink.materialization.publish import Docs
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard_sql.pause import Pause
 from dbt.adapters.mvsink.shard_sql.properties import stored_spec
-from dbt.adapters.mvsink.sink import Gate, limit
+from dbt.adapters.mvsink.sink import Audit, Gate, limit
 from dbt.adapters.mvsink.sink.undo import UndoRequest, undo
 
 if TYPE_CHECKING:
@@ -30,6 +31,20 @@ if TYPE_CHECKING:
 class UndoAdapter(MaintainedAdapter, metaclass=AdapterMeta):
     """Part of the adapter."""
 
+    @available.parse_list
+    def mv_undo_audits(
+        self, relation: MvsinkRelation, node: Mapping[str, Any] | None, request: str
+    ) -> list[CompiledTest]:
+        """The tests of the model's `audit`, compiled; none if whatever they say is accepted."""
+        if node is None or json.loads(request)["accept"]:
+            return []
+        model, manifest = f"{relation.schema}.{relation.identifier}", self.get_macro_resolver()
+        wanted = ModelOptions.parse(model, with_freshness(node)).audit.tests
+        if not wanted:
+            return []
+        nodes = chosen(manifest, model, str(node["unique_id"]), wanted)
+        return [compiled(self, manifest, each) for each in nodes]
+
     @available.parse(lambda *_, **__: "{}")
     def mv_undo(
         self,
@@ -38,43 +53,47 @@ class UndoAdapter(MaintainedAdapter, metaclass=AdapterMeta):
         node: Mapping[str, Any] | None,
         request: str,
         invocation_id: str,
+        audits: Sequence[tuple[CompiledTest, str]] = (),
     ) -> str:
         """Take runs back, or say what that would do; the result as JSON.
 
         ``request``: JSON with ``uri``, ``intervals`` (ms), ``reason``, ``by``, ``accept``,
         ``dry_run``. ``node``: the model, None if the project has none; then there is no gate.
+        ``audits``: as for `mv_run`.
         """
         asked, model = json.loads(request), f"{relation.schema}.{relation.identifier}"
-        now = int(time.time() * 1000)
+        judged = tuple(test.audit(str(relation), verdict) for test, verdict in audits)
         with translated(model):
             client = ShardClient(self._credentials().storage_options)
             reader = client.open_reader(asked["uri"])
             with WriteHandle.from_read(reader, "undo") as handle:
                 engine = AdapterEngine(self, model)
-                done = undo(
-                    UndoRequest(
-                        model=model,
-                        intervals=tuple((lower, upper) for lower, upper in asked["intervals"]),
-                        time=now,
-                        reason=asked["reason"],
-                        pause=Pause(asked["by"], now, asked["reason"]),
-                        refresh=stored_spec(handle.state()),
-                        gate=_gate(model, node, handle, now, accepted=asked["accept"]),
-                        invocation_id=invocation_id,
-                        dry_run=asked["dry_run"],
-                    ),
-                    handle,
-                    engine,
-                )
+                wanted = _request(model, asked, handle, node, judged)
+                done = undo(replace(wanted, invocation_id=invocation_id), handle, engine)
                 published = self.published(existing) if done.committed else None
                 if published is not None and published.shard_id == str(handle.shard_id):
                     views.publish(engine, str(relation), handle, published, Docs(), published.columns)
         return json.dumps(asdict(done))
 
 
-def _gate(
-    model: str, node: Mapping[str, Any] | None, handle: WriteHandle, now: int, *, accepted: bool
-) -> Gate:
-    """The model's `max_change`. Its audits are dbt's tests, which an operation does not compile."""
+def _request(
+    model: str,
+    asked: Mapping[str, Any],
+    handle: WriteHandle,
+    node: Mapping[str, Any] | None,
+    audits: tuple[Audit, ...],
+) -> UndoRequest:
+    """With the model's gate: its `max_change` and its audits."""
+    now = int(time.time() * 1000)
     options = None if node is None else ModelOptions.parse(model, with_freshness(node))
-    return Gate(limit(options.max_change, handle.history, now) if options else None, (), accepted)
+    most = None if options is None else limit(options.max_change, handle.history, now)
+    return UndoRequest(
+        model=model,
+        intervals=tuple((lower, upper) for lower, upper in asked["intervals"]),
+        time=now,
+        reason=asked["reason"],
+        pause=Pause(asked["by"], now, asked["reason"]),
+        refresh=stored_spec(handle.state()),
+        gate=Gate(most, audits, asked["accept"]),
+        dry_run=asked["dry_run"],
+    )

@@ -3,7 +3,8 @@
 dbt runs the selected models as it would, but in schemas and below a directory that exist only
 meanwhile: so each model is computed from what the one before *would* hold, tables and plain views
 included. What is not selected is read where the other target has it, or with ``--state`` where that
-state has it. Everything is deleted afterwards, also after a failure.
+state has it; so are tasks, and models that are paused there. Everything is deleted afterwards, also
+after a failure or an interrupt.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -21,25 +23,32 @@ from uuid import uuid4
 import click
 from dbt.config.profile import read_profile
 
-from dbt.adapters.mvsink.cli.commands.diff import compared_sides
+from dbt.adapters.mvsink.cli.comparison import compared_sides
 from dbt.adapters.mvsink.cli.dbt_runner import TASK, Dbt, DbtFailed, Model, RunResult
 from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, find_shards
 from dbt.adapters.mvsink.cli.past import Past, through_dbt
+from dbt.adapters.mvsink.cli.signals import uninterrupted
 from dbt.adapters.mvsink.cli.target import Target, load_target
+from dbt.adapters.mvsink.engine import shard_columns
 from dbt.adapters.mvsink.history.points import LATEST
+from dbt.adapters.mvsink.shard_sql.pause import pause_of
 
 SCHEMA = "mvsink_plan_"  # what temporary schemas begin with: no others are dropped
+DELETIONS, PAUSE = 20, 0.25  # how often the directory is deleted again, and seconds between
 Shards = Mapping[str, DiscoveredShard]
 
 
 @dataclass(frozen=True)
 class Rehearsed:
     """The result of one model's run. ``difference``: from the other target's shard (A), as the JSON
-    of `mvsink diff`; None if that target has no shard of the model.
+    of `mvsink diff`; None if that target has no shard of the model. ``forecast``: what its policies
+    make of that (`sink.forecast`). ``paused``: why the model was not run.
     """
 
     ran: RunResult
     difference: Mapping[str, Any] | None = None
+    forecast: Mapping[str, Any] = field(default_factory=dict)
+    paused: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,37 +60,56 @@ class Rehearsal:
     directory: Path
 
     def run(self, models: Sequence[Model], manifest: Any, sample: int) -> list[Rehearsed]:
-        """Run ``models``, all but tasks, and compare what is maintained. ``manifest``: its."""
-        chosen = [model for model in models if model.materialized != TASK]
+        """Run ``models``, all but tasks and what is paused, and compare what is maintained. Of the
+        others only failures are returned. ``manifest``: its.
+        """
+        before = _by_model(self.other)
+        paused = {name: words for name, shard in before.items() if (words := _paused(shard))}
+        chosen = [model for model in models if model.materialized != TASK and model.unique_id not in paused]
         schemas = sorted({str(manifest.nodes[model.unique_id].schema) for model in chosen})
         _check(schemas)
+        left = [_left(model, before[model.unique_id]) for model in models if model.unique_id in paused]
         try:
             ran = self.dbt.run(chosen, manifest) if chosen else []
-            return self._compared([each for each in ran if _maintained(each, chosen)], manifest, sample)
+            shown = [each for each in ran if _maintained(each, chosen) or not each.ok]
+            return [*self._compared(shown, before, manifest, sample), *left]
         finally:
             self._drop(schemas, manifest)
 
-    def _compared(self, ran: Sequence[RunResult], manifest: Any, sample: int) -> list[Rehearsed]:
+    def _compared(
+        self, ran: Sequence[RunResult], before: Shards, manifest: Any, sample: int
+    ) -> list[Rehearsed]:
         mine = load_target(*self._place(), self.dbt.target, self.dbt.vars)
-        before, after = _by_model(self.other), _by_model(mine)
-        query = through_dbt(self.dbt, manifest)
-        rehearsed = []
+        after, query = _by_model(mine), through_dbt(self.dbt, manifest)
+        differences, requests = {}, []
         for each in ran:
             old, new = before.get(each.unique_id), after.get(each.unique_id)
             if not each.ok or old is None or new is None:
-                rehearsed.append(Rehearsed(each))
                 continue
             pasts = _past(self.other, old), _past(mine, new)
             points = pasts[0].point(LATEST), pasts[1].point(LATEST)
-            difference = compared_sides(pasts, points, (), manifest, query, sample)
-            rehearsed.append(Rehearsed(each, difference.values()))
-        return rehearsed
+            difference = compared_sides(pasts, points, (), manifest, query, sample, disjoint=True).values()
+            differences[each.unique_id] = difference
+            requests.append(_request(each.unique_id, pasts[0], pasts[1], difference))
+        forecasts = dict(zip(differences, self._forecasts(requests, manifest), strict=True))
+        return [
+            Rehearsed(each, differences.get(each.unique_id), forecasts.get(each.unique_id, {}))
+            for each in ran
+        ]
+
+    def _forecasts(self, requests: Sequence[Mapping[str, Any]], manifest: Any) -> list[Mapping[str, Any]]:
+        if not requests:
+            return []
+        output = self.dbt.operation("mvsink_judge", {"request": json.dumps(requests)}, manifest)
+        return [json.loads(line) for line in output.lines[-len(requests) :]]
 
     def _place(self) -> tuple[str, str, str | None]:
         return self.dbt.project_dir, self.dbt.profiles_dir, self.dbt.profile
 
     def _drop(self, schemas: Sequence[str], manifest: Any) -> None:
         """A failure leaves empty names behind, and is said; it hides no other error."""
+        if not schemas:
+            return
         try:
             self.dbt.operation("mvsink_end_rehearsal", {"schemas": list(schemas)}, manifest)
         except DbtFailed as error:
@@ -108,7 +136,18 @@ def rehearsal(dbt: Dbt, target: Target, against: str) -> Iterator[Rehearsal]:
         )
         yield Rehearsal(place, other, directory)
     finally:
+        with uninterrupted():
+            _delete(directory)
+
+
+def _delete(directory: Path) -> None:
+    """Tasks of a cancelled query may still write for a moment."""
+    for _ in range(DELETIONS):
         shutil.rmtree(directory, ignore_errors=True)
+        if not directory.exists():
+            return
+        time.sleep(PAUSE)
+    click.echo(f"a temporary directory is left: {directory}", err=True)
 
 
 def _state(dbt: Dbt, directory: Path) -> Path:
@@ -141,6 +180,36 @@ def _check(schemas: Sequence[str]) -> None:
             f"--against runs the models in schemas of its own, but `generate_schema_name` gives {', '.join(wrong)} "
             "whatever the target's schema is. Expected: names that begin with target.schema"
         )
+
+
+def _request(unique_id: str, old: Past, new: Past, difference: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What `mvsink_judge` is to judge."""
+    schema, _, identifier = old.shard.relation.rpartition(".")
+    changed = difference["changed"]
+    return {
+        "unique_id": unique_id,
+        "schema": schema,
+        "identifier": identifier,
+        "uri": old.shard.uri,
+        "columns": {column.name: column.type.text for column in shard_columns(new.state.schema)},
+        "change": {
+            "before": difference["a"]["rows"],
+            "after": difference["b"]["rows"],
+            "inserted": difference["only_in_b"] + changed,
+            "deleted": difference["only_in_a"] + changed,
+        },
+    }
+
+
+def _paused(shard: DiscoveredShard) -> str:
+    pause = None if shard.state is None else pause_of(shard.state)
+    return pause.words if pause else ""
+
+
+def _left(model: Model, shard: DiscoveredShard) -> Rehearsed:
+    """A paused model, which every run leaves as it is."""
+    ran = RunResult(model.unique_id, "success", "", shard.relation, "", {})
+    return Rehearsed(ran, paused=_paused(shard))
 
 
 def _maintained(ran: RunResult, models: Sequence[Model]) -> bool:

@@ -78,4 +78,5 @@ class Commits:
             computed_through=self.request.time,
             purpose=f"task({self.request.model})",
             invocation_id=self.request.invocation_id,
+            definition=self.request.definition,
         )

@@ -17,7 +17,8 @@ class TaskRequest:
     ``wait``: a reference that has not passed a pending time is waited for. ``held_references`` are
     those on which this task may keep a hold: shards of its own project and target. ``reset``: the
     task discards its output and starts from scratch. ``skip_errors``: the errors that the task has
-    recorded are taken back; the failed effects are not repeated.
+    recorded are taken back; the failed effects are not repeated. ``definition``: a digest of the
+    model's text, for the log.
     """
 
     model: str
@@ -33,6 +34,7 @@ class TaskRequest:
     reset: bool = False
     skip_errors: bool = False
     invocation_id: str = ""
+    definition: str = ""
 
     def begun(self) -> TaskRequest:
         """The same after its reset."""

@@ -75,6 +75,14 @@ class Columns:
     @classmethod
     def of(cls, a: Sequence[Column], b: Sequence[Column]) -> Columns:
         """Columns of one name, whatever its case, in B's order. Raises `NothingInCommon`."""
+        columns = cls.matched(a, b)
+        if not columns.compared:
+            raise NothingInCommon([column.name for column in a], [column.name for column in b])
+        return columns
+
+    @classmethod
+    def matched(cls, a: Sequence[Column], b: Sequence[Column]) -> Columns:
+        """The same, also if no column can be compared."""
         first = {column.name.lower(): column for column in a}
         names = {column.name.lower() for column in b}
         pairs = [(first[column.name.lower()], column) for column in b if column.name.lower() in first]
@@ -82,8 +90,6 @@ class Columns:
         compared = tuple(
             Compared(old.name, new.name, kind) for old, new in pairs if (kind := types[new.name]) is not None
         )
-        if not compared:
-            raise NothingInCommon([column.name for column in a], [column.name for column in b])
         return cls(
             compared,
             tuple(column.name for column in a if column.name.lower() not in names),
@@ -191,6 +197,13 @@ def compare(query: Query, comparison: Comparison, sample: int) -> Diff:
         {column.b: count for column, count in zip(rest, values, strict=True) if count},
         tuple(changes),
     )
+
+
+def replaced(query: Query, a: Side, b: Side) -> Diff:
+    """The difference of sides without a column in common: all rows go, and all rows come."""
+    sizes = ", ".join(f"(\n{as_of.row_count_as_of(side.layout, side.time)}\n)" for side in (a, b))
+    [[rows_a, rows_b]] = query(f"select {sizes}", "diff")
+    return Diff(_integer(rows_a), _integer(rows_b), _integer(rows_a), _integer(rows_b))
 
 
 def _integer(value: object) -> int:

@@ -11,6 +11,7 @@ generation at once for a changed query; a changed schedule alone counts from the
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,6 +40,13 @@ class Definition:
     references: Mapping[str, str]  # unique ids by the relations' text in the query
     sampled: bool = False
     refresh: RefreshSpec = RefreshSpec()
+
+    @property
+    def digest(self) -> str:
+        """16 digits for the query and ANSI mode, whatever the inputs and the schedule are."""
+        stored = json.loads(self.properties()[DEFINITION])
+        text = json.dumps([stored["sql"], stored["ansi"]])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def properties(self) -> dict[str, str]:
         """The shard's properties."""

@@ -195,6 +195,7 @@ class CheckedView:
             evidence=evidence,
             verify=verify,
             incremental=options.incremental,
+            definition=opened.definition.digest,
         )
         return Driver(request, opened.handle, context.engine)
 

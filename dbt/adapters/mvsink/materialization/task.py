@@ -159,7 +159,7 @@ class CheckedTask:
         )
         before, needed = held_shards(state), self._shards_to_hold()
         record_held_shards(handle, before | needed)  # before the first is taken, so that none is forgotten
-        outcome = TaskDriver(self._request(), handle, context.engine, source, self.references).run()
+        outcome = TaskDriver(self._request(opened), handle, context.engine, source, self.references).run()
         release_holds(client, str(handle.shard_id), before - needed)
         record_held_shards(handle, needed)
         shard = self.source.shard
@@ -176,7 +176,7 @@ class CheckedTask:
         references = {self.references[name].handle.uri for name in self.own_references}
         return references if self.source.shard is None else references | {self.source.shard.handle.uri}
 
-    def _request(self) -> TaskRequest:
+    def _request(self, opened: Opened) -> TaskRequest:
         options, invocation = self.context.options, self.context.invocation
         return TaskRequest(
             model=self.context.model,
@@ -192,6 +192,7 @@ class CheckedTask:
             reset=self.task.reset,
             skip_errors=self.task.skip_errors,
             invocation_id=invocation.id,
+            definition=opened.definition.digest,
         )
 
     def _previewed(self, state: ShardState) -> TaskOutcome:

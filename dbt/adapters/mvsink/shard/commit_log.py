@@ -19,17 +19,14 @@ from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.state import Change, CommitNote
 
 LOG = "_delta_log"
-GENERATION, PLAN = NAMESPACE + "generation", NAMESPACE + "plan"
+GENERATION = NAMESPACE + "generation"
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 STILL_ENCODED = re.compile(r"%(2e|2f|5c)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit in the log; ``timestamp`` is ms. ``generation``: the one it begins, or None.
-
-    ``plan``: see `progress`; None if the commit does not change it.
-    """
+    """One commit in the log; ``timestamp`` is ms. ``generation``: the one it begins, or None."""
 
     version: int
     timestamp: int
@@ -41,7 +38,6 @@ class Commit:
     host: str
     note: CommitNote
     generation: int | None = None
-    plan: int | None = None
 
 
 def commit_path(version: int) -> str:
@@ -125,6 +121,7 @@ def metadata(change: Change) -> dict[str, object]:
         "versions": dict(note.versions),
         "mode": note.mode,
         **({"audits": list(note.audits), "audited": note.audited} if note.audited is not None else {}),
+        **({"definition": note.definition} if note.definition else {}),
         "writer_id": change.writer_id,
         "host": socket.gethostname(),
         "purpose": note.purpose,
@@ -160,9 +157,9 @@ def commit_of(version: int, text: str) -> Commit:
             mode=str(own.get("mode") or ""),
             audits=tuple(own.get("audits") or ()),
             audited=own.get("audited"),
+            definition=str(own.get("definition") or ""),
         ),
         generation=_transaction(text, GENERATION),
-        plan=_transaction(text, PLAN),
     )
 
 

@@ -107,7 +107,7 @@ class CommitNote:
     ``references``: the times (ms) at which the contents' query read other shards, by name;
     ``versions``: the versions at which it read tables. ``mode``: how the contents were computed.
     ``audits``: digests of the audits that the contents passed; ``audited``: the version of the log
-    that they were then compared with.
+    that they were then compared with. ``definition``: a digest of the model's text.
     """
 
     rows_inserted: int = 0
@@ -122,6 +122,7 @@ class CommitNote:
     mode: str = ""
     audits: tuple[str, ...] = ()
     audited: int | None = None
+    definition: str = ""
 
 
 @dataclass(frozen=True)

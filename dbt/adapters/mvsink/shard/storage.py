@@ -240,7 +240,6 @@ class MemoryStorage:
                     "",
                     change.note,
                     change.generation,
-                    change.plan,
                 )
             )
 

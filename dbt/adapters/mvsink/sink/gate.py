@@ -156,11 +156,12 @@ def check(
     """
     if gate.max_change is not None and gate.counts_changes and current is not None:
         [[rows]] = engine.query(row_count(current), "gate")
-        _check_change(gate.max_change, model, counts, int(str(rows)), replaces)
+        check_change(gate.max_change, model, counts, int(str(rows)), replaces)
     return _check_contents(gate.audits, engine, contents)
 
 
-def _check_change(allowed: Limit, model: str, counts: Counts, current: int, replaces: bool) -> None:
+def check_change(allowed: Limit, model: str, counts: Counts, current: int, replaces: bool) -> None:
+    """Raises `MaxChangeExceeded`. ``current`` rows; ``replaces``: ``counts`` are of all rows."""
     inserted, deleted = counts.inserted, counts.deleted
     if replaces:
         inserted, deleted = max(0, inserted - current), max(0, current - inserted)

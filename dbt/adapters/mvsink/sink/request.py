@@ -109,7 +109,8 @@ class SinkRequest:
     ms. ``clock`` is the wall clock in ms, to detect an upper that is ahead of it. ``redefined``: a
     changed definition takes effect at once, before the next refresh of the schedule.
     ``superseded``: a refresh that is due is not written. ``verify``: compare all contents by an
-    independent digest, whatever ``evidence`` says.
+    independent digest, whatever ``evidence`` says. ``definition``: a digest of the model's text,
+    for the log.
     """
 
     model: str
@@ -133,6 +134,7 @@ class SinkRequest:
     evidence: Evidence = NoEvidence()
     verify: bool = False
     incremental: Incremental = Incremental.AUTO
+    definition: str = ""
 
     def query_at(self, time: int) -> str:
         """The query as it runs for ``time`` (ms)."""
@@ -190,6 +192,7 @@ def note_of(request: SinkRequest, counts: Counts, watch: Stopwatch, time: int | 
         purpose=f"mv_sink({request.model})",
         invocation_id=request.invocation_id,
         seconds=round(sum(watch.seconds.values()), 3),
+        definition=request.definition,
         references={} if time is None else request.references.times(time),
         versions={} if time is None else request.references.versions(),
     )

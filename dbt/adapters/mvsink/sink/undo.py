@@ -83,13 +83,15 @@ class UndoRequest:
 @dataclass(frozen=True)
 class Undone:
     """What an undo changes. ``time``: its write time (ms). ``missing``: rows that would be there
-    fewer than 0 times. ``gate``: why the gate refuses it, or empty. ``committed``: whether it was.
+    fewer than 0 times. ``gate``: why the gate refuses it, or empty; ``warnings`` of audits.
+    ``committed``: whether it was.
     """
 
     counts: Counts
     time: int
     missing: int = 0
     gate: str = ""
+    warnings: tuple[str, ...] = ()
     committed: bool = False
 
 
@@ -158,11 +160,9 @@ def undo(request: UndoRequest, handle: WriteHandle, engine: Engine) -> Undone:
         undone = Undone(stager.counts(batch), due.time, absent)
         if request.dry_run:
             return _previewed(request, engine, shard, batch, undone)
-        check(
-            request.gate, engine, request.model, undone.counts, shard, False, Contents(would_be(shard, batch))
-        )
+        undone = _checked(request, engine, shard, batch, undone)
         _commit(request, handle, state, batch, description, undone.counts)
-        return Undone(undone.counts, due.time, committed=True)
+        return replace(undone, committed=True)
     finally:
         if batch.state is BatchState.STAGED:
             batch.delete()
@@ -175,16 +175,20 @@ def _updates(shard: Layout, after: str, time: int) -> str:
     return f"select {items}, {hashed} from (\n{after}\n) where {UNDO} <> 0"
 
 
+def _checked(request: UndoRequest, engine: Engine, shard: Layout, batch: Batch, undone: Undone) -> Undone:
+    """With the gate's warnings. Raises `GateFailed`."""
+    contents = Contents(would_be(shard, batch))
+    passed = check(request.gate, engine, request.model, undone.counts, shard, False, contents)
+    return replace(undone, warnings=tuple(passed.warnings))
+
+
 def _previewed(request: UndoRequest, engine: Engine, shard: Layout, batch: Batch, undone: Undone) -> Undone:
     try:
-        check(
-            request.gate, engine, request.model, undone.counts, shard, False, Contents(would_be(shard, batch))
-        )
+        return _checked(request, engine, shard, batch, undone)
     except MaxChangeExceeded as error:
         return replace(undone, gate=error.broken)
     except GateFailed as error:
         return replace(undone, gate=str(error))
-    return undone
 
 
 def _commit(

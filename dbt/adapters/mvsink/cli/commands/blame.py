@@ -168,7 +168,7 @@ def _written(written: Written) -> dict[str, Any]:
         "host": commit.host or None if commit else None,
         "purpose": commit.note.purpose or None if commit else None,
         "version": commit.version if commit else None,
-        "definition": f"{commit.plan:016x}" if commit and commit.plan else None,
+        "definition": commit.note.definition or None if commit else None,
     }
 
 

@@ -54,6 +54,7 @@ class CommitLine:
     seconds: float | None
     references: Mapping[str, int] | None
     versions: Mapping[str, int] | None
+    definition: str | None
 
 
 def commit_line(commit: Commit) -> CommitLine:
@@ -78,6 +79,7 @@ def commit_line(commit: Commit) -> CommitLine:
         seconds=note.seconds,
         references=dict(note.references) if ours else None,
         versions=dict(note.versions) if ours else None,
+        definition=note.definition or None,
     )
 
 
@@ -126,6 +128,7 @@ COLUMNS: list[Column[CommitLine]] = [
     Column("took", lambda c: "" if c.seconds is None else f"{c.seconds:.1f}s", optional=True, right=True),
     Column("why", lambda c: c.purpose or "", optional=True),
     Column("who", _who, optional=True),
+    Column("definition", lambda c: c.definition or "", optional=True),
     Column("invocation", lambda c: c.invocation_id or "", optional=True),
 ]
 

@@ -7,18 +7,19 @@ Against another target (`rehearsal`) they do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import click
 from dbt.cli import params
 
-from dbt.adapters.mvsink.cli.dbt_runner import TASK, Dbt, RunResult, flat
+from dbt.adapters.mvsink.cli.dbt_runner import TASK, Dbt, flat
 from dbt.adapters.mvsink.cli.diff_text import sample_of
 from dbt.adapters.mvsink.cli.discovery import progress
 from dbt.adapters.mvsink.cli.markdown import comment
-from dbt.adapters.mvsink.cli.rehearsal import Rehearsed, rehearsal
+from dbt.adapters.mvsink.cli.model_plan import ModelPlan, planned, planned_against
+from dbt.adapters.mvsink.cli.rehearsal import rehearsal
 from dbt.adapters.mvsink.cli.render import (
     Column,
     Output,
@@ -28,13 +29,17 @@ from dbt.adapters.mvsink.cli.render import (
     write_json,
     write_table,
 )
+from dbt.adapters.mvsink.cli.signals import terminated_as_interrupted
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 
 SAMPLE = 5  # rows
 MARKDOWN = "markdown"
 FORMATS = ("table", "json", MARKDOWN)
-GATE_FAILED = "fail their audit"  # of a gate's message
 FAILED, CHANGES = 1, 2  # exit codes
+TASKS_NOT_RUN = (
+    "its statements run over each change of its input at that change's own time, and a run aside has no such changes. "
+    "What reads it reads the other target's"
+)
 
 
 @dataclass(frozen=True)
@@ -44,96 +49,6 @@ class Selection:
     select: Sequence[str]
     exclude: Sequence[str]
     sample: int
-
-
-@dataclass(frozen=True)
-class ModelPlan:
-    """What a run would do to one model; the names are those of the JSON. Times are ms.
-
-    ``inserted``, ``deleted``: rows. ``errors``: error updates added or retracted. ``gate``: whether
-    the publish gate would let the change through, and ``gate_message`` why not; None without a gate
-    or without a change. ``compacted``: live files and updates that would be rewritten.
-    ``columns_added``: the types, by name, of columns that would be added in place. ``overtaken``:
-    the shards that a later run has written already, so that this run would leave the model as it
-    is; ``paused``: who paused the model, when and why, with the same effect.
-    """
-
-    model: str
-    unique_id: str
-    relation: str
-    inserted: int = 0
-    deleted: int = 0
-    errors: int = 0
-    generation: str = ""
-    columns_added: Mapping[str, str] = field(default_factory=dict)
-    next_refresh: int | None = None
-    gate: bool | None = None
-    gate_message: str = ""
-    compacted: Mapping[str, int] | None = None
-    overtaken: str = ""
-    sample: tuple[Mapping[str, Any], ...] = ()
-    seconds: float | None = None
-    bytes_written: int | None = None
-    difference: Mapping[str, Any] | None = None
-    message: str = ""
-    error: str = ""
-    paused: str = ""
-
-    @property
-    def changes(self) -> bool:
-        """Whether a run would write something that a reader can see."""
-        columns = (self.difference or {}).get("columns", {})
-        altered = any(columns.get(kind) for kind in ("only_in_a", "only_in_b", "retyped"))
-        rows = self.inserted or self.deleted or self.errors
-        return bool(rows or self.generation or self.columns_added or altered)
-
-    @property
-    def fails(self) -> bool:
-        return bool(self.error) or self.gate is False
-
-
-def planned(ran: RunResult) -> ModelPlan:
-    """The plan from the result of a read-only run."""
-    plan = ModelPlan(ran.name, ran.unique_id, ran.relation, message=ran.message)
-    if not ran.ok:
-        return replace(plan, error=ran.message or ran.status)
-    response, preview = ran.response, ran.response.get("preview") or {}
-    gate = preview.get("gate")
-    return replace(
-        plan,
-        inserted=response.get("rows_inserted", 0),
-        deleted=response.get("rows_deleted", 0),
-        errors=preview.get("errors", 0),
-        generation=response.get("generation", ""),
-        columns_added=response.get("columns_added", {}),
-        next_refresh=response.get("next_refresh"),
-        gate=None if gate is None else not gate,
-        gate_message=gate or "",
-        compacted=preview.get("compacted"),
-        overtaken=response.get("overtaken", ""),
-        paused=response.get("paused", ""),
-        sample=tuple(preview.get("sample", ())),
-    )
-
-
-def planned_against(rehearsed: Rehearsed) -> ModelPlan:
-    """The plan from a run aside."""
-    ran, difference = rehearsed.ran, rehearsed.difference
-    relation = difference["a"]["relation"] if difference else ran.relation.split(".", 1)[-1]
-    plan = ModelPlan(ran.name, ran.unique_id, relation, message=ran.message, difference=difference)
-    if not ran.ok:
-        gate = False if GATE_FAILED in ran.message else None
-        return replace(plan, gate=gate, gate_message=ran.message if gate is False else "", error=ran.message)
-    changed = difference["changed"] if difference else 0
-    inserted = difference["only_in_b"] + changed if difference else ran.response.get("rows_inserted", 0)
-    return replace(
-        plan,
-        inserted=inserted,
-        deleted=difference["only_in_a"] + changed if difference else 0,
-        errors=difference["errors"] if difference else 0,
-        seconds=round(sum(ran.response.get("seconds", {}).values()), 3),
-        bytes_written=ran.response.get("bytes_staged", 0),
-    )
 
 
 def exit_code(plans: Iterable[ModelPlan], detailed: bool) -> int:
@@ -187,14 +102,16 @@ AGAINST: list[Column[ModelPlan]] = [
     Column("columns", lambda p: _altered(p), optional=True),
     Column("first run", lambda p: "" if p.seconds is None else f"{p.seconds:.1f} s"),
     Column("size", lambda p: bytes_text(p.bytes_written), right=True),
+    Column("next refresh", lambda p: time_text(p.next_refresh), optional=True),
     Column("gate", _gate, optional=True),
+    Column("left as it is", lambda p: p.paused, optional=True),
     Column("error", lambda p: p.error, optional=True),
 ]
 
 
 def _rows(plan: ModelPlan, key: str, new: int) -> str:
     """A count of the difference; ``new`` of a model that the other target does not have."""
-    if plan.error:
+    if plan.error or plan.paused:
         return ""
     return count_text(new if plan.difference is None else plan.difference[key])
 
@@ -202,10 +119,9 @@ def _rows(plan: ModelPlan, key: str, new: int) -> str:
 def _altered(plan: ModelPlan) -> str:
     """``+new, -gone, n: int -> bigint``, or that the model is new."""
     if plan.difference is None:
-        return "" if plan.error else "a new model"
-    columns = plan.difference["columns"]
-    parts = [f"+{name}" for name in columns["only_in_b"]] + [f"-{name}" for name in columns["only_in_a"]]
-    return ", ".join([*parts, *(f"{name}: {a} -> {b}" for name, (a, b) in columns["retyped"].items())])
+        return "" if plan.error or plan.paused else "a new model"
+    parts = [f"+{name}" for name in plan.columns_added] + [f"-{name}" for name in plan.columns_removed]
+    return ", ".join([*parts, *(f"{name}: {a} -> {b}" for name, (a, b) in plan.columns_retyped.items())])
 
 
 def sample_lines(plan: ModelPlan) -> list[str]:
@@ -289,12 +205,16 @@ def _read_only(dbt: Dbt, selection: Selection) -> list[ModelPlan]:
 
 def _against(dbt: Dbt, target: Target, against: str, selection: Selection) -> list[ModelPlan]:
     """Each model as it would be, compared with what ``against`` has."""
-    with progress("running the models aside"), rehearsal(dbt, target, against) as place:
+    with (
+        terminated_as_interrupted(),
+        progress("running the models aside"),
+        rehearsal(dbt, target, against) as place,
+    ):
         manifest = place.dbt.parsed()
         models = place.dbt.models(selection.select, selection.exclude, manifest)
         for model in models:
             if model.materialized == TASK:
-                click.echo(f"{model.name} is a continual task: it is not planned", err=True)
+                click.echo(f"{model.name} is a continual task and is not planned: {TASKS_NOT_RUN}", err=True)
         return [planned_against(each) for each in place.run(models, manifest, selection.sample)]
 
 

@@ -35,8 +35,8 @@ class Answer:
     """What an undo changes, or would; the names are those of the JSON. Times are ms.
 
     ``runs``: what is undone; ``later``: later runs that removed rows and are not undone.
-    ``missing``: rows that would be there fewer than 0 times. ``gate``: why `max_change` refuses it,
-    or empty.
+    ``missing``: rows that would be there fewer than 0 times. ``gate``: why `max_change` or an audit
+    refuses it, or empty; ``warnings`` of audits.
     """
 
     model: str
@@ -50,6 +50,7 @@ class Answer:
     time: int | None = None
     missing: int = 0
     gate: str = ""
+    warnings: tuple[str, ...] = ()
     committed: bool = False
 
     @property
@@ -131,8 +132,8 @@ def lines(answer: Answer, later: Sequence[Run], reason: str) -> list[str]:
                 f"  name that run as well, or use --since; later runs that removed rows:{listed}{more}"
             )
     if answer.gate:
-        shown.append(f"  refused by the gate: {answer.gate}; --accept lets it through")
-    shown.append("  audits are not run: test the model afterwards")
+        shown.append(f"  refused by the gate (--accept lets it through): {answer.gate}")
+    shown += [f"  warning: {warning}" for warning in answer.warnings]
     shown.append(
         f"  pauses the model: the next run would compute its query again and undo this. `mvsink release {answer.model}` lets it"
     )
@@ -143,7 +144,7 @@ def lines(answer: Answer, later: Sequence[Run], reason: str) -> list[str]:
 @takes_dbt
 @click.option("--since", is_flag=True, help="Also everything that came after the RUN.")
 @click.option("--reason", default="", help="Why; the history shows it.")
-@click.option("--accept", is_flag=True, help="Whatever max_change allows.")
+@click.option("--accept", is_flag=True, help="Whatever max_change and audits say.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @takes_output
@@ -166,7 +167,7 @@ def undo(
     """Take back what RUNs did to MODEL, in one commit, and pause MODEL.
 
     A RUN is an invocation id, the beginning of one, or -N for the Nth newest that changed contents.
-    Refused if a row would be there fewer than 0 times, or by max_change. Afterwards every run
+    Refused if a row would be there fewer than 0 times, or by the publish gate. Afterwards every run
     leaves the model alone, because it would bring the rows back; see `mvsink release`.
 
     Exit code: 0; 1 if it is refused, cannot be done, or the answer is no; 2 for wrong usage.
@@ -225,6 +226,7 @@ class Undoing:
             time=done["time"],
             missing=done["missing"],
             gate=masked(done["gate"]),
+            warnings=tuple(map(masked, done["warnings"])),
             committed=done["committed"],
         )
 

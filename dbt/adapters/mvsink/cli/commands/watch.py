@@ -7,7 +7,6 @@ later are not noticed until the next watch.
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from dbt.adapters.mvsink.cli.discovery import words
 from dbt.adapters.mvsink.cli.probes import Inputs, Kind, Observation, Place, Prober
 from dbt.adapters.mvsink.cli.render import duration_text, time_text
 from dbt.adapters.mvsink.cli.scheduler import Reason, Round, Scheduler, Watched
+from dbt.adapters.mvsink.cli.signals import terminated_as_interrupted
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.connection.factory import EMBEDDED
 from dbt.adapters.mvsink.durations import parse_interval, parse_time
@@ -188,21 +188,14 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
         stop()
         raise KeyboardInterrupt
 
-    def terminate(number: int, frame: FrameType | None) -> None:
-        # so that other handlers of Ctrl-C, such as a wait for the metastore, are called too
-        os.kill(os.getpid(), signal.SIGINT)
-
-    before = {
-        signal.SIGINT: signal.signal(signal.SIGINT, interrupt),
-        signal.SIGTERM: signal.signal(signal.SIGTERM, terminate),
-    }
+    before = signal.signal(signal.SIGINT, interrupt)
     try:
-        yield
+        with terminated_as_interrupted():
+            yield
     except KeyboardInterrupt:
         stop()
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        signal.signal(signal.SIGINT, before)
 
 
 def _interval(context: click.Context, option: click.Parameter, value: str) -> int:

@@ -37,14 +37,6 @@
 {% endmacro %}
 
 
-{# `mvsink plan --against`: drops the schemas that it has made; no others. #}
-{% macro mvsink_end_rehearsal(schemas) %}
-  {%- for schema in schemas if schema.startswith('mvsink_plan_') -%}
-    {%- do adapter.drop_schema(api.Relation.create(schema=schema)) -%}
-  {%- endfor -%}
-{% endmacro %}
-
-
 {# `mvsink drop`: drops the views of these shards and marks the shards dropped. It keeps a view that shows another shard. #}
 {% macro mvsink_drop(shards) %}
   {%- for shard in shards -%}

@@ -6,5 +6,9 @@
     {%- do adapter.mv_refuse_in_read_only(relation, 'undo') -%}
   {%- endif -%}
   {%- set existing = adapter.get_relation(target.database, asked.schema, asked.identifier) -%}
-  {{ log(adapter.mv_undo(existing or relation, existing, graph.nodes.get(asked.unique_id), request, invocation_id), info=True) }}
+  {%- set node, audits = graph.nodes.get(asked.unique_id), [] -%}
+  {%- for test in adapter.mv_undo_audits(relation, node, request) -%}
+    {%- do audits.append((test, get_test_sql(test.sql, test.fail_calc, test.warn_if, test.error_if, test.limit))) -%}
+  {%- endfor -%}
+  {{ log(adapter.mv_undo(relation, existing, node, request, invocation_id, audits), info=True) }}
 {% endmacro %}
