@@ -1,4 +1,4 @@
-"""Who wrote which row is what a replay of the updates in plain Python says, for 200 random
+"""Who wrote which row is what a replay of the updates in plain Python says, for random
 histories; by the engine and from the files alike.
 """
 
@@ -13,9 +13,10 @@ from dbt.adapters.mvsink.history.blame import Question, rows_from_engine
 from dbt.adapters.mvsink.history.blame_files import is_small, parse_terms, rows_from_files
 from dbt.adapters.mvsink.history.versions import Versions
 from tests.support.duck_engine import DuckEngine
-from tests.support.replay import PHYSICAL, SCHEMA, random_replay, time
+from tests.support.replay import PHYSICAL, SCHEMA, histories, random_replay, time
 
-SHARDS, HISTORIES = 4, 50
+HISTORIES = 50  # side by side in a shard
+SHARDS = histories(200) // HISTORIES
 NAMES = SCHEMA.names
 ALL = 10**6
 WHERE = {"id = 2": lambda row: row[1] == 2, "v is null and ID = 1": lambda row: row[1] == 1 and row[2] is None, "`v` = 'a'": lambda row: row[2] == "a"}  # fmt: skip

@@ -1,4 +1,4 @@
-"""A diff is what a replay of the updates in plain Python says, of one shard and of two, for 500
+"""A diff is what a replay of the updates in plain Python says, of one shard and of two, for
 random histories; rows repeat, keys repeat and are NULL.
 """
 
@@ -11,9 +11,10 @@ import pytest
 
 from dbt.adapters.mvsink.history.diff import Columns, Comparison, Side, compare
 from tests.support.duck_engine import DuckEngine
-from tests.support.replay import SCHEMA, random_replay, time
+from tests.support.replay import SCHEMA, histories, random_replay, time
 
-SHARDS, HISTORIES = 5, 100
+HISTORIES = 100  # side by side in a shard
+SHARDS = histories(500) // HISTORIES
 NAMES = SCHEMA.names
 
 

@@ -1,4 +1,4 @@
-"""The versions of rows are what a replay of the updates in plain Python says, for 300 random
+"""The versions of rows are what a replay of the updates in plain Python says, for random
 histories; what stood at `since` is marked, and a key that is not unique is refused.
 """
 
@@ -13,9 +13,10 @@ import pytest
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.history.versions import Versions, history_query
 from tests.support.duck_engine import DuckEngine
-from tests.support.replay import SCHEMA, T0, random_replay, time
+from tests.support.replay import SCHEMA, T0, histories, random_replay, time
 
-SHARDS, HISTORIES = 3, 100
+HISTORIES = 100  # side by side in a shard
+SHARDS = histories(300) // HISTORIES
 NAMES = tuple(SCHEMA.names)
 
 

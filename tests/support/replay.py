@@ -7,6 +7,7 @@ been compacted.
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from dataclasses import dataclass
@@ -27,6 +28,11 @@ SCHEMA = pa.schema([("h", pa.int32()), ("id", pa.int32()), ("v", pa.string())])
 PHYSICAL = pa.schema([*SCHEMA, (TIME, pa.int64()), (DIFF, pa.int64()), (ERROR, pa.string()), (HASH, pa.int64())])  # fmt: skip
 STEP = 1_000  # ms between two times
 T0 = 1_800_000_000_000
+
+
+def histories(usual: int) -> int:
+    """How many random histories a property is tested on: the environment may ask for more."""
+    return int(os.environ.get("MVSINK_HISTORIES", usual))
 
 
 def time(n: int) -> int:
