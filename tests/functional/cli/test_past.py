@@ -44,6 +44,10 @@ class TestPast(Base):
         write_file(AFTER, project.project_root, "models", "source_rows.sql")
         run_dbt(["run"])
 
+    def name(self, project):
+        """Other classes have models called `mv` too, below the same root."""
+        return f"{project.test_schema}.mv"
+
     def command(self, project, *arguments):
         place = ["--project-dir", str(project.project_root), "--profiles-dir", str(project.profiles_dir)]
         result = CliRunner().invoke(cli, [*arguments, *place])
@@ -51,7 +55,9 @@ class TestPast(Base):
         return result.stdout
 
     def test_diff(self, project, two_runs):
-        answer = json.loads(self.command(project, "diff", "mv", "-1", "--key", "id", "--output", "json"))
+        answer = json.loads(
+            self.command(project, "diff", self.name(project), "-1", "--key", "id", "--output", "json")
+        )
         keys = ("only_in_a", "only_in_b", "changed", "repeated_keys")
         assert [answer[key] for key in keys] == [2, 1, 2, 1]
         assert (answer["a"]["rows"], answer["b"]["rows"]) == (5, 4)
@@ -61,13 +67,15 @@ class TestPast(Base):
         assert answer["sample"][1]["b"] == {
             "id": 1, "odd `name": 11, "m": {"k": 11, "n": None}, "s": [{"f": 0.0}], "d": "11.00",
         }  # fmt: skip
-        unpaired = json.loads(self.command(project, "diff", "mv", "--output", "json"))
+        unpaired = json.loads(self.command(project, "diff", self.name(project), "--output", "json"))
         assert [unpaired[key] for key in keys] == [4, 3, 0, 0] and unpaired["key"] is None
 
     def test_blame_through_spark(self, project, two_runs):
         where = "`odd ``name` + 0 = 11"
         answer = json.loads(
-            self.command(project, "blame", "mv", "--where", where, "--key", "id", "--output", "json")
+            self.command(
+                project, "blame", self.name(project), "--where", where, "--key", "id", "--output", "json"
+            )
         )
         [row] = answer["rows"]
         assert not answer["from_files"] and row["row"]["d"] == "11.00" and row["written"]["exact"]

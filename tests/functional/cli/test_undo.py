@@ -35,6 +35,10 @@ class TestUndo(Base):
     def fresh(self, project):
         """The class's test is one story."""
 
+    def name(self, project):
+        """Other classes have models called `mv` too, below the same root."""
+        return f"{project.test_schema}.mv"
+
     def command(self, project, *arguments):
         place = ["--project-dir", str(project.project_root), "--profiles-dir", str(project.profiles_dir)]
         return CliRunner().invoke(cli, [*arguments, *place])
@@ -47,16 +51,16 @@ class TestUndo(Base):
             write_file(text, project.project_root, "models", "source_rows.sql")
             run_dbt(["run"])
         third = self.pairs(project)
-        refused = self.command(project, "undo", "mv", "-2", "--yes")
+        refused = self.command(project, "undo", self.name(project), "-2", "--yes")
         assert refused.exit_code == 1 and "1 row(s) would be there fewer than 0 times" in refused.output
-        undone = self.command(project, "undo", "mv", "-2", "-1", "--yes", "--output", "json")
+        undone = self.command(project, "undo", self.name(project), "-2", "-1", "--yes", "--output", "json")
         answer = json.loads(undone.stdout)
         assert (answer["inserted"], answer["deleted"], answer["committed"]) == (3, 1, True)
         wanted = [(1, 10), (1, 10), (1, 10), (2, None), (None, 30)]
         assert self.pairs(project) == wanted
         run_dbt(["run"])
         assert self.pairs(project) == wanted
-        assert self.command(project, "release", "mv", "--yes").exit_code == 0
+        assert self.command(project, "release", self.name(project), "--yes").exit_code == 0
         run_dbt(["run"])
         assert self.pairs(project) == third
 
@@ -67,10 +71,10 @@ class TestUndo(Base):
         write_file(audited, project.project_root, "models", "mv.sql")
         write_file(schema, project.project_root, "models", "schema.yml")
         before = self.pairs(project)
-        shown = self.command(project, "undo", "mv", "-1", "--dry-run")
+        shown = self.command(project, "undo", self.name(project), "-1", "--dry-run")
         assert shown.exit_code == 1 and "unique_mv_id: 1 failure" in shown.stdout, shown.output
-        refused = self.command(project, "undo", "mv", "-1", "--yes", "--output", "json")
+        refused = self.command(project, "undo", self.name(project), "-1", "--yes", "--output", "json")
         assert refused.exit_code == 1 and "unique_mv_id" in json.loads(refused.stdout)["gate"]
         assert self.pairs(project) == before
-        accepted = self.command(project, "undo", "mv", "-1", "--yes", "--accept")
+        accepted = self.command(project, "undo", self.name(project), "-1", "--yes", "--accept")
         assert accepted.exit_code == 0 and self.pairs(project) != before

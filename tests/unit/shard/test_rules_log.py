@@ -352,3 +352,22 @@ def test_a_log_out_of_reach_while_it_is_looked_through_is_transient(handle, monk
 def test_a_hint_at_the_newest_checkpoint_that_says_nothing_makes_one_due(handle, hint):
     handle.storage.write_text("_delta_log/_last_checkpoint", hint)
     assert handle.storage.checkpointed() == 0
+
+
+def test_a_remote_log_is_read_many_commits_at_a_time(handle, monkeypatch):
+    for n in range(40):
+        handle.compare_and_append(updates(("a", n, 1)), at(n), at(n + 1), note=CommitNote(rows_inserted=n))
+    expected = handle.history()
+    text, reading, most = DeltaStorage._commit_text, [0], [0]
+
+    def slow(self, version):
+        reading[0] += 1
+        most[0] = max(most[0], reading[0])
+        time.sleep(0.01)
+        reading[0] -= 1
+        return text(self, version)
+
+    monkeypatch.setattr(DeltaStorage, "_commit_text", slow)
+    assert handle.history(5) == expected[-5:] and most == [1]
+    monkeypatch.setattr(DeltaStorage, "is_local", False)
+    assert handle.history() == expected and most[0] > 4

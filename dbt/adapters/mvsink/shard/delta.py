@@ -11,6 +11,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from urllib.parse import unquote
@@ -52,6 +53,7 @@ from dbt.adapters.mvsink.shard.state import Change, DataFile, ShardState
 from dbt.adapters.mvsink.shard.storage import StoredFile
 from dbt.adapters.mvsink.shard.updates import physical_schema
 
+READERS = 16  # commits of a remote log that are read at once
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
@@ -197,7 +199,11 @@ class DeltaStorage(FileStore):
     def history(self, newest: int | None = None) -> list[Commit]:
         versions = sorted(self._versions())
         kept = versions if newest is None else versions[len(versions) - min(newest, len(versions)) :]
-        return [self._commit_at(version) for version in kept]
+        if self.is_local:
+            return [self._commit_at(version) for version in kept]
+        _ = self.filesystem  # one for all threads
+        with ThreadPoolExecutor(READERS) as pool:  # a request takes 10 to 100 ms
+            return list(pool.map(self._commit_at, kept))
 
     def _commit_at(self, version: int) -> Commit:
         text = self._commit_text(version) or ""

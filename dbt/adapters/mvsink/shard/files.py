@@ -172,6 +172,11 @@ class FileStore:
             self._filesystem = pafs.LocalFileSystem() if _local(self.uri) is not None else self.object_store()
         return self._filesystem
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the files are on this machine, or mounted."""
+        return _local(self.uri) is not None
+
     def object_store(self) -> pafs.FileSystem:
         """The store that the log is in; its root is ``uri``."""
         raise StorageError(f"{self.uri} is not a local path")
