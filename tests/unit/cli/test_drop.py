@@ -122,3 +122,35 @@ def test_failures(shop, dbt, orders, quick):
     shop.destroy("s.old")
     result = shop.run("drop", "s.old", "--dry-run")
     assert result.exit_code == 0 and "cannot be read, so it may not be possible to mark it" in result.stdout
+
+
+def test_the_json(shop, dbt, orders):
+    answer = shop.as_json("drop", "orders", "--yes")
+    assert answer == {
+        "dry_run": False,
+        "shards": [
+            {
+                "model": "orders",
+                "relation": "s.orders",
+                "uri": str(shop.at("s.orders")),
+                "action": "drop",
+                "dropped": None,
+                "details": [
+                    "s.orders (model.shop.orders)",
+                    "drops the view, if it shows this shard",
+                    f"marks the shard dropped: {shop.at('s.orders')}",
+                    "releases its holds on s.customers",
+                    "is still read by s.daily",
+                    "its model is still in the project: the next `dbt run` creates it again",
+                ],
+            }
+        ],
+        "warnings": [],
+    }
+    assert [macro for macro, _ in dbt.calls] == ["mvsink_drop"]
+    dbt.said = MacroOutput(["no"], ["cannot be marked"])
+    result = shop.run("drop", "orders", "--yes", "--output", "json")
+    assert result.exit_code == 1 and json.loads(result.stdout)["warnings"] == ["cannot be marked"]
+    orders.mark_dropped(NOW - DAY)
+    [dropped] = shop.as_json("drop", "orders", "--dry-run")["shards"]
+    assert (dropped["action"], dropped["dropped"]) == ("nothing", NOW - DAY)

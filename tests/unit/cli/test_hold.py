@@ -84,3 +84,14 @@ def test_an_unknown_model_and_an_unreadable_shard(shop, orders, quick):
     shop.destroy("s.orders")
     result = shop.run("hold", "orders", "--yes")
     assert result.exit_code in (1, 2) and "orders" in result.output
+
+
+def test_the_json(shop, orders):
+    done = shop.as_json("hold", "orders", "--reason", "wrong rates", "--yes")
+    paused = {"by": "alice", "at": NOW, "reason": "wrong rates"}
+    assert done == {
+        "models": [{"model": "orders", "relation": "s.orders", "paused": paused, "changed": True}]
+    }
+    released = [shop.as_json("release", "orders", "--yes")["models"][0] for _ in range(2)]
+    assert [(each["paused"], each["changed"]) for each in released] == [(None, True), (None, False)]
+    assert pause_of(orders.state()) is None

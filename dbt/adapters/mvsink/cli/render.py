@@ -46,6 +46,12 @@ takes_output = click.option(
 )
 
 
+def check_can_ask(output: str, answered: bool, options: str = "--yes") -> None:
+    """`click.UsageError` for JSON from a command that would have to ask."""
+    if output == Output.JSON.value and not answered:
+        raise click.UsageError(f"--output json cannot ask: add {options}")
+
+
 @dataclass(frozen=True)
 class Column(Generic[T]):
     """A column of a table; ``text`` gives a row's cell.

@@ -79,7 +79,7 @@ def diff(
     past_b = open_past(target, model)
     past_a = past_b if against is None else _other(dbt, against, past_b, model)
     default = BEFORE_NEWEST if against is None else LATEST
-    points = past_a.point(a or default), past_b.point(b or LATEST)
+    points = past_a.point(default if a is None else a), past_b.point(LATEST if b is None else b)
     with progress("comparing"):
         manifest = dbt.parsed()
         query = through_dbt(dbt, manifest)

@@ -7,6 +7,7 @@ what there is to drop; dbt and Spark drop the view.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
@@ -14,13 +15,21 @@ import click
 from dbt.adapters.mvsink.cli.commands import status
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt
 from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose, find_shards, progress, words
-from dbt.adapters.mvsink.cli.render import bytes_text, time_text
+from dbt.adapters.mvsink.cli.render import (
+    Output,
+    bytes_text,
+    check_can_ask,
+    takes_output,
+    time_text,
+    write_json,
+)
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard import REMOVED_GRACE_MS, ShardClient, ShardError, WriteHandle, delete_dropped
 from dbt.adapters.mvsink.shard_sql.holds import held_shards
 
 FAILED = 1  # exit code
+DROP, DELETE, NOTHING = "drop", "delete files", "nothing"  # what is done to a shard
 
 
 def consequences(shard: DiscoveredShard, everything: Sequence[DiscoveredShard]) -> list[str]:
@@ -90,17 +99,23 @@ def delete(target: Target, shard: DiscoveredShard, now: int) -> None:
         raise click.ClickException(
             f"{shard.relation}: its files stay: it is in use again, or another shard still reads it"
         )
-    click.echo(f"deleted the files of {shard.relation}")
 
 
 @click.command()
 @takes_dbt
 @click.option("--dry-run", is_flag=True, help="Show what would be dropped, and change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@takes_output
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...")
 @click.pass_context
 def drop(
-    context: click.Context, target: Target, dbt: Dbt, models: tuple[str, ...], dry_run: bool, yes: bool
+    context: click.Context,
+    target: Target,
+    dbt: Dbt,
+    models: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+    output: str,
 ) -> None:
     """Drop the views of the MODELs and mark their shards dropped.
 
@@ -109,30 +124,67 @@ def drop(
     files stay for 7 days, because running readers need them; after that, the same command deletes
     them.
 
-    A model that is still in the project is created again by the next `dbt run`, as a new
-    generation.
+    A model that is still in the project is created again by the next `dbt run`: a new generation.
 
     Exit code: 0; 1 if something could not be dropped, or if the answer is no; 2 for wrong usage,
     such as an unknown model.
     """
+    check_can_ask(output, yes or dry_run, "--yes or --dry-run")
     now, everything = status.clock(), find_shards(target)
     chosen = choose(everything, target, models)
     fresh = [shard for shard in chosen if dropped_at(shard) is None]
     old = [shard for shard in chosen if due(shard, now)]
-    for shard in chosen:
-        dropped = dropped_at(shard)
-        if dropped is not None:
-            click.echo(remainder(shard, dropped, now))
-    manifest = _show_consequences(dbt, fresh, everything) if fresh else None
+    answer = Report(as_text=output != Output.JSON.value, dry_run=dry_run)
+    _show_dropped(chosen, now, answer)
+    manifest = _show_consequences(dbt, fresh, everything, answer) if fresh else None
     if dry_run:
-        click.echo("dry run: nothing was changed")
+        answer.say("dry run: nothing was changed")
     elif fresh or old:
         if not yes:
             click.confirm(_question(len(fresh), len(old)), abort=True)
-        for shard in old:
-            delete(target, shard, now)
-        if fresh and not _drop(dbt, fresh, manifest):
-            context.exit(FAILED)
+        _delete(target, old, now, answer)
+        if fresh:
+            _drop(dbt, fresh, manifest, answer)
+    answer.end()
+    context.exit(FAILED if answer.warnings else 0)
+
+
+@dataclass
+class Report:
+    """What the command does: lines as it does it, or one JSON at its end."""
+
+    as_text: bool
+    dry_run: bool
+    shards: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def shard(self, shard: DiscoveredShard, action: str, lines: Sequence[str]) -> None:
+        """What is done to a shard: `DROP`, `DELETE`, or `NOTHING`."""
+        self.shards.append(
+            {
+                "model": shard.model,
+                "relation": shard.relation,
+                "uri": masked(shard.uri),
+                "action": action,
+                "dropped": dropped_at(shard),
+                "details": [line.strip() for line in lines],
+            }
+        )
+        self.say("\n".join(lines))
+
+    def say(self, text: str) -> None:
+        if self.as_text:
+            click.echo(text)
+
+    def warn(self, text: str) -> None:
+        """Something could not be dropped."""
+        self.warnings.append(text)
+        click.echo(f"Warning: {text}", err=True)
+
+    def end(self) -> None:
+        """The JSON."""
+        if not self.as_text:
+            write_json({"dry_run": self.dry_run, "shards": self.shards, "warnings": self.warnings})
 
 
 def _question(fresh: int, old: int) -> str:
@@ -141,28 +193,42 @@ def _question(fresh: int, old: int) -> str:
     return " and ".join(parts).capitalize() + "?"
 
 
+def _delete(target: Target, shards: Sequence[DiscoveredShard], now: int, answer: Report) -> None:
+    for shard in shards:
+        delete(target, shard, now)
+        answer.say(f"deleted the files of {shard.relation}")
+
+
+def _show_dropped(shards: Sequence[DiscoveredShard], now: int, answer: Report) -> None:
+    """Show what happens to the files of those that were dropped before."""
+    for shard in shards:
+        dropped = dropped_at(shard)
+        if dropped is not None:
+            answer.shard(shard, DELETE if due(shard, now) else NOTHING, [remainder(shard, dropped, now)])
+
+
 def _show_consequences(
-    dbt: Dbt, shards: Sequence[DiscoveredShard], everything: Sequence[DiscoveredShard]
+    dbt: Dbt, shards: Sequence[DiscoveredShard], everything: Sequence[DiscoveredShard], answer: Report
 ) -> Any:
-    """Print what dropping each shard does. Returns dbt's manifest."""
+    """Show what dropping each shard does. Returns dbt's manifest."""
     with progress("reading the project"):
         manifest = dbt.parsed()
     for shard in shards:
-        click.echo("\n".join(consequences(shard, everything)))
+        lines = consequences(shard, everything)
         if is_in_project(shard, manifest.nodes):
-            click.echo("  its model is still in the project: the next `dbt run` creates it again")
+            lines.append("  its model is still in the project: the next `dbt run` creates it again")
+        answer.shard(shard, DROP, lines)
     return manifest
 
 
-def _drop(dbt: Dbt, shards: Sequence[DiscoveredShard], manifest: Any) -> bool:
-    """False if a shard could not be marked dropped."""
+def _drop(dbt: Dbt, shards: Sequence[DiscoveredShard], manifest: Any, answer: Report) -> None:
+    """A shard that could not be marked dropped is a warning."""
     output = dbt.operation("mvsink_drop", {"shards": [as_argument(shard) for shard in shards]}, manifest)
     for line in output.lines:
-        click.echo(line)
+        answer.say(line)
     for warning in output.warnings:
-        click.echo(f"Warning: {masked(warning)}", err=True)
+        answer.warn(masked(warning))
     if not output.warnings:
-        click.echo(
+        answer.say(
             f"{len(shards)} shard(s) dropped. Their files stay for 7 days; then the same command deletes them"
         )
-    return not output.warnings

@@ -8,11 +8,13 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 
 import click
 
 from dbt.adapters.mvsink.cli.commands import status
 from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose, find_shards, words
+from dbt.adapters.mvsink.cli.render import Output, check_can_ask, takes_output, write_json
 from dbt.adapters.mvsink.cli.target import Target, takes_target
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard import ShardClient, ShardError, WriteHandle
@@ -51,12 +53,30 @@ def commit(target: Target, shards: Sequence[DiscoveredShard], write: Callable[[W
             raise click.ClickException(f"{shard.relation}: {words(error)}") from error
 
 
+@dataclass(frozen=True)
+class Answer:
+    """One model; the names are those of the JSON. ``paused``: as it is afterwards, None if runs may
+    write it; ``changed``: whether this command changed that.
+    """
+
+    model: str
+    relation: str
+    paused: Pause | None
+    changed: bool
+
+
+def write_answers(answers: Sequence[Answer]) -> None:
+    """As JSON."""
+    write_json({"models": [asdict(each) for each in answers]})
+
+
 @click.command()
 @takes_target
 @click.option("--reason", default="", help="Why; every run and the history show it.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@takes_output
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...")
-def hold(target: Target, models: tuple[str, ...], reason: str, yes: bool) -> None:
+def hold(target: Target, models: tuple[str, ...], reason: str, yes: bool, output: str) -> None:
     """Pause the MODELs: every run leaves them as they are, with a warning, until their release.
 
     That includes --full-refresh. Readers are not affected, nor are models that read them.
@@ -64,37 +84,46 @@ def hold(target: Target, models: tuple[str, ...], reason: str, yes: bool) -> Non
     Exit code: 0; 1 if a shard cannot be read or written, or if the answer is no; 2 for wrong usage,
     such as an unknown model.
     """
+    check_can_ask(output, yes)
     wanted = Pause(who(), status.clock(), " ".join(reason.split()))
-    shards = pausable(target, models)
-    for shard in shards:
-        current = pause_of(shard.state) if shard.state else None
+    shards, as_text = pausable(target, models), output != Output.JSON.value
+    for shard in shards if as_text else ():
+        current = _current(shard)
         click.echo(f"{shard.relation}: " + (f"is {current.words}" if current else "runs will leave it alone"))
     if not yes:
         click.confirm(f"Pause {len(shards)} model(s)?", abort=True)
     commit(target, shards, lambda handle: pause(handle, wanted))
-    for shard in shards:
+    if not as_text:
+        write_answers([Answer(shard.model, shard.relation, wanted, True) for shard in shards])
+    for shard in shards if as_text else ():
         click.echo(masked(f"{shard.relation}: {wanted.words}; `mvsink release {shard.model}` ends it"))
+
+
+def _current(shard: DiscoveredShard) -> Pause | None:
+    return pause_of(shard.state) if shard.state else None
 
 
 @click.command()
 @takes_target
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@takes_output
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...")
-def release(target: Target, models: tuple[str, ...], yes: bool) -> None:
+def release(target: Target, models: tuple[str, ...], yes: bool, output: str) -> None:
     """End what `mvsink hold` began: the next run brings the MODELs up to date.
 
     Exit code: 0; 1 if a shard cannot be read or written, or if the answer is no; 2 for wrong usage,
     such as an unknown model.
     """
-    paused = []
-    for shard in pausable(target, models):
-        current = pause_of(shard.state) if shard.state else None
-        paused += [shard] if current else []
+    check_can_ask(output, yes)
+    shards, as_text = pausable(target, models), output != Output.JSON.value
+    paused = [shard for shard in shards if _current(shard)]
+    for shard in shards if as_text else ():
+        current = _current(shard)
         click.echo(f"{shard.relation}: " + (f"is {current.words}" if current else "is not paused"))
-    if not paused:
-        return
-    if not yes:
+    if paused and not yes:
         click.confirm(f"Release {len(paused)} model(s)?", abort=True)
     commit(target, paused, lambda handle: release_pause(handle, who()))
-    for shard in paused:
+    if not as_text:
+        write_answers([Answer(each.model, each.relation, None, each in paused) for each in shards])
+    for shard in paused if as_text else ():
         click.echo(f"{shard.relation}: released; the next run brings it up to date")

@@ -148,7 +148,7 @@ def begin(
         frontier = Antichain.empty() if kept.frontier is None else Antichain.of(kept.frontier)
         return Subscription(shard, reader, frontier, None, position, errors, resumed=True)
     if snapshot:
-        at = resolve(start or "latest", state, reader.history(), shard.relation).time
+        at = resolve(LATEST if start is None else start, state, reader.history(), shard.relation).time
         return Subscription(shard, reader, Antichain.of(at), at, position, errors)
     return Subscription(shard, reader, _frontier(start, shard, state, reader), None, position, errors)
 

@@ -17,7 +17,7 @@ from dbt.adapters.mvsink.cli.commands.hold import who
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt
 from dbt.adapters.mvsink.cli.discovery import progress
 from dbt.adapters.mvsink.cli.past import POINTS_ARE_ARGUMENTS, Past, check_arguments, open_past, refused
-from dbt.adapters.mvsink.cli.render import Output, takes_output, time_text, write_json
+from dbt.adapters.mvsink.cli.render import Output, check_can_ask, takes_output, time_text, write_json
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.history.points import APPEND, Run, find_run, runs_of
@@ -173,8 +173,7 @@ def undo(
     Exit code: 0; 1 if it is refused, cannot be done, or the answer is no; 2 for wrong usage.
     """
     check_arguments(context, (model, *runs))
-    if output == Output.JSON.value and not (yes or dry_run):
-        raise click.UsageError("--output json cannot ask: add --yes or --dry-run")
+    check_can_ask(output, yes or dry_run, "--yes or --dry-run")
     undoing = _begin(open_past(target, model), runs, since, reason, accept, dbt)
     answer = undoing.ask(dry_run=True)
     as_text = output != Output.JSON.value
