@@ -1,5 +1,4 @@
-"""One Spark session a test process, with Spark's own Delta jar for what only Delta can do (merge,
-snapshots).
+"""One Spark session a test process, with the jars of Delta (merge, snapshots) and Iceberg.
 
 Unit and property tests never ask for it. Every process has a metastore and a warehouse of its own.
 """
@@ -20,14 +19,11 @@ quick_java.install()
 quick_dbt.install()
 pytest_plugins = ["dbt.tests.fixtures.project"]
 
-DELTA = "io.delta:delta-spark_4.1_2.13:4.4.0"
+FORMATS = ["delta", "iceberg"]
 SETTINGS = {
     "spark.master": "local[2]",
     "spark.driver.memory": "2g",
     "spark.sql.shuffle.partitions": "2",
-    "spark.jars.packages": DELTA,
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
     # Renaming a file, Hadoop asks a process of its own whether it is a link: 16 processes a commit.
@@ -73,7 +69,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory, shard_root: Path) -> Iterato
             )
             started = EMBEDDED.session(
                 MvsinkCredentials(
-                    schema="default", shard_root=str(shard_root), server_side_parameters=dict(SETTINGS)
+                    schema="default",
+                    shard_root=str(shard_root),
+                    formats=list(FORMATS),
+                    server_side_parameters=dict(SETTINGS),
                 )
             )
         yield started

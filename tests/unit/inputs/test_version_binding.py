@@ -58,6 +58,11 @@ class Table:
             meanwhile()
         return newest
 
+    def between(self, before, after):
+        if after < before:
+            raise TableReplaced("/t", before, after)
+        return range(before + 1, after + 1)
+
     def check(self, version):
         if version in self.refused:
             raise DeletionVectors("/t", "part-0", version)

@@ -3,7 +3,7 @@
 ```
    a shard ------------------------------------------> ShardInput ---+
    a Delta table --- DeltaInput: versions --+                        +--> Input: frontier, pending,
-                                            +-- bind --> companion --+    changes, contents, hold
+   an Iceberg table  IcebergInput: snapshots +- bind --> companion --+    changes, contents, hold
    a table of files - FilesInput: manifest -+            shard
 ```
 
@@ -16,6 +16,7 @@ times. From then on all inputs are alike.
 - `shard`, `mapped`: a shard as an input; a query over an input as an input
 - `version_binding`, `file_binding`, `companion`: binding to times
 - `delta`, `files`, `parquet_sql`: reading logs, listings and files
+- `iceberg`: snapshots and changes, read by the engine
 
 Invariants:
 
@@ -41,6 +42,8 @@ from dbt.adapters.mvsink.inputs.errors import (
     InputError,
     ModeChanged,
     NoSuchTable,
+    NotADescendant,
+    SnapshotGone,
     TableReplaced,
     TooManyFiles,
     UnreadableVersion,
@@ -49,6 +52,7 @@ from dbt.adapters.mvsink.inputs.errors import (
 )
 from dbt.adapters.mvsink.inputs.file_binding import bind_files
 from dbt.adapters.mvsink.inputs.files import FilesInput
+from dbt.adapters.mvsink.inputs.iceberg import IcebergInput
 from dbt.adapters.mvsink.inputs.protocol import CatalogTable, Input, PendingTime, Table, TableOptions
 from dbt.adapters.mvsink.inputs.registry import PROVIDERS
 from dbt.adapters.mvsink.inputs.shard import ShardInput
@@ -65,12 +69,15 @@ __all__ = [
     "FilesGone",
     "FilesInput",
     "HistoryGone",
+    "IcebergInput",
     "Input",
     "InputError",
     "ModeChanged",
     "NoSuchTable",
+    "NotADescendant",
     "PendingTime",
     "ShardInput",
+    "SnapshotGone",
     "Table",
     "TableOptions",
     "TableReplaced",

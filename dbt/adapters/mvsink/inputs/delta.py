@@ -29,6 +29,7 @@ from dbt.adapters.mvsink.inputs.errors import (
     DeletionVectors,
     FilesGone,
     NoSuchTable,
+    TableReplaced,
     TooManyFiles,
     UnsupportedTable,
     VersionsGone,
@@ -115,6 +116,12 @@ class DeltaInput:
             raise DeletionVectors(
                 self.location, max(snapshot.deleted, key=lambda path: len(snapshot.deleted[path])), version
             )
+
+    def between(self, before: int, after: int) -> Sequence[int]:
+        """See `VersionedTable`."""
+        if after < before:  # versions only go up
+            raise TableReplaced(self.location, before, after)
+        return range(before + 1, after + 1)
 
     def contents(self, version: int, columns: Sequence[Column], more: str = "") -> str:
         """See `VersionedTable`."""

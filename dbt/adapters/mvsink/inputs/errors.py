@@ -61,15 +61,15 @@ class UnsupportedTable(InputError):
 
     def __init__(self, table: str, feature: str):
         super().__init__(
-            f"table {table}: it has {feature}, which an input cannot have; allowed are Delta tables without it"
+            f"table {table}: it has {feature}, which an input cannot have; allowed are tables without it"
         )
 
 
 class NoSuchTable(InputError):
     """There is no table where one was expected."""
 
-    def __init__(self, table: str, problem: str):
-        super().__init__(f"there is no Delta table at {table}: {problem}")
+    def __init__(self, table: str, problem: str, format: str = "Delta"):
+        super().__init__(f"there is no {format} table at {table}: {problem}")
 
 
 class TableReplaced(InputError):
@@ -79,6 +79,26 @@ class TableReplaced(InputError):
         super().__init__(
             f"table {table} was dropped and created again since it was last read (at version {bound}; now it is version {newest} of "
             "another table): its changes cannot be computed. To start again, reset the task"
+        )
+
+
+class SnapshotGone(UnreadableVersion):
+    """A snapshot of an Iceberg table has expired."""
+
+    def __init__(self, table: str, asked: int):
+        super().__init__(
+            f"table {table}: its snapshot {asked} has expired, so what changed since then cannot be read. Keep snapshots longer "
+            "(history.expire.max-snapshot-age-ms, expire_snapshots) or run the task more often; to start again, reset the task"
+        )
+
+
+class NotADescendant(InputError):
+    """The present snapshot of an Iceberg table does not continue the one that was read last."""
+
+    def __init__(self, table: str, bound: int, newest: int):
+        super().__init__(
+            f"table {table}: its snapshot {newest} does not descend from snapshot {bound}, which was read last, because the table was "
+            "rolled back, replaced, or set to another branch. Set it to a descendant of that one, or to start again, reset the task"
         )
 
 

@@ -10,11 +10,13 @@ from collections.abc import Mapping
 
 from dbt.adapters.mvsink.inputs.delta import DeltaInput
 from dbt.adapters.mvsink.inputs.file_binding import open_files
+from dbt.adapters.mvsink.inputs.iceberg import IcebergInput
 from dbt.adapters.mvsink.inputs.protocol import OpenTable
 from dbt.adapters.mvsink.inputs.version_binding import versioned
 
 PROVIDERS: Mapping[str, OpenTable] = {
     "delta": versioned(DeltaInput.open),
+    "iceberg": versioned(IcebergInput.open),
     "parquet": open_files,
     "orc": open_files,
     "csv": open_files,

@@ -132,13 +132,12 @@ def _unseen(table: VersionedTable, bound: TableVersion | None, newest: TableVers
     if bound is None:
         table.check(newest.version)
         return [newest.version]
-    if bound.table_id != newest.table_id or newest.version < bound.version:
+    if bound.table_id and newest.table_id and bound.table_id != newest.table_id:
         raise TableReplaced(table.location, bound.version, newest.version)
-    if newest.version > bound.version:
+    unseen = table.between(bound.version, newest.version)
+    if unseen:
         table.check(newest.version)
-    return [
-        version for version in range(bound.version + 1, newest.version + 1) if _is_readable(table, version)
-    ]
+    return [version for version in unseen if _is_readable(table, version)]
 
 
 def _is_readable(table: VersionedTable, version: int) -> bool:

@@ -1,4 +1,4 @@
-"""Tables with numbered versions, and what binding them to times needs of them.
+"""Tables with versions, and what binding them to times needs of them.
 
 A table format with versions implements `VersionedTable`; `version_binding` makes it an `Input`.
 """
@@ -11,10 +11,21 @@ from typing import NamedTuple, Protocol
 
 from dbt.adapters.mvsink.engine import Column
 
+EMPTY = -1  # the version of a table that has never been written to
+
+
+def rows_at(name: str, version: int, items: str = "*") -> str:
+    """The query for the rows of the table ``name``, as SQL names it, at ``version``."""
+    if version == EMPTY:
+        return f"select {items} from {name} where false"
+    return f"select {items} from {name} version as of {version}"
+
 
 @dataclass(frozen=True)
 class TableVersion:
-    """A version of one table; a table created again in its place has another ``table_id``."""
+    """A version of one table; a table created again in its place has another ``table_id``, which is
+    empty if it cannot be known.
+    """
 
     version: int
     table_id: str
@@ -28,7 +39,7 @@ class Signs(NamedTuple):
 
 
 class VersionedTable(Protocol):
-    """A table whose versions are numbered upwards and do not change."""
+    """A table whose versions do not change and follow each other in an order of its own."""
 
     @property
     def id(self) -> str:
@@ -50,6 +61,16 @@ class VersionedTable(Protocol):
 
     def check(self, version: int) -> None:
         """Raises `UnreadableVersion` if the rows of ``version`` cannot be read."""
+        ...
+
+    def between(self, before: int, after: int) -> Sequence[int]:
+        """The versions after ``before`` up to ``after``, in order. Raises an `InputError` if
+        ``after`` does not follow ``before``.
+        """
+        ...
+
+    def rows(self, version: int) -> int | None:
+        """The number of rows in the files of ``version``, deleted ones included; None: unknown."""
         ...
 
     def signs(self, before: int | None, after: int) -> Signs:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from dbt.adapters.mvsink.engine import Column, EngineError, parse_type
 from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, analyse
+from dbt.adapters.mvsink.inputs import DeltaInput, IcebergInput
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.references.changes import (
     QueryRows,
@@ -18,7 +19,7 @@ from dbt.adapters.mvsink.references.changes import (
     sides_of_table,
     unchanged_shard,
 )
-from dbt.adapters.mvsink.references.positions import CLOCK, VERSION, Position
+from dbt.adapters.mvsink.references.positions import CLOCK, DELTA, ICEBERG, VERSION, Position
 from dbt.adapters.mvsink.references.reads import Reads
 from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.sink import Full, Increment, Incremental, InputSides
@@ -84,7 +85,7 @@ class Inputs:
             return None
         below = {name for reads in self.reads.below.values() for name in (*reads.every_table, *reads.below)}
         pinned = self._pinned(position.name) is not None
-        if position.kind == "delta" and position.name not in below and pinned:
+        if position.kind in (DELTA, ICEBERG) and position.name not in below and pinned:
             return None
         return Full(f"{position.name} changed, and what changed in it is not known", usual=True)
 
@@ -132,7 +133,12 @@ class Inputs:
         if position.name not in changed or before is None:
             rows = at_version(name, version)
             return InputSides(name, self._columns(name), rows, rows)
-        return sides_of_table(name, position.location, before, version, self.context.storage_options)
+        if position.kind == ICEBERG:
+            return sides_of_table(name, IcebergInput(name, self.context.engine), before, version)
+        if version < before:
+            return Full(f"{name} is read at an earlier version than before")
+        delta = DeltaInput(position.location, name, self.context.storage_options)
+        return sides_of_table(name, delta, before, version)
 
     def _columns(self, name: str) -> tuple[Column, ...]:
         return tuple(Column(each, parse_type(kind, each)) for each, kind in self._columns_of(name) or ())

@@ -32,7 +32,7 @@ from dbt.adapters.mvsink.shard_sql.as_of import nulls
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, read_published
 from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functions
 from dbt.adapters.mvsink.user_sql.splice import relations
-from dbt.adapters.mvsink.user_sql.words import parts
+from dbt.adapters.mvsink.user_sql.words import names, parts
 
 # the input with its changes up to a time (ms), for a task's place and generation
 Bind = Callable[[int, ShardClient, str, int], Input]
@@ -134,8 +134,11 @@ class Sources:
                 scope = properties.get("View Catalog and Namespace", "")
                 return self._behind(model, _View(name, properties.get("View Text", ""), scope))
             return Source.of_shard(self.shard(published, model))
-        location = properties.get("Location", "").removeprefix("file:")
-        return self._table(model, properties.get("Provider", "").lower(), CatalogTable(name, location))
+        provider, location = (properties.get(key, "") for key in ("Provider", "Location"))
+        if provider.lower() == "iceberg" and not names(described := properties["Name"], name):
+            reason = f"it is a branch or a tag of {described}; use the table itself, or a self_correcting_mv over it"
+            raise InputRefused(model, name, reason)
+        return self._table(model, provider.lower(), CatalogTable(name, location.removeprefix("file:")))
 
     def _table(self, model: str, provider: str, table: CatalogTable) -> Source:
         if not provider:  # of a temporary view the catalog has only the columns

@@ -6,14 +6,14 @@ is only a reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Column, DataflowError, sql
-from dbt.adapters.mvsink.inputs.delta import DeltaInput
+from dbt.adapters.mvsink.inputs.versioned import VersionedTable, rows_at
 from dbt.adapters.mvsink.physical import DIFF, TIME
 from dbt.adapters.mvsink.references.reference import Reference
 from dbt.adapters.mvsink.shard import ShardError, ambiguous, consolidate
@@ -99,14 +99,9 @@ def unchanged_shard(name: str, reference: Reference, time: int) -> InputSides:
     return InputSides(name, columns_of(reference), rows, rows, rows=reference.layout.rows)
 
 
-def sides_of_table(
-    name: str, location: str, before: int, now: int, storage_options: Mapping[str, str] | None
-) -> InputSides | Full:
-    """A Delta table at two of its versions."""
-    if now < before:
-        return Full(f"{name} is read at an earlier version than before")
+def sides_of_table(name: str, table: VersionedTable, before: int, now: int) -> InputSides | Full:
+    """A table at two of its versions."""
     try:
-        table = DeltaInput(location, name, storage_options)
         columns = table.columns(now)
         if table.columns(before) != columns:
             return Full(f"the columns of {name} changed")
@@ -118,7 +113,7 @@ def sides_of_table(
 
 def at_version(name: str, version: int) -> QueryRows:
     """A table's rows at a version."""
-    return QueryRows(f"select * from {name} version as of {version}")
+    return QueryRows(rows_at(name, version))
 
 
 def columns_of(reference: Reference) -> tuple[Column, ...]:

@@ -4,6 +4,7 @@
 |---|---|
 | a shard | the time that it is read at, and a number for its live files |
 | a Delta table | its version |
+| an Iceberg table | its snapshot |
 | a table of files | a number for its data files: paths, sizes, modification times |
 | a view | none of its own: its text, the settings it was created with, and what it reads |
 | `mv_now()` | the time of the contents |
@@ -22,16 +23,18 @@ from typing import Any
 from dbt.adapters.mvsink.engine import DataflowError, Engine, EngineError, sql
 from dbt.adapters.mvsink.inputs.delta import DeltaInput
 from dbt.adapters.mvsink.inputs.files import FilesInput
+from dbt.adapters.mvsink.inputs.iceberg import current_snapshot
 from dbt.adapters.mvsink.references.reads import Reads
 from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.shard import ShardClient, ShardError, ShardState, files_number, number_of
-from dbt.adapters.mvsink.shard_sql.published_view import read_marker
+from dbt.adapters.mvsink.shard_sql.published_view import read_marker, view_properties
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
 from dbt.adapters.mvsink.user_sql.determinism import uncertain
-from dbt.adapters.mvsink.user_sql.words import parts
+from dbt.adapters.mvsink.user_sql.words import names, parts
 
 FILES, VERSION = "/files", "/version"  # what the ids of a shard's further numbers end with
 CLOCK = "clock"  # the kind of `mv_now()`
+DELTA, ICEBERG = "delta", "iceberg"  # the kinds of tables with versions, and their providers
 OF_FILES = ("parquet", "orc", "csv", "json", "text")
 RACY = 2_000  # ms
 SETTINGS = "view_creation_spark_configuration"
@@ -185,8 +188,10 @@ class Inspector:
                 str(described.get("provider", "")).lower(),
                 str(described.get("location", "")),
             )
-            if provider == "delta":
+            if provider == DELTA:
                 return self._delta(name, location)
+            if provider == ICEBERG:
+                return self._iceberg(name, str(described.get("name", "")))
             if provider in OF_FILES:
                 return self._files(name, provider, location, described)
         except (DataflowError, ShardError, OSError) as error:
@@ -220,26 +225,49 @@ class Inspector:
 
     def _delta(self, name: str, location: str) -> Position:
         if not self.local and _is_local(location):
-            return Position(name, "delta", problem=f"{name} is on a disk of the machine that runs Spark")
+            return Position(name, DELTA, problem=f"{name} is on a disk of the machine that runs Spark")
         table = DeltaInput(_path(location), storage_options=self.storage_options)
         newest = table.newest()
+        version = self._pinned(name)
+        number = newest.version if version is None else version
+        return Position(name, DELTA, newest.table_id, number, location=_path(location))
+
+    def _iceberg(self, name: str, described: str) -> Position:
+        """Snapshots' ids are unique: a table that was created again has others."""
+        if not names(described, name):
+            return Position(name, ICEBERG, problem=f"{name} is a branch of {described}")
+        version = self._pinned(name)
+        if version is not None:
+            return Position(name, ICEBERG, f"iceberg {name}", version)
+        quoted = _quoted(name)
+        current = current_snapshot(view_properties(self.engine, quoted))
+        if current is None:
+            return Position(name, ICEBERG, problem=f"{name} has no snapshots of its own")
+        columns = self.engine.columns(f"select * from {quoted}")  # of a table, they change by themselves
+        return Position(name, ICEBERG, f"iceberg {name}", current, definition=json.dumps(columns))
+
+    def _pinned(self, name: str) -> int | None:
+        """The version at which a run reads the table; None if it reads it as it is."""
         pinned = {parts(key)[-2:]: version for key, version in self.references.pinned.items()}
-        version = pinned.get(parts(name)[-2:], newest.version)
-        return Position(name, "delta", newest.table_id, version, location=_path(location))
+        return pinned.get(parts(name)[-2:])
 
     def _described(self, name: str) -> Mapping[str, Any]:
-        quoted = ".".join(map(sql.identifier, name.split(".")))
+        quoted = _quoted(name)
         try:
             [[text]] = self.engine.query(f"describe table extended {quoted} as json", "catalog")
         except EngineError as error:
-            # a table of another catalog's making, which Delta's are, has no such description
+            # a table of another catalog's making, as Delta's and Iceberg's, has no such description
             rows = self.engine.query(f"describe table extended {quoted}", "catalog")
             facts = {str(row[0]).lower(): str(row[1]) for row in rows}
-            if facts.get("provider", "").lower() != "delta":
+            if facts.get("provider", "").lower() not in (DELTA, ICEBERG):
                 raise error
             return facts
         described: Mapping[str, Any] = json.loads(str(text))
         return described
+
+
+def _quoted(name: str) -> str:
+    return ".".join(map(sql.identifier, name.split(".")))
 
 
 def _stable(described: Mapping[str, Any]) -> str:

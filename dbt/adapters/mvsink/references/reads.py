@@ -22,6 +22,8 @@ _ANALYZED = re.compile(
 _INDENTATION = re.compile(r"(?:[ :]  )*(?:[:+]- )?")
 _VIEW = re.compile(r"View \(`(\w+)`\.`(\w+)`\.`(\w+)`, ")
 _TABLE = re.compile(r"Relation ((?:\w+\.){2}\w+)\[")
+# of another catalog's tables; the version is a number, or the name of a branch, which moves
+_OTHER_TABLE = re.compile(r"RelationV2\[.*\] ((?:\w+\.)+\w+)(?: VERSION AS OF '\d+')?$")
 # nodes that read nothing but their children, and constants
 _PURE = re.compile(
     r"(?:Aggregate|CTERelationDef|CTERelationRef|Deduplicate|Distinct|Except|Expand|Filter|Generate|GlobalLimit|Intersect|Join|"
@@ -124,7 +126,7 @@ def _read_tree(tree: str) -> Reads:
             view = scope.views.setdefault(".".join(match.groups()), _Scope())
             view.depth = depth
             within.append(view)
-        elif match := _TABLE.match(node):
+        elif match := _TABLE.match(node) or _OTHER_TABLE.match(node):
             scope.tables[match[1]] = None
         elif _VARIABLE in node:
             scope.unknown = "a variable of the session"

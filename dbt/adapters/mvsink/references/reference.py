@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import DataflowError, sql
+from dbt.adapters.mvsink.inputs.versioned import rows_at
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import Antichain, Commit, DataFile, ShardState
 from dbt.adapters.mvsink.shard_sql import Layout, NotReadable, NotRefreshed, as_of
@@ -131,9 +132,7 @@ class References:
         return {**self._at_versions(), **{name: _at(shard, time) for name, shard in self.shards.items()}}
 
     def _at_versions(self) -> dict[str, str]:
-        return {
-            name: f"select * from {name} version as of {version}" for name, version in self.pinned.items()
-        }
+        return {name: rows_at(name, version) for name, version in self.pinned.items()}
 
     def versions(self) -> Mapping[str, int]:
         """The version that each table with versions is read at, by name."""

@@ -1,14 +1,15 @@
 """Resolves a query's relations in the catalog: published shards, and tables with versions.
 
-A view's properties lead to its shard, wherever it is and whichever project owns it; a Delta table
-shows by its own properties, if Spark has Delta's jar.
+A view's properties lead to its shard, wherever it is and whichever project owns it; a Delta or
+an Iceberg table shows by its own properties, if Spark has the format's jar.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from dbt.adapters.mvsink.engine import DataflowError, Engine, EngineError
+from dbt.adapters.mvsink.inputs.iceberg import current_snapshot
 from dbt.adapters.mvsink.references.per_invocation import PerInvocation
 from dbt.adapters.mvsink.references.reference import Reference, References
 from dbt.adapters.mvsink.shard import ShardClient, ShardError
@@ -16,6 +17,7 @@ from dbt.adapters.mvsink.shard_sql import DamagedFiles, Layout
 from dbt.adapters.mvsink.shard_sql.properties import first_refresh
 from dbt.adapters.mvsink.shard_sql.published_view import read_published, view_properties
 from dbt.adapters.mvsink.user_sql.splice import TemporalReference, relations
+from dbt.adapters.mvsink.user_sql.words import names
 
 DELTA = "delta."  # what the properties of a Delta table begin with
 # the versions of the tables that an invocation has read, by name
@@ -88,13 +90,40 @@ def open_reference(
 
 def _version(engine: Engine, name: str, properties: Mapping[str, str], invocation_id: str) -> int | None:
     """The version of a table for the whole invocation, its first reader's; None if it has none."""
-    if not any(key.startswith(DELTA) for key in properties):
+    newest = _newest_version(properties)
+    if newest is None:
         return None
     known = _versions.of(invocation_id)
     if name not in known:
-        try:
-            [newest, *_] = engine.query(f"describe history {name} limit 1", "catalog")
-        except (EngineError, ValueError):  # a session without Delta's history cannot read versions either
+        version = newest(engine, name)
+        if version is None:
             return None
-        known.setdefault(name, int(str(newest[0])))  # of concurrent threads the first wins
+        known.setdefault(name, version)  # of concurrent threads the first wins
     return known[name]
+
+
+def _newest_version(properties: Mapping[str, str]) -> Callable[[Engine, str], int | None] | None:
+    if any(key.startswith(DELTA) for key in properties):
+        return _newest_of_delta
+    return None if current_snapshot(properties) is None else _newest_of_iceberg
+
+
+def _newest_of_delta(engine: Engine, name: str) -> int | None:
+    try:
+        [newest, *_] = engine.query(f"describe history {name} limit 1", "catalog")
+    except (EngineError, ValueError):  # a session without Delta's history cannot read versions either
+        return None
+    return int(str(newest[0]))
+
+
+def _newest_of_iceberg(engine: Engine, name: str) -> int | None:
+    """Of a table: a branch of one shows the properties of the table."""
+    try:
+        rows = engine.query(f"describe table extended {name}", "catalog")
+        described = next(str(row[1]) for row in rows[::-1] if row[0] == "Name")
+        if not names(described, name):
+            return None
+        engine.execute(f"refresh table {name}", "catalog")  # another process may have written to it
+        return current_snapshot(view_properties(engine, name))
+    except (EngineError, StopIteration):
+        return None

@@ -98,6 +98,18 @@ def parts(name: str) -> tuple[str, ...]:
     return tuple(word.text.lower() for word in words(name) if word.upper != ".")
 
 
+def names(described: str, name: str) -> bool:
+    """Whether ``name`` is the relation that the catalog describes by its own whole name, unquoted,
+    and not a part of it:
+
+    >>> names("iceberg.raw.events", "raw.`Events`")
+    True
+    >>> names("iceberg.raw.events", "iceberg.raw.events.branch_dev")
+    False
+    """
+    return f".{described.lower()}".endswith("." + ".".join(parts(name)))
+
+
 def last_part(name: str) -> str:
     """The relation's own name, as written."""
     return words(name)[-1].text
