@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.contracts.connection import AdapterResponse, Connection, ConnectionState
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.spark.connections import SparkConnectionManager
+from dbt.adapters.exceptions.connection import FailedToConnectError
+from dbt.adapters.spark.connections import (
+    PyhiveConnectionWrapper,
+    SparkConnectionManager,
+    SparkConnectionMethod,
+)
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
 from dbt.adapters.mvsink.connection.error_text import error_text
 from dbt.adapters.mvsink.connection.factory import CONNECTIONS
 from dbt.adapters.mvsink.connection.metastore_lock import notice_interrupts
+from dbt.adapters.mvsink.connection.thrift import ThriftConnection
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from dbt.adapters.mvsink.masking import masked
 
@@ -39,7 +45,7 @@ class MvsinkConnectionManager(SparkConnectionManager):
     def open(cls, connection: Connection) -> Connection:
         credentials = connection.credentials
         if not isinstance(credentials, MvsinkCredentials) or credentials.method not in CONNECTIONS:
-            return super().open(connection)
+            return _opened(super().open, connection)
         if connection.state == ConnectionState.OPEN:
             return connection
         try:
@@ -67,6 +73,24 @@ class MvsinkConnectionManager(SparkConnectionManager):
         except Exception as error:
             logger.debug(masked(f"Error while running:\n{sql}"))
             raise DbtDatabaseError(error_text(error)) from error
+
+
+def _opened(open_: Callable[[Connection], Connection], connection: Connection) -> Connection:
+    """``connection``, opened by dbt-spark; to a Thrift server, with our errors and types."""
+    credentials: Any = connection.credentials
+    server = f"{credentials.host}:{credentials.port}"
+    try:
+        opened = open_(connection)
+    except FailedToConnectError as error:
+        if credentials.method != SparkConnectionMethod.THRIFT:
+            raise
+        raise FailedToConnectError(
+            f"no connection to the Thrift server {server}: {masked(str(error.__cause__ or error))}\n"
+            "  Check that a server of Spark 4 runs there, and `user`, `auth` and `use_ssl` of the profile"
+        ) from error
+    if type(opened.handle) is PyhiveConnectionWrapper:
+        opened.handle = ThriftConnection(opened.handle, server)
+    return opened
 
 
 def _project(profile: Any) -> str:

@@ -69,6 +69,10 @@ class MvsinkCredentials(SparkCredentials):
     formats: list[str] | None = None
     remote: str | None = None
     headers: dict[str, str] | None = None
+    # dbt-spark's own keys of a Thrift server: its polls wait for an answer, so pauses between them
+    # only cost time; and a statement whose answer is lost may have run
+    poll_interval: int = 0
+    query_retries: int = 0
 
     @classmethod
     def translate_aliases(cls, kwargs: dict[str, Any], recurse: bool = False) -> dict[str, Any]:

@@ -30,6 +30,8 @@ from dbt.adapters.mvsink.user_sql.marks import NOW, query_at
 
 READS = "reads"  # the property that keeps what the query was last seen to read
 OTHER_TOOL = "another tool wrote to its shard"
+# catalogs that Iceberg adds to a session for itself, for example when it compacts a table
+OF_ICEBERG = ("spark.sql.catalog.default_iceberg", "spark.sql.catalog.default_rewrite_catalog")
 RULES = "2"  # another number: what was recorded before proves nothing
 # from a relation: then the optimizer computes it, and no job runs
 SESSION = "select version(), current_timezone(), current_catalog(), current_schema() from values (1)"
@@ -148,7 +150,8 @@ class InputEvidence:
         decisive = tuple(
             f"{key} = {value}"
             for key, value in named.items()
-            if key.startswith("spark.sql.") and key not in EXACT  # those are set and restored by ourselves
+            # those in EXACT are set and restored by ourselves
+            if key.startswith("spark.sql.") and key not in EXACT and not key.startswith(OF_ICEBERG)
         )
         try:
             session = tuple(f"session {value}" for value in engine.facts(SESSION, "settings")[0])

@@ -1,0 +1,96 @@
+"""dbt-spark's connection to a Thrift server (`thrift`, `http`), with one-line errors and dates.
+
+The server's errors are Java stacks around the engine's own message. Its rows have dates as texts,
+which become dates here, and arrays, maps and structs as texts, which stay as they are: they look
+like JSON, but a date in them has no quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+
+from dbt.adapters.spark.connections import PyhiveConnectionWrapper
+from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
+
+from dbt.adapters.mvsink.masking import masked
+
+_JAVA = re.compile(r"\n\s*at [\w.$]+|\n\s*Caused by: ")
+_CLASSES = re.compile(
+    r"^(?:Database Error\s+)?(?:[\w.$]+: )?(?:Error running query: )?(?:\[[A-Z0-9_.]+\] [\w.$]+: )?"
+)
+_STATE = re.compile(r"SQLSTATE: [0-9A-Z]{5}(?:; line \d+ pos \d+| \(line \d+, pos \d+\))?")
+
+
+class ThriftConnection(PyhiveConnectionWrapper):
+    """``opened``, a connection of dbt-spark's to ``server``, as the module says."""
+
+    def __init__(self, opened: PyhiveConnectionWrapper, server: str):
+        vars(self).update(vars(opened))
+        self._server = server
+
+    def execute(self, sql: str, bindings: list[Any] | None = None) -> None:
+        try:
+            super().execute(sql, bindings)
+        except Exception as error:
+            raise self._in_words(error) from error
+
+    def fetchall(self) -> list[Any]:
+        return self._rows(lambda cursor: cursor.fetchall())
+
+    def fetchmany(self, size: int) -> list[Any]:
+        """The next ``size`` rows at most; the server has computed all."""
+        return self._rows(lambda cursor: cursor.fetchmany(size))
+
+    def _rows(self, fetch: Any) -> list[Any]:
+        try:
+            rows = fetch(self._cursor)
+            dates = [at for at, column in enumerate(self.description or ()) if column[1] == "DATE_TYPE"]
+        except Exception as error:
+            raise self._in_words(error) from error
+        return [_with_dates(row, dates) for row in rows] if dates else rows
+
+    def _in_words(self, error: Exception) -> DbtRuntimeError:
+        lost = next((each for each in (error, error.__cause__) if _is_lost(each)), None)
+        if lost is not None:
+            return DbtRuntimeError(
+                f"the Thrift server {self._server} cannot be reached any more ({masked(str(lost)) or type(lost).__name__}). The "
+                "statement may or may not have run and is not repeated; run again"
+            )
+        if isinstance(error, DbtRuntimeError) and not isinstance(error, DbtDatabaseError):
+            return error
+        status = getattr(error.args[0] if error.args else None, "status", None)
+        return DbtDatabaseError(masked(engine_words(str(getattr(status, "errorMessage", None) or error))))
+
+
+def engine_words(text: str) -> str:
+    """The engine's message out of a server's error, on one line, up to its SQLSTATE:
+
+    >>> engine_words("a.B: Error running query: [X] a.C: [X] No\\n  t. SQLSTATE: 42P01\\n\\tat b")
+    '[X] No t. SQLSTATE: 42P01'
+    """
+    message = _CLASSES.sub("", _JAVA.split(text, maxsplit=1)[0], count=1)
+    state = _STATE.search(message)
+    return " ".join((message[: state.end()] if state else message).split())
+
+
+def _is_lost(error: BaseException | None) -> bool:
+    """Whether the connection broke; Thrift's own exception is there only with its client."""
+    return isinstance(error, (ConnectionError, EOFError)) or type(error).__name__ == "TTransportException"
+
+
+def _with_dates(row: Sequence[Any], places: Sequence[int]) -> tuple[Any, ...]:
+    values = list(row)
+    for at in places:
+        values[at] = _date(values[at])
+    return tuple(values)
+
+
+def _date(text: Any) -> Any:
+    """A date; one that Python does not have, of a year beyond 9999, stays a text."""
+    try:
+        return date.fromisoformat(text) if isinstance(text, str) else text
+    except ValueError:
+        return text
