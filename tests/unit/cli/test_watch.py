@@ -4,6 +4,7 @@ stops.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from types import SimpleNamespace
@@ -110,6 +111,26 @@ def test_it_goes_on_after_errors_and_stops_on_a_signal(shop, dbt, monkeypatch, n
     # Views are there once they have been made.
     assert dbt["ran"] == [["stg", "orders"], ["stg", "orders"], ["orders"], ["orders"], ["orders"]]
     assert {each: signal.getsignal(each) for each in before} == before
+
+
+def test_json_has_a_line_per_round_and_the_rest_is_on_stderr(shop, dbt, monkeypatch):
+    now = iter(range(NOW, NOW + 10**9, 1000))
+    monkeypatch.setattr(command, "clock", lambda: next(now))
+    wrote = ran("orders", kind="append", rows_inserted=3, rows_deleted=1)
+    dbt["results"] = [[ran("stg"), wrote], [ran("orders", "error", " no such file ")], DbtFailed("no")]
+    dbt["results"] += [[ran("orders", kind="none")]] * 500
+    result = shop.run(*QUICK, "--until", "1 minute", "--output", "json")
+    first, second, *_ = rounds = [json.loads(line) for line in result.stdout.splitlines()]
+    assert result.exit_code == 0 and len(rounds) > 2
+    assert set(first) == {"started", "ended", "delay", "models"} and first["started"] < first["ended"]
+    model = {"model": "orders", "unique_id": "model.shop.orders"}
+    reason = first["models"][0]["reason"]
+    assert reason and first["models"] == [
+        {**model, "reason": reason, "status": "success", "kind": "append", "inserted": 3, "deleted": 1, "error": ""},
+        {**dict.fromkeys(model | first["models"][0]), "model": "stg", "unique_id": "model.shop.stg", "status": "success", "error": ""},
+    ]  # fmt: skip
+    assert second["models"][0]["error"] == "no such file" and second["models"][0]["inserted"] is None
+    assert all(text in result.stderr for text in ("watching orders", "dbt failed: no", "stopped"))
 
 
 def test_until(shop, dbt, monkeypatch):

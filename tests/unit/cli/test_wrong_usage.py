@@ -75,7 +75,7 @@ def test_a_target_of_another_adapter(shop, orders, command):
     )
 
 
-OUTPUTS = [*MODEL.keys() - {"metrics"}, "plan", "explain"]
+OUTPUTS = [*MODEL.keys() - {"metrics"}, "plan", "explain", "watch"]
 
 
 @pytest.mark.parametrize("command", OUTPUTS)

@@ -7,6 +7,7 @@ later are not noticed until the next watch.
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from dbt.cli import params
 from dbt.adapters.mvsink.cli.dbt_runner import TASK, Dbt, DbtFailed, Model, RunResult, flat
 from dbt.adapters.mvsink.cli.discovery import words
 from dbt.adapters.mvsink.cli.probes import Inputs, Kind, Observation, Place, Prober
-from dbt.adapters.mvsink.cli.render import duration_text, time_text
+from dbt.adapters.mvsink.cli.render import Output, duration_text, takes_output, time_text
 from dbt.adapters.mvsink.cli.scheduler import Reason, Round, Scheduler, Watched
 from dbt.adapters.mvsink.cli.signals import terminated_as_interrupted
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
@@ -56,6 +57,7 @@ class Watch:
     until: int | None = None  # ms
     stopping: bool = False
     learned_at: dict[str, int] = field(default_factory=dict)
+    as_json: bool = False
 
     def run(self) -> None:
         """Run rounds until it is stopped, or ``until``."""
@@ -69,6 +71,10 @@ class Watch:
             else:
                 time.sleep(POLL)
 
+    def say(self, line: str) -> None:
+        """With JSON on stderr."""
+        say(line, err=self.as_json)
+
     def _over(self) -> bool:
         return self.stopping or (self.until is not None and clock() >= self.until)
 
@@ -79,7 +85,7 @@ class Watch:
             results = self.dbt.run([*self.views, *models], self.manifest.deepcopy())
         except DbtFailed as error:
             self.scheduler.failed(due, clock())
-            say(f"dbt failed: {words(error)}; trying again{self._when(due)}")
+            self.say(f"dbt failed: {words(error)}; trying again{self._when(due)}")
             self._check_spark()
             return
         self.views = [
@@ -89,11 +95,14 @@ class Watch:
         ]
         done = Round(tuple(each for each in results if each.unique_id in due), due, started, clock())
         self.scheduler.done(results, observations, started, done.ended)
-        for line in lines(done, [each for each in results if each.unique_id not in due]):
-            say(line)
+        others = [each for each in results if each.unique_id not in due]
+        if self.as_json:
+            click.echo(json.dumps(values(done, others)))
+        for line in () if self.as_json else lines(done, others):
+            self.say(line)
         failed = [each.unique_id for each in done.results if not each.ok]
         if failed:
-            say(f"  trying again{self._when(failed)}")
+            self.say(f"  trying again{self._when(failed)}")
             self._check_spark()
         self._learn(done.results)
 
@@ -112,7 +121,9 @@ class Watch:
                 own = self.prober.shard_of(session, *each.relation.split(".", 1))
                 inputs = self._inputs(session, each)
             except Exception as error:
-                say(f"  cannot determine what {each.name} reads, so it runs every interval: {words(error)}")
+                self.say(
+                    f"  cannot determine what {each.name} reads, so it runs every interval: {words(error)}"
+                )
                 inputs = Inputs(untrackable=True)
             self.scheduler.learned(each.unique_id, inputs, clock(), own)
             self.learned_at[each.unique_id] = clock() + RELEARN_AFTER
@@ -153,9 +164,32 @@ def _changed(ran: RunResult) -> str:
     return "unchanged" if response.get("kind") == "none" else str(response.get("kind") or ran.message)
 
 
-def say(line: str) -> None:
+def values(done: Round, others: Sequence[RunResult]) -> dict[str, Any]:
+    """A round as JSON. Times are ms."""
+    return {
+        "started": done.started,
+        "ended": done.ended,
+        "delay": done.delay,
+        "models": [_values(ran, done.reasons.get(ran.unique_id)) for ran in (*done.results, *others)],
+    }
+
+
+def _values(ran: RunResult, reason: Reason | None) -> dict[str, Any]:
+    return {
+        "model": ran.name,
+        "unique_id": ran.unique_id,
+        "reason": reason.text if reason else None,
+        "status": ran.status,
+        "kind": ran.response.get("kind"),
+        "inserted": ran.response.get("rows_inserted"),
+        "deleted": ran.response.get("rows_deleted"),
+        "error": "" if ran.ok else ran.message.strip(),
+    }
+
+
+def say(line: str, *, err: bool = False) -> None:
     """Print a line with the time, unbuffered."""
-    click.echo(f"{time_text(clock() // 1000 * 1000)[11:]}  {line}")
+    click.echo(f"{time_text(clock() // 1000 * 1000)[11:]}  {line}", err=err)
 
 
 def watched_models(models: Sequence[Model], manifest: Any, shards: str) -> list[Watched]:
@@ -237,8 +271,16 @@ def _until(context: click.Context, option: click.Parameter, value: str | None) -
 @click.option(
     "--until", callback=_until, help="When to stop: an interval like '2 minutes', or an ISO 8601 time."
 )
+@takes_output
 def watch(
-    target: Target, dbt: Dbt, select: Any, exclude: Any, interval: int, max_rate: float, until: int | None
+    target: Target,
+    dbt: Dbt,
+    select: Any,
+    exclude: Any,
+    interval: int,
+    max_rate: float,
+    until: int | None,
+    output: str,
 ) -> None:
     """Run models when they are due, until stopped.
 
@@ -255,24 +297,30 @@ def watch(
     maintained = [model for model in models if model.maintained]
     if not maintained:
         raise click.UsageError("no maintained models are selected")
-    prober = Prober(target.shards, target.storage_options)
-    scheduler = Scheduler(
-        watched_models(maintained, manifest, target.shards),
-        prober.probe,
-        _written_by_others(prober),
-        interval,
-        clock(),
-    )
-    views = [model for model in models if model.materialized == VIEW]
-    watching = Watch(dbt, manifest, prober, scheduler, views, 60 / max_rate, until)
-    say(f"watching {', '.join(sorted(model.name for model in maintained))}")
+    watching = _watch(target, dbt, manifest, models, interval)
+    watching.min_period, watching.until = 60 / max_rate, until
+    watching.as_json = output == Output.JSON.value
+    watching.say(f"watching {', '.join(sorted(model.name for model in maintained))}")
 
     def stop() -> None:
         watching.stopping = True
 
     with stopped_by_signals(stop):
         watching.run()
-    say("stopped")
+    watching.say("stopped")
+
+
+def _watch(target: Target, dbt: Dbt, manifest: Any, models: Sequence[Model], interval: int) -> Watch:
+    prober = Prober(target.shards, target.storage_options)
+    scheduler = Scheduler(
+        watched_models([model for model in models if model.maintained], manifest, target.shards),
+        prober.probe,
+        _written_by_others(prober),
+        interval,
+        clock(),
+    )
+    views = [model for model in models if model.materialized == VIEW]
+    return Watch(dbt, manifest, prober, scheduler, views)
 
 
 def _written_by_others(prober: Prober) -> Callable[[Place, Observation | None], bool]:
