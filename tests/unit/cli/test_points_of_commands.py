@@ -87,8 +87,8 @@ REFUSED = {
     "-0": ("-0", "Got: '-0'"),
 }
 OUTSIDE = {
-    "before since": (str(FIRST - 1), "`retain_history` (1 day by default) keeps more"),
-    "ISO 8601 before since": ("2025-11-20 11:00", "`retain_history` (1 day by default) keeps more"),
+    "before the first run": (str(FIRST - 1), "Its contents begin there, with its first run"),
+    "the same in ISO 8601": ("2025-11-20 11:00", "Its contents begin there, with its first run"),
     "not before upper": (str(NOW + 1), "No run has written contents for that time yet"),
 }
 
@@ -105,6 +105,16 @@ def test_what_is_no_point(shop, orders, command, point, words):
 def test_what_is_outside_the_history(shop, orders, command, point, words):
     done = result(shop, command, point)
     assert done.exit_code == 2 and BOUNDS in done.stderr and words in done.stderr, done.output
+
+
+@pytest.mark.parametrize("command", ["diff, A", "diff, B", "blame", "subscribe, contents"])
+@pytest.mark.parametrize("point", ["2025-11-20 12:30", "1763641800000", "aaaa1111", "-4"])
+def test_what_is_no_longer_kept(shop, orders, command, point):
+    handle, _ = orders
+    handle.downgrade_since(Antichain.of(SECOND))
+    done = result(shop, command, point)
+    assert done.exit_code == 2 and "readable is [2025-11-20T13:00:00Z" in done.stderr, done.output
+    assert "`retain_history` (1 day by default) keeps more from the next run on" in done.stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -69,6 +69,8 @@ class OutsideHistory(InvalidPoint):
         since, upper = state.since.stored(), state.upper.as_option()
         if time >= since:
             reason = "No run has written contents for that time yet"
+        elif begun is None and state.creation == since:
+            reason = "Its contents begin there, with its first run; `retain_history` (1 day by default) keeps later ones"
         elif begun is None:
             reason = "`retain_history` (1 day by default) keeps more from the next run on"
         else:
