@@ -14,6 +14,7 @@ from tests.functional.materialization.base import responses
 pytestmark = pytest.mark.usefixtures("small_data")
 MV = "{{ config(materialized='self_correcting_mv', verify='never') }} "
 ALWAYS = "{{ config(materialized='self_correcting_mv', incremental='always', verify='never') }} "
+KEPT = ALWAYS.replace("verify", "state='always', verify")
 QUERIES = {
     "joined": "select o.id, c.name, o.amount * 2 twice from {orders} o join {customers} c on o.customer = c.id",
     "padded": "select o.id, c.name from {orders} o left join {customers} c on o.customer = c.id",
@@ -26,6 +27,13 @@ QUERIES = {
     "distinct_names": "select distinct name from {customers}",
     "ranked": "select id, row_number() over (partition by customer order by id) place from {orders}",
     "whole": "select count(*) n, max(amount) m from {orders}",
+}
+# these keep their sums
+SUMS = {
+    "totals": "select customer, sum(amount) total, avg(amount) mean, avg(id) ids, count(*) n from {orders} group by customer having count(*) > 1",
+    "total": "select sum(amount * 1.5) total, count_if(amount > 20) high, 100.0 * sum(if(id > 3, amount, 0)) / sum(amount) share from {orders}",
+    "per_name": "select upper(c.name) name, sum(o.amount) total, count(o.amount) n from {customers} c left join {orders} o on o.customer = c.id group by upper(c.name)",
+    "recently": "select customer, sum(amount) total from {orders} where at > {now} - interval 1 hour group by customer",
 }
 
 
@@ -41,6 +49,7 @@ class TestIncremental:
             "orders.sql": MV + "select * from {{ source('raw', 'orders_files') }}",
             "customers.sql": MV + "select * from {{ source('raw', 'customers_files') }}",
             **{f"{name}.sql": ALWAYS + self.query(query) for name, query in QUERIES.items()},
+            **{f"{name}.sql": KEPT + self.query(query) for name, query in SUMS.items()},
         }  # fmt: skip
 
     @staticmethod
@@ -96,7 +105,7 @@ class TestIncremental:
             time = at + step * 600_000
             answers = self.run(project, time)
             names = {name: f"{project.test_schema}.{name}" for name in ("orders", "customers")}
-            for name, query in QUERIES.items():
+            for name, query in {**QUERIES, **SUMS}.items():
                 wanted = query.format(**names, now=f"timestamp_millis({time})")
                 rows = self.rows(project, f"select * from {project.test_schema}.{name}")
                 assert rows == self.rows(project, wanted), (step, name)

@@ -25,6 +25,10 @@ consolidated.
 rows for those in scope. Where `Plan.query` is None it is the only way, because evaluating the old
 inputs again may give other values than the shard has; `Analysed.unrepeatable` says so beforehand.
 
+`Plan.adding`, if there is one, gives the same from the sums over the change, to be added to the
+shard's rows: no other row of an input is read. `sums_of` splits a query that shows something else
+than its sums into one that adds up and one over its rows.
+
 `restrictions` says which rows of ``new`` and ``old`` can matter at all, by the keys of the changes:
 the caller may leave out the others, also of relations that did not change.
 
@@ -40,25 +44,33 @@ the caller may leave out the others, also of relations that did not change.
 - `repeatable`, `exact`: which values differ when they are evaluated again
 - `terms`: the rules for sources. `blocks`: those for blocks and set operators. `compose`: cutting
   and putting together. `plan`: `analyse` and `delta`
+- `adding`: sums over changes. `sums`: splitting groups into sums and what is shown of them
 - `clock`: whether time makes a difference. `restrict`: which rows can matter
 """
 
+from dbt.adapters.mvsink.incremental.adding import WRONG, Adding, exact_sums
 from dbt.adapters.mvsink.incremental.blocks import Scoped
 from dbt.adapters.mvsink.incremental.clock import clock_probe
 from dbt.adapters.mvsink.incremental.compose import Sides
 from dbt.adapters.mvsink.incremental.plan import Analysed, Plan, analyse, delta
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental
 from dbt.adapters.mvsink.incremental.restrict import Keys, restrictions
+from dbt.adapters.mvsink.incremental.sums import Sums, sums_of
 
 __all__ = [
+    "WRONG",
+    "Adding",
     "Analysed",
     "Keys",
     "NotIncremental",
     "Plan",
     "Scoped",
     "Sides",
+    "Sums",
     "analyse",
     "clock_probe",
     "delta",
+    "exact_sums",
     "restrictions",
+    "sums_of",
 ]

@@ -145,7 +145,7 @@ class Block(Fragment):
     GROUP BY, none for GROUP BY ALL; ``windows`` those in OVER, then those of WINDOW; ``calls`` the
     aggregates and window functions of items and HAVING; ``subqueries`` those of items, WHERE and
     HAVING, in this order, without those inside them. ``listed``: a text to select instead of the
-    items, without a diff.
+    items, without a diff unless ``signed``.
     """
 
     hint: Fragment | None
@@ -159,6 +159,7 @@ class Block(Fragment):
     calls: tuple[Call, ...] = ()
     subqueries: tuple[Subquery, ...] = ()
     listed: str | None = None
+    signed: bool = False
 
 
 @dataclass(frozen=True, eq=False)

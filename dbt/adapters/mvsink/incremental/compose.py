@@ -233,7 +233,7 @@ class Writer:
         """The same over the FROM tree that the text ``source`` is."""
         hint = "" if block.hint is None else f" {self.text[block.hint.start : block.hint.end]}"
         text = f"select{hint} {block.listed or self._items(block, changing, listed)}"
-        if block.listed is None and diff is not None:
+        if diff is not None and (block.listed is None or block.signed):
             text += f",\n{diff} as {DIFF}"
         text += "" if source is None else f"\nfrom {source}"
         text += "".join(f"\n{self.cut(view, Side.NEW)}" for view in block.laterals)

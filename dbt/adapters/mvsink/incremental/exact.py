@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from enum import Enum
 
+import sqlglot
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
-from dbt.adapters.mvsink.incremental.algebra import Block, Derived, Relation, blocks
+from dbt.adapters.mvsink.incremental.algebra import Block, Call, Derived, Relation, blocks
 from dbt.adapters.mvsink.incremental.keys import owners_of
 from dbt.adapters.mvsink.incremental.resolve import Names
 
@@ -46,6 +48,18 @@ def exact(block: Block, names: Names, node: exp.Expr) -> Exact | None:
     if isinstance(node, exp.Div) and Exact.DECIMAL not in kinds:  # of integers: a double
         return None
     return max((each for each in kinds if each is not None), key=[*Exact].index)
+
+
+def exact_argument(text: str, block: Block, names: Names, call: Call) -> Exact | None:
+    """What exact number the first argument of a call in ``text`` is; None: it may be none."""
+    if not call.arguments:
+        return None
+    argument = call.arguments[0]
+    try:
+        tree = sqlglot.parse_one(f"select {text[argument.start : argument.end]}", read="spark")
+    except SqlglotError:
+        return None
+    return exact(block, names, tree.expressions[0])
 
 
 def _operands(node: exp.Expr) -> list[exp.Expr]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dbt.adapters.mvsink.incremental.adding import Adding, adding
 from dbt.adapters.mvsink.incremental.agree import agree
 from dbt.adapters.mvsink.incremental.algebra import (
     Block,
@@ -70,12 +71,14 @@ class Plan:
     ``scoped``: how to have the same with the shard's rows instead of the old inputs, if the
     outermost block groups, has windows or compares rows, and shows a key. It also heals what it
     replaces. ``query`` is None where evaluating the old inputs may give other rows than the shard
-    has (a sum of doubles): then ``scoped`` is the only way.
+    has (a sum of doubles): then ``scoped`` is the only way. ``adding``: how to have the same from
+    the change and the shard's rows alone, if the query adds up.
     """
 
     query: str | None
     terms: int
     scoped: Scoped | None = None
+    adding: Adding | None = None
 
 
 def analyse(
@@ -123,7 +126,8 @@ def delta(
         count, scoped = changes.count(tree), changes.scoped(tree)
         if count and scoped is None and analysed.unrepeatable is not None:
             raise Refused(analysed.unrepeatable)
-        return Plan(None if count and analysed.unrepeatable else changes.change(tree), count, scoped)
+        query = None if count and analysed.unrepeatable else changes.change(tree)
+        return Plan(query, count, scoped, adding(changes, tree) if count else None)
     except Refused as refused:
         return refused.outcome(analysed.text)
 

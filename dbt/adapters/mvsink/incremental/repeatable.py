@@ -13,9 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from dbt.adapters.mvsink.incremental.algebra import (
     Block,
@@ -28,7 +26,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     joins,
     leaves,
 )
-from dbt.adapters.mvsink.incremental.exact import Exact, exact
+from dbt.adapters.mvsink.incremental.exact import Exact, exact_argument
 from dbt.adapters.mvsink.incremental.keys import (
     Kind,
     canonical,
@@ -231,14 +229,7 @@ class Repeatable:
         return call.name in REPEATABLE_AGGREGATES | PEER_WINDOWS
 
     def _adds_up(self, block: Block, call: Call) -> bool:
-        if not call.arguments:
-            return False
-        argument = call.arguments[0]
-        try:
-            tree = sqlglot.parse_one(f"select {self.text[argument.start : argument.end]}", read="spark")
-        except SqlglotError:
-            return False
-        kind = exact(block, self.names, tree.expressions[0])
+        kind = exact_argument(self.text, block, self.names, call)
         return kind in (Exact.DECIMAL, Exact.INT) if call.name in _AVERAGES else kind is not None
 
     def _unique(self, block: Block, window: Window) -> bool:

@@ -18,6 +18,8 @@ from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.materialization.assertions import assertions
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.increment import Inputs
+from dbt.adapters.mvsink.materialization.sums import TIME as SUMS_TIME
+from dbt.adapters.mvsink.materialization.sums import KeptSums, in_use
 from dbt.adapters.mvsink.references.listings import refresh
 from dbt.adapters.mvsink.references.positions import Inspector, Position, clock_position
 from dbt.adapters.mvsink.references.reads import Reads, reads_of
@@ -47,7 +49,8 @@ class InputEvidence:
 
     ``certain``: the run has prepared nothing for an evaluation, because it needs none. ``listed``:
     the numbers of the files of tables, before Spark listed them for this run. ``before``: where the
-    inputs stood when the run began, if that is known.
+    inputs stood when the run began, if that is known. ``sums``: the model's, at the run's time;
+    ``recorded``: the model's progress, if it may be that of earlier sums.
     """
 
     context: RunContext
@@ -56,6 +59,8 @@ class InputEvidence:
     certain: bool = False
     listed: Mapping[str, int] = field(default_factory=dict)
     before: tuple[Position, ...] | None = None
+    sums: KeptSums | None = None
+    recorded: Callable[[str], int | None] | None = None
 
     def unchanged(self, state: ShardState, recorded: Callable[[str], int | None], time: int) -> bool:
         """See `Evidence`. Raises `InputsMoved`."""
@@ -77,7 +82,18 @@ class InputEvidence:
         if any(position.problem for position in positions) or self._uncertain or self._moved:
             return Progress(files=files)
         numbers = dict(number for position in positions for number in position.numbers())
-        return Progress(self.plan, numbers, files)
+        return Progress(self.plan, {**numbers, **self._sums_progress(state, time)}, files)
+
+    def _sums_progress(self, state: ShardState, time: int) -> Mapping[str, int]:
+        """What to record of the model's sums. As long as nothing changes, contents that were those
+        of earlier sums still are.
+        """
+        if self.sums is not None:
+            return self.sums.numbers()
+        recorded = self.recorded
+        if recorded is None or not in_use(recorded):
+            return {}
+        return {} if self.proves(state, recorded, time) else {SUMS_TIME: 0}
 
     def settled(self, state: ShardState, recorded: Callable[[str], int | None], time: int) -> bool:
         """See `Evidence`."""
@@ -91,9 +107,17 @@ class InputEvidence:
         """See `Evidence`."""
         if problem := self.problems(state):
             return Full(problem, expected=problem != self._uncertain, usual=problem != OTHER_TOOL)
-        positions = self.positions(time)
-        own = sum(file.size for file in state.files)
-        return Inputs(self.context, self.references, self.reads, positions, recorded, time).increment(own)
+        if self.sums is not None:
+            return self.sums.increment(recorded)
+        return self.inputs(recorded, time).increment(sum(file.size for file in state.files))
+
+    def inputs(self, recorded: Callable[[str], int | None], time: int) -> Inputs:
+        """What is known of the inputs for contents as of ``time`` (ms)."""
+        return Inputs(self.context, self.references, self.reads, self.positions(time), recorded, time)
+
+    def of_query(self, query: str) -> InputEvidence:
+        """The evidence of another query of the same inputs."""
+        return replace(self, context=replace(self.context, query=query), before=self._inputs, recorded=None)
 
     def positions(self, time: int) -> tuple[Position, ...]:
         """Where every input stands, for contents as of ``time`` (ms)."""

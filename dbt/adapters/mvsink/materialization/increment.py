@@ -53,11 +53,7 @@ class Inputs:
         for position in changed:
             if reason := self._reason(position):
                 return reason
-        analysed = analyse(
-            query_at(self.context.query, self.time),
-            self._columns_of,
-            deterministic_functions=options.deterministic_functions,
-        )
+        analysed = self.analysed()
         if isinstance(analysed, NotIncremental):
             return Full(analysed.reason, usual=True)
         names = {position.name for position in changed if position.kind != CLOCK}
@@ -69,6 +65,14 @@ class Inputs:
         known = tuple(each for each in sides if isinstance(each, InputSides))
         small = self._small(analysed, known, own)
         return Increment(analysed, known, None if clock is None else (clock, self.time), small)
+
+    def analysed(self) -> Analysed | NotIncremental:
+        """The query, read as one whose changes can be derived."""
+        return analyse(
+            query_at(self.context.query, self.time),
+            self._columns_of,
+            deterministic_functions=self.context.options.deterministic_functions,
+        )
 
     def _named_twice(self) -> str | None:
         """A name whose last two parts are those of another input, too: either may be meant."""

@@ -18,7 +18,9 @@ from dbt.adapters.mvsink.engine import (
     shard_columns,
     sql,
 )
+from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.exceptions import ReadsItself, check_distinct
+from dbt.adapters.mvsink.incremental import NotIncremental
 from dbt.adapters.mvsink.materialization.assertions import assertions
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.contracts import unenforced_constraints
@@ -38,6 +40,7 @@ from dbt.adapters.mvsink.materialization.options.gate import accepts
 from dbt.adapters.mvsink.materialization.response import explained_response, response
 from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
 from dbt.adapters.mvsink.materialization.said_once import gate_notes, gate_properties
+from dbt.adapters.mvsink.materialization.sums import Keeper, KeptSums, OverSums, wanted
 from dbt.adapters.mvsink.references.consistency import Origins, ledgers, origins_after, origins_read
 from dbt.adapters.mvsink.references.holds import Holds
 from dbt.adapters.mvsink.references.reads import reads_and_columns
@@ -47,15 +50,19 @@ from dbt.adapters.mvsink.shard import Antichain, ShardError, ShardReplaced, foll
 from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.shard_sql.holds import held_shards
 from dbt.adapters.mvsink.sink import (
+    REMEMBERED,
     Drift,
     Driver,
+    Evidence,
     Gate,
+    Incremental,
     NoEvidence,
     Outcome,
     SinkRequest,
     Superseded,
     UnknownColumn,
     limit,
+    suspended,
 )
 from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functions, reads
 from dbt.adapters.mvsink.user_sql.marks import query_at, without_time
@@ -104,7 +111,7 @@ class CheckedView:
 
     def check_columns(self, opened: Opened) -> None:
         """See `Checked`."""
-        self._driver(opened).check_columns()
+        self._driver(opened, Stopwatch()).check_columns()
 
     def execute(self, opened: Opened) -> Executed:
         """See `Checked`."""
@@ -126,15 +133,19 @@ class CheckedView:
 
     def _execute(self, opened: Opened) -> Executed:
         read = self._origins_read()
-        driver = self._driver(opened, read.superseded(self.context.invocation.time))
+        superseded = read.superseded(self.context.invocation.time)
         following([opened.handle], lambda: self._take_holds(opened))
-        expected = self.context.read_only and driver.request.verify and self._proved(opened)
         before = opened.handle.state()
         notes = gate_notes(opened)
-        outcome = driver.run()
+        with ExitStack() as resources:
+            watch = Stopwatch()
+            sums = None if superseded else self._sums(opened, watch, resources)
+            driver = self._driver(opened, watch, superseded, sums)
+            expected = self.context.read_only and driver.request.verify and self._proved(opened)
+            outcome = driver.run()
         self._remember_origins(opened, outcome, read)
         warnings = [*opened.warnings, *following([opened.handle], lambda: self._keep(opened, outcome))]
-        warnings += outcome.warnings
+        warnings += [*outcome.warnings, *(sums.warnings if sums else ())]
         drift = Drift(outcome.counts) if expected else outcome.drifted
         if drift is not None:
             warnings += drift_warnings(opened, before, outcome, drift)
@@ -165,15 +176,44 @@ class CheckedView:
         read = outcome.references is not None
         return self.references.read_at(text, outcome.time) if read else query_at(text, outcome.time)
 
-    def _driver(self, opened: Opened, superseded: Superseded | None = None) -> Driver:
+    def _sums(self, opened: Opened, watch: Stopwatch, resources: ExitStack) -> KeptSums | None:
+        """The model's sums at the run's time; None if it keeps none, or nothing changed."""
+        context, evidence, time = self.context, self.evidence, opened.timing.time
+        rehearsal = context.read_only or context.invocation.rehearsal
+        never = context.options.incremental is Incremental.NEVER
+        if evidence is None or time is None or rehearsal or never:
+            return None
+        state, recorded = opened.handle.state(), opened.handle.progress
+        verify = verification_due(context, state)
+        proved = not verify and evidence.proves(state, recorded, time)
+        commits = opened.handle.history(REMEMBERED)
+        if proved or suspended(state) or not wanted(context.options.state, recorded, commits):
+            return None
+        analysed = evidence.inputs(recorded, time).analysed()
+        if isinstance(analysed, NotIncremental):
+            return None
+        keeper = Keeper(opened, self.references, evidence.of_query, watch, verify)
+        return keeper.keep(analysed, time, resources)
+
+    def _driver(
+        self,
+        opened: Opened,
+        watch: Stopwatch,
+        superseded: Superseded | None = None,
+        sums: KeptSums | None = None,
+    ) -> Driver:
         context, options, invocation = self.context, self.context.options, self.context.invocation
         name, unique_id = str(context.node["name"]), context.unique_id
         accepted = accepts(invocation.accept, unique_id, name, context.model)
         verify = verification_due(context, opened.handle.state())
-        evidence = self.evidence or NoEvidence()
+        evidence: Evidence = NoEvidence()
+        if self.evidence is not None:
+            evidence = replace(self.evidence, sums=sums, recorded=opened.handle.progress)
+        # a verification evaluates the query itself
+        over_sums = sums is not None and not verify
         request = SinkRequest(
             model=context.model,
-            query=context.query,
+            query=sums.query if sums is not None and over_sums else context.query,
             columns=self.columns,
             time=invocation.time,
             clock=int(time.time() * 1000),
@@ -190,14 +230,17 @@ class CheckedView:
             gate=Gate(
                 limit(options.max_change, opened.handle.history, invocation.time), opened.audits, accepted
             ),
-            references=self.references,
+            references=OverSums(self.references, sums.reference)
+            if sums is not None and over_sums
+            else self.references,
             superseded=superseded,
             evidence=evidence,
             verify=verify,
             incremental=options.incremental,
             definition=opened.definition.digest,
+            summed=sums is not None,
         )
-        return Driver(request, opened.handle, context.engine)
+        return Driver(request, opened.handle, context.engine, watch)
 
     def _keep(self, opened: Opened, outcome: Outcome) -> list[str]:
         """Record in the shard what belongs to its new contents. Returns what to warn of.

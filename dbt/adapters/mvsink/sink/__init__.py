@@ -40,10 +40,19 @@ from dbt.adapters.mvsink.sink.errors import (
     UnknownColumn,
 )
 from dbt.adapters.mvsink.sink.gate import Audit, Gate, MaxChange, Scope
-from dbt.adapters.mvsink.sink.increment import SLOW, SMALL, Full, Increment, Incremental, InputSides
+from dbt.adapters.mvsink.sink.increment import (
+    SLOW,
+    SMALL,
+    Full,
+    Increment,
+    Incremental,
+    InputSides,
+    SumsPolicy,
+)
 from dbt.adapters.mvsink.sink.mint import Mint
 from dbt.adapters.mvsink.sink.plan import Plan, run_timing
 from dbt.adapters.mvsink.sink.request import (
+    Evidence,
     NoEvidence,
     OnSchemaChange,
     Outcome,
@@ -54,19 +63,21 @@ from dbt.adapters.mvsink.sink.request import (
 from dbt.adapters.mvsink.sink.staging import REMEMBERED, slow
 from dbt.adapters.mvsink.sink.suspension import Drift, Suspended, suspended
 from dbt.adapters.mvsink.sink.usual_change import ENOUGH, Learned, limit, too_little_history
-from dbt.adapters.mvsink.sink.write import Write
+from dbt.adapters.mvsink.sink.write import SUMMED, Write
 
 __all__ = [
     "ENOUGH",
     "REMEMBERED",
     "SLOW",
     "SMALL",
+    "SUMMED",
     "Assertion",
     "Audit",
     "Correction",
     "Desired",
     "Drift",
     "Driver",
+    "Evidence",
     "Full",
     "Gate",
     "GateFailed",
@@ -85,6 +96,7 @@ __all__ = [
     "SchemaChanged",
     "Scope",
     "SinkRequest",
+    "SumsPolicy",
     "Superseded",
     "Suspended",
     "UnknownColumn",

@@ -3,7 +3,8 @@
 1. *Changes* of the inputs are staged (`staged_changes`).
 2. *Delta*: the query of the change (`incremental`) over them is staged as a batch. Where the query
    groups by keys, the keys of what may differ are staged first; then its rows for these keys are
-   compared with the shard's.
+   compared with the shard's. A query that adds up gets these rows from the shard's and the sums
+   over the change.
 3. *Look up*: every hash of the batch is looked up in the shard (`lookup`). A row that should be
    deleted and is not there shows that the shard is not what the progress says: then the query is
    evaluated.
@@ -16,14 +17,16 @@ whose hash the shard holds, unless all of these are deleted.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import EngineError, sql
-from dbt.adapters.mvsink.incremental import NotIncremental, Plan, Scoped, clock_probe, delta
+from dbt.adapters.mvsink.incremental import Adding, NotIncremental, Plan, Scoped, clock_probe, delta
 from dbt.adapters.mvsink.shard import StagedDirectory
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
+from dbt.adapters.mvsink.sink.adding import added, adds_up
 from dbt.adapters.mvsink.sink.correction import Correction, Desired, persisted
 from dbt.adapters.mvsink.sink.increment import SMALL, Full, Increment
 from dbt.adapters.mvsink.sink.lookup import fit, without_hashes
@@ -62,7 +65,8 @@ class DeltaWrite:
                 correction = self._correction(plan, files, desired, shard, time, resources)
                 if isinstance(correction, Full):
                     return correction
-                return self._staged(correction, shard, description, compared=plan.scoped is not None)
+                compared = plan.scoped is not None or plan.adding is not None
+                return self._staged(correction, shard, description, compared=compared)
             except EngineError as error:  # an old state may fail where the new one does not
                 log.info("%s: the query of the change failed: %s", self.write.model, error)
                 return Full("the query of the change failed")
@@ -84,6 +88,8 @@ class DeltaWrite:
         resources: ExitStack,
     ) -> Correction | Full:
         correction = Correction(desired.columns, 0).advance_since(time)
+        if plan.adding is not None and not shard.empty and adds_up(plan.adding, desired.columns):
+            return self._added(plan.adding, files, desired, shard, correction, resources)
         if plan.scoped is None:
             assert plan.query is not None
             return correction.insert(replace(desired, query=files.around(plan.query), signed=True).hashed())
@@ -102,22 +108,38 @@ class DeltaWrite:
         if scoped.keys is None:
             too_many = shard.rows > FEW_ROWS and not self.forced
             return Full("all of its rows may differ", usual=True) if too_many else (scoped.new, stored)
-        keys = self.write.stager.stage(files.around(scoped.keys), "keys")
+        staged = self._staged_keys(files.around(scoped.keys), shard, resources)
+        if isinstance(staged, Full):
+            return staged
+        names = {f"_mv_k{number}": name for number, name in enumerate(scoped.columns)}
+        return scoped.new.replace(scoped.keys, files.of(staged)), _in_scope(shard, names, staged)
+
+    def _added(
+        self,
+        adding: Adding,
+        files: sql.Shared,
+        desired: Desired,
+        shard: Layout,
+        correction: Correction,
+        resources: ExitStack,
+    ) -> Correction | Full:
+        """The shard's rows with the sums over the change, less these rows."""
+        staged = self._staged_keys(files.around(adding.query), shard, resources)
+        if isinstance(staged, Full):
+            return staged
+        stored = _in_scope(shard, {name: name for name in adding.keys}, staged)
+        new = added(adding, desired.columns, staged, stored)
+        correction = correction.insert(replace(desired, query=new).hashed())
+        return correction.insert_negated(stored) if stored else correction
+
+    def _staged_keys(self, query: str, shard: Layout, resources: ExitStack) -> str | Full:
+        """The rows of ``query``, one for each key that may differ, staged."""
+        keys = self.write.stager.stage(query, "keys")
         resources.callback(keys.delete)
         count = keys.rows()
         if not self.forced and shard.rows > FEW_ROWS and count > MAX_KEYS_SHARE * shard.rows:
             return Full(f"{count} of its keys may differ")
-        staged = f"select * from {sql.parquet_in(keys.uri)}"
-        if stored is not None:
-            spelled = {name.lower(): name for name in shard.names}
-            equal = " and ".join(
-                f"_mv_k._mv_k{number} <=> _mv_s.{sql.identifier(spelled[name])}"
-                for number, name in enumerate(scoped.columns)
-            )
-            stored = (
-                f"select _mv_s.* from (\n{stored}\n) _mv_s left semi join (\n{staged}\n) _mv_k on {equal}"
-            )
-        return scoped.new.replace(scoped.keys, files.of(staged)), stored
+        return f"select * from {sql.parquet_in(keys.uri)}"
 
     def _staged(
         self, correction: Correction, shard: Layout, description: BatchDescription, *, compared: bool
@@ -149,3 +171,18 @@ class DeltaWrite:
         staged = without_hashes(self.write, unsure, correction.columns, shard)
         unsure.delete()
         return staged
+
+
+def _in_scope(shard: Layout, columns: Mapping[str, str], keys: str) -> str | None:
+    """The shard's rows that have one of the ``keys``, a query; None if it has none. ``columns``:
+    the shard's, in lower case, by those of ``keys``.
+    """
+    stored = persisted(shard)
+    if stored is None or not columns:
+        return stored
+    spelled = {name.lower(): name for name in shard.names}
+    equal = " and ".join(
+        f"_mv_k.{sql.identifier(key)} <=> _mv_s.{sql.identifier(spelled[name])}"
+        for key, name in columns.items()
+    )
+    return f"select _mv_s.* from (\n{stored}\n) _mv_s left semi join (\n{keys}\n) _mv_k on {equal}"

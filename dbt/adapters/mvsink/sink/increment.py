@@ -27,6 +27,16 @@ class Incremental(enum.Enum):
     NEVER = "never"
 
 
+class SumsPolicy(enum.Enum):
+    """Whether a model whose query adds up keeps its sums. `AUTO`: where incremental runs without
+    them take as long as evaluating the query.
+    """
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
 class Rows(Protocol):
     """An input's rows at one position: queries of all its columns, in order."""
 

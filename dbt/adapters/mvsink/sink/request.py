@@ -111,6 +111,7 @@ class SinkRequest:
     ``superseded``: a refresh that is due is not written. ``verify``: compare all contents by an
     independent digest, whatever ``evidence`` says. ``definition``: a digest of the model's text,
     for the log.
+    independent digest, whatever ``evidence`` says. ``summed``: the evidence knows the model's sums.
     """
 
     model: str
@@ -135,6 +136,7 @@ class SinkRequest:
     verify: bool = False
     incremental: Incremental = Incremental.AUTO
     definition: str = ""
+    summed: bool = False
 
     def query_at(self, time: int) -> str:
         """The query as it runs for ``time`` (ms)."""

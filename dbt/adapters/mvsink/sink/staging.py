@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.sink.increment import SLOW, Full, Increment, Incrementa
 from dbt.adapters.mvsink.sink.request import SinkRequest
 from dbt.adapters.mvsink.sink.suspension import Drift, suspended
 from dbt.adapters.mvsink.sink.verify import equal, verified
-from dbt.adapters.mvsink.sink.write import EVALUATED, INCREMENTAL, LOADED, Write, Written
+from dbt.adapters.mvsink.sink.write import EVALUATED, INCREMENTAL, LOADED, SUMMED, Write, Written
 
 log = logging.getLogger("mvsink.sink.write")
 REMEMBERED = 20  # commits
@@ -28,17 +28,18 @@ SAMPLE = 5  # rows of a drift
 WORTHWHILE = 0.8  # of the seconds that evaluating the query takes
 
 
-def slow(commits: Sequence[Commit]) -> bool:
-    """Whether evaluating the query took hardly longer than the last two incremental runs, as far as
-    these newest ``commits`` go. What is no longer among them is forgotten, and then tried again.
+def slow(commits: Sequence[Commit], mode: str = INCREMENTAL) -> bool:
+    """Whether evaluating the query took hardly longer than the last two runs of this ``mode``, as
+    far as these newest ``commits`` go. What is no longer among them is forgotten, and then tried
+    again.
     """
-    seconds: dict[str, list[float]] = {INCREMENTAL: [], EVALUATED: [], LOADED: []}
+    seconds: dict[str, list[float]] = {mode: [], EVALUATED: [], LOADED: []}
     for commit in commits:
         if commit.note.mode in seconds and commit.note.seconds is not None:
             seconds[commit.note.mode].append(commit.note.seconds)
     # a correction that changes little takes about half as long as the first load
     evaluated = [*seconds[EVALUATED], *(each / 2 for each in seconds[LOADED])]
-    last = seconds[INCREMENTAL][-2:]
+    last = seconds[mode][-2:]
     return len(last) == 2 and bool(evaluated) and min(last) > WORTHWHILE * min(evaluated)
 
 
@@ -117,7 +118,7 @@ class Staging:
         if not forced and not request.verify:
             if reason := suspended(state):
                 return Full(reason)
-            if slow(self.write.handle.history(REMEMBERED)):
+            if slow(self.write.handle.history(REMEMBERED), SUMMED if request.summed else INCREMENTAL):
                 return Full(SLOW)
         increment = request.evidence.increment(state, self.recorded, time)
         if request.verify and isinstance(increment, Increment) and increment.analysed.unrepeatable:
@@ -127,7 +128,9 @@ class Staging:
             if isinstance(increment, Full)
             else DeltaWrite(self.write, forced).stage(increment, desired, shard, time, description)
         )
-        if isinstance(outcome, Full) and request.verify:
+        if isinstance(outcome, Written):
+            return replace(outcome, summed=request.summed)
+        if request.verify:
             return Full()
         if isinstance(outcome, Full):
             log.info("%s: evaluating the query: %s", request.model, outcome.reason)

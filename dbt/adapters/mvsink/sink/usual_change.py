@@ -24,7 +24,7 @@ from statistics import median
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.shard import Commit
 from dbt.adapters.mvsink.sink.gate import Limit, MaxChange
-from dbt.adapters.mvsink.sink.write import EVALUATED, INCREMENTAL
+from dbt.adapters.mvsink.sink.write import EVALUATED, INCREMENTAL, SUMMED
 
 READ = 500  # commits of the log, the newest
 ENOUGH = 8  # runs in all
@@ -105,7 +105,7 @@ def past_changes(commits: Sequence[Commit]) -> list[PastChange]:
     changes = []
     for note in (commit.note for commit in commits):
         rows = max(note.rows_inserted, note.rows_deleted)
-        if rows and note.mode in (EVALUATED, INCREMENTAL) and note.computed_through is not None:
+        if rows and note.mode in (EVALUATED, INCREMENTAL, SUMMED) and note.computed_through is not None:
             changes.append(PastChange(note.computed_through, rows))
     return changes
 

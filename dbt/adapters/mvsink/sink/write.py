@@ -54,7 +54,8 @@ from dbt.adapters.mvsink.sink.suspension import Drift
 log = logging.getLogger("mvsink.sink.write")
 FEW_ROWS = 100_000  # of a shard that is compared by whole rows
 NEARLY_ALL = 0.4  # of the rows of both sides
-INCREMENTAL, EVALUATED, LOADED = "incremental", "evaluated", "loaded"  # modes of commits
+# modes of commits
+INCREMENTAL, SUMMED, EVALUATED, LOADED = "incremental", "sums", "evaluated", "loaded"
 LAST_COMMITS = 5  # in which the last run's is looked for
 
 
@@ -63,7 +64,8 @@ class Written:
     """A staged correction; `batch` is None if there is nothing to append.
 
     With a ``negation`` of all that the shard holds, ``batch`` is all that it should hold.
-    ``incremental``: it follows from the changes of the inputs. ``reason``: why it does not, as a
+    ``incremental``: it follows from the changes of the inputs, or of the model's sums, if it is
+    ``summed``. ``reason``: why it does not, as a
     clause, if there is something to say; ``usual``: see `Full`. ``loaded``: the shard was empty.
     ``drift``: what was wrong before, None if that is not known. ``audits``, ``audited``: see
     `CommitNote`.
@@ -75,6 +77,7 @@ class Written:
     evaluated_once: bool = False
     negation: Batch | None = None
     incremental: bool = False
+    summed: bool = False
     reason: str = ""
     usual: bool = False
     drift: Drift | None = None
@@ -93,7 +96,9 @@ class Written:
     @property
     def mode(self) -> str:
         """For the commit's note."""
-        return INCREMENTAL if self.incremental else LOADED if self.loaded else EVALUATED
+        if self.incremental:
+            return SUMMED if self.summed else INCREMENTAL
+        return LOADED if self.loaded else EVALUATED
 
     def delete(self) -> None:
         """Delete what is staged."""

@@ -36,7 +36,7 @@ from dbt.adapters.mvsink.materialization.options.task import COLUMN_TYPES, reset
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.shard_sql.freshness import Freshness
-from dbt.adapters.mvsink.sink import Incremental, Learned, MaxChange, OnSchemaChange
+from dbt.adapters.mvsink.sink import Incremental, Learned, MaxChange, OnSchemaChange, SumsPolicy
 
 T = TypeVar("T")
 VIEW, TASK = MATERIALIZATIONS = ("self_correcting_mv", "continual_task")
@@ -111,6 +111,14 @@ class ModelOptions:
         Incremental.AUTO,
         "`auto`",
         "Whether the contents are computed from the changes of the inputs: see [Incremental maintenance](incremental.md).",
+        of=(VIEW,),
+    )
+    state = Option(
+        choice(SumsPolicy),
+        SumsPolicy.AUTO,
+        "`auto`",
+        "Whether a model of sums, counts and averages keeps its sums, so that a run adds up what changed: see "
+        "[Sums](incremental.md#sums).",
         of=(VIEW,),
     )
     deterministic_functions = Option[tuple[str, ...]](

@@ -1,0 +1,270 @@
+"""Groups in two steps: a query that adds up (`adding`), and the model's columns from its rows.
+
+Most queries show something else than what adds up: averages, quotients of sums, sums whose number
+of values is not shown. `sums_of` splits such a query in two. The columns of the first are
+
+| column | value |
+|---|---|
+| `k0`, `k1`, ... | the group keys |
+| `n` | the number of rows |
+| `c0`, `c1`, ... | the number of values, not NULL, of an expression |
+| `s0`, `s1`, ... | their sum |
+
+The second is over these rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from dbt.adapters.mvsink.engine import sql
+from dbt.adapters.mvsink.incremental.adding import MAX_PRECISION, exact_sums
+from dbt.adapters.mvsink.incremental.algebra import Block, Call, Fragment, Query
+from dbt.adapters.mvsink.incremental.blocks import Changes
+from dbt.adapters.mvsink.incremental.compose import Side
+from dbt.adapters.mvsink.incremental.exact import Exact, exact_argument
+from dbt.adapters.mvsink.incremental.keys import (
+    Kind,
+    canonical,
+    group_keys,
+    kind_of,
+    owners_of,
+)
+from dbt.adapters.mvsink.incremental.plan import Analysed
+from dbt.adapters.mvsink.incremental.refuse import NotIncremental, Refused
+from dbt.adapters.mvsink.user_sql.words import Word, words
+
+MAX_COUNT = 10**12  # values of an average: beyond, its digits are not known to be Spark's
+MAX_SCALE = 10  # of an averaged decimal, for the same reason
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+_AVERAGES = ("avg", "mean")
+_BEHIND = frozenset({"FILTER", "WITHIN", "IGNORE", "RESPECT", "OVER"})
+
+
+@dataclass(frozen=True)
+class Average:
+    """The average of an accumulated expression."""
+
+    number: int
+    decimal: bool
+
+
+Pieces = tuple["str | Average", ...]
+
+
+@dataclass(frozen=True)
+class Sums:
+    """``query`` adds up; `shown` gives the model's columns from its rows."""
+
+    query: str
+    items: tuple[tuple[str, Pieces], ...]
+    having: Pieces
+
+    def shown(self, relation: str, types: Mapping[str, str]) -> str | None:
+        """The model's query over ``relation``, which holds the rows of `query`. ``types``: of its
+        columns. None if sums of these types do not add up.
+        """
+        decimals = [match for kind in types.values() if (match := _DECIMAL.fullmatch(kind))]
+        if not all(exact_sums(int(match[1]), int(match[2])) for match in decimals):
+            return None
+        try:
+            listed = ", ".join(f"{_text(part, types)} as {sql.identifier(name)}" for name, part in self.items)
+            kept = f" where {_text(self.having, types)}" if self.having else ""
+        except ValueError:
+            return None
+        return f"select {listed} from {relation}{kept}"
+
+
+def sums_of(analysed: Analysed) -> Sums | NotIncremental:
+    """The query split in two, or why it cannot be."""
+    query: Query = analysed.tree
+    while isinstance(query.body, Query):
+        query = query.body
+    try:
+        block = query.body
+        if not isinstance(block, Block) or kind_of(block) not in (Kind.WHOLE, Kind.KEYED):
+            raise Refused("it has no groups", query.start)
+        return _Split(analysed, block).sums()
+    except Refused as refused:
+        return refused.outcome(analysed.text)
+
+
+@dataclass
+class _Split:
+    """Splits ``block``. ``arguments``: what is accumulated, by its words; the text of each."""
+
+    analysed: Analysed
+    block: Block
+    arguments: dict[tuple[str, ...], str] = field(default_factory=dict)
+    summed: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        block, names = self.block, self.analysed.names
+        if self.analysed.unrepeatable is not None:
+            raise Refused(self.analysed.unrepeatable, block.start)
+        if block.windows:
+            raise Refused("windows over groups", block.start)
+        self.words = words(self.analysed.text)
+        self.keys = group_keys(block, names) if "GROUP" in block.more else ()
+        self.key_of = {canonical(block, names, key.node): f"k{at}" for at, key in enumerate(self.keys)}
+
+    def sums(self) -> Sums:
+        block, names = self.block, self.analysed.names
+        if any(item.star is not None for item in block.items):
+            raise Refused("a star", block.start)
+        items = []
+        for item in block.items:
+            node = names.nodes[item]
+            if not node.alias_or_name or self._marked(item):
+                raise Refused("a column without a name, or of the time", item.start)
+            aliased = isinstance(node, exp.Alias) and item.bare is not None
+            part = item.bare if aliased and item.bare is not None else item
+            items.append((node.alias_or_name, self._replaced(part, node.unalias(), {})))
+        having: Pieces = ()
+        if "HAVING" in block.more:
+            part = block.more["HAVING"]
+            if self._marked(part):
+                raise Refused("mv_now() in HAVING", part.start)
+            aliases = {name.lower(): pieces for name, pieces in items}
+            having = self._replaced(part, names.nodes[part], aliases)
+        return Sums(self._query(), tuple(items), having)
+
+    def _marked(self, part: Fragment) -> bool:
+        """Whether the part has the time, or a subquery."""
+        starts = [
+            *(start for start, _ in self.analysed.marks),
+            *(each.start for each in self.block.subqueries),
+        ]
+        return any(part.start <= start < part.end for start in starts)
+
+    def _query(self) -> str:
+        """The query that adds up."""
+        analysed, block = self.analysed, self.block
+        writer = Changes(analysed.text, analysed.tree, analysed.marks, analysed.names, {}, None).writer
+        keys = [f"({writer.cut(key.part, Side.NEW)})" for key in self.keys]
+        listed = [f"{key} as k{at}" for at, key in enumerate(keys)] + ["count(*) as n"]
+        for at, argument in enumerate(self.arguments.values()):
+            listed.append(f"count({argument}) as c{at}")
+            if at in self.summed:
+                listed.append(f"sum({argument}) as s{at}")
+        conditions = [writer.cut(each, Side.NEW) for each in block.where]
+        selected = replace(block, listed=", ".join(listed))
+        text = writer.select(selected, lambda leaf: Side.NEW, None, conditions, {})
+        return f"{text}\ngroup by {', '.join(keys)}" if keys else text
+
+    def _replaced(self, part: Fragment, node: exp.Expr, aliases: Mapping[str, Pieces]) -> Pieces:
+        """The part over the sums. ``aliases``: of items, which it may name."""
+        if (key := self.key_of.get(canonical(self.block, self.analysed.names, node))) is not None:
+            return (key,)
+        calls = [call for call in self.block.calls if part.start <= call.start < part.end]
+        edits = [(call.start, call.end, self._value(call)) for call in calls]
+        outside = [each for each in node.find_all(exp.Column) if each.find_ancestor(exp.AggFunc) is None]
+        named = list(self._named(part, calls, aliases))
+        if len(outside) != len(named):
+            raise Refused("a value that is neither a group key nor a sum", part.start)
+        pieces: list[str | Average] = []
+        at = part.start
+        for start, end, new in sorted([*edits, *named], key=lambda edit: edit[0]):
+            pieces += [self.analysed.text[at:start], *new]
+            at = end
+        return ("(", *pieces, self.analysed.text[at : part.end], ")")
+
+    def _named(
+        self, part: Fragment, calls: list[Call], aliases: Mapping[str, Pieces]
+    ) -> Iterator[tuple[int, int, Pieces]]:
+        """Where the part, outside of ``calls``, names a group key or an item, and what that is."""
+        inside = [
+            word
+            for word in self.words
+            if part.start <= word.start < part.end
+            and not any(call.start <= word.start < call.end for call in calls)
+        ]
+        for chain in _chains(inside):
+            pieces = self._named_by([word.text for word in chain], aliases)
+            if pieces:
+                yield chain[0].start, chain[-1].end, pieces
+
+    def _named_by(self, chain: list[str], aliases: Mapping[str, Pieces]) -> Pieces:
+        column = exp.column(chain[-1], chain[-2] if len(chain) > 1 else None, quoted=True)
+        if len(chain) <= 2 and owners_of(self.block, self.analysed.names, column):
+            key = self.key_of.get(canonical(self.block, self.analysed.names, column))
+            return () if key is None else (key,)
+        return aliases.get(chain[0].lower(), ()) if len(chain) == 1 else ()
+
+    def _value(self, call: Call) -> Pieces:
+        """An aggregate over the sums."""
+        text = self.analysed.text
+        behind = next((word.upper for word in self.words if word.start >= call.end), "")
+        before = (word.upper for word in self.words if call.start <= word.start < self._first(call))
+        if behind in _BEHIND or "DISTINCT" in before or len(call.arguments) != 1:
+            raise Refused(f"{call.name}() does not add up here", call.start)
+        argument = text[call.arguments[0].start : call.arguments[0].end]
+        if call.name == "count":
+            return ("n",) if argument.strip() == "*" else (f"c{self._number(argument)}",)
+        if call.name == "count_if":
+            return (f"c{self._number(f'case when {argument} then 1 end')}",)
+        kind = exact_argument(text, self.block, self.analysed.names, call)
+        exactly = (Exact.INT, Exact.DECIMAL) if call.name in _AVERAGES else tuple(Exact)
+        if call.name not in ("sum", *_AVERAGES) or kind not in exactly:
+            raise Refused(f"{call.name}() does not add up", call.start)
+        number = self._number(argument)
+        self.summed.add(number)
+        if call.name == "sum":
+            return (f"s{number}",)
+        return (Average(number, kind is Exact.DECIMAL),)
+
+    def _first(self, call: Call) -> int:
+        return call.arguments[0].start if call.arguments else call.end
+
+    def _number(self, argument: str) -> int:
+        key = tuple(word.upper or word.text for word in words(argument))
+        self.arguments.setdefault(key, argument)
+        return list(self.arguments).index(key)
+
+
+def _chains(inside: list[Word]) -> Iterator[list[Word]]:
+    """Names and qualified names, without those that are called."""
+    at = 0
+    while at < len(inside):
+        chain = [inside[at]]
+        at += 1
+        if not chain[0].is_name:
+            continue
+        while at + 1 < len(inside) and inside[at].text == "." and inside[at + 1].is_name:
+            chain.append(inside[at + 1])
+            at += 2
+        if at >= len(inside) or inside[at].text != "(":
+            yield chain
+
+
+def _text(pieces: Pieces, types: Mapping[str, str]) -> str:
+    """Raises `ValueError` for an average whose digits would not be known."""
+    return "".join(each if isinstance(each, str) else _average(each, types) for each in pieces)
+
+
+def _average(average: Average, types: Mapping[str, str]) -> str:
+    """As Spark computes it: an average of integers is a quotient of doubles, which is exact below
+    2^53. One of decimals has four more digits than its values, rounded half up once: the quotient
+    is taken apart into its integer, which is exact, and the rest, whose digits are then enough.
+    """
+    number, value = f"c{average.number}", f"s{average.number}"
+    if not average.decimal:
+        exactly = f"abs({value}) < {2**53}L"
+        quotient, refused = f"cast({value} as double) / cast({number} as double)", "the sum is too large"
+    else:
+        match = _DECIMAL.fullmatch(types[value])
+        if match is None or int(match[1]) > MAX_PRECISION or int(match[2]) > MAX_SCALE:
+            raise ValueError
+        precision, scale = int(match[1]), int(match[2])
+        count = f"cast({number} as decimal(20,0))"
+        whole = f"cast(({value} - {value} % {count}) / {count} as decimal({precision - scale},0))"
+        rest = f"cast({value} % {count} as decimal({12 + scale},{scale})) / {count}"
+        rounded = f"cast({rest} as decimal({scale + 5},{scale + 4}))"
+        quotient = f"cast({whole} + {rounded} as decimal({precision - 6},{scale + 4}))"
+        exactly, refused = f"{number} <= {MAX_COUNT}L", "there are too many values"
+    failure = f"raise_error('an average that does not add up: {refused}')"
+    return f"case when {number} > 0 then if({exactly}, {quotient}, {failure}) end"

@@ -1,0 +1,201 @@
+"""The sums of a model that adds up: a shard of their own, below the model's (`incremental.sums`).
+
+A run brings the sums to its time first, by a commit of their own; then the model follows from what
+changed in them. Both are computed from the same positions of the inputs. The model's commit records
+the time of the sums that its contents are those of: a run that dies between the two commits leaves
+sums that are ahead, and the next run reads what changed in them since the recorded time.
+
+`state: auto` makes sums where the model's incremental runs took as long as evaluating its query,
+and uses them unless runs with them do, too.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from dbt.adapters.mvsink.engine import Column, arrow_schema, parse_type
+from dbt.adapters.mvsink.engine.timing import Stopwatch
+from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, Sums, analyse, sums_of
+from dbt.adapters.mvsink.materialization.context import RunContext
+from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS
+from dbt.adapters.mvsink.materialization.opening import Opened
+from dbt.adapters.mvsink.references.changes import columns_of, sides_of_shard
+from dbt.adapters.mvsink.references.reference import Reference, References
+from dbt.adapters.mvsink.shard import Commit, number_of
+from dbt.adapters.mvsink.shard_sql import Kind, Layout
+from dbt.adapters.mvsink.sink import (
+    SUMMED,
+    Driver,
+    Evidence,
+    Full,
+    Increment,
+    Outcome,
+    SinkRequest,
+    SumsPolicy,
+    slow,
+)
+from dbt.adapters.mvsink.user_sql.marks import query_at
+
+log = logging.getLogger("mvsink.sink.write")
+PLACE, NAME = "_sums", "mvsink.sums"
+DAY = 86_400_000  # ms of history that the sums keep at least
+# what the model's progress records of the sums: their time (0: its contents are not those of any
+# sums), the version of their log, and a number for their shard
+TIME, VERSION, SHARD = "sums", "sums/version", "sums/shard"
+
+
+def in_use(recorded: Callable[[str], int | None]) -> bool:
+    """Whether the model's contents are those of sums, by its progress."""
+    return bool(recorded(TIME))
+
+
+def wanted(option: SumsPolicy, recorded: Callable[[str], int | None], commits: list[Commit]) -> bool:
+    """Whether a run keeps sums. ``commits``: the model's newest."""
+    if option is not SumsPolicy.AUTO:
+        return option is SumsPolicy.ALWAYS
+    return not slow(commits, SUMMED) and (in_use(recorded) or slow(commits))
+
+
+@dataclass(frozen=True)
+class KeptSums:
+    """Sums at the run's ``time`` (ms), and the model's ``query`` over them."""
+
+    reference: Reference
+    query: str
+    time: int
+    warnings: tuple[str, ...] = ()
+
+    def numbers(self) -> dict[str, int]:
+        """What the model's progress records of them."""
+        return {TIME: self.time, VERSION: self.reference.state.version, SHARD: self._shard}
+
+    @property
+    def _shard(self) -> int:
+        state = self.reference.state
+        return number_of([f"{state.shard_id}/{state.generation}"])
+
+    def increment(self, recorded: Callable[[str], int | None]) -> Increment | Full:
+        """How the model's contents follow from what changed in the sums."""
+        before = recorded(TIME)
+        if not before or recorded(SHARD) != self._shard:
+            return Full("its sums are new", expected=True)
+        sides = sides_of_shard(NAME, self.reference, before, self.time, recorded(VERSION))
+        if isinstance(sides, Full):
+            return Full(sides.reason, expected=True)
+        analysed = analyse(self.query, self._columns_of)
+        if isinstance(analysed, NotIncremental):
+            return Full(analysed.reason)
+        return Increment(analysed, (sides,))
+
+    def _columns_of(self, name: str) -> list[tuple[str, str]]:
+        return [(column.name, column.type.text) for column in columns_of(self.reference)]
+
+
+@dataclass(frozen=True)
+class OverSums:
+    """`sink.References` of a model's query over sums; to others it reads what the model reads."""
+
+    references: References
+    sums: Reference
+
+    def read_at(self, query: str, time: int) -> str:
+        """See `sink.References`."""
+        return References({self.sums.name: self.sums}).read_at(query, time)
+
+    def times(self, time: int) -> Mapping[str, int]:
+        """See `sink.References`."""
+        return self.references.times(time)
+
+    def versions(self) -> Mapping[str, int]:
+        """See `sink.References`."""
+        return self.references.versions()
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """Brings the sums of an opened model to the run's time. ``evidence``: of a query over what the
+    model reads. ``watch``: the run's.
+    """
+
+    opened: Opened
+    references: References
+    evidence: Callable[[str], Evidence]
+    watch: Stopwatch
+    verify: bool
+
+    def keep(self, analysed: Analysed, time: int, resources: ExitStack) -> KeptSums | None:
+        """The sums at ``time`` (ms); None if the query does not add up, or another run was there
+        first, or they fail. ``resources`` closes their shard.
+        """
+        sums = sums_of(analysed)
+        if isinstance(sums, NotIncremental):
+            log.info("%s keeps no sums: %s", self._model, sums.reason)
+            return None
+        try:
+            return self._kept(sums, time, resources)
+        except LOWER_ERRORS as error:  # the model itself may succeed, or says what is wrong
+            log.info("%s: its sums failed: %s", self._model, error)
+            return None
+
+    @property
+    def _context(self) -> RunContext:
+        return self.opened.context
+
+    @property
+    def _model(self) -> str:
+        return self._context.model
+
+    def _kept(self, sums: Sums, time: int, resources: ExitStack) -> KeptSums | None:
+        types = self._context.engine.columns(self.references.described(sums.query))
+        query = sums.shown(NAME, dict(types))
+        if query is None:
+            return None
+        columns = tuple(Column(name, parse_type(kind, name)) for name, kind in types)
+        digest = number_of([query_at(sums.query, 0), *(str(column) for column in columns)])
+        uri = f"{self.opened.handle.uri}/{PLACE}/{digest:016x}"
+        handle = self._context.client().open_or_create(uri, arrow_schema(columns), self._purpose)
+        resources.enter_context(handle)
+        outcome = Driver(
+            self._request(sums.query, columns, time), handle, self._context.engine, self.watch
+        ).run()
+        state = handle.state()
+        if outcome.kind is not Kind.APPEND or outcome.time != time or state.upper.stored() != time + 1:
+            return None  # another run has other sums
+        reference = Reference(
+            NAME, uri, state, Layout.of(handle, state), read=handle.columns_of, history=handle.history
+        )
+        return KeptSums(reference, query, time, tuple(_warnings(outcome)))
+
+    @property
+    def _purpose(self) -> str:
+        return f"sums of {self._model}"
+
+    def _request(self, query: str, columns: tuple[Column, ...], at: int) -> SinkRequest:
+        return SinkRequest(
+            model=f"the sums of {self._model}",
+            query=query,
+            columns=columns,
+            time=at,
+            clock=int(time.time() * 1000),
+            retain_history=max(self._context.options.retain_history, DAY),
+            references=self.references,
+            invocation_id=self._context.invocation.id,
+            evidence=self.evidence(query),
+            full_refresh=self._context.invocation.full_refresh,
+            verify=self.verify,
+        )
+
+
+def _warnings(outcome: Outcome) -> list[str]:
+    warnings = list(outcome.warnings)
+    drift = outcome.drifted
+    if drift is not None and not drift.counts.nothing:
+        counts = drift.counts
+        warnings.append(
+            f"verification found drift in its sums: +{counts.inserted} -{counts.deleted} rows; corrected"
+        )
+    return warnings

@@ -1,0 +1,60 @@
+"""Groups in two steps: sums that are maintained from changes alone, and the model's columns from
+them. After every run of a random history both are what the queries give. On DuckDB.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+from dbt.adapters.mvsink.incremental import NotIncremental, Sums, analyse, sums_of
+from dbt.adapters.mvsink.references.reference import References
+from tests.property.test_increments import World, unlimited
+
+HISTORIES = int(os.environ.get("MVSINK_SUMS_HISTORIES", "3"))
+RUNS = 6
+COLUMNS = {"db.a": [("k", "int"), ("v", "string")], "db.b": [("k", "int"), ("v", "string")]}
+QUERIES = (
+    "select v, sum(k) s, avg(k) m, count(*) n from db.a group by v",
+    "select v x, count(k) c, sum(k) s from db.a group by v having s > 4 and count(*) > 1",
+    "select sum(k) s, count(*) n, avg(k) m from db.a where v <> 'x'",
+    "select upper(v) u, count(case when k > 2 then 1 end) c, coalesce(sum(k), -1) s from db.a group by upper(v)",
+    "select a.v, b.v w, sum(a.k * b.k) p, count(1) n from db.a a join db.b b on a.k = b.k group by 1, 2",
+    "select a.k, sum(b.k) s, sum(b.k) * 2 t from db.a a left join db.b b on a.v = b.v group by a.k having a.k > 1",
+    "with g as (select k, v from db.a union all select k, v from db.b) select v, sum(k) s from g group by all",
+    "select v, sum(n) s, count(*) c from (select v, k, count(*) n from db.a group by v, k) d group by v",
+)
+
+_ = unlimited  # the fixture
+
+
+def split(query: str) -> Sums:
+    analysed = analyse(query, COLUMNS.get)
+    assert not isinstance(analysed, NotIncremental), analysed.reason
+    sums = sums_of(analysed)
+    assert isinstance(sums, Sums), sums
+    return sums
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_the_sums_and_what_is_shown_of_them_are_those_of_the_query(query, tmp_path, unlimited):
+    ran: Counter[bool] = Counter()
+    sums = split(query)
+    for seed in range(HISTORIES):
+        world = World(seed, tmp_path / str(seed), sums.query)
+        for run in range(RUNS):
+            if run:
+                world.change()
+            ran[world.run()] += bool(run)
+            stored = world.model.engine().query(_shown(world, sums), "shown")
+            asked = References(world.known.references).read_at(query, world.time)
+            assert Counter(stored) == Counter(world.engine.query(asked, "asked"))
+    assert ran[True] > ran[False]
+
+
+def _shown(world: World, sums: Sums) -> str:
+    text = sums.shown(f"(\n{world.model.view()}\n) as sums", {})
+    assert text is not None
+    return text
