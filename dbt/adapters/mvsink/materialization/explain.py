@@ -8,6 +8,7 @@ from typing import Any
 
 from dbt.adapters.mvsink.materialization.evidence import InputEvidence, verification_due
 from dbt.adapters.mvsink.materialization.opening import Opened
+from dbt.adapters.mvsink.materialization.sums import wanted
 from dbt.adapters.mvsink.references.positions import Position
 from dbt.adapters.mvsink.sink import REMEMBERED, SLOW, SMALL, Full, Incremental, slow, suspended
 
@@ -58,9 +59,10 @@ def _full(evidence: InputEvidence, opened: Opened, time: int, verified: str) -> 
     increment = evidence.increment(state, opened.handle.progress, time)
     if isinstance(increment, Full):
         return increment.reason
-    if always:
+    commits = opened.handle.history(REMEMBERED)
+    if always or wanted(opened.context.options.state, opened.handle.progress, commits):
         return ""
-    return SMALL if increment.small else SLOW if slow(opened.handle.history(REMEMBERED)) else ""
+    return SMALL if increment.small else SLOW if slow(commits) else ""
 
 
 def _input(position: Position, recorded: Callable[[str], int | None]) -> dict[str, str]:

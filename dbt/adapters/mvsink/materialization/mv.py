@@ -64,6 +64,7 @@ from dbt.adapters.mvsink.sink import (
     limit,
     suspended,
 )
+from dbt.adapters.mvsink.sink import References as ReadReferences
 from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functions, reads
 from dbt.adapters.mvsink.user_sql.marks import query_at, without_time
 
@@ -203,17 +204,14 @@ class CheckedView:
         sums: KeptSums | None = None,
     ) -> Driver:
         context, options, invocation = self.context, self.context.options, self.context.invocation
-        name, unique_id = str(context.node["name"]), context.unique_id
-        accepted = accepts(invocation.accept, unique_id, name, context.model)
         verify = verification_due(context, opened.handle.state())
-        evidence: Evidence = NoEvidence()
-        if self.evidence is not None:
-            evidence = replace(self.evidence, sums=sums, recorded=opened.handle.progress)
-        # a verification evaluates the query itself
-        over_sums = sums is not None and not verify
+        query: str = context.query
+        references: ReadReferences = self.references
+        if sums is not None and not verify:  # a verification evaluates the query itself
+            query, references = sums.query, OverSums(self.references, sums.reference)
         request = SinkRequest(
             model=context.model,
-            query=sums.query if sums is not None and over_sums else context.query,
+            query=query,
             columns=self.columns,
             time=invocation.time,
             clock=int(time.time() * 1000),
@@ -227,20 +225,27 @@ class CheckedView:
             refresh=options.refresh,
             redefined=opened.redefined,
             sample=invocation.sample,
-            gate=Gate(
-                limit(options.max_change, opened.handle.history, invocation.time), opened.audits, accepted
-            ),
-            references=OverSums(self.references, sums.reference)
-            if sums is not None and over_sums
-            else self.references,
+            gate=self._gate(opened),
+            references=references,
             superseded=superseded,
-            evidence=evidence,
+            evidence=self._evidence(opened, sums),
             verify=verify,
             incremental=options.incremental,
             definition=opened.definition.digest,
             summed=sums is not None,
         )
         return Driver(request, opened.handle, context.engine, watch)
+
+    def _gate(self, opened: Opened) -> Gate:
+        context, invocation = self.context, self.context.invocation
+        accepted = accepts(invocation.accept, context.unique_id, str(context.node["name"]), context.model)
+        bound = limit(context.options.max_change, opened.handle.history, invocation.time)
+        return Gate(bound, opened.audits, accepted)
+
+    def _evidence(self, opened: Opened, sums: KeptSums | None) -> Evidence:
+        if self.evidence is None:
+            return NoEvidence()
+        return replace(self.evidence, sums=sums, recorded=opened.handle.progress)
 
     def _keep(self, opened: Opened, outcome: Outcome) -> list[str]:
         """Record in the shard what belongs to its new contents. Returns what to warn of.

@@ -57,6 +57,7 @@ from dbt.adapters.mvsink.sink.request import (
     OnSchemaChange,
     Outcome,
     Preview,
+    References,
     SinkRequest,
     Superseded,
 )
@@ -93,6 +94,7 @@ __all__ = [
     "Outcome",
     "Plan",
     "Preview",
+    "References",
     "SchemaChanged",
     "Scope",
     "SinkRequest",

@@ -1,0 +1,41 @@
+"""Whether a run keeps a model's sums."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from dbt.adapters.mvsink.materialization.sums import TIME, in_use, wanted
+from dbt.adapters.mvsink.shard import CommitNote
+from dbt.adapters.mvsink.sink import SumsPolicy
+
+
+def commits(**seconds):
+    """Commits of each mode, oldest first."""
+    return [
+        SimpleNamespace(note=CommitNote(mode=mode, seconds=each))
+        for mode, listed in seconds.items()
+        for each in listed
+    ]
+
+
+FULL = {"evaluated": [10.0]}
+CASES = {
+    "nothing is known": (SumsPolicy.AUTO, 0, {}, False),
+    "incremental runs are quick": (SumsPolicy.AUTO, 0, {**FULL, "incremental": [1.0, 1.0]}, False),
+    "one was quick": (SumsPolicy.AUTO, 0, {**FULL, "incremental": [9.0, 1.0]}, False),
+    "incremental runs are slow": (SumsPolicy.AUTO, 0, {**FULL, "incremental": [9.0, 9.0]}, True),
+    "sums are in use": (SumsPolicy.AUTO, 7, {**FULL, "sums": [1.0, 1.0]}, True),
+    "sums are slow": (SumsPolicy.AUTO, 7, {**FULL, "incremental": [9.0, 9.0], "sums": [9.0, 9.0]}, False),
+    "sums were slow": (SumsPolicy.AUTO, 0, {**FULL, "incremental": [9.0, 9.0], "sums": [9.0, 9.0]}, False),
+    "always": (SumsPolicy.ALWAYS, 0, {**FULL, "sums": [9.0, 9.0]}, True),
+    "never": (SumsPolicy.NEVER, 7, {**FULL, "incremental": [9.0, 9.0]}, False),
+}
+
+
+@pytest.mark.parametrize(("policy", "at", "seconds", "keeps"), CASES.values(), ids=CASES)
+def test_sums_are_kept_where_incremental_runs_are_slow_without_them(policy, at, seconds, keeps):
+    recorded = {TIME: at}.get
+    assert in_use(recorded) == bool(at)
+    assert wanted(policy, recorded, commits(**seconds)) is keeps
