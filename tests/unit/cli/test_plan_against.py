@@ -266,15 +266,27 @@ def test_a_table_that_fails_is_shown(shop, aside, prod):
     assert "stg" in plan(shop, code=1).stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_deletes_everything(shop, aside, prod, monkeypatch, number):
+SIGNALS = {  # a signal, and what the shell has made of Ctrl-C
+    "SIGTERM": (signal.SIGTERM, signal.default_int_handler),
+    "SIGINT": (signal.SIGINT, signal.default_int_handler),
+    "SIGTERM of a job in the background": (signal.SIGTERM, signal.SIG_IGN),
+}
+
+
+@pytest.mark.parametrize(("number", "of_interrupts"), SIGNALS.values(), ids=SIGNALS)
+def test_a_signal_deletes_everything(shop, aside, prod, monkeypatch, number, of_interrupts):
     def interrupted(dbt, models, manifest=None):
         aside.update(dbt=dbt)
         os.kill(os.getpid(), number)
-        time.sleep(10)
+        time.sleep(1)
+        raise AssertionError("it goes on")
 
     monkeypatch.setattr(Dbt, "run", interrupted)
-    result = shop.run("plan", "--against", "prod")
+    before = signal.signal(signal.SIGINT, of_interrupts)
+    try:
+        result = shop.run("plan", "--against", "prod")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert result.exit_code == 1 and "Aborted!" in result.stderr
     assert [macro for macro, _ in aside["operations"]] == ["mvsink_end_rehearsal"]
     assert not Path(aside["dbt"].profiles_dir).exists()

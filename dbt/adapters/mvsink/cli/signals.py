@@ -18,6 +18,8 @@ def terminated_as_interrupted() -> Iterator[None]:
     """
 
     def terminate(number: int, frame: FrameType | None) -> None:
+        if not callable(signal.getsignal(signal.SIGINT)):  # ignored, as in a job of a shell's background
+            raise KeyboardInterrupt
         os.kill(os.getpid(), signal.SIGINT)
 
     before = signal.signal(signal.SIGTERM, terminate)
