@@ -86,6 +86,7 @@ def test_a_server_that_is_killed_in_the_middle_of_a_run_leaves_nothing_wrong(pla
         _wait_for(project.shards / "s" / "slow" / "_delta_log")
     output = running.communicate(timeout=120)[0]
     assert running.returncode != 0 and "is not repeated; run again" in output, output
+    assert "keyboard interrupt" not in output and "Encountered an error" not in output, output
     with connect_server(place / "server", port):
         project.write("a", "b", "b", "c")
         output = project.run()

@@ -56,6 +56,11 @@ class MvsinkConnectionManager(SparkConnectionManager):
         connection.state = ConnectionState.OPEN
         return connection
 
+    def clear_transaction(self) -> None:
+        """Nothing: Spark has no transactions. dbt's own leaves one open, and opens a connection to
+        roll it back at the end of each run; a server that is lost would be reported twice.
+        """
+
     def execute(self, sql: str, *arguments: Any, **options: Any) -> tuple[AdapterResponse, agate.Table]:
         """dbt-spark's, with errors translated also while rows are fetched: the embedded session
         evaluates a query only then.

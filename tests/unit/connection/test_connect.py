@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from multiprocessing import get_context
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.connection import connect
 from dbt.adapters.mvsink.connection.connect import ConnectConnection, address, first_line
+from dbt.adapters.mvsink.connections import MvsinkConnectionManager
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from dbt.adapters.mvsink.masking import masked
 
@@ -185,3 +187,16 @@ def test_a_statement_that_may_change_the_session_makes_what_was_read_of_it_old(c
     assert connection.session_changes == before
     connection.execute("set a = 1")
     assert connection.session_changes != before
+
+
+def test_the_end_of_a_run_opens_no_connection(monkeypatch):
+    """dbt clears a transaction before hooks, which opens one, and rolls that back the next time."""
+    opened = []
+    monkeypatch.setattr(MvsinkConnectionManager, "open", lambda connection: opened.append(connection))
+    config = SimpleNamespace(credentials=profile(), query_comment=SimpleNamespace(comment=None))
+    manager = MvsinkConnectionManager(config, get_context("spawn"))
+    for _ in range(2):
+        manager.set_connection_name("master")
+        manager.clear_transaction()
+        manager.release()
+    assert not opened
