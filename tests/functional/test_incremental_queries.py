@@ -13,7 +13,16 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.mvsink.incremental import Analysed, Plan, Scoped, Sides, analyse, delta
+from dbt.adapters.mvsink.incremental import (
+    Analysed,
+    Plan,
+    Scoped,
+    Sides,
+    Sums,
+    analyse,
+    delta,
+    sums_of,
+)
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from tests.property.test_incremental import case
 from tests.support.incremental_database import Database, Millis, Row, Table, consolidated
@@ -99,3 +108,26 @@ def test_the_change_of_a_random_query_is_the_difference_of_its_contents(quick):
     counts = Counter(each.split(":")[0] for each in outcomes.values())
     assert counts["differs"] == 0, outcomes
     assert counts["refused"] <= 0.1 * QUERIES, outcomes
+
+
+@pytest.mark.parametrize(
+    ("kind", "decimals"),
+    [("int", 0), *((f"decimal({p},{s})", s) for p, s in ((1, 0), (5, 2), (9, 9), (15, 2), (18, 0), (18, 10), (27, 2), (27, 10)))],
+)  # fmt: skip
+def test_averages_from_sums_are_those_of_spark(spark, kind, decimals):
+    """All digits, and the type."""
+    whole = 9 if kind == "int" else int(kind.split("(")[1].split(",")[0]) - decimals
+    value = f"cast((rand(7) - 0.5) * 1.9 * pow(10, {whole}) as {kind})"
+    rows = f"select id % 89 g, if(id % 11 = 0, null, {value}) x from range(5000)"
+    spark.sql(f"create or replace temporary view averaged as {rows}")
+    query = "select g, avg(x) as m from averaged group by g"
+    analysed = analyse(query, lambda name: [("g", "bigint"), ("x", kind)])
+    assert isinstance(analysed, Analysed)
+    sums = sums_of(analysed)
+    assert isinstance(sums, Sums)
+    kept = spark.sql(sums.query)
+    types = {field.name: field.dataType.simpleString() for field in kept.schema.fields}
+    shown = sums.shown(f"({sums.query}) as kept", types)
+    assert shown is not None
+    both = f"select a.m <=> b.m same, typeof(a.m) = typeof(b.m) typed from ({query}) a join ({shown}) b on a.g <=> b.g"
+    assert Counter(map(tuple, spark.sql(both).collect())) == {(True, True): 89}

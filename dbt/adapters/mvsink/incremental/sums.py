@@ -259,12 +259,12 @@ def _average(average: Average, types: Mapping[str, str]) -> str:
         match = _DECIMAL.fullmatch(types[value])
         if match is None or int(match[1]) > MAX_PRECISION or int(match[2]) > MAX_SCALE:
             raise ValueError
-        precision, scale = int(match[1]), int(match[2])
+        precision, scale = int(match[1]) - 10, int(match[2])  # of what is averaged
         count = f"cast({number} as decimal(20,0))"
-        whole = f"cast(({value} - {value} % {count}) / {count} as decimal({precision - scale},0))"
+        whole = f"cast(({value} - {value} % {count}) / {count} as decimal({max(precision - scale, 1)},0))"
         rest = f"cast({value} % {count} as decimal({12 + scale},{scale})) / {count}"
         rounded = f"cast({rest} as decimal({scale + 5},{scale + 4}))"
-        quotient = f"cast({whole} + {rounded} as decimal({precision - 6},{scale + 4}))"
+        quotient = f"cast({whole} + {rounded} as decimal({precision + 4},{scale + 4}))"
         exactly, refused = f"{number} <= {MAX_COUNT}L", "there are too many values"
     failure = f"raise_error('an average that does not add up: {refused}')"
     return f"case when {number} > 0 then if({exactly}, {quotient}, {failure}) end"
