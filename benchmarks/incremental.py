@@ -1,11 +1,11 @@
 """Measures corrections from the changes of the inputs: `make bench` runs it.
 
-The models read TPC-H: a join of six tables (20 columns; 6 million rows at scale 1), two aggregates,
-the newest row for each key, and orders by customer. The large tables are shards, which change
-before each run: of the lines and orders a share is replaced, and of these one
-in ten is deleted. *recent*: the keys that change are among the highest 5 %, which are in the last
-row groups; *scattered*: they are spread by a hash. Every run alternates with a rebuild as a Parquet
-table from plain tables; a figure is the median of `--rounds`, a ratio that to the rebuild.
+The models read TPC-H: a join of six tables (20 columns; 6 million rows at scale 1), four
+aggregates, the newest row for each key, and orders by customer. The large tables are shards, which
+change before each run: of the lines and orders a share is replaced, and of these one in ten is
+deleted. *recent*: the keys that change are among the highest 5 %, which are in the last row groups;
+*scattered*: they are spread by a hash. Every run alternates with a rebuild as a Parquet table from
+plain tables; a figure is the median of `--rounds`, a ratio that to the rebuild.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.bench import in_turn, make_tpch, start
-from dbt.adapters.mvsink.engine import arrow_schema
+from dbt.adapters.mvsink.engine import Column, arrow_schema
+from dbt.adapters.mvsink.incremental import Analysed, Sums, analyse, sums_of
 from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Layout
@@ -40,6 +41,17 @@ WIDE = (
 )
 MODELS = {
     "wide join": WIDE,
+    "TPC-H 1": (
+        "select l_returnflag, l_linestatus, sum(l_quantity) qty, sum(l_extendedprice) price, "
+        "sum(l_extendedprice * (1 - l_discount)) discounted, sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)) charge, "
+        "avg(l_quantity) mean_qty, avg(l_extendedprice) mean_price, avg(l_discount) mean_discount, count(*) n "
+        "from {lineitem} where l_shipdate <= date'1998-09-02' group by l_returnflag, l_linestatus"
+    ),
+    "TPC-H 14": (
+        "select 100.00 * sum(case when p_type like 'PROMO%' then l_extendedprice * (1 - l_discount) else 0 end) "
+        "/ sum(l_extendedprice * (1 - l_discount)) promo from {lineitem} join {part} on l_partkey = p_partkey "
+        "where l_shipdate >= date'1995-09-01' and l_shipdate < date'1995-10-01'"
+    ),
     "TPC-H 18, inner": "select l_orderkey, sum(l_quantity) q, count(*) n from {lineitem} group by l_orderkey",
     "TPC-H 15, inner": (
         "select l_suppkey, sum(l_extendedprice * (1 - l_discount)) revenue from {lineitem} "
@@ -106,11 +118,55 @@ class Inputs:
         self.round += 1
 
 
+def named(query: str) -> str:
+    """The query over the shards."""
+    return query.format(**{name: f"shards.{name} {name}" for name in SHARDS})
+
+
 def correction(session: Any, inputs: Inputs, query: str, root: Path) -> Callable[[], None]:
     """Runs of the model, an hour apart, each after a change."""
-    model, named = Model(session, root), query.format(**{name: f"shards.{name} {name}" for name in SHARDS})
-    columns = model.columns(plain(query))
+    model = Model(session, root)
     uris = {f"shards.{name}": each.uri for name, each in inputs.models.items()}
+    return runs(session, inputs, model, named(query), model.columns(plain(query)), uris)
+
+
+def by_sums(session: Any, inputs: Inputs, query: str, root: Path) -> Callable[[], None]:
+    """The same by the model's sums, which are brought up to date first."""
+    uris = {f"shards.{name}": each.uri for name, each in inputs.models.items()}
+    known = KnownInputs(named(query), uris, SessionEngine(session))
+    known.look()
+    sums = sums_of(analysed(known))
+    assert isinstance(sums, Sums)
+    kept, model = Model(session, root / "sums", "in.sums"), Model(session, root)
+    columns = kept.columns(References(known.look()).described(sums.query))
+    shown = sums.shown("shards.sums", {column.name: column.type.text for column in columns})
+    assert shown is not None
+    steps = (
+        runs(session, inputs, kept, sums.query, columns, uris),
+        runs(session, inputs, model, shown, model.columns(plain(query)), {"shards.sums": kept.uri}),
+    )
+
+    def run() -> None:
+        for step in steps:
+            step()
+
+    return run
+
+
+def analysed(known: KnownInputs) -> Analysed:
+    outcome = analyse(known.query, known.columns_of)
+    assert isinstance(outcome, Analysed)
+    return outcome
+
+
+def runs(
+    session: Any,
+    inputs: Inputs,
+    model: Model,
+    named: str,
+    columns: tuple[Column, ...],
+    uris: Mapping[str, str],
+) -> Callable[[], None]:
     known = KnownInputs(named, uris, SessionEngine(session))
 
     def run() -> None:
@@ -142,6 +198,7 @@ def main() -> None:
         "--where", nargs="*", default=["recent", "scattered"], choices=["recent", "scattered"]
     )
     parser.add_argument("--changing", nargs="*", default=["lineitem", "orders"], choices=list(CHANGED))
+    parser.add_argument("--sums", action="store_true", help="the models keep their sums: those of TPC-H")
     arguments = parser.parse_args()
     session = start()
     make_tpch(session, TABLES, arguments.scale)
@@ -157,7 +214,8 @@ def main() -> None:
 
 def measure(session: Any, inputs: Inputs, name: str, label: str, arguments: argparse.Namespace) -> None:
     """Print the figures of one model."""
-    run = correction(session, inputs, MODELS[name], inputs.root / name.replace(" ", "_"))
+    way = by_sums if arguments.sums else correction
+    run = way(session, inputs, MODELS[name], inputs.root / name.replace(" ", "_"))
     run()
     took, reference = in_turn(
         arguments.rounds,

@@ -68,7 +68,7 @@ class KnownInputs:
             return Full("incremental: never", expected=True)
         if state.plan and not untouched(state):
             return Full("another tool wrote to its shard", expected=True)
-        analysed = analyse(self.query, self._columns_of)
+        analysed = analyse(self.query, self.columns_of)
         if isinstance(analysed, NotIncremental):
             return Full(analysed.reason)
         sides = []
@@ -85,7 +85,7 @@ class KnownInputs:
             sides.append(side)
         return Increment(analysed, tuple(sides), (self.contents, time) if self.timed else None)
 
-    def _columns_of(self, name: str) -> list[tuple[str, str]]:
+    def columns_of(self, name: str) -> list[tuple[str, str]]:
         if name in self.references:
             return [(c.name, c.type.text) for c in self.references[name].layout.columns]
         return list(self.engine.columns(f"select * from {name}"))
