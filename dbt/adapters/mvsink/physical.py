@@ -12,5 +12,7 @@ PREFIX = "_mv_"
 TIME, DIFF, ERROR, HASH = "_mv_time", "_mv_diff", "_mv_error", "_mv_hash"
 META = (TIME, DIFF, ERROR, HASH)
 
+SUMS = "_sums"  # the directory below a model's shard in which the sums of its query are
+
 LARGEST_TIME = 2**63 - 2  # ms
 EMPTY_FRONTIER = LARGEST_TIME + 1  # the stored form of the empty frontier; not a time

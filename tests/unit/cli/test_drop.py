@@ -154,3 +154,14 @@ def test_the_json(shop, dbt, orders):
     orders.mark_dropped(NOW - DAY)
     [dropped] = shop.as_json("drop", "orders", "--dry-run")["shards"]
     assert (dropped["action"], dropped["dropped"]) == ("nothing", NOW - DAY)
+
+
+@pytest.mark.parametrize("below", ["_inputs/~60s~60.~60raw~60", "_sums/00f1"])
+def test_the_files_of_inputs_and_sums_go_with_it(shop, dbt, below):
+    handle, companion = shop.shard("s.rich", "rich"), shop.shard(f"s.rich/{below}")
+    for each in (handle, companion):
+        write(each, NOW - 10 * DAY, ("a", 1))
+    [path] = [shop.at(f"s.rich/{below}") / file.path for file in companion.state().files]
+    handle.mark_dropped(NOW - 8 * DAY)
+    assert shop.run("drop", "rich", "--yes").exit_code == 0
+    assert not path.exists()

@@ -6,9 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from dbt.adapters.mvsink.materialization.sums import TIME, in_use, wanted
-from dbt.adapters.mvsink.shard import CommitNote
+from dbt.adapters.mvsink.materialization.sums import TIME, Keeper, in_use, wanted
+from dbt.adapters.mvsink.shard import CommitNote, ShardClient
 from dbt.adapters.mvsink.sink import SumsPolicy
+from tests.support.session_engine import open_shard
+from tests.support.shards import SCHEMA
 
 
 def commits(**seconds):
@@ -39,3 +41,16 @@ def test_sums_are_kept_where_incremental_runs_are_slow_without_them(policy, at, 
     recorded = {TIME: at}.get
     assert in_use(recorded) == bool(at)
     assert wanted(policy, recorded, commits(**seconds)) is keeps
+
+
+def test_sums_of_earlier_queries_are_dropped(tmp_path):
+    """Those of the query stay, and the files of the others for the grace period."""
+    sums = {name: open_shard(str(tmp_path / "m" / "_sums" / name), SCHEMA) for name in ("old", "new")}
+    with open_shard(str(tmp_path / "m"), SCHEMA) as handle:
+        context = SimpleNamespace(client=ShardClient, storage_options=None, model="m")
+        opened = SimpleNamespace(context=context, handle=handle)
+        Keeper(opened, None, None, None, verify=False).retire("new")
+    assert {name: each.state().dropped is not None for name, each in sums.items()} == {
+        "old": True,
+        "new": False,
+    }

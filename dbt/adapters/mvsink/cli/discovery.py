@@ -1,8 +1,9 @@
 """Finding shards, opening them to read their logs, and selecting some of them.
 
 A shard of a target is the Delta table at ``<shard_root>/<schema>/<identifier>``. The companion
-shards of a task's inputs are below it, at ``_inputs/<id>``. Anything else there is ignored. A shard
-that cannot be read is listed with its error, so that it does not hide the others.
+shards of a task's inputs are below it, at ``_inputs/<id>``, and the sums of a view at
+``_sums/<id>``. Anything else there is ignored. A shard that cannot be read is listed with its
+error, so that it does not hide the others.
 
 Directories are listed through the store of the logs: paths, and every URI that the `deltalake`
 package accepts (``s3://``, ``gs://``, ``abfss://``, ...), with the profile's ``storage_options``.
@@ -22,6 +23,7 @@ from rich.console import Console
 from dbt.adapters.mvsink.cli.target import Target
 from dbt.adapters.mvsink.inputs.companion import INPUTS
 from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.physical import SUMS
 from dbt.adapters.mvsink.shard import NotAShard, ReadHandle, ShardClient, ShardState
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard_sql.properties import owner_of
@@ -52,7 +54,7 @@ class DiscoveredShard:
     """A shard with its ``reader`` and ``state``, or with the ``error`` that prevented reading it.
 
     ``relation`` is ``schema.identifier``; for a companion shard, the task's relation followed by
-    ``/_inputs/<id>``.
+    ``/_inputs/<id>``, and for sums the view's followed by ``/_sums/<id>``.
     """
 
     relation: str
@@ -62,6 +64,7 @@ class DiscoveredShard:
     owner: Owner | None = None
     error: str = ""
     inputs: tuple[DiscoveredShard, ...] = ()
+    sums: tuple[DiscoveredShard, ...] = ()
 
     @property
     def model(self) -> str:
@@ -96,15 +99,29 @@ def _discover(
         below = store.directories(f"{schema}/{name}")
         if LOG not in below:
             return None
-        inputs = store.directories(f"{schema}/{name}/{INPUTS}") if INPUTS in below else []
+        places = {
+            place: store.directories(f"{schema}/{name}/{place}") if place in below else []
+            for place in (INPUTS, SUMS)
+        }
     except Exception as error:
         return DiscoveredShard(relation, uri, error=words(error))
-    companions = (_open(client, f"{relation}/{INPUTS}/{id}", f"{uri}/{INPUTS}/{id}") for id in inputs)
-    return _open(client, relation, uri, tuple(shard for shard in companions if shard is not None))
+    inputs, sums = (
+        tuple(
+            shard
+            for each in places[place]
+            if (shard := _open(client, f"{relation}/{place}/{each}", f"{uri}/{place}/{each}")) is not None
+        )
+        for place in (INPUTS, SUMS)
+    )
+    return _open(client, relation, uri, inputs, sums)
 
 
 def _open(
-    client: ShardClient, relation: str, uri: str, inputs: tuple[DiscoveredShard, ...] = ()
+    client: ShardClient,
+    relation: str,
+    uri: str,
+    inputs: tuple[DiscoveredShard, ...] = (),
+    sums: tuple[DiscoveredShard, ...] = (),
 ) -> DiscoveredShard | None:
     """The shard at ``uri``, or the error of reading it; None if it is not a shard."""
     try:
@@ -115,8 +132,8 @@ def _open(
     except NotAShard:
         return None
     except Exception as error:  # a broken shard must not hide the others
-        return DiscoveredShard(relation, uri, error=words(error), inputs=inputs)
-    return DiscoveredShard(relation, uri, reader, state, owner, inputs=inputs)
+        return DiscoveredShard(relation, uri, error=words(error), inputs=inputs, sums=sums)
+    return DiscoveredShard(relation, uri, reader, state, owner, inputs=inputs, sums=sums)
 
 
 def choose(

@@ -23,9 +23,11 @@ from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, Sums, anal
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS
 from dbt.adapters.mvsink.materialization.opening import Opened
+from dbt.adapters.mvsink.physical import SUMS
 from dbt.adapters.mvsink.references.changes import columns_of, sides_of_shard
 from dbt.adapters.mvsink.references.reference import Reference, References
-from dbt.adapters.mvsink.shard import Commit, number_of
+from dbt.adapters.mvsink.shard import Commit, WriteHandle, delete_dropped, number_of
+from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard_sql import Kind, Layout
 from dbt.adapters.mvsink.sink import (
     SUMMED,
@@ -41,7 +43,8 @@ from dbt.adapters.mvsink.sink import (
 from dbt.adapters.mvsink.user_sql.marks import query_at
 
 log = logging.getLogger("mvsink.sink.write")
-PLACE, NAME = "_sums", "mvsink.sums"
+NAME = "mvsink.sums"  # by which the model's query over the sums reads them
+NEW = 5  # versions of a log: then the query of the sums is new
 DAY = 86_400_000  # ms of history that the sums keep at least
 # what the model's progress records of the sums: their time (0: its contents are not those of any
 # sums), the version of their log, and a number for their shard
@@ -156,19 +159,33 @@ class Keeper:
             return None
         columns = tuple(Column(name, parse_type(kind, name)) for name, kind in types)
         digest = number_of([query_at(sums.query, 0), *(str(column) for column in columns)])
-        uri = f"{self.opened.handle.uri}/{PLACE}/{digest:016x}"
+        uri = f"{self.opened.handle.uri}/{SUMS}/{digest:016x}"
         handle = self._context.client().open_or_create(uri, arrow_schema(columns), self._purpose)
         resources.enter_context(handle)
         outcome = Driver(
             self._request(sums.query, columns, time), handle, self._context.engine, self.watch
         ).run()
         state = handle.state()
+        if self.verify or state.version <= NEW:
+            self.retire(f"{digest:016x}")
         if outcome.kind is not Kind.APPEND or outcome.time != time or state.upper.stored() != time + 1:
             return None  # another run has other sums
         reference = Reference(
             NAME, uri, state, Layout.of(handle, state), read=handle.columns_of, history=handle.history
         )
         return KeptSums(reference, query, time, tuple(_warnings(outcome)))
+
+    def retire(self, name: str) -> None:
+        """Mark the sums of earlier queries dropped, all but those called ``name``, and delete the
+        files of those that have been for long enough.
+        """
+        client, uri, now = self._context.client(), self.opened.handle.uri, int(time.time() * 1000)
+        for other in DeltaStorage(uri, self._context.storage_options).directories(SUMS):
+            if other != name:
+                reader = client.open_reader(f"{uri}/{SUMS}/{other}")
+                with WriteHandle.from_read(reader, self._purpose) as handle:
+                    handle.mark_dropped(now)
+                    delete_dropped(handle, now)
 
     @property
     def _purpose(self) -> str:

@@ -87,12 +87,18 @@ def due(shard: DiscoveredShard, now: int) -> bool:
 
 
 def delete(target: Target, shard: DiscoveredShard, now: int) -> None:
-    """Delete the files of a shard that is `due`; `click.ClickException` if that is not possible."""
+    """Delete the files of a shard that is `due`, and those of its inputs' companions and its sums;
+    `click.ClickException` if that is not possible.
+    """
     try:
         client = ShardClient(target.storage_options)
         with WriteHandle.from_read(client.open_reader(shard.uri), "drop") as handle:
             delete_dropped(handle, now)
             left = bool(handle.state().files)
+        for below in () if left else (*shard.inputs, *shard.sums):
+            with WriteHandle.from_read(client.open_reader(below.uri), "drop") as handle:
+                handle.mark_dropped(dropped_at(shard) or now)
+                delete_dropped(handle, now)
     except ShardError as error:
         raise click.ClickException(f"{shard.relation}: {words(error)}") from error
     if left:
