@@ -6,14 +6,21 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import dataclass
 
 import pytest
 
+from dbt.adapters.mvsink.engine import arrow_schema
 from dbt.adapters.mvsink.incremental import NotIncremental, Sums, analyse, sums_of
-from dbt.adapters.mvsink.references.reference import References
+from dbt.adapters.mvsink.materialization.sums import KeptSums, OverSums
+from dbt.adapters.mvsink.references.reference import Reference, References
+from dbt.adapters.mvsink.shard import Progress, ShardClient, files_number
+from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.sink import Driver, Outcome
 from tests.property.test_increments import World, unlimited
+from tests.support.session_engine import Model, open_shard
 
-HISTORIES = int(os.environ.get("MVSINK_SUMS_HISTORIES", "3"))
+HISTORIES = int(os.environ.get("MVSINK_SUMS_HISTORIES", "2"))
 RUNS = 6
 COLUMNS = {"db.a": [("k", "int"), ("v", "string")], "db.b": [("k", "int"), ("v", "string")]}
 QUERIES = (
@@ -52,6 +59,69 @@ def test_the_sums_and_what_is_shown_of_them_are_those_of_the_query(query, tmp_pa
             asked = References(world.known.references).read_at(query, world.time)
             assert Counter(stored) == Counter(world.engine.query(asked, "asked"))
     assert ran[True] >= HISTORIES
+
+
+@dataclass(frozen=True)
+class OfSums:
+    """`Evidence` of a query over ``kept`` sums."""
+
+    kept: KeptSums
+
+    def unchanged(self, state, recorded, time) -> bool:
+        return False
+
+    def settled(self, state, recorded, time) -> bool:
+        return False
+
+    def progress(self, state, time) -> Progress:
+        return Progress(plan=1, positions=self.kept.numbers(), files=files_number(state.files))
+
+    def increment(self, state, recorded, time):
+        return self.kept.increment(recorded)
+
+
+def run_over(model: Model, kept: KeptSums) -> Outcome:
+    """One run of the model after its sums."""
+    references = OverSums(References(), kept.reference)
+    columns = model.columns(references.read_at(kept.query, kept.time))
+    request = model.request(
+        kept.query, columns=columns, time=kept.time, references=references, evidence=OfSums(kept)
+    )
+    with open_shard(model.uri, arrow_schema(columns)) as handle:
+        return Driver(request, handle, model.engine()).run()
+
+
+@pytest.mark.parametrize("query", QUERIES[:3])
+def test_runs_that_end_between_the_two_commits(query, tmp_path, unlimited):
+    """The sums are then ahead of the model, which follows from all that changed in them since."""
+    ran: Counter[bool] = Counter()
+    sums = split(query)
+    shown = sums.shown("mvsink.sums", {})
+    assert shown is not None
+    for seed in range(HISTORIES):
+        world = World(seed, tmp_path / str(seed), sums.query)
+        model = Model(None, tmp_path / str(seed), "dev.shown")
+        for run in range(RUNS):
+            if run:
+                world.change()
+            world.run()
+            if run and world.random.random() < 0.5:
+                continue
+            reader = ShardClient().open_reader(world.model.uri)
+            state = reader.state()
+            reference = Reference(
+                "mvsink.sums",
+                world.model.uri,
+                state,
+                Layout.of(reader, state),
+                read=reader.columns_of,
+                history=reader.history,
+            )
+            outcome = run_over(model, KeptSums(reference, shown, world.time))
+            ran[outcome.incremental] += bool(run)
+            asked = References(world.known.references).read_at(query, world.time)
+            assert Counter(model.rows()) == Counter(world.engine.query(asked, "asked"))
+    assert ran[True] > 0
 
 
 def _shown(world: World, sums: Sums) -> str:
