@@ -109,11 +109,16 @@ class Dbt:
         ]
 
     def run(self, models: Iterable[Model], manifest: Any = None) -> list[RunResult]:
-        """`dbt run` of exactly these models."""
+        """`dbt run` of exactly these models: their results, and those of hooks of the run that
+        failed.
+        """
         selected = ["--select", *(model.selector for model in models)]
         deferred = [*(["--defer"] if self.defer else []), *(["--favor-state"] if self.favor_state else [])]
         result = self._invoke(["run", *selected, *self._state(), *deferred], manifest)
-        return [_ran(each) for each in result.results]
+        every = [_ran(each) for each in result.results]
+        return [
+            ran for ran in every if not (ran.unique_id.startswith("operation.") and ran.status == "success")
+        ]
 
     def operation(self, macro: str, arguments: Mapping[str, Any], manifest: Any = None) -> MacroOutput:
         """`dbt run-operation`: the macro's output. Raises `DbtFailed` if it failed."""
