@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dbt.adapters.mvsink.shard import ShardClient
-from tests.support.connect_server import connect_server
 from tests.support.processes import free_port
 from tests.support.shards import rows
+from tests.support.spark_servers import connect_server
 
 DBT = "from dbt.cli.main import cli; cli()"
 SLOW = 10**13  # rows of a query that no server of this size ends

@@ -14,7 +14,7 @@ from dbt.adapters.exceptions.connection import FailedToConnectError
 from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
 from tests.functional.materialization.base import responses
-from tests.support.thrift_server import thrift_server
+from tests.support.spark_servers import thrift_server
 
 EVENTS = "{{{{ config(materialized='self_correcting_mv') }}}} select id, name, date'2026-01-01' as day from {{{{ ref('people') }}}}{}"
 TASK = """{{ config(materialized='continual_task') }}

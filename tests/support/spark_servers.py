@@ -1,0 +1,95 @@
+"""Spark servers for tests: those in PySpark's jars, on 127.0.0.1. Each keeps everything below its
+``home``, with a metastore of its own, until the block ends.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyspark
+
+from tests.support.processes import free_port
+from tests.support.small_data import INTERPRETED
+
+CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
+THRIFT = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
+STARTS_IN = 240.0  # seconds
+
+
+@dataclass(frozen=True)
+class ThriftServer:
+    port: int
+    process: subprocess.Popen[bytes]
+
+
+@contextmanager
+def connect_server(home: Path, port: int | None = None) -> Iterator[str]:
+    """A Spark Connect server: its URL."""
+    port = port or free_port()
+    settings = {
+        "spark.sql.catalogImplementation": "hive",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+    }
+    with _server(CONNECT, home, port, settings):
+        yield f"sc://127.0.0.1:{port}"
+
+
+@contextmanager
+def thrift_server(home: Path, settings: Mapping[str, str] = {}) -> Iterator[ThriftServer]:
+    """A Thrift server."""
+    port = free_port()
+    hive = {"hive.server2.thrift.bind.host": "127.0.0.1", "hive.server2.thrift.port": str(port)}
+    arguments = [part for key, value in hive.items() for part in ("--hiveconf", f"{key}={value}")]
+    with _server(THRIFT, home, port, {**INTERPRETED, **settings}, arguments) as process:
+        yield ThriftServer(port, process)
+
+
+@contextmanager
+def _server(
+    main: str, home: Path, port: int, settings: Mapping[str, str], arguments: Sequence[str] = ()
+) -> Iterator[subprocess.Popen[bytes]]:
+    configured = {
+        "spark.master": "local[2]",
+        "spark.driver.memory": "1g",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(home / "warehouse"),
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={home}/metastore;create=true",
+        **settings,
+    }
+    spark = Path(pyspark.__file__).parent
+    command = [str(spark / "bin" / "spark-submit"), "--class", main]
+    command += [part for key, value in configured.items() for part in ("--conf", f"{key}={value}")]
+    environment = {**os.environ, "SPARK_HOME": str(spark), "SPARK_NO_DAEMONIZE": "1"}
+    home.mkdir(parents=True, exist_ok=True)
+    log = home / "server.log"
+    streams: Any = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
+    with (
+        log.open("a") as output,
+        subprocess.Popen(
+            [*command, "spark-internal", *arguments], stdout=output, env=environment, cwd=home, **streams
+        ) as process,
+    ):
+        try:
+            _wait(port, process, log)
+            yield process
+        finally:
+            process.kill()
+
+
+def _wait(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + STARTS_IN
+    while process.poll() is None and time.monotonic() < deadline:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.5)
+    raise RuntimeError("no server: " + log.read_text()[-2000:])
