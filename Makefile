@@ -5,6 +5,8 @@ OLDEST := .venv-oldest
 NEWEST := .venv-newest
 BIN := $(VENV)/bin
 ROUGH := tests/functional/rough tests/fault tests/functional/materialization/test_incremental.py
+# Every process of pytest-xdist collects the same tests in the same order, sets included.
+export PYTHONHASHSEED := 0
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: setup test rough lint smoke smoke-oldest smoke-newest smoke-editable demo bench clean
