@@ -42,6 +42,8 @@ QUERIES = (
     "select v, count(*) n, count(k) c, sum(k) s from db.a group by v",
     "select a.v, count(*) n, count(b.k) c, sum(b.k) s from db.a a left join db.b b on a.k = b.k group by a.v",
     "select count(*) n, count(k) c, sum(k) s from db.a where v <> 'x'",
+    "select v, v w, count(*) n from db.a group by v",
+    "select v, k, count(*) n, count(*) m, count(k) c, sum(k) s, sum(k) t from db.a group by k, v",
     "select k h, v b, count(*) n from db.a group by k, v",
     "select a.v, max(b.k) m from db.a a left join db.b b on a.k = b.k group by a.v having count(*) > 1",
     "select distinct v from db.a where k > 2",

@@ -111,6 +111,8 @@ SHAPES = {
     "select k, count(*) as n, sum(v) as s from a group by k": False,  # of how many values?
     "select k, count(v) as c, sum(v) as s from a group by k": False,  # are there rows?
     "select count(*) as n from a group by k": False,
+    "select k, k as j, count(*) as n from a group by k": False,
+    "select k, count(*) as n, count(*) as m, count(v) as c, count(v) as e from a group by k": True,
     "select k, count(*) as n, max(v) as m from a group by k": False,
     "select k, count(*) as n from a group by k having count(*) > 1": False,
     "select k, count(*) as n, count(distinct v) as c from a group by k": False,

@@ -78,13 +78,14 @@ def adding(changes: Changes, query: Query) -> Adding | None:
         for name, kind in shape.columns
         if isinstance(kind, tuple) and kind[0] == "sum"
     }
-    keys = {kind: name for name, kind in shape.columns if isinstance(kind, int)}
+    keys = sorted((kind, name) for name, kind in shape.columns if isinstance(kind, int))
     names = [name for name, _ in shape.columns]
-    if not rows or None in sums.values() or len(keys) < len(shape.keys) or len({*names}) < len(names):
+    each_once = [number for number, _ in keys] == [*range(len(shape.keys))] and len({*names}) == len(names)
+    if not rows or None in sums.values() or not each_once:
         return None
     return Adding(
         _sums_of_change(changes, shape),
-        tuple(keys[number] for number in range(len(shape.keys))),
+        tuple(name for _, name in keys),
         rows[0],
         tuple(counted.values()),
         {name: count for name, count in sums.items() if count is not None},
