@@ -115,6 +115,10 @@ class InputEvidence:
         """What is known of the inputs for contents as of ``time`` (ms)."""
         return Inputs(self.context, self.references, self.reads, self.positions(time), recorded, time)
 
+    def with_sums(self, sums: KeptSums | None, recorded: Callable[[str], int | None]) -> InputEvidence:
+        """The same of a model whose sums are ``sums``."""
+        return replace(self, before=self._inputs, sums=sums, recorded=recorded)
+
     def of_query(self, query: str) -> InputEvidence:
         """The evidence of another query of the same inputs."""
         return replace(self, context=replace(self.context, query=query), before=self._inputs, recorded=None)

@@ -245,7 +245,7 @@ class CheckedView:
     def _evidence(self, opened: Opened, sums: KeptSums | None) -> Evidence:
         if self.evidence is None:
             return NoEvidence()
-        return replace(self.evidence, sums=sums, recorded=opened.handle.progress)
+        return self.evidence.with_sums(sums, opened.handle.progress)
 
     def _keep(self, opened: Opened, outcome: Outcome) -> list[str]:
         """Record in the shard what belongs to its new contents. Returns what to warn of.
