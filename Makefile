@@ -4,7 +4,8 @@ VENV := .venv
 OLDEST := .venv-oldest
 NEWEST := .venv-newest
 BIN := $(VENV)/bin
-ROUGH := tests/functional/rough tests/fault tests/functional/materialization/test_incremental.py
+ICEBERG := tests/functional/inputs/test_iceberg.py
+ROUGH := tests/functional/rough tests/fault tests/functional/materialization/test_incremental.py tests/functional/cli/test_plan_against.py
 # Every process of pytest-xdist collects the same tests in the same order, sets included.
 export PYTHONHASHSEED := 0
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
@@ -26,12 +27,13 @@ lint: setup
 	$(BIN)/python tests/lint/dialect.py
 
 test: lint $(VENV)/java-classes.jsa
-	$(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(ROUGH))
+	$(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(ROUGH) $(ICEBERG))
 
 # Whole projects over tables as they are in real life, some of five million rows; whole runs killed
-# at every step, and at once; Spark Connect; an object store, on which the shard layer has the same contract.
+# at every step, and at once; Spark Connect and Thrift; an object store, on which the shard layer has the same contract; Iceberg's tables.
 rough: $(VENV)/java-classes.jsa
 	$(BIN)/python -m pytest $(PYTEST_ARGS) $(ROUGH)
+	MVSINK_FORMATS=delta,iceberg $(BIN)/python -m pytest $(ICEBERG)
 	MVSINK_OBJECT_STORE=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/unit/shard/test_contract.py tests/unit/shard/test_reading.py
 
 # What every JVM of the tests would otherwise read and verify again: 7 of the 18 seconds that a `dbt run` in a process of its own takes.

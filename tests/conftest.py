@@ -1,4 +1,5 @@
-"""One Spark session a test process, with the jars of Delta (merge, snapshots) and Iceberg.
+"""One Spark session a test process, with Delta's jar (merge, snapshots). With Iceberg's, which
+``MVSINK_FORMATS=delta,iceberg`` adds, Spark creates no functions of SQL.
 
 Unit and property tests never ask for it. Every process has a metastore and a warehouse of its own.
 """
@@ -19,7 +20,7 @@ quick_java.install()
 quick_dbt.install()
 pytest_plugins = ["dbt.tests.fixtures.project"]
 
-FORMATS = ["delta", "iceberg"]
+FORMATS = os.environ.get("MVSINK_FORMATS", "delta").split(",")
 SETTINGS = {
     "spark.master": "local[2]",
     "spark.driver.memory": "2g",

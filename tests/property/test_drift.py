@@ -42,7 +42,7 @@ class Drifting(World):
 @pytest.fixture(params=QUERIES)
 def model(request, tmp_path, unlimited, monkeypatch) -> Drifting:  # noqa: F811
     monkeypatch.setattr("dbt.adapters.mvsink.sink.suspension.AGAIN", MONTH)
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.staging.slow", lambda commits: False)
+    monkeypatch.setattr("dbt.adapters.mvsink.sink.staging.slow", lambda *_: False)
     return Drifting(tmp_path, request.param)
 
 

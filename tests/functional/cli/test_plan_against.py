@@ -181,7 +181,8 @@ class TestAgainst:
     def contents(self, project):
         """The rows of prod's maintained models, each a mapping."""
         schema, contents = f"{project.test_schema}_prod", {}
-        shown = {str(row[1]) for row in project.run_sql(f"show views in {schema}", fetch="all")}
+        views = project.run_sql(f"show views in {schema}", fetch="all")
+        shown = {str(name) for _, name, is_temporary in views if not is_temporary}
         for name in sorted(shown - {"stg_customers", "stg_orders"}):
             described = project.run_sql(f"describe {schema}.{name}", fetch="all")
             columns = [str(row[0]) for row in described]

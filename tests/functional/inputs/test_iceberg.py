@@ -4,6 +4,7 @@ commit does to them, and what is refused.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from itertools import pairwise
@@ -16,7 +17,12 @@ from tests.functional.continual_task.test_dbt import task
 from tests.functional.materialization.base import Base
 from tests.support.session_engine import SessionEngine
 
-pytestmark = pytest.mark.usefixtures("small_data")
+pytestmark = [
+    pytest.mark.usefixtures("small_data"),
+    pytest.mark.skipif(
+        "iceberg" not in os.environ.get("MVSINK_FORMATS", ""), reason="needs MVSINK_FORMATS=delta,iceberg"
+    ),
+]
 
 EXPIRE = "expire all snapshots but the present ones"
 MODES = {"copy_on_write": "copy-on-write", "merge_on_read": "merge-on-read"}
