@@ -82,7 +82,7 @@ class OfSums:
 
 def run_over(model: Model, kept: KeptSums) -> Outcome:
     """One run of the model after its sums."""
-    references = OverSums(References(), kept.reference)
+    references = OverSums(References(), kept.reference, kept.time)
     columns = model.columns(references.read_at(kept.query, kept.time))
     request = model.request(
         kept.query, columns=columns, time=kept.time, references=references, evidence=OfSums(kept)

@@ -89,7 +89,7 @@ class InputEvidence:
         of earlier sums still are.
         """
         if self.sums is not None:
-            return self.sums.numbers()
+            return self.sums.numbers() if self.sums.time == time else {SUMS_TIME: 0}
         recorded = self.recorded
         if recorded is None or not in_use(recorded):
             return {}
@@ -107,7 +107,7 @@ class InputEvidence:
         """See `Evidence`."""
         if problem := self.problems(state):
             return Full(problem, expected=problem != self._uncertain, usual=problem != OTHER_TOOL)
-        if self.sums is not None:
+        if self.sums is not None and self.sums.time == time:
             return self.sums.increment(recorded)
         return self.inputs(recorded, time).increment(sum(file.size for file in state.files))
 

@@ -208,7 +208,7 @@ class CheckedView:
         query: str = context.query
         references: ReadReferences = self.references
         if sums is not None and not verify:  # a verification evaluates the query itself
-            query, references = sums.query, OverSums(self.references, sums.reference)
+            query, references = sums.query, OverSums(self.references, sums.reference, sums.time)
         request = SinkRequest(
             model=context.model,
             query=query,

@@ -17,7 +17,8 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from dbt.adapters.mvsink.engine import Column, arrow_schema, parse_type
+from dbt.adapters.mvsink.durations import iso
+from dbt.adapters.mvsink.engine import Column, DataflowError, arrow_schema, parse_type
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, Sums, analyse, sums_of
 from dbt.adapters.mvsink.materialization.context import RunContext
@@ -63,6 +64,16 @@ def wanted(option: SumsPolicy, recorded: Callable[[str], int | None], commits: l
     return not slow(commits, SUMMED) and (in_use(recorded) or slow(commits))
 
 
+class OtherRefresh(DataflowError):
+    """While the sums were brought to ``at`` (ms), another run made the refresh ``time`` due."""
+
+    def __init__(self, at: int, time: int):
+        super().__init__(
+            f"its sums are those of {iso(at)}, and another run has made the refresh of {iso(time)} due meanwhile; "
+            "run it again"
+        )
+
+
 @dataclass(frozen=True)
 class KeptSums:
     """Sums at the run's ``time`` (ms), and the model's ``query`` over them."""
@@ -104,9 +115,12 @@ class OverSums:
 
     references: References
     sums: Reference
+    at: int
 
     def read_at(self, query: str, time: int) -> str:
-        """See `sink.References`."""
+        """See `sink.References`. Raises `OtherRefresh`: the sums are those of ``at`` (ms) alone."""
+        if time != self.at:
+            raise OtherRefresh(self.at, time)
         return References({self.sums.name: self.sums}).read_at(query, time)
 
     def times(self, time: int) -> Mapping[str, int]:
