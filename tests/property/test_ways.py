@@ -20,11 +20,11 @@ from deltalake import DeltaTable
 from dbt.adapters.mvsink.engine import Column, parse_type, sql
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard_sql import Layout, as_of, layout
-from dbt.adapters.mvsink.sink import correction, write
+from dbt.adapters.mvsink.sink import correction, ways, write
 from tests.support.session_engine import Model, open_shard
 
-HISTORIES, RUNS = 6, 14
-WAYS = ("whole rows", "buckets", "once", "once", "once")
+HISTORIES, RUNS = 9, 14
+WAYS = ("whole rows", "buckets", "hashes", "hashes", "once", "once", "once")
 RETAINED = 4_000  # ms; runs are 1,000 apart
 X, Y, Z = (
     Column(name, parse_type(kind, name)) for name, kind in (("x", "int"), ("y", "string"), ("z", "int"))
@@ -78,7 +78,7 @@ class History:
 
     def run(self, way, monkeypatch):
         monkeypatch.setattr(write, "FEW_ROWS", 10**9 if way == "whole rows" else 0)
-        monkeypatch.setattr(write.Write, "_changed_last", lambda *_: 10**9 if way == "once" else 0)
+        monkeypatch.setattr(write, "way", lambda *_: way)
         outcome = self.model.run(query(self.rows, self.model.added))
         self.contents[outcome.time] = +self.rows
         before = Counter(list(self.contents.values())[-2]) if len(self.contents) > 1 else Counter()
@@ -166,7 +166,7 @@ def test_contents_history_and_updates_are_right_after_every_run(tmp_path, monkey
     if hashes:
         for module in (correction, layout):
             monkeypatch.setattr(module, "row_hash", weak)
-        monkeypatch.setattr(write, "NEARLY_ALL", 0.05)  # there are few hashes
+        monkeypatch.setattr(ways, "NEARLY_ALL", 0.05)  # there are few hashes
     observed: Counter = Counter()
     for seed in range(HISTORIES):
         history = History(

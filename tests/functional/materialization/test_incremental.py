@@ -13,6 +13,7 @@ from tests.functional.materialization.base import responses
 
 pytestmark = pytest.mark.usefixtures("small_data")
 MV = "{{ config(materialized='self_correcting_mv', verify='never') }} "
+VIEW = "{{ config(materialized='view') }} "
 ALWAYS = "{{ config(materialized='self_correcting_mv', incremental='always', verify='never') }} "
 KEPT = ALWAYS.replace("verify", "state='always', verify")
 QUERIES = {
@@ -27,6 +28,11 @@ QUERIES = {
     "distinct_names": "select distinct name from {customers}",
     "ranked": "select id, row_number() over (partition by customer order by id) place from {orders}",
     "whole": "select count(*) n, max(amount) m from {orders}",
+    "through_views": "select o.customer, c.name, sum(doubled) total, max(o.id) newest from {sold} o left join {names} c on o.customer = c.id group by 1, 2",
+}
+VIEWS = {
+    "names": "with source as (select * from {customers}) select id, upper(name) name from source -- all",
+    "sold": "select o.*, amount * 2 doubled from {orders} o left semi join {names} n on o.customer = n.id",
 }
 # these keep their sums
 SUMS = {
@@ -48,6 +54,7 @@ class TestIncremental:
             "raw.yml": "sources: [{name: raw, schema: \"{{ target.schema }}\", tables: [{name: orders_files}, {name: customers_files}]}]",
             "orders.sql": MV + "select * from {{ source('raw', 'orders_files') }}",
             "customers.sql": MV + "select * from {{ source('raw', 'customers_files') }}",
+            **{f"{name}.sql": VIEW + self.query(query) for name, query in VIEWS.items()},
             **{f"{name}.sql": ALWAYS + self.query(query) for name, query in QUERIES.items()},
             **{f"{name}.sql": KEPT + self.query(query) for name, query in SUMS.items()},
         }  # fmt: skip
@@ -57,6 +64,7 @@ class TestIncremental:
         names = {
             "orders": "{{ ref('orders') }}",
             "customers": "{{ ref('customers') }}",
+            **{name: f"{{{{ ref('{name}') }}}}" for name in VIEWS},
             "now": "{{ mv_now() }}",
         }
         return text.format(**names)
@@ -104,7 +112,7 @@ class TestIncremental:
             arrive()
             time = at + step * 600_000
             answers = self.run(project, time)
-            names = {name: f"{project.test_schema}.{name}" for name in ("orders", "customers")}
+            names = {name: f"{project.test_schema}.{name}" for name in ("orders", "customers", *VIEWS)}
             for name, query in {**QUERIES, **SUMS}.items():
                 wanted = query.format(**names, now=f"timestamp_millis({time})")
                 rows = self.rows(project, f"select * from {project.test_schema}.{name}")

@@ -91,6 +91,23 @@ class TestReferences(TimeBase):
         assert self.note(project, "top").references == {f"{project.test_schema}.mv": T + 2 * MINUTE}
         assert f"+1 -0 at {AT.format(4)}" in at(4, "run", "--select", "top")
 
+    def test_what_a_dbt_view_reads_is_read_as_of_the_run_too(self, project):
+        view = "{{ config(materialized='view') }} with source as (select * from {{ ref('mv') }}) select * from source -- all"
+        self.model(project, "above", view)
+        self.model(
+            project,
+            "between",
+            view.replace("ref('mv')", "ref('above')").replace("*", "id, upper(name) name", 1),
+        )
+        self.model(project, "top", OF_MV.replace("ref('mv')", "ref('between')"))
+        at(0, "run", "--exclude", "top")
+        self.set_source(project, MORE)
+        at(4, "run", "--select", "source_rows", "mv")
+        assert f"+3 -0 at {AT.format(2)}" in at(2, "run", "--select", "top")
+        assert self.note(project, "top").references == {f"{project.test_schema}.mv": T + 2 * MINUTE}
+        assert f"+1 -0 at {AT.format(4)}" in at(4, "run", "--select", "top")
+        assert self.rows(project, "top") == self.rows(project, "between")
+
     def test_a_deferred_shard_and_one_of_another_project_are_read_as_of_the_run_too(self, project):
         prod = f"{project.test_schema}_prod"
         self.set_model(project, configured(retain_history="1 hour", schema="prod"))

@@ -11,6 +11,7 @@ from dbt.adapters.mvsink.exceptions import SameColumnTwice, check_distinct
 from dbt.adapters.mvsink.materialization.context import Invocation, RunContext
 from dbt.adapters.mvsink.materialization.mv import SelfCorrectingView
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
+from dbt.adapters.mvsink.shard import ShardClient
 
 
 @pytest.mark.parametrize("columns", [["a", "A"], ["a", "b", "a"], ["Ä", "b", "ä"]])
@@ -37,6 +38,7 @@ def test_the_check_of_a_model_refuses_them():
         session=None,
         manifest=None,
         shard_root="/shards",
+        client=ShardClient(),
     )
     with pytest.raises(SameColumnTwice):
         SelfCorrectingView().check(context, ExitStack())

@@ -117,6 +117,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
             session=engine.session,
             manifest=self.get_macro_resolver(),
             shard_root=str(credentials.shards).rstrip("/"),
+            client=ShardClient(credentials.storage_options, one_thread=True),
             storage_options=credentials.storage_options,
             longest_view=credentials.longest_view,
             embedded=credentials.method == SESSION,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.mvsink.engine import Engine
@@ -58,9 +57,12 @@ class RunContext:
     session: object
     manifest: Any
     shard_root: str
+    client: ShardClient = field(repr=False)  # the run's, for its own thread
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)  # may hold secrets
     longest_view: int | None = None
     embedded: bool = False
+    # why views that the query reads are not part of it, by the last two parts of their names
+    views: Mapping[tuple[str, ...], str] = field(default_factory=dict)
 
     @property
     def unique_id(self) -> str:
@@ -85,11 +87,3 @@ class RunContext:
     def purpose(self) -> str:
         """What commits say that they are for."""
         return f"mv_sink({self.model})"
-
-    def client(self) -> ShardClient:
-        """The run's, for its own thread."""
-        return self._client
-
-    @cached_property
-    def _client(self) -> ShardClient:
-        return ShardClient(self.storage_options, one_thread=True)

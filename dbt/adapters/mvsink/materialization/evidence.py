@@ -24,6 +24,7 @@ from dbt.adapters.mvsink.references.listings import refresh
 from dbt.adapters.mvsink.references.positions import Inspector, Position, clock_position
 from dbt.adapters.mvsink.references.reads import Reads, reads_of
 from dbt.adapters.mvsink.references.reference import References
+from dbt.adapters.mvsink.references.session import session_identity, session_settings
 from dbt.adapters.mvsink.shard import Progress, ShardState, files_number, number_of, untouched
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
 from dbt.adapters.mvsink.sink import Full, Increment, run_timing
@@ -35,8 +36,6 @@ OTHER_TOOL = "another tool wrote to its shard"
 # catalogs that Iceberg adds to a session for itself, for example when it compacts a table
 OF_ICEBERG = ("spark.sql.catalog.default_iceberg", "spark.sql.catalog.default_rewrite_catalog")
 RULES = "2"  # another number: what was recorded before proves nothing
-# from a relation: then the optimizer computes it, and no job runs
-SESSION = "select version(), current_timezone(), current_catalog(), current_schema() from values (1)"
 
 
 class InputsMoved(Exception):
@@ -174,7 +173,7 @@ class InputEvidence:
     def _settings(self) -> tuple[tuple[str, ...], bool]:
         """The session's settings that can decide a result, as texts; whether Spark is local."""
         engine = self.context.engine
-        named = {str(row[0]): str(row[1]) for row in engine.facts("set", "settings")}
+        named = session_settings(engine)
         decisive = tuple(
             f"{key} = {value}"
             for key, value in named.items()
@@ -182,7 +181,7 @@ class InputEvidence:
             if key.startswith("spark.sql.") and key not in EXACT and not key.startswith(OF_ICEBERG)
         )
         try:
-            session = tuple(f"session {value}" for value in engine.facts(SESSION, "settings")[0])
+            session = tuple(f"session {value}" for value in session_identity(engine))
         except EngineError:  # an older Spark: nothing is certain
             session = (f"session of {self.context.invocation.id}",)
         return (*decisive, *session), named.get("spark.master", "").startswith("local")

@@ -91,7 +91,16 @@ class Inputs:
         pinned = self._pinned(position.name) is not None
         if position.kind in (DELTA, ICEBERG) and position.name not in below and pinned:
             return None
-        return Full(f"{position.name} changed, and what changed in it is not known", usual=True)
+        why = self._view_above(position.name)
+        return Full(f"{position.name} changed, and what changed in it is not known{why}", usual=True)
+
+    def _view_above(self, name: str) -> str:
+        """Why the view through which the query reads ``name`` is not a part of it, as a clause."""
+        for view, reads in self.reads.below.items():
+            reason = self.context.views.get(parts(view)[-2:])
+            if reason and (name == view or name in reads.every_table or name in reads.below):
+                return f": it is read through the view {view}, and {reason}"
+        return ""
 
     def _columns_of(self, name: str) -> list[tuple[str, str]] | None:
         """See `resolve.ColumnsOf`. Only what the run knows all about has columns."""

@@ -41,6 +41,7 @@ from dbt.adapters.mvsink.materialization.response import explained_response, res
 from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
 from dbt.adapters.mvsink.materialization.said_once import gate_notes, gate_properties
 from dbt.adapters.mvsink.materialization.sums import Keeper, KeptSums, OverSums, wanted
+from dbt.adapters.mvsink.materialization.view_texts import with_view_texts
 from dbt.adapters.mvsink.references.consistency import Origins, ledgers, origins_after, origins_read
 from dbt.adapters.mvsink.references.holds import Holds
 from dbt.adapters.mvsink.references.reads import reads_and_columns
@@ -94,8 +95,11 @@ class SelfCorrectingView:
         query, relation, empty = context.query, context.relation, context.invocation.empty
         if reads(query, str(relation.schema), str(relation.identifier)):
             raise ReadsItself(context.model)
-        references = References() if empty else _references(context)  # `--empty` reads nothing
-        unchanged, earlier = (None, None) if empty else _unchanged(context, references)
+        if empty:  # reads nothing
+            return _checked(context, References())
+        context = with_view_texts(context)
+        references = _references(context)
+        unchanged, earlier = _unchanged(context, references)
         return unchanged or _checked(context, references, earlier)
 
 
@@ -289,7 +293,7 @@ class CheckedView:
         return []
 
     def _holds(self, opened: Opened) -> Holds:
-        return Holds(self.context.client(), opened.handle, self.references.shards)
+        return Holds(self.context.client, opened.handle, self.references.shards)
 
     def _origins_read(self) -> Origins:
         """The origins of everything that the query reads. A scheduled view has none: it reads as of
@@ -319,7 +323,7 @@ def _unchanged(
     if context.published is None:
         return None, None
     try:
-        with context.client().open_reader(context.published.uri) as reader:
+        with context.client.open_reader(context.published.uri) as reader:
             state = reader.state()
             recalled = recollection(context, references, state)
             if recalled is None:
@@ -356,7 +360,7 @@ def _checked(
 def _references(context: RunContext) -> References:
     invocation = context.invocation
     return find_references(
-        context.engine, context.client(), context.query, invocation.references, invocation.id
+        context.engine, context.client, context.query, invocation.references, invocation.id
     )
 
 

@@ -55,7 +55,7 @@ def open_shard(
     Raises `ShardGone`, `OwnedByAnother`, `SampledRun`, `ConfigurationChanged`, `ViewTooLong`,
     `DifferentPlaces`.
     """
-    client, default = context.client(), context.default_uri
+    client, default = context.client, context.default_uri
     if context.longest_view is not None:
         check_fits(context.longest_view, context.uri, columns)
     handle: WriteHandle | None = None

@@ -209,7 +209,7 @@ def reader_warnings(
 def _pause(context: RunContext) -> Pause | None:
     """None as well if the shard does not exist, or cannot be read: the run itself will say so."""
     try:
-        with context.client().open_reader(context.uri) as reader:
+        with context.client.open_reader(context.uri) as reader:
             return pause_of(reader.state())
     except ShardError:
         return None
@@ -220,7 +220,7 @@ def _check_refresh(context: RunContext) -> None:
     refresh, invocation = context.options.refresh, context.invocation
     if refresh.on_commit:
         return
-    client, state = context.client(), None
+    client, state = context.client, None
     if client.exists(context.uri):
         with client.open_reader(context.uri) as reader:
             state = reader.state()

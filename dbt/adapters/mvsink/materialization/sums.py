@@ -174,7 +174,7 @@ class Keeper:
         columns = tuple(Column(name, parse_type(kind, name)) for name, kind in types)
         digest = number_of([query_at(sums.query, 0), *(str(column) for column in columns)])
         uri = f"{self.opened.handle.uri}/{SUMS}/{digest:016x}"
-        handle = self._context.client().open_or_create(uri, arrow_schema(columns), self._purpose)
+        handle = self._context.client.open_or_create(uri, arrow_schema(columns), self._purpose)
         resources.enter_context(handle)
         outcome = Driver(
             self._request(sums.query, columns, time), handle, self._context.engine, self.watch
@@ -193,7 +193,7 @@ class Keeper:
         """Mark the sums of earlier queries dropped, all but those called ``name``, and delete the
         files of those that have been for long enough.
         """
-        client, uri, now = self._context.client(), self.opened.handle.uri, int(time.time() * 1000)
+        client, uri, now = self._context.client, self.opened.handle.uri, int(time.time() * 1000)
         for other in DeltaStorage(uri, self._context.storage_options).directories(SUMS):
             if other != name:
                 reader = client.open_reader(f"{uri}/{SUMS}/{other}")

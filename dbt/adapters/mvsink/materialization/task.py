@@ -152,7 +152,7 @@ class CheckedTask:
 
     def _processed(self, opened: Opened, state: ShardState) -> TaskOutcome:
         """Process every pending time, with holds on the shards that the task reads."""
-        context, handle, client = self.context, opened.handle, self.context.client()
+        context, handle, client = self.context, opened.handle, self.context.client
         generation = state.generation + (1 if self.task.reset or state.dropped is not None else 0)
         source: Input = self.source.bound(
             context.invocation.time, client, handle.uri, generation, context.engine

@@ -105,7 +105,8 @@ class CommitNote:
     """Who, when, how long (``seconds``) and why, as metadata; correctness does not depend on it.
 
     ``references``: the times (ms) at which the contents' query read other shards, by name;
-    ``versions``: the versions at which it read tables. ``mode``: how the contents were computed.
+    ``versions``: the versions at which it read tables. ``mode``: how the contents were computed;
+    ``way``: what the sink compared, for its next choice.
     ``audits``: digests of the audits that the contents passed; ``audited``: the version of the log
     that they were then compared with. ``definition``: a digest of the model's text.
     """
@@ -120,6 +121,7 @@ class CommitNote:
     references: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, int] = field(default_factory=dict)
     mode: str = ""
+    way: str = ""
     audits: tuple[str, ...] = ()
     audited: int | None = None
     definition: str = ""

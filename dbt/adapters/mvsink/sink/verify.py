@@ -9,6 +9,7 @@ rows are compared. A small shard always is (`write`).
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from dbt.adapters.mvsink.engine import Engine, sql
 from dbt.adapters.mvsink.engine.row_digest import row_digest
@@ -30,7 +31,7 @@ def verified(
     with write.watch("verify"):
         if equal(write.engine, desired, shard):
             return Written(None, Counts())
-    written = write.stage(desired, shard, time, description)
+    written = replace(write.stage(desired, shard, time, description), way="")  # its time is another
     if written.negation is not None:  # all rows of the query, as it gave them
         return written
     with write.watch("verify"):

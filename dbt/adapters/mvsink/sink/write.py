@@ -1,7 +1,7 @@
 """Write: stage the correction of one description, in Spark, all tasks in parallel.
 
-There are three ways. They stage the same; which costs least depends on how many rows there are and
-how many of them changed (docs/performance.md):
+There are four ways. They stage the same; which costs least depends on how many rows there are and
+how many of them changed (`ways`, docs/performance.md):
 
 - *Whole rows*, of a small shard: one statement groups both sides by the whole row. Sums other than
   zero are the correction.
@@ -15,12 +15,12 @@ how many of them changed (docs/performance.md):
   3. *Agree.* The staged rows must give exactly the differences that were detected, and no row
      outside the comparison may share a hash with one of them. If not, the query is not
      deterministic, its inputs changed, or two rows collide: it is evaluated once.
-- *Evaluated once*, where many rows changed: the query's rows are staged, and their hashes compared
-  with the shard's one by one (`copied`). Only the rows of hashes that differ are grouped. Where
-  nearly all differ, the staged rows replace the shard's, which a copy negates (`shard.negation`).
-
-Many rows changed if about half of the buckets would differ. Whether they will is taken from the
-last run, and where that was wrong, detection shows it.
+- *Hashes*, where more changed: the same three steps with the hashes of all rows, one by one, in
+  place of buckets. An unchanged row is not written, and only its hash is shuffled.
+- *Once*, where nearly all changed, or where to evaluate the query again takes longer than to write
+  all rows: they are staged, and their hashes compared with the shard's one by one (`copied`). Only
+  the rows of hashes that differ are grouped. Where nearly all differ, the staged rows replace the
+  shard's, which a copy negates (`shard.negation`).
 
 The first load has nothing to compare with: it is written as it is, one record per row. A hash may
 occur in it more than once. That is not checked until a correction touches it, because the fetch
@@ -44,19 +44,19 @@ from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
 from dbt.adapters.mvsink.shard import Batch, CommitNote, StagedDirectory, WriteHandle, negatable
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.shard_sql.stager import Stager, added_up
-from dbt.adapters.mvsink.sink.copied import Copied, Hashes, negated_updates, updates_of
+from dbt.adapters.mvsink.sink.copied import Copied, Hashes, differing_hashes, negated_updates, updates_of
 from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
 from dbt.adapters.mvsink.sink.detection import Buckets, BucketScope, differing_buckets, narrow
 from dbt.adapters.mvsink.sink.in_process import correct
 from dbt.adapters.mvsink.sink.locator import locator
 from dbt.adapters.mvsink.sink.suspension import Drift
+from dbt.adapters.mvsink.sink.ways import BUCKETS, HASHES, ONCE, nearly_all, way
 
 log = logging.getLogger("mvsink.sink.write")
 FEW_ROWS = 100_000  # of a shard that is compared by whole rows
-NEARLY_ALL = 0.4  # of the rows of both sides
 # modes of commits
 INCREMENTAL, SUMMED, EVALUATED, LOADED = "incremental", "sums", "evaluated", "loaded"
-LAST_COMMITS = 5  # in which the last run's is looked for
+LAST_COMMITS = 20  # in which ways are compared
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,10 @@ class Written:
 
     With a ``negation`` of all that the shard holds, ``batch`` is all that it should hold.
     ``incremental``: it follows from the changes of the inputs, or of the model's sums, if it is
-    ``summed``. ``reason``: why it does not, as a
-    clause, if there is something to say; ``usual``: see `Full`. ``loaded``: the shard was empty.
-    ``drift``: what was wrong before, None if that is not known. ``audits``, ``audited``: see
-    `CommitNote`.
+    ``summed``. ``reason``: why it does not, as a clause, if there is something to say; ``usual``:
+    see `Full`. ``loaded``: the shard was empty. ``drift``: what was wrong before, None if that is
+    not known. ``way``: the way in which it was computed, if it was the only one that was tried.
+    ``audits``, ``audited``: see `CommitNote`.
     """
 
     batch: Batch | None
@@ -82,12 +82,13 @@ class Written:
     usual: bool = False
     drift: Drift | None = None
     loaded: bool = False
+    way: str = ""
     audits: tuple[str, ...] = ()
     audited: int | None = None
 
     def noted(self, note: CommitNote) -> CommitNote:
-        """``note`` with the audits that it passed."""
-        return replace(note, audits=self.audits, audited=self.audited)
+        """``note`` with its way, and the audits that it passed."""
+        return replace(note, way=self.way, audits=self.audits, audited=self.audited)
 
     @property
     def batches(self) -> tuple[Batch, ...]:
@@ -134,9 +135,7 @@ class Write:
         elif shard.rows <= FEW_ROWS:
             written = self.whole_rows(desired, shard, time, description)
         else:
-            written = self._few_changed(desired, shard, time, description) or self._evaluated_once(
-                desired, shard, time, description
-            )
+            written = self._large(desired, shard, time, description)
         if written.batch is None:
             log.debug("%s: skipping empty [%s, %s)", self.model, description.lower, description.upper)
         else:
@@ -194,14 +193,20 @@ class Write:
             return self._corrected(updates, description)
         return self._staged(self._correction(desired, shard, time), description, evaluated_once=True)
 
-    def _few_changed(
+    def _large(self, desired: Desired, shard: Layout, time: int, description: BatchDescription) -> Written:
+        chosen = way(self.handle.history(LAST_COMMITS), shard)
+        twice = {BUCKETS: self._by_buckets, HASHES: self._by_hashes}.get(chosen)
+        written = None if twice is None else twice(desired, shard, time, description)
+        if written is not None:
+            return replace(written, way=chosen)
+        return replace(self._once(desired, shard, time, description), way=ONCE if chosen == ONCE else "")
+
+    def _by_buckets(
         self, desired: Desired, shard: Layout, time: int, description: BatchDescription
     ) -> Written | None:
         """Detect, fetch, agree. None, with no files left, if too many rows changed, or if the query
         gave other rows the second time.
         """
-        if not shard.detectable or self._changed_last(shard) >= Buckets.of(shard).nearly_all:
-            return None
         buckets = Buckets.of(shard, locator(self.handle, desired, shard))
         detected = self.stager.stage(_differing(buckets, desired, shard), "detect")
         try:
@@ -224,9 +229,34 @@ class Write:
         finally:
             detected.delete()
 
-    def _evaluated_once(
+    def _by_hashes(
         self, desired: Desired, shard: Layout, time: int, description: BatchDescription
-    ) -> Written:
+    ) -> Written | None:
+        """As `_by_buckets`."""
+        detected = self.stager.stage(differing_hashes(desired.hashed(), shard), "detect")
+        try:
+            scope = Hashes(detected.uri, detected.rows())
+            if scope.count == 0:
+                return Written(None, Counts())
+            if nearly_all(scope.count, shard.rows, shard):
+                log.info("%s: nearly all rows changed; evaluating the query once", self.model)
+                return None
+            correction = self._correction(desired, shard, time).restricted_to(scope)
+            staged = self.stager.stage(self._updates(correction, description), "write")
+            left = scope.left(
+                f"select coalesce({HASH}, {shard.hash_of()}) h, {DIFF} n from {sql.parquet_in(staged.uri)}"
+            )
+            with self.watch("agree"):
+                agrees = not self.engine.query(left, "agree")
+            if agrees:
+                return self.adopted(staged, description)
+            log.info("%s: two evaluations of the query differ; evaluating it once", self.model)
+            staged.delete()
+            return None
+        finally:
+            detected.delete()
+
+    def _once(self, desired: Desired, shard: Layout, time: int, description: BatchDescription) -> Written:
         """Evaluate the query into staged files, then compare these with the shard."""
         staged = self.stager.stage(updates_of(desired, time), "evaluate")
         try:
@@ -236,8 +266,7 @@ class Write:
                 scope = Hashes(compared.uri, compared.rows())
                 if scope.count == 0:
                     return Written(None, Counts(), evaluated_once=True)
-                rows = staged.rows()
-                if rows and scope.count >= NEARLY_ALL * (rows + shard.rows) and _negatable(shard, time):
+                if nearly_all(scope.count, staged.rows(), shard) and _negatable(shard, time):
                     return self._replaced(staged, compared, shard, time, description)
                 correction = self._correction(copied, shard, time).restricted_to(scope)
                 return self._staged(correction, description, evaluated_once=True)
@@ -266,18 +295,6 @@ class Write:
         except BaseException:
             written.delete()
             raise
-
-    def _changed_last(self, shard: Layout) -> int:
-        """How many rows the last run inserted and deleted, as far as the log has it.
-
-        Not if these are all rows: then it was the first load.
-        """
-        for commit in reversed(self.handle.history(LAST_COMMITS)):
-            note = commit.note
-            if note.computed_through is not None:
-                first = note.rows_deleted == 0 and note.rows_inserted >= shard.rows
-                return 0 if first else note.rows_inserted + note.rows_deleted
-        return 0
 
     def _correction(self, desired: Desired | Copied, shard: Layout, time: int) -> Correction:
         correction = Correction(desired.columns, 0).advance_since(time).insert(desired.hashed())

@@ -167,6 +167,19 @@ def relations(sql: str, name: str, *, starts_with_relation: bool = False) -> tup
     return tuple(_span(stream, each, name) for each in names if each.relation and each.parts == wanted)
 
 
+def relation_names(sql: str) -> tuple[str, ...]:
+    """The names of all relations that ``sql`` reads, CTEs included, as it spells them; each once.
+    Raises `Unreadable`.
+    """
+    stream = words(sql)
+    spelled = {
+        each.parts: sql[stream[each.first].start : stream[each.behind - 1].end]
+        for each in _Walk(stream).run(False)
+        if each.relation
+    }
+    return tuple(spelled.values())
+
+
 def _span(stream: Sequence[Word], occurrence: _Name, name: str) -> Span:
     first, last = stream[occurrence.first], stream[occurrence.behind - 1]
     following = [word.upper for word in stream[occurrence.behind : occurrence.behind + 3]]

@@ -1,0 +1,85 @@
+"""Measures whether `incremental: auto` chooses what costs less: `make bench` runs it.
+
+Three runs of each model of `benchmarks.incremental` follow each change, in turn: with `always`,
+with `never`, with `auto`. From 0.01 % to 30 % of lines and orders are replaced, scattered. The
+choice is right if `auto` took no more than 1.1 times the faster of the others, by the medians of
+the rounds that count; how much of the queries' time it took is the ratio of its sum to that of
+`never`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.bench import make_tpch, start
+from benchmarks.incremental import MODELS, TABLES, Inputs, correction, fresh
+from dbt.adapters.mvsink.sink import Incremental, Outcome
+
+SHARES = (0.0001, 0.001, 0.01, 0.1, 0.3)
+TOLERATED = 1.1
+
+
+def main() -> None:
+    """Print a line for each model and share, and how many choices were right."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--scale", type=float, default=1.0, help="of TPC-H: 1 is 6 million rows")
+    parser.add_argument("--shares", type=float, nargs="*", default=list(SHARES))
+    parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS))
+    arguments = parser.parse_args()
+    session = start()
+    make_tpch(session, TABLES, arguments.scale)
+    ratios, right, inputs = [], 0, None
+    print(f"{'model':<24}{'changed':>9}{'always':>9}{'never':>9}{'auto':>9}{'to never':>9}  auto was")
+    for name in arguments.models:
+        inputs = fresh(session, inputs, ("lineitem", "orders"), False, 0.0)
+        ways = {
+            way: correction(session, inputs, MODELS[name], inputs.root / way.value, way)
+            for way in Incremental
+        }
+        for run in ways.values():
+            run()
+        for share in arguments.shares:
+            inputs.share = share
+            seconds, incremental = measured(
+                inputs, ways, arguments.rounds if inputs.lasts(arguments.rounds + 1) else 1
+            )
+            always, never, auto = (
+                seconds[way] for way in (Incremental.ALWAYS, Incremental.NEVER, Incremental.AUTO)
+            )
+            ratios.append(auto / never)
+            right += auto <= TOLERATED * min(always, never)
+            print(
+                f"{name:<24}{share:>9.2%}{always:>9.2f}{never:>9.2f}{auto:>9.2f}{auto / never:>9.2f}"
+                f"  {'incremental' if incremental else 'full'}",
+                flush=True,
+            )
+    print(
+        f"right: {right} of {len(ratios)}; median to never {statistics.median(ratios):.2f}, worst {max(ratios):.2f}"
+    )
+
+
+def measured(
+    inputs: Inputs, ways: dict[Incremental, Callable[[], Outcome]], rounds: int
+) -> tuple[dict[Incremental, float], bool]:
+    """Median seconds of each way, and whether `auto` was incremental, after a round for warmth."""
+    seconds: dict[Incremental, list[float]] = {way: [] for way in ways}
+    outcome: Any = None
+    for number in range(rounds + 1):
+        inputs.change()
+        for way, run in ways.items():
+            started = time.monotonic()
+            done = run()
+            if number or rounds == 0:
+                seconds[way].append(time.monotonic() - started)
+            if way is Incremental.AUTO:
+                outcome = done
+    return {way: statistics.median(each) for way, each in seconds.items()}, outcome.incremental
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""dbt's views as parts of queries: their texts, and what keeps one a view."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dbt.adapters.mvsink.references.inlined import inlined
+from dbt.adapters.mvsink.user_sql.words import parts
+from tests.support.engines import NoEngine
+
+SESSION = {"spark.sql.ansi.enabled": "true", "spark.sql.shuffle.partitions": "4", "spark.master": "local"}
+QUERY = "select n.id, count(*) from shop.`Names` n join shop.orders on shop.orders.name = n.id group by 1"
+TEXT = "with source as (select * from raw.people) select id, name from source -- all"
+
+
+class Catalog(NoEngine):
+    """Views by name: their texts, their own columns if they are not those of the text, and what
+    else the catalog keeps.
+    """
+
+    def __init__(self, views, columns=(("id", "int"), ("name", "string")), texts=None):
+        self.views, self.own, self.texts = views, list(columns), texts
+        self.asked = []
+
+    def query(self, query, what):
+        self.asked.append(query)
+        name = parts(query.split("extended ")[1].split(" as json")[0])[-1]
+        described = {
+            "view_text": self.views[name],
+            "view_catalog_and_namespace": "spark_catalog.default",
+            "view_creation_spark_configuration": {"spark.sql.ansi.enabled": "true", "spark.sql.session.timeZone": "UTC"},
+            "columns": [{"name": column} for column, _ in self.own],
+            "view_query_output_columns": [column for column, _ in self.own],
+            **(self.texts or {}),
+        }  # fmt: skip
+        return [(json.dumps({key: value for key, value in described.items() if value is not None}),)]
+
+    def facts(self, query, what):
+        if query == "set":
+            return list(SESSION.items())
+        if query.startswith("set "):
+            return [(query[4:], {"spark.sql.session.timeZone": "UTC"}.get(query[4:], "<undefined>"))]
+        return [("4.1.0", "UTC", "spark_catalog", "default")]
+
+    def columns(self, query):
+        return [*self.own, *(self.of_text or self.own)]
+
+    of_text: list[tuple[str, str]] | None = None
+
+
+@pytest.fixture(autouse=True)
+def invocation(request):
+    """Texts are read once per invocation."""
+    return request.node.nodeid
+
+
+def read(catalog, invocation, query=QUERY, views=("shop.`Names`",), below=(), allowed=()):
+    return inlined(catalog, query, views, below.__contains__, allowed, invocation)
+
+
+def test_a_text_takes_the_place_of_the_view_under_its_alias(invocation):
+    found = read(Catalog({"names": TEXT}), invocation)
+    assert found.query == QUERY.replace("shop.`Names` n", f"(\n{TEXT}\n) n")
+    assert found.names == ("raw.people",) and found.refused == {}
+
+
+def test_views_below_a_view_are_read_through_too(invocation):
+    views = {"names": "select * from shop.inner_one", "inner_one": "select 1 as id, 'a' as name from raw.t"}
+    found = read(Catalog(views), invocation, below={("shop", "inner_one")})
+    assert "from (\nselect 1 as id, 'a' as name from raw.t\n) as `inner_one`" in found.query
+    assert set(found.names) == {"shop.inner_one", "raw.t"}
+    assert "shop.inner_one" in read(Catalog(views), invocation + "again").query
+
+
+def test_a_view_is_read_once_per_invocation(invocation):
+    catalog = Catalog({"names": TEXT})
+    assert read(catalog, invocation) == read(catalog, invocation)
+    assert len(catalog.asked) == 1
+    read(catalog, invocation, query="select 1", views=("shop.other",))
+    assert len(catalog.asked) == 1, "a query that does not name it"
+
+
+def test_renamed_and_added_columns_keep_the_views_names_and_order(invocation):
+    catalog = Catalog({"names": "select * from raw.people"})
+    catalog.of_text = [("id", "int"), ("since", "date"), ("name", "string")]
+    assert (
+        "select `id` as `id`, `name` as `name` from (\nselect * from raw.people\n)"
+        in read(catalog, invocation).query
+    )
+    catalog = Catalog({"names": "select * from raw.people"}, [("number", "int"), ("name", "string")])
+    catalog.texts, catalog.of_text = (
+        {"view_query_output_columns": ["id", "name"]},
+        [("id", "int"), ("name", "string")],
+    )
+    assert "select `id` as `number`, `name` as `name` from" in read(catalog, invocation + "b").query
+
+
+def kept(**described):
+    return Catalog({"names": TEXT}, texts=described)
+
+
+def settings(**values):
+    named = {f"spark.sql.{key.replace('_', '.')}": value for key, value in values.items()}
+    return kept(view_creation_spark_configuration={"spark.sql.ansi.enabled": "true", **named})
+
+
+def other_columns(*columns):
+    catalog = Catalog({"names": TEXT})
+    catalog.of_text = list(columns)
+    return catalog
+
+
+OTHERS = "what it reads has other columns than when it was created"
+REFUSED = {
+    "no text": (kept(view_text=None), "Spark does not show its text"),
+    "no settings": (kept(view_creation_spark_configuration=None), "Spark does not show its text"),
+    "a shard's": (
+        Catalog({"names": 'select /* mvsink {"files": "", "shard_id": "", "uri": "u", "version": 1} */ 1 as id'}),
+        "it shows a shard",
+    ),
+    "the clock": (Catalog({"names": "select current_date() id from a.b"}), "current_date() differs from run to run"),
+    "a function of the user's": (Catalog({"names": "select mine(1) id from a.b"}), "mine() is not known"),
+    "no schema": (Catalog({"names": "select id, name from people"}), "it names people without a schema"),
+    "a catalog": (Catalog({"names": "select id from c.raw.people"}), "it names c.raw.people with its catalog"),
+    "another schema": (kept(view_catalog_and_namespace="spark_catalog.shop"), "it was created in spark_catalog.shop"),
+    "another value": (
+        kept(view_creation_spark_configuration={"spark.sql.ansi.enabled": "false"}),
+        "it was created with another spark.sql.ansi.enabled",
+    ),
+    "a value that the session has not": (
+        settings(caseSensitive="true"),
+        "it was created with another spark.sql.caseSensitive",
+    ),
+    "a value that it has not": (
+        kept(view_creation_spark_configuration={}),
+        "it was created with another spark.sql.ansi.enabled",
+    ),
+    "another type": (other_columns(("id", "bigint"), ("name", "string")), OTHERS),
+    "a column gone": (other_columns(("id", "int"), ("nom", "string")), OTHERS),
+    "a column twice": (other_columns(("id", "int"), ("id", "int"), ("name", "string")), OTHERS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_text_that_could_mean_something_else_stays_a_view(case, invocation):
+    catalog, reason = REFUSED[case]
+    found = read(catalog, invocation)
+    assert found.query == QUERY and found.names == ()
+    [(name, said)] = found.refused.items()
+    assert name == ("shop", "names") and reason in said
+
+
+def test_a_function_that_the_model_allows_is_allowed_in_its_views(invocation):
+    catalog = Catalog({"names": "select mine(id) id from a.b"})
+    assert read(catalog, invocation, allowed=("mine",)).refused == {}
+
+
+def test_how_files_are_written_is_no_setting_of_a_view(invocation):
+    assert read(settings(parquet_writeLegacyFormat="false"), invocation).refused == {}
