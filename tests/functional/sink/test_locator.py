@@ -89,6 +89,50 @@ def test_the_contents_are_right_wherever_the_optimizer_puts_the_condition(model,
             model.assert_holds(shape.format(n=n))
 
 
+@pytest.fixture
+def by_hashes(model, monkeypatch):
+    """A model that compares all hashes."""
+    monkeypatch.setattr(write, "way", lambda *_: "hashes")
+    return model
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_the_contents_are_right_if_hashes_are_compared(by_hashes, shape):
+    for n in range(3):
+        outcome, _ = ran(by_hashes, shape.format(n=n))
+        if n > 0:
+            by_hashes.assert_holds(shape.format(n=n))
+            assert not outcome.evaluated_once or outcome.counts.deleted > ROWS // 2
+
+
+NARROWED = {
+    "a key that changes": ("select if(id % 500 = {n}, id + 10000, id) k from range(3000)", True),
+    "a row that changes": ("select date_add(date'2000-01-01', cast(id as int)) k, id % 500 = {n} v from range(3000)", True),
+    "no key in a row that changes": ("select if(id % 500 = 7 * {n}, null, id) k, {n} = id v from range(3000)", False),
+    "no key in a row that stays": ("select if(id % 500 = 7, null, id) k, id % 500 = {n} v from range(3000)", True),
+    "a text": ("select concat('k', id) k, id % 500 = {n} v from range(3000)", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "narrowed"), NARROWED.values(), ids=NARROWED)
+def test_hashes_limit_the_query_to_values_of_a_column_of_fixed_width(by_hashes, query, narrowed):
+    for n in range(2):
+        outcome, statements = ran(by_hashes, query.format(n=n))
+    assert not outcome.evaluated_once and outcome.counts.deleted > 0
+    assert (" in (select low from" in statements["write"]) is narrowed
+    by_hashes.assert_holds(query.format(n=1))
+
+
+def test_a_hash_with_two_values_limits_nothing(by_hashes, monkeypatch):
+    for module in (correction, layout):
+        monkeypatch.setattr(module, "row_hash", lambda columns, salt, error=None: "xxhash64(`k` div 2)")
+    query = "select id k from range(3000) where {n} = 0 or id <> 11"
+    for n in (0, 1):
+        outcome, statements = ran(by_hashes, query.format(n=n))
+    assert outcome.counts.deleted == 1 and " in (select low from" not in statements["write"]
+    by_hashes.assert_holds(query.format(n=1))
+
+
 class Planning(SessionEngine):
     """Remembers how Spark would run what is written."""
 

@@ -61,16 +61,16 @@ def read(catalog, invocation, query=QUERY, views=("shop.`Names`",), below=(), al
 
 
 def test_a_text_takes_the_place_of_the_view_under_its_alias(invocation):
-    found = read(Catalog({"names": TEXT}), invocation)
-    assert found.query == QUERY.replace("shop.`Names` n", f"(\n{TEXT}\n) n")
-    assert found.names == ("raw.people",) and found.refused == {}
+    outcome = read(Catalog({"names": TEXT}), invocation)
+    assert outcome.query == QUERY.replace("shop.`Names` n", f"(\n{TEXT}\n) n")
+    assert outcome.names == ("raw.people",) and outcome.refused == {}
 
 
 def test_views_below_a_view_are_read_through_too(invocation):
     views = {"names": "select * from shop.inner_one", "inner_one": "select 1 as id, 'a' as name from raw.t"}
-    found = read(Catalog(views), invocation, below={("shop", "inner_one")})
-    assert "from (\nselect 1 as id, 'a' as name from raw.t\n) as `inner_one`" in found.query
-    assert set(found.names) == {"shop.inner_one", "raw.t"}
+    outcome = read(Catalog(views), invocation, below={("shop", "inner_one")})
+    assert "from (\nselect 1 as id, 'a' as name from raw.t\n) as `inner_one`" in outcome.query
+    assert set(outcome.names) == {"shop.inner_one", "raw.t"}
     assert "shop.inner_one" in read(Catalog(views), invocation + "again").query
 
 
@@ -146,10 +146,10 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_text_that_could_mean_something_else_stays_a_view(case, invocation):
     catalog, reason = REFUSED[case]
-    found = read(catalog, invocation)
-    assert found.query == QUERY and found.names == ()
-    [(name, said)] = found.refused.items()
-    assert name == ("shop", "names") and reason in said
+    outcome = read(catalog, invocation)
+    assert outcome.query == QUERY and outcome.names == ()
+    [(name, shown)] = outcome.refused.items()
+    assert name == ("shop", "names") and reason in shown
 
 
 def test_a_function_that_the_model_allows_is_allowed_in_its_views(invocation):

@@ -11,7 +11,8 @@ from dbt.adapters.mvsink.shard_sql import Counts
 from dbt.adapters.mvsink.sink import Full, Incremental
 from dbt.adapters.mvsink.sink.errors import NotIncremental
 from dbt.adapters.mvsink.sink.staging import REMEMBERED, Staging, slow
-from dbt.adapters.mvsink.sink.write import EVALUATED, INCREMENTAL, LOADED, Written
+from dbt.adapters.mvsink.sink.ways import LOADED
+from dbt.adapters.mvsink.sink.write import EVALUATED, INCREMENTAL, Written
 
 
 def slower(*runs: tuple[str, float | None]) -> bool:

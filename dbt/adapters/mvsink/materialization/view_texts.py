@@ -22,7 +22,7 @@ def with_view_texts(context: RunContext) -> RunContext:
     if not views:
         return context
     below = {parts(name) for node in views.values() for name in _below(manifest, node)}
-    found = inlined(
+    whole = inlined(
         context.engine,
         context.query,
         views,
@@ -31,9 +31,9 @@ def with_view_texts(context: RunContext) -> RunContext:
         invocation.id,
     )
     known = {parts(name) for name in invocation.references}
-    names = {name: "" for name in found.names if parts(name) not in known}
+    names = {name: "" for name in whole.names if parts(name) not in known}
     reading = replace(invocation, references={**invocation.references, **names})
-    return replace(context, query=found.query, invocation=reading, views=found.refused)
+    return replace(context, query=whole.query, invocation=reading, views=whole.refused)
 
 
 def _view(manifest: Any, unique_id: str) -> Any | None:

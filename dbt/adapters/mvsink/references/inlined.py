@@ -1,7 +1,7 @@
 """dbt's views as parts of the queries that read them: a view has no rows and no history of its own,
 what it reads has.
 
-In place of a view stands its text from the catalog. What is below it is then read like whatever the
+Its text from the catalog takes the place of a view. What is below it is then read like whatever the
 query reads itself: as of the run's time, with changes that are known. A view stays a view, with a
 reason, where its text could mean something else in the query than it does in the catalog.
 """

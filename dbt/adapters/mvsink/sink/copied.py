@@ -8,14 +8,16 @@ shows which rows to compare, as in `detection`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from dbt.adapters.mvsink.engine import Column, sql
+from dbt.adapters.mvsink.engine import Column, Engine, sql
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
 from dbt.adapters.mvsink.sink.correction import BASE, Desired
-from dbt.adapters.mvsink.sink.detection import believed_hash
+from dbt.adapters.mvsink.sink.detection import Buckets, believed_hash, differing_buckets
+
+EVERYTHING = Buckets(0)  # a single one
 
 
 @dataclass(frozen=True)
@@ -39,16 +41,25 @@ class Copied:
         return f"select n {DIFF}, if(e = 1, '', null) {ERROR} from {sql.parquet_in(differing)}"
 
 
-def differing_hashes(rows: str, shard: Layout) -> str:
+def differing_hashes(rows: str, shard: Layout, located: Column | None = None) -> str:
     """The hashes ``h`` of which ``rows``, a query with `_mv_hash`, `_mv_diff` and `_mv_error`, and
-    the shard have other numbers of copies, by ``n``; ``e`` is 1 for those of errors.
+    the shard have other numbers of copies, by ``n``; ``e`` is 1 for those of errors, ``c`` is the
+    number of records with the hash on both sides.
+
+    With ``located``, a column of both sides, also its least and greatest value in the rows of the
+    hash, ``low`` and ``high``, and as ``nulls`` whether it is NULL in one of them.
     """
     error = f"cast({ERROR} is not null as int)"
+    key, kept = "", ", count(*) c"
+    if located is not None:
+        key = f", {sql.identifier(located.name)} k"
+        kept += ", min(k) low, max(k) high, max(cast(k is null as int)) nulls"
     sides = [
-        f"select {HASH} h, {DIFF} n, {error} e from (\n{rows}\n)",
-        shard.updates(f"{believed_hash(shard)} h, -{DIFF} n, {error} e"),
+        f"select {HASH} h, {DIFF} n, {error} e{key} from (\n{rows}\n)",
+        shard.updates(f"{believed_hash(shard)} h, -{DIFF} n, {error} e{key}"),
     ]
-    return f"select h, sum(n) n, max(e) e from (\n{sql.union_all(sides)}\n) group by h having sum(n) <> 0"
+    both = sql.union_all(sides)
+    return f"select h, sum(n) n, max(e) e{kept} from (\n{both}\n) group by h having sum(n) <> 0"
 
 
 def updates_of(desired: Desired, time: int) -> str:
@@ -66,10 +77,33 @@ def negated_updates(shard: Layout, time: int) -> str:
 
 @dataclass(frozen=True)
 class Hashes:
-    """The rows to compare: those of the ``count`` hashes ``h`` in the files at ``uri``."""
+    """The rows to compare: those of the ``count`` hashes ``h`` in the files at ``uri``, the result
+    of `differing_hashes`, also for ``located``.
+    """
 
     uri: str
     count: int
+    located: Column | None = None
+    alone: bool = False  # there is one record of each hash: nothing to add up
+
+    def examined(self, engine: Engine) -> Hashes:
+        """The same with what is true of all these hashes. Without the located column, if it is NULL
+        in one of the rows, or if rows of one hash have several values of it: of one hash, all rows
+        are compared or none.
+        """
+        spread = "true" if self.located is None else "nulls = 1 or not low <=> high"
+        facts = f"bool_or(c > 1 or abs(n) > 1), bool_or({spread})"
+        [(several, elsewhere)] = engine.query(f"select {facts} from {sql.parquet_in(self.uri)}", "hashes")
+        return replace(self, alone=not several, located=None if elsewhere else self.located)
+
+    def narrowed(self, desired: Desired) -> Desired:
+        """``desired``, limited to the values that the located column has in these rows; Spark
+        pushes the condition towards the scans.
+        """
+        if self.located is None:
+            return desired
+        values = f"select low from {sql.parquet_in(self.uri)}"
+        return desired.where(f"{desired.value(self.located)} in ({values})")
 
     def restrict(self, rows: str) -> str:
         """The rows to compare among ``rows``, a query with `_mv_hash`."""
@@ -77,13 +111,12 @@ class Hashes:
         scope = f"(select h from {sql.parquet_in(self.uri)}) _mv_scope on _mv_scope.h = _mv_rows.{HASH}"
         return f"select {hint}* from (\n{rows}\n) _mv_rows left semi join {scope}"
 
-    def left(self, staged: str) -> str:
-        """A query with no rows if ``staged``, hashes ``h`` with their ``n`` copies more or fewer,
-        are these hashes with the copies by which they differ.
+    def disagrees(self, staged: str) -> str:
+        """A query with a row if ``staged``, updates with `_mv_hash`, do not add up to these hashes
+        with the copies by which they differ, by the totals of both.
         """
-        detected = f"select h, -n n from {sql.parquet_in(self.uri)}"
-        both = sql.union_all([detected, staged])
-        return f"select h from (\n{both}\n) group by h having sum(n) <> 0 limit 1"
+        detected = f"select h {HASH}, n {DIFF} from {sql.parquet_in(self.uri)}"
+        return differing_buckets([EVERYTHING.digest(detected, 1), EVERYTHING.digest(staged, -1)])
 
 
 def _items(columns: Sequence[Column]) -> str:

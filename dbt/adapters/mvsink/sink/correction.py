@@ -37,7 +37,10 @@ BASE = "_mv_base"
 
 
 class Scope(Protocol):
-    """The rows to compare."""
+    """The rows to compare. ``alone``: there is one record of each, on either side."""
+
+    @property
+    def alone(self) -> bool: ...
 
     def restrict(self, rows: str) -> str:
         """Those among ``rows``, a query with `_mv_hash`: of one hash, all or none."""
@@ -88,6 +91,8 @@ class Correction:
         terms = sql.union_all(self._term(term, items) for term in self.terms)
         if self.scope is not None:
             terms = self.scope.restrict(terms)
+            if self.scope.alone:
+                return f"select {items}, {sql.bigint(self.since)} {TIME}, {DIFF}, {ERROR}, {HASH} from (\n{terms}\n)"
         # Equal rows have equal hashes, so one exchange by hash serves both the sums and the owners.
         gathered = f"select * from (\n{terms}\n) distribute by {HASH}"
         rows = net(self.columns, [ERROR, HASH], gathered, sums=[BASE])

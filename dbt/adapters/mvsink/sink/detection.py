@@ -40,6 +40,7 @@ class BucketScope:
 
     query: str
     buckets: Buckets
+    alone = False
 
     def restrict(self, rows: str) -> str:
         """The rows to compare among ``rows``, a query with `_mv_hash` and the locator."""

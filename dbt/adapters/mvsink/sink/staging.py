@@ -20,7 +20,8 @@ from dbt.adapters.mvsink.sink.increment import SLOW, Full, Increment, Incrementa
 from dbt.adapters.mvsink.sink.request import SinkRequest
 from dbt.adapters.mvsink.sink.suspension import Drift, suspended
 from dbt.adapters.mvsink.sink.verify import equal, verified
-from dbt.adapters.mvsink.sink.write import EVALUATED, INCREMENTAL, LOADED, SUMMED, Write, Written
+from dbt.adapters.mvsink.sink.ways import LOADED
+from dbt.adapters.mvsink.sink.write import EVALUATED, INCREMENTAL, SUMMED, Write, Written
 
 log = logging.getLogger("mvsink.sink.write")
 REMEMBERED = 20  # commits

@@ -10,6 +10,7 @@ from dbt.adapters.mvsink.sink.detection import Buckets
 
 # see `write`
 BUCKETS, HASHES, ONCE = "buckets", "hashes", "once"
+LOADED = "loaded"  # the mode of a first load
 NEARLY_ALL = 0.4  # of the rows of both sides
 
 
@@ -49,5 +50,5 @@ def changed_last(commits: Sequence[Commit], shard: Layout) -> int:
         note = commit.note
         if note.computed_through is not None:
             first = note.rows_deleted == 0 and note.rows_inserted >= shard.rows
-            return 0 if first else note.rows_inserted + note.rows_deleted
+            return 0 if first or note.mode == LOADED else note.rows_inserted + note.rows_deleted
     return 0

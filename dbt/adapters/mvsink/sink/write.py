@@ -48,14 +48,14 @@ from dbt.adapters.mvsink.sink.copied import Copied, Hashes, differing_hashes, ne
 from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
 from dbt.adapters.mvsink.sink.detection import Buckets, BucketScope, differing_buckets, narrow
 from dbt.adapters.mvsink.sink.in_process import correct
-from dbt.adapters.mvsink.sink.locator import locator
+from dbt.adapters.mvsink.sink.locator import FIXED_WIDTH, locator
 from dbt.adapters.mvsink.sink.suspension import Drift
-from dbt.adapters.mvsink.sink.ways import BUCKETS, HASHES, ONCE, nearly_all, way
+from dbt.adapters.mvsink.sink.ways import BUCKETS, HASHES, LOADED, ONCE, nearly_all, way
 
 log = logging.getLogger("mvsink.sink.write")
 FEW_ROWS = 100_000  # of a shard that is compared by whole rows
 # modes of commits
-INCREMENTAL, SUMMED, EVALUATED, LOADED = "incremental", "sums", "evaluated", "loaded"
+INCREMENTAL, SUMMED, EVALUATED = "incremental", "sums", "evaluated"
 LAST_COMMITS = 20  # in which ways are compared
 
 
@@ -233,21 +233,24 @@ class Write:
         self, desired: Desired, shard: Layout, time: int, description: BatchDescription
     ) -> Written | None:
         """As `_by_buckets`."""
-        detected = self.stager.stage(differing_hashes(desired.hashed(), shard), "detect")
+        column = locator(self.handle, desired, shard)
+        column = column if column is not None and column.type.name in FIXED_WIDTH else None
+        detected = self.stager.stage(differing_hashes(desired.hashed(), shard, column), "detect")
         try:
-            scope = Hashes(detected.uri, detected.rows())
+            scope = Hashes(detected.uri, detected.rows(), column)
             if scope.count == 0:
                 return Written(None, Counts())
             if nearly_all(scope.count, shard.rows, shard):
                 log.info("%s: nearly all rows changed; evaluating the query once", self.model)
                 return None
-            correction = self._correction(desired, shard, time).restricted_to(scope)
+            scope = scope.examined(self.engine)
+            correction = self._correction(scope.narrowed(desired), shard, time).restricted_to(scope)
             staged = self.stager.stage(self._updates(correction, description), "write")
-            left = scope.left(
-                f"select coalesce({HASH}, {shard.hash_of()}) h, {DIFF} n from {sql.parquet_in(staged.uri)}"
+            rows = (
+                f"select coalesce({HASH}, {shard.hash_of()}) {HASH}, {DIFF} from {sql.parquet_in(staged.uri)}"
             )
             with self.watch("agree"):
-                agrees = not self.engine.query(left, "agree")
+                agrees = not self.engine.query(scope.disagrees(rows), "agree")
             if agrees:
                 return self.adopted(staged, description)
             log.info("%s: two evaluations of the query differ; evaluating it once", self.model)
@@ -268,7 +271,7 @@ class Write:
                     return Written(None, Counts(), evaluated_once=True)
                 if nearly_all(scope.count, staged.rows(), shard) and _negatable(shard, time):
                     return self._replaced(staged, compared, shard, time, description)
-                correction = self._correction(copied, shard, time).restricted_to(scope)
+                correction = self._correction(copied, shard, time).restricted_to(scope.examined(self.engine))
                 return self._staged(correction, description, evaluated_once=True)
             finally:
                 compared.delete()
