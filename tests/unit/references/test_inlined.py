@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from dbt.adapters.mvsink.references.inlined import inlined
+from dbt.adapters.mvsink.references.inlined import LONGEST, inlined
 from dbt.adapters.mvsink.user_sql.words import parts
 from tests.support.engines import NoEngine
 
@@ -150,6 +150,17 @@ def test_a_text_that_could_mean_something_else_stays_a_view(case, invocation):
     assert outcome.query == QUERY and outcome.names == ()
     [(name, shown)] = outcome.refused.items()
     assert name == ("shop", "names") and reason in shown
+
+
+def test_texts_do_not_grow_without_bound(invocation):
+    levels = {
+        f"v{n}": f"select * from shop.v{n + 1} union all select * from shop.v{n + 1}" for n in range(30)
+    }
+    views = {**levels, "v30": "select id, name from raw.people"}
+    below = {("shop", name) for name in views}
+    outcome = read(Catalog(views), invocation, "select * from shop.v0", ("shop.v0",), below)
+    assert len(outcome.query) <= LONGEST
+    assert any("characters" in reason for reason in outcome.refused.values())
 
 
 def test_a_function_that_the_model_allows_is_allowed_in_its_views(invocation):

@@ -51,6 +51,7 @@ OF_THE_ENGINE = (
     "spark.sql.view.maxNestedViewDepth",
     "spark.sql.warehouse.dir",
 )
+LONGEST = 500_000  # characters of a query: a view that is read twice, by a view that is read twice, ...
 Name = tuple[str, ...]  # see `words.parts`
 
 
@@ -122,7 +123,13 @@ class _Reader:
             texts[name] = inner.query
             names.update(dict.fromkeys((*view.names, *inner.names)))
             refused.update(inner.refused)
-        return Inlined(replace_relations(query, texts) if texts else query, tuple(names), refused)
+        if not texts:
+            return Inlined(query, (), refused)
+        whole = replace_relations(query, texts)
+        if len(whole) > LONGEST:
+            too_long = {parts(name)[-2:]: f"the query would have {len(whole):,} characters" for name in texts}
+            return Inlined(query, (), {**refused, **too_long})
+        return Inlined(whole, tuple(names), refused)
 
     def _text(self, name: str) -> _Text | str:
         """The view's text, or why it stays a view."""
