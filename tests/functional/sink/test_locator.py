@@ -119,7 +119,7 @@ def test_hashes_limit_the_query_to_values_of_a_column_of_fixed_width(by_hashes, 
     for n in range(2):
         outcome, statements = ran(by_hashes, query.format(n=n))
     assert not outcome.evaluated_once and outcome.counts.deleted > 0
-    assert (" in (select low from" in statements["write"]) is narrowed
+    assert (" in (select k from" in statements["write"]) is narrowed
     by_hashes.assert_holds(query.format(n=1))
 
 
@@ -129,7 +129,7 @@ def test_a_hash_with_two_values_limits_nothing(by_hashes, monkeypatch):
     query = "select id k from range(3000) where {n} = 0 or id <> 11"
     for n in (0, 1):
         outcome, statements = ran(by_hashes, query.format(n=n))
-    assert outcome.counts.deleted == 1 and " in (select low from" not in statements["write"]
+    assert outcome.counts.deleted == 1 and " in (select k from" not in statements["write"]
     by_hashes.assert_holds(query.format(n=1))
 
 

@@ -32,8 +32,9 @@ class Copied:
         return f"select {_items(self.columns)}, {ERROR}, {HASH}, {DIFF}, 0L {BASE} from {sql.parquet_in(self.uri)}"
 
     def differing_hashes(self, shard: Layout) -> str:
-        """See `differing_hashes`."""
-        return differing_hashes(f"select {ERROR}, {HASH}, {DIFF} from {sql.parquet_in(self.uri)}", shard)
+        """See `differing_hashes`; ``e`` is 1 for the hashes of errors."""
+        rows = f"select {ERROR}, {HASH}, {DIFF} from {sql.parquet_in(self.uri)}"
+        return _differing(rows, shard, f", cast({ERROR} is not null as int) e", ", max(e) e")
 
     @staticmethod
     def changes(differing: str) -> str:
@@ -43,23 +44,21 @@ class Copied:
 
 def differing_hashes(rows: str, shard: Layout, located: Column | None = None) -> str:
     """The hashes ``h`` of which ``rows``, a query with `_mv_hash`, `_mv_diff` and `_mv_error`, and
-    the shard have other numbers of copies, by ``n``; ``e`` is 1 for those of errors, ``c`` is the
-    number of records with the hash on both sides.
-
-    With ``located``, a column of both sides, also its least and greatest value in the rows of the
-    hash, ``low`` and ``high``, and as ``nulls`` whether it is NULL in one of them.
+    the shard have other numbers of copies, by ``n``; ``c`` is the number of records with the hash
+    on both sides, ``k`` the least value of ``located``, a column of both sides.
     """
-    error = f"cast({ERROR} is not null as int)"
-    key, kept = "", ", count(*) c"
-    if located is not None:
-        key = f", {sql.identifier(located.name)} k"
-        kept += ", min(k) low, max(k) high, max(cast(k is null as int)) nulls"
+    key = "" if located is None else f", {sql.identifier(located.name)} k"
+    return _differing(rows, shard, key, "" if located is None else ", min(k) k")
+
+
+def _differing(rows: str, shard: Layout, items: str, sums: str) -> str:
+    """Every further sum costs: there is a record of it for each hash of both sides."""
     sides = [
-        f"select {HASH} h, {DIFF} n, {error} e{key} from (\n{rows}\n)",
-        shard.updates(f"{believed_hash(shard)} h, -{DIFF} n, {error} e{key}"),
+        f"select {HASH} h, {DIFF} n{items} from (\n{rows}\n)",
+        shard.updates(f"{believed_hash(shard)} h, -{DIFF} n{items}"),
     ]
     both = sql.union_all(sides)
-    return f"select h, sum(n) n, max(e) e{kept} from (\n{both}\n) group by h having sum(n) <> 0"
+    return f"select h, sum(n) n, count(*) c{sums} from (\n{both}\n) group by h having sum(n) <> 0"
 
 
 def updates_of(desired: Desired, time: int) -> str:
@@ -87,14 +86,15 @@ class Hashes:
     alone: bool = False  # there is one record of each hash: nothing to add up
 
     def examined(self, engine: Engine) -> Hashes:
-        """The same with what is true of all these hashes. Without the located column, if it is NULL
-        in one of the rows, or if rows of one hash have several values of it: of one hash, all rows
-        are compared or none.
+        """The same with what is true of all these hashes. Of one hash, all rows are compared or
+        none: the located column locates nothing if it is NULL in one of the rows, or if rows share
+        a hash, for they may have several values of it.
         """
-        spread = "true" if self.located is None else "nulls = 1 or not low <=> high"
-        facts = f"bool_or(c > 1 or abs(n) > 1), bool_or({spread})"
-        [(several, elsewhere)] = engine.query(f"select {facts} from {sql.parquet_in(self.uri)}", "hashes")
-        return replace(self, alone=not several, located=None if elsewhere else self.located)
+        unlocated = "true" if self.located is None else "k is null"
+        facts = f"bool_or(c > 1 or abs(n) > 1), bool_or({unlocated})"
+        [(several, nowhere)] = engine.query(f"select {facts} from {sql.parquet_in(self.uri)}", "hashes")
+        located = None if several or nowhere else self.located
+        return replace(self, alone=not several, located=located)
 
     def narrowed(self, desired: Desired) -> Desired:
         """``desired``, limited to the values that the located column has in these rows; Spark
@@ -102,7 +102,7 @@ class Hashes:
         """
         if self.located is None:
             return desired
-        values = f"select low from {sql.parquet_in(self.uri)}"
+        values = f"select k from {sql.parquet_in(self.uri)}"
         return desired.where(f"{desired.value(self.located)} in ({values})")
 
     def restrict(self, rows: str) -> str:

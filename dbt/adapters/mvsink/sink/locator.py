@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.sink.correction import Desired
 
 MANY_ROWS = 1_000_000  # of a base; below, evaluating the query twice costs little
 LOCATING = ("tinyint", "smallint", "int", "bigint", "string", "date", "timestamp", "timestamp_ntz", "decimal")
-# whose least and greatest values Spark adds up in place; of others it would sort all rows
+# whose least value Spark keeps in place while it groups; for others it would sort all rows
 FIXED_WIDTH = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz")
 SAMPLED = 10_000  # rows
 MIN_DISTINCT = 0.1  # of the sampled rows
