@@ -8,7 +8,7 @@ import pytest
 
 from dbt.adapters.mvsink.materialization.sums import TIME, Keeper, OtherRefresh, OverSums, in_use, wanted
 from dbt.adapters.mvsink.shard import CommitNote, ShardClient
-from dbt.adapters.mvsink.sink import SumsPolicy
+from dbt.adapters.mvsink.sink import MANY_KEYS, SumsPolicy
 from tests.support.session_engine import open_shard
 from tests.support.shards import SCHEMA
 
@@ -43,11 +43,27 @@ def test_sums_are_kept_where_incremental_runs_are_slow_without_them(policy, at, 
     assert wanted(policy, recorded, commits(**seconds)) is keeps
 
 
+@pytest.mark.parametrize(
+    ("reasons", "keeps"),
+    [
+        ((MANY_KEYS, MANY_KEYS), True),
+        (("", MANY_KEYS, "", MANY_KEYS), False),
+        ((MANY_KEYS, MANY_KEYS, "its query changed"), False),
+    ],
+)
+def test_sums_are_kept_where_most_groups_change(reasons, keeps):
+    runs = [
+        SimpleNamespace(note=CommitNote(mode="evaluated", seconds=1.0, reason=reason)) for reason in reasons
+    ]
+    compaction = SimpleNamespace(note=CommitNote())
+    assert wanted(SumsPolicy.AUTO, {}.get, [*runs, compaction]) is keeps
+
+
 def test_sums_of_earlier_queries_are_dropped(tmp_path):
     """Those of the query stay, and the files of the others for the grace period."""
     sums = {name: open_shard(str(tmp_path / "m" / "_sums" / name), SCHEMA) for name in ("old", "new")}
     with open_shard(str(tmp_path / "m"), SCHEMA) as handle:
-        context = SimpleNamespace(client=ShardClient, storage_options=None, model="m")
+        context = SimpleNamespace(client=ShardClient(), storage_options=None, model="m")
         opened = SimpleNamespace(context=context, handle=handle)
         Keeper(opened, None, None, None, verify=False).retire("new")
     assert {name: each.state().dropped is not None for name, each in sums.items()} == {

@@ -5,8 +5,8 @@ changed in them. Both are computed from the same positions of the inputs. The mo
 the time of the sums that its contents are those of: a run that dies between the two commits leaves
 sums that are ahead, and the next run reads what changed in them since the recorded time.
 
-`state: auto` makes sums where the model's incremental runs took as long as evaluating its query,
-and uses them unless runs with them do, too.
+`state: auto` makes sums where the model's incremental runs took as long as evaluating its query, or
+where most of its groups change, and uses them unless runs with them take as long, too.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from dbt.adapters.mvsink.shard import Commit, WriteHandle, delete_dropped, numbe
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard_sql import Kind, Layout
 from dbt.adapters.mvsink.sink import (
+    MANY_KEYS,
     SUMMED,
     Driver,
     Evidence,
@@ -61,7 +62,14 @@ def wanted(option: SumsPolicy, recorded: Callable[[str], int | None], commits: l
     """Whether a run keeps sums. ``commits``: the model's newest."""
     if option is not SumsPolicy.AUTO:
         return option is SumsPolicy.ALWAYS
-    return not slow(commits, SUMMED) and (in_use(recorded) or slow(commits))
+    worthwhile = in_use(recorded) or slow(commits) or _many_keys(commits)
+    return worthwhile and not slow(commits, SUMMED)
+
+
+def _many_keys(commits: list[Commit]) -> bool:
+    """Whether the last two runs evaluated the query because most of its groups changed."""
+    last = [commit.note.reason for commit in commits if commit.note.mode][-2:]
+    return last == [MANY_KEYS, MANY_KEYS]
 
 
 class OtherRefresh(DataflowError):

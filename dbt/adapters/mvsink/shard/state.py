@@ -106,7 +106,7 @@ class CommitNote:
 
     ``references``: the times (ms) at which the contents' query read other shards, by name;
     ``versions``: the versions at which it read tables. ``mode``: how the contents were computed;
-    ``way``: what the sink compared, for its next choice.
+    ``way``: what the sink compared, for its next choice; ``reason``: why the query was evaluated.
     ``audits``: digests of the audits that the contents passed; ``audited``: the version of the log
     that they were then compared with. ``definition``: a digest of the model's text.
     """
@@ -122,6 +122,7 @@ class CommitNote:
     versions: Mapping[str, int] = field(default_factory=dict)
     mode: str = ""
     way: str = ""
+    reason: str = ""
     audits: tuple[str, ...] = ()
     audited: int | None = None
     definition: str = ""

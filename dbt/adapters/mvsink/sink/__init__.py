@@ -41,6 +41,7 @@ from dbt.adapters.mvsink.sink.errors import (
 )
 from dbt.adapters.mvsink.sink.gate import Audit, Gate, MaxChange, Scope
 from dbt.adapters.mvsink.sink.increment import (
+    MANY_KEYS,
     SLOW,
     SMALL,
     Full,
@@ -68,6 +69,7 @@ from dbt.adapters.mvsink.sink.write import SUMMED, Write
 
 __all__ = [
     "ENOUGH",
+    "MANY_KEYS",
     "REMEMBERED",
     "SLOW",
     "SMALL",

@@ -28,7 +28,7 @@ from dbt.adapters.mvsink.shard import StagedDirectory
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.sink.adding import added, adds_up
 from dbt.adapters.mvsink.sink.correction import Correction, Desired, persisted
-from dbt.adapters.mvsink.sink.increment import SMALL, Full, Increment
+from dbt.adapters.mvsink.sink.increment import MANY_KEYS, SMALL, Full, Increment
 from dbt.adapters.mvsink.sink.lookup import fit, without_hashes
 from dbt.adapters.mvsink.sink.staged_changes import StagedChanges
 from dbt.adapters.mvsink.sink.write import FEW_ROWS, Write, Written
@@ -108,7 +108,8 @@ class DeltaWrite:
         if scoped.keys is None:
             too_many = shard.rows > FEW_ROWS and not self.forced
             return Full("all of its rows may differ", usual=True) if too_many else (scoped.new, stored)
-        staged = self._staged_keys(files.around(scoped.keys), shard, resources)
+        # of a few groups, too, most have to be computed again from most of the inputs
+        staged = self._staged_keys(files.around(scoped.keys), shard.rows, resources)
         if isinstance(staged, Full):
             return staged
         names = {f"_mv_k{number}": name for number, name in enumerate(scoped.columns)}
@@ -124,7 +125,7 @@ class DeltaWrite:
         resources: ExitStack,
     ) -> Correction | Full:
         """The shard's rows with the sums over the change, less these rows."""
-        staged = self._staged_keys(files.around(adding.query), shard, resources)
+        staged = self._staged_keys(files.around(adding.query), max(shard.rows, FEW_ROWS), resources)
         if isinstance(staged, Full):
             return staged
         stored = _in_scope(shard, {name: name for name in adding.keys}, staged)
@@ -132,13 +133,12 @@ class DeltaWrite:
         correction = correction.insert(replace(desired, query=new).hashed())
         return correction.insert_negated(stored) if stored else correction
 
-    def _staged_keys(self, query: str, shard: Layout, resources: ExitStack) -> str | Full:
-        """The rows of ``query``, one for each key that may differ, staged."""
+    def _staged_keys(self, query: str, rows: int, resources: ExitStack) -> str | Full:
+        """The rows of ``query``, staged: one for each key that may differ, of ``rows`` in all."""
         keys = self.write.stager.stage(query, "keys")
         resources.callback(keys.delete)
-        count = keys.rows()
-        if not self.forced and shard.rows > FEW_ROWS and count > MAX_KEYS_SHARE * shard.rows:
-            return Full(f"{count} of its keys may differ")
+        if not self.forced and keys.rows() > MAX_KEYS_SHARE * rows:
+            return Full(MANY_KEYS)
         return f"select * from {sql.parquet_in(keys.uri)}"
 
     def _staged(

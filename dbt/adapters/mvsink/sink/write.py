@@ -87,8 +87,8 @@ class Written:
     audited: int | None = None
 
     def noted(self, note: CommitNote) -> CommitNote:
-        """``note`` with its way, and the audits that it passed."""
-        return replace(note, way=self.way, audits=self.audits, audited=self.audited)
+        """``note`` with its way, why the query was evaluated, and the audits that it passed."""
+        return replace(note, way=self.way, reason=self.reason, audits=self.audits, audited=self.audited)
 
     @property
     def batches(self) -> tuple[Batch, ...]:
