@@ -43,20 +43,25 @@ def test_sums_are_kept_where_incremental_runs_are_slow_without_them(policy, at, 
     assert wanted(policy, recorded, commits(**seconds)) is keeps
 
 
+MANY, OTHER, QUICK = ("evaluated", MANY_KEYS), ("evaluated", "its query changed"), ("incremental", "")
+
+
 @pytest.mark.parametrize(
-    ("reasons", "keeps"),
+    ("runs", "keeps"),
     [
-        ((MANY_KEYS, MANY_KEYS), True),
-        (("", MANY_KEYS, "", MANY_KEYS), False),
-        ((MANY_KEYS, MANY_KEYS, "its query changed"), False),
+        ([MANY], False),
+        ([MANY, MANY], True),
+        ([QUICK, MANY, OTHER, MANY, OTHER], True),
+        ([MANY, QUICK, MANY], False),
+        ([MANY, MANY, QUICK], False),
     ],
 )
-def test_sums_are_kept_where_most_groups_change(reasons, keeps):
-    runs = [
-        SimpleNamespace(note=CommitNote(mode="evaluated", seconds=1.0, reason=reason)) for reason in reasons
+def test_sums_are_kept_where_most_groups_change(runs, keeps):
+    commits = [
+        SimpleNamespace(note=CommitNote(mode=mode, seconds=1.0, reason=reason)) for mode, reason in runs
     ]
     compaction = SimpleNamespace(note=CommitNote())
-    assert wanted(SumsPolicy.AUTO, {}.get, [*runs, compaction]) is keeps
+    assert wanted(SumsPolicy.AUTO, {}.get, [*commits, compaction]) is keeps
 
 
 def test_sums_of_earlier_queries_are_dropped(tmp_path):

@@ -10,7 +10,17 @@ from dbt.adapters.mvsink.materialization.evidence import InputEvidence, verifica
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.materialization.sums import wanted
 from dbt.adapters.mvsink.references.positions import Position
-from dbt.adapters.mvsink.sink import REMEMBERED, SLOW, SMALL, Full, Incremental, slow, suspended
+from dbt.adapters.mvsink.sink import (
+    REMEMBERED,
+    SLOW,
+    SMALL,
+    USUALLY_MANY_KEYS,
+    Full,
+    Incremental,
+    most_keys_change,
+    slow,
+    suspended,
+)
 
 UNCHANGED, CHANGED, UNKNOWN = "unchanged", "changed", "cannot be known"
 
@@ -62,7 +72,9 @@ def _full(evidence: InputEvidence, opened: Opened, time: int, verified: str) -> 
     commits = opened.handle.history(REMEMBERED)
     if always or wanted(opened.context.options.state, opened.handle.progress, commits):
         return ""
-    return SMALL if increment.small else SLOW if slow(commits) else ""
+    if increment.small:
+        return SMALL
+    return SLOW if slow(commits) else USUALLY_MANY_KEYS if most_keys_change(commits) else ""
 
 
 def _input(position: Position, recorded: Callable[[str], int | None]) -> dict[str, str]:

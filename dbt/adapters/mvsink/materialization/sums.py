@@ -31,7 +31,6 @@ from dbt.adapters.mvsink.shard import Commit, WriteHandle, delete_dropped, numbe
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard_sql import Kind, Layout
 from dbt.adapters.mvsink.sink import (
-    MANY_KEYS,
     SUMMED,
     Driver,
     Evidence,
@@ -40,6 +39,7 @@ from dbt.adapters.mvsink.sink import (
     Outcome,
     SinkRequest,
     SumsPolicy,
+    most_keys_change,
     slow,
 )
 from dbt.adapters.mvsink.user_sql.marks import query_at
@@ -62,14 +62,8 @@ def wanted(option: SumsPolicy, recorded: Callable[[str], int | None], commits: l
     """Whether a run keeps sums. ``commits``: the model's newest."""
     if option is not SumsPolicy.AUTO:
         return option is SumsPolicy.ALWAYS
-    worthwhile = in_use(recorded) or slow(commits) or _many_keys(commits)
+    worthwhile = in_use(recorded) or slow(commits) or most_keys_change(commits)
     return worthwhile and not slow(commits, SUMMED)
-
-
-def _many_keys(commits: list[Commit]) -> bool:
-    """Whether the last two runs evaluated the query because most of its groups changed."""
-    last = [commit.note.reason for commit in commits if commit.note.mode][-2:]
-    return last == [MANY_KEYS, MANY_KEYS]
 
 
 class OtherRefresh(DataflowError):

@@ -44,6 +44,7 @@ from dbt.adapters.mvsink.sink.increment import (
     MANY_KEYS,
     SLOW,
     SMALL,
+    USUALLY_MANY_KEYS,
     Full,
     Increment,
     Incremental,
@@ -62,7 +63,7 @@ from dbt.adapters.mvsink.sink.request import (
     SinkRequest,
     Superseded,
 )
-from dbt.adapters.mvsink.sink.staging import REMEMBERED, slow
+from dbt.adapters.mvsink.sink.staging import REMEMBERED, most_keys_change, slow
 from dbt.adapters.mvsink.sink.suspension import Drift, Suspended, suspended
 from dbt.adapters.mvsink.sink.usual_change import ENOUGH, Learned, limit, too_little_history
 from dbt.adapters.mvsink.sink.write import SUMMED, Write
@@ -74,6 +75,7 @@ __all__ = [
     "SLOW",
     "SMALL",
     "SUMMED",
+    "USUALLY_MANY_KEYS",
     "Assertion",
     "Audit",
     "Correction",
@@ -106,6 +108,7 @@ __all__ = [
     "UnknownColumn",
     "Write",
     "limit",
+    "most_keys_change",
     "not_null",
     "run_timing",
     "slow",

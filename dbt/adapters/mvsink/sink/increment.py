@@ -15,6 +15,7 @@ from dbt.adapters.mvsink.incremental import Analysed
 # reasons to evaluate the query
 SMALL = "its data is small"
 MANY_KEYS = "more than 20% of its keys may differ"
+USUALLY_MANY_KEYS = "more than 20% of its keys changed in earlier runs"
 SLOW = "its incremental runs took as long as evaluating the query"
 
 

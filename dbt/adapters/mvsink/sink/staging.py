@@ -16,7 +16,14 @@ from dbt.adapters.mvsink.shard_sql.outcome import MAX_ERROR_LENGTH
 from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.delta_write import DeltaWrite
 from dbt.adapters.mvsink.sink.errors import NotIncremental
-from dbt.adapters.mvsink.sink.increment import SLOW, Full, Increment, Incremental
+from dbt.adapters.mvsink.sink.increment import (
+    MANY_KEYS,
+    SLOW,
+    USUALLY_MANY_KEYS,
+    Full,
+    Increment,
+    Incremental,
+)
 from dbt.adapters.mvsink.sink.request import SinkRequest
 from dbt.adapters.mvsink.sink.suspension import Drift, suspended
 from dbt.adapters.mvsink.sink.verify import equal, verified
@@ -42,6 +49,15 @@ def slow(commits: Sequence[Commit], mode: str = INCREMENTAL) -> bool:
     evaluated = [*seconds[EVALUATED], *(each / 2 for each in seconds[LOADED])]
     last = seconds[mode][-2:]
     return len(last) == 2 and bool(evaluated) and min(last) > WORTHWHILE * min(evaluated)
+
+
+def most_keys_change(commits: Sequence[Commit]) -> bool:
+    """Whether the last two runs that looked for the keys that may differ saw that most do, as far
+    as these newest ``commits`` go.
+    """
+    notes = [commit.note for commit in commits]
+    looked = [note.reason for note in notes if note.mode in (INCREMENTAL, SUMMED) or note.reason == MANY_KEYS]
+    return looked[-2:] == [MANY_KEYS, MANY_KEYS]
 
 
 @dataclass(frozen=True)
@@ -119,8 +135,11 @@ class Staging:
         if not forced and not request.verify:
             if reason := suspended(state):
                 return Full(reason)
-            if slow(self.write.handle.history(REMEMBERED), SUMMED if request.summed else INCREMENTAL):
+            commits = self.write.handle.history(REMEMBERED)
+            if slow(commits, SUMMED if request.summed else INCREMENTAL):
                 return Full(SLOW)
+            if not request.summed and most_keys_change(commits):
+                return Full(USUALLY_MANY_KEYS)
         increment = request.evidence.increment(state, self.recorded, time)
         if request.verify and isinstance(increment, Increment) and increment.analysed.unrepeatable:
             return Full()  # rows that did not change may differ when they are evaluated again
