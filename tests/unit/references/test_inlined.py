@@ -124,6 +124,7 @@ REFUSED = {
     "a function of the user's": (Catalog({"names": "select mine(1) id from a.b"}), "mine() is not known"),
     "no schema": (Catalog({"names": "select id, name from people"}), "it names people without a schema"),
     "a catalog": (Catalog({"names": "select id from c.raw.people"}), "it names c.raw.people with its catalog"),
+    "a collation": (kept(collation="UTF8_LCASE"), "it has a collation of its own"),
     "another schema": (kept(view_catalog_and_namespace="spark_catalog.shop"), "it was created in spark_catalog.shop"),
     "another value": (
         kept(view_creation_spark_configuration={"spark.sql.ansi.enabled": "false"}),

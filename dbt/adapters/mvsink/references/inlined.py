@@ -51,6 +51,7 @@ OF_THE_ENGINE = (
     "spark.sql.view.maxNestedViewDepth",
     "spark.sql.warehouse.dir",
 )
+BINARY = "UTF8_BINARY"
 LONGEST = 500_000  # characters of a query: a view that is read twice, by a view that is read twice, ...
 Name = tuple[str, ...]  # see `words.parts`
 
@@ -153,6 +154,8 @@ class _Reader:
             raise _Refused("it shows a shard")
         if reason := uncertain(text, self.allowed):
             raise _Refused(reason)
+        if str(view.get("collation") or BINARY) != BINARY:  # of the literals in its text
+            raise _Refused("it has a collation of its own")
         names = _qualified(text)
         self._check_session(view)
         return _Text(self._shaped(name, view, text), names)
