@@ -26,7 +26,7 @@ from dbt.adapters.mvsink.shard import (
     compaction_due,
     files_number,
 )
-from dbt.adapters.mvsink.sink import Driver, Outcome
+from dbt.adapters.mvsink.sink import MANY_KEYS, USUALLY_MANY_KEYS, Driver, Outcome
 from tests.support.known_inputs import KnownInputs
 from tests.support.session_engine import T0, Model, open_shard
 
@@ -164,6 +164,7 @@ class World:
 def unlimited(monkeypatch):
     """However much changed: the tables are tiny."""
     monkeypatch.setattr("dbt.adapters.mvsink.sink.staged_changes.MAX_SHARE", 1e9)
+    monkeypatch.setattr("dbt.adapters.mvsink.sink.delta_write.MAX_KEYS_SHARE", 1e9)
 
 
 def test_every_run_holds_what_the_query_gives(tmp_path, unlimited):
@@ -195,6 +196,27 @@ def test_a_row_that_another_program_took_away_heals(tmp_path, unlimited):
         world.time += 1000
         ran[world.run()] += 1
     assert ran[False] and ran[True]
+
+
+def test_where_most_keys_change_the_query_is_evaluated_and_soon_nothing_looks_for_them(
+    tmp_path, unlimited, monkeypatch
+):
+    monkeypatch.setattr("dbt.adapters.mvsink.sink.delta_write.MAX_KEYS_SHARE", 0.2)
+    world = World(1, tmp_path, "select v, max(k) m from db.a group by v")
+
+    def replace(number: int, *values: str) -> Outcome:
+        world.time += 1000
+        world.rows["a"] = Counter({(1 + number % 5, value): 1 for value in "abcdefghij"})
+        world.rows["a"].update({(9, value): 1 for value in values})
+        world.write("a")
+        return world.ran()
+
+    replace(0)
+    reasons = [replace(number).not_incremental for number in range(1, 5)]
+    assert reasons == [MANY_KEYS, MANY_KEYS, USUALLY_MANY_KEYS, USUALLY_MANY_KEYS]
+    assert replace(4, "a").not_incremental == USUALLY_MANY_KEYS
+    monkeypatch.setattr("dbt.adapters.mvsink.sink.staging.REMEMBERED", 3)  # the log forgets
+    assert replace(4, "a", "b").incremental
 
 
 def test_an_input_that_changes_while_it_is_read_has_the_query_evaluated(tmp_path, unlimited):
