@@ -17,9 +17,10 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.materialization.evidence import SESSION, evaluating, reads_property, recollection
+from dbt.adapters.mvsink.materialization.evidence import evaluating, reads_property, recollection
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
 from dbt.adapters.mvsink.references.reference import Reference, References
+from dbt.adapters.mvsink.references.session import IDENTITY
 from dbt.adapters.mvsink.shard import (
     Antichain,
     MemoryStorage,
@@ -56,7 +57,7 @@ class Catalog(NoEngine):
     def query(self, query, what):
         if query == "set":
             return [("spark.master", "local[1]"), ("spark.sql.ansi.enabled", self.ansi)]
-        if query == SESSION:
+        if query == IDENTITY:
             return [("4.1", "UTC", "spark_catalog", "default")]
         if query.startswith("explain extended"):
             return [(PLAN,)]

@@ -23,8 +23,8 @@ from dbt.adapters.mvsink.shard_sql import Layout, as_of, layout
 from dbt.adapters.mvsink.sink import correction, ways, write
 from tests.support.session_engine import Model, open_shard
 
-HISTORIES, RUNS = 9, 14
-WAYS = ("whole rows", "buckets", "hashes", "hashes", "once", "once", "once")
+HISTORIES, RUNS = 7, 14
+WAYS = ("whole rows", "buckets", "hashes", "once", "once", "once")
 RETAINED = 4_000  # ms; runs are 1,000 apart
 X, Y, Z = (
     Column(name, parse_type(kind, name)) for name, kind in (("x", "int"), ("y", "string"), ("z", "int"))

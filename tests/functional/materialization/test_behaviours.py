@@ -305,7 +305,6 @@ class TestDefer(Base):
         (state / "manifest.json").write_text(manifest.replace(f'"{project.test_schema}', '"elsewhere'))
         run_dbt(["run", "--select", "mv", "--defer", "--favor-state", "--state", "state"])
         assert self.state(project).properties["definition"] == kept
-        assert (
-            "elsewhere.source_rows" in Path(project.project_root, "target/run/test/models/mv.sql").read_text()
-        )
+        compiled = Path(project.project_root, "target/compiled/test/models/mv.sql")
+        assert "elsewhere.source_rows" in compiled.read_text()
         project.run_sql("drop schema elsewhere cascade")

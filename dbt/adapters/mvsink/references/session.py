@@ -5,7 +5,7 @@ from __future__ import annotations
 from dbt.adapters.mvsink.engine import Engine
 
 # from a relation: then the optimizer computes it, and no job runs
-_IDENTITY = "select version(), current_timezone(), current_catalog(), current_schema() from values (1)"
+IDENTITY = "select version(), current_timezone(), current_catalog(), current_schema() from values (1)"
 
 
 def session_settings(engine: Engine) -> dict[str, str]:
@@ -20,5 +20,5 @@ def setting(engine: Engine, key: str) -> str:
 
 def session_identity(engine: Engine) -> tuple[str, str, str, str]:
     """Spark's version, the time zone, the current catalog and schema. Raises `EngineError`."""
-    version, zone, catalog, schema = map(str, engine.facts(_IDENTITY, "settings")[0])
+    version, zone, catalog, schema = map(str, engine.facts(IDENTITY, "settings")[0])
     return version, zone, catalog, schema
