@@ -52,12 +52,12 @@ def slow(commits: Sequence[Commit], mode: str = INCREMENTAL) -> bool:
 
 
 def most_keys_change(commits: Sequence[Commit]) -> bool:
-    """Whether the last two runs that looked for the keys that may differ saw that most do, as far
+    """Whether the last two runs that attempts for the keys that may differ saw that most do, as far
     as these newest ``commits`` go.
     """
     notes = [commit.note for commit in commits]
-    looked = [note.reason for note in notes if note.mode in (INCREMENTAL, SUMMED) or note.reason == MANY_KEYS]
-    return looked[-2:] == [MANY_KEYS, MANY_KEYS]
+    attempts = [note.reason for note in notes if note.mode in (INCREMENTAL, SUMMED) or note.reason == MANY_KEYS]
+    return attempts[-2:] == [MANY_KEYS, MANY_KEYS]
 
 
 @dataclass(frozen=True)
