@@ -52,8 +52,8 @@ def slow(commits: Sequence[Commit], mode: str = INCREMENTAL) -> bool:
 
 
 def most_keys_change(commits: Sequence[Commit]) -> bool:
-    """Whether the last two runs that attempts for the keys that may differ saw that most do, as far
-    as these newest ``commits`` go.
+    """Whether most keys could differ in the last two runs that computed which ones, as far as these
+    newest ``commits`` go.
     """
     notes = [commit.note for commit in commits]
     attempts = [note.reason for note in notes if note.mode in (INCREMENTAL, SUMMED) or note.reason == MANY_KEYS]
