@@ -56,7 +56,9 @@ def most_keys_change(commits: Sequence[Commit]) -> bool:
     newest ``commits`` go.
     """
     notes = [commit.note for commit in commits]
-    attempts = [note.reason for note in notes if note.mode in (INCREMENTAL, SUMMED) or note.reason == MANY_KEYS]
+    attempts = [
+        note.reason for note in notes if note.mode in (INCREMENTAL, SUMMED) or note.reason == MANY_KEYS
+    ]
     return attempts[-2:] == [MANY_KEYS, MANY_KEYS]
 
 
