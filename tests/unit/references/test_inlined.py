@@ -66,6 +66,11 @@ def test_a_text_takes_the_place_of_the_view_under_its_alias(invocation):
     assert outcome.names == ("raw.people",) and outcome.refused == {}
 
 
+def test_ctes_are_no_relations(invocation):
+    text = "with a as (select 1 id from raw.b), c (id, name) as (select id, 'x' from a) select * from c as d"
+    assert read(Catalog({"names": text}), invocation).names == ("raw.b",)
+
+
 def test_views_below_a_view_are_read_through_too(invocation):
     views = {"names": "select * from shop.inner_one", "inner_one": "select 1 as id, 'a' as name from raw.t"}
     outcome = read(Catalog(views), invocation, below={("shop", "inner_one")})
@@ -123,6 +128,10 @@ REFUSED = {
     "the clock": (Catalog({"names": "select current_date() id from a.b"}), "current_date() differs from run to run"),
     "a function of the user's": (Catalog({"names": "select mine(1) id from a.b"}), "mine() is not known"),
     "no schema": (Catalog({"names": "select id, name from people"}), "it names people without a schema"),
+    "no schema, but an alias": (
+        Catalog({"names": "select p.id, p.name from people as p"}),
+        "it names people without a schema",
+    ),
     "a catalog": (Catalog({"names": "select id from c.raw.people"}), "it names c.raw.people with its catalog"),
     "a collation": (kept(collation="UTF8_LCASE"), "it has a collation of its own"),
     "another schema": (kept(view_catalog_and_namespace="spark_catalog.shop"), "it was created in spark_catalog.shop"),

@@ -11,8 +11,8 @@ from dbt.adapters.mvsink.shard_sql import Counts
 from dbt.adapters.mvsink.sink import Full, Incremental
 from dbt.adapters.mvsink.sink.errors import NotIncremental
 from dbt.adapters.mvsink.sink.staging import REMEMBERED, Staging, slow
-from dbt.adapters.mvsink.sink.ways import LOADED
-from dbt.adapters.mvsink.sink.write import EVALUATED, INCREMENTAL, Written
+from dbt.adapters.mvsink.sink.ways import EVALUATED, INCREMENTAL, LOADED
+from dbt.adapters.mvsink.sink.write import Written
 
 
 def slower(*runs: tuple[str, float | None]) -> bool:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 from dbt.adapters.mvsink.engine import Engine, EngineError, sql
@@ -199,10 +198,11 @@ class _Reader:
 def _qualified(text: str) -> tuple[str, ...]:
     """The relations that a view's text names, without its CTEs."""
     stream, names = words(text), relation_names(text)
+    # `with a as (...)`, `with a (x, y) as (...)`; also functions, which are no relations
     ctes = {
         word.text.lower()
-        for word, following in pairwise(stream)
-        if word.is_name and following.upper in ("AS", "(")
+        for word, *following in zip(stream, stream[1:], stream[2:], strict=False)
+        if word.is_name and (following[0].upper == "(" or [each.upper for each in following] == ["AS", "("])
     }
     for name in names:
         if len(parts(name)) > 2:

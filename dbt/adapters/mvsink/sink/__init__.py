@@ -66,7 +66,8 @@ from dbt.adapters.mvsink.sink.request import (
 from dbt.adapters.mvsink.sink.staging import REMEMBERED, most_keys_change, slow
 from dbt.adapters.mvsink.sink.suspension import Drift, Suspended, suspended
 from dbt.adapters.mvsink.sink.usual_change import ENOUGH, Learned, limit, too_little_history
-from dbt.adapters.mvsink.sink.write import SUMMED, Write
+from dbt.adapters.mvsink.sink.ways import SUMMED
+from dbt.adapters.mvsink.sink.write import Write
 
 __all__ = [
     "ENOUGH",

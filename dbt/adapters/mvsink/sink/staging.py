@@ -27,8 +27,8 @@ from dbt.adapters.mvsink.sink.increment import (
 from dbt.adapters.mvsink.sink.request import SinkRequest
 from dbt.adapters.mvsink.sink.suspension import Drift, suspended
 from dbt.adapters.mvsink.sink.verify import equal, verified
-from dbt.adapters.mvsink.sink.ways import LOADED
-from dbt.adapters.mvsink.sink.write import EVALUATED, INCREMENTAL, SUMMED, Write, Written
+from dbt.adapters.mvsink.sink.ways import EVALUATED, INCREMENTAL, LOADED, SUMMED
+from dbt.adapters.mvsink.sink.write import Write, Written
 
 log = logging.getLogger("mvsink.sink.write")
 REMEMBERED = 20  # commits

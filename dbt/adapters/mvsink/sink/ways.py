@@ -8,9 +8,9 @@ from dbt.adapters.mvsink.shard import Commit
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.sink.detection import Buckets
 
-# see `write`
-BUCKETS, HASHES, ONCE = "buckets", "hashes", "once"
-LOADED = "loaded"  # the mode of a first load
+# modes of commits: how the contents were computed
+INCREMENTAL, SUMMED, EVALUATED, LOADED = "incremental", "sums", "evaluated", "loaded"
+BUCKETS, HASHES, ONCE = "buckets", "hashes", "once"  # ways of what was `EVALUATED`, see `write`
 NEARLY_ALL = 0.4  # of the rows of both sides
 
 

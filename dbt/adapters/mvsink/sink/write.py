@@ -50,12 +50,21 @@ from dbt.adapters.mvsink.sink.detection import Buckets, BucketScope, differing_b
 from dbt.adapters.mvsink.sink.in_process import correct
 from dbt.adapters.mvsink.sink.locator import FIXED_WIDTH, locator
 from dbt.adapters.mvsink.sink.suspension import Drift
-from dbt.adapters.mvsink.sink.ways import BUCKETS, HASHES, LOADED, ONCE, nearly_all, way
+from dbt.adapters.mvsink.sink.ways import (
+    BUCKETS,
+    EVALUATED,
+    HASHES,
+    INCREMENTAL,
+    LOADED,
+    ONCE,
+    SUMMED,
+    nearly_all,
+    way,
+)
 
 log = logging.getLogger("mvsink.sink.write")
 FEW_ROWS = 100_000  # of a shard that is compared by whole rows
-# modes of commits
-INCREMENTAL, SUMMED, EVALUATED = "incremental", "sums", "evaluated"
+LONGEST_REASON = 200  # characters in a commit's note
 LAST_COMMITS = 20  # in which ways are compared
 
 
@@ -88,7 +97,8 @@ class Written:
 
     def noted(self, note: CommitNote) -> CommitNote:
         """``note`` with its way, why the query was evaluated, and the audits that it passed."""
-        return replace(note, way=self.way, reason=self.reason, audits=self.audits, audited=self.audited)
+        reason = self.reason.partition("\n")[0][:LONGEST_REASON]  # some are errors of the engine
+        return replace(note, way=self.way, reason=reason, audits=self.audits, audited=self.audited)
 
     @property
     def batches(self) -> tuple[Batch, ...]:
