@@ -29,10 +29,12 @@ lint: setup
 	$(BIN)/python tests/lint/dialect.py
 
 test: lint $(VENV)/java-classes.jsa
-	$(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(ROUGH) $(ICEBERG)) --ignore-glob='tests/fault/*'
+	$(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(ROUGH) $(ICEBERG))
 
-# Whole projects over tables as they are in real life, some of five million rows; whole runs killed
-# at every step, and at once; watches; sessions in processes of their own; wrong rules that random queries must notice; Spark Connect and Thrift; an object store, on which the shard layer has the same contract; Iceberg's tables.
+# What takes longest: whole projects over tables as they are in real life, some of five million rows;
+# whole runs killed at every step, and at once; watches; sessions in processes of their own; dbt's
+# suite of snapshots; wrong rules that random queries must notice; Spark Connect and Thrift; an object
+# store, on which the shard layer has the same contract; Iceberg's tables.
 rough: $(VENV)/java-classes.jsa
 	$(BIN)/python -m pytest $(PYTEST_ARGS) $(ROUGH)
 	MVSINK_FORMATS=delta,iceberg $(BIN)/python -m pytest $(ICEBERG)
@@ -71,10 +73,12 @@ ifdef QUICK
 	$(BIN)/python -m benchmarks.wide_join --scale 0.01 --rounds 1 --warm 0 --first-load --against merge incremental
 	$(BIN)/python -m benchmarks.small_models --models 1 --rounds 1 --warm 1
 	$(BIN)/python -m benchmarks.incremental --scale 0.01 --share 0.01 --rounds 1 --warm 0
+	$(BIN)/python -m benchmarks.choice --scale 0.01 --rounds 1 --shares 0.01 0.3 --models "wide join" "TPC-H 12"
 else
 	$(BIN)/python -m benchmarks.bench
 	$(BIN)/python -m benchmarks.wide_join --first-load --against merge incremental
 	$(BIN)/python -m benchmarks.incremental
+	$(BIN)/python -m benchmarks.choice
 	$(BIN)/python -m benchmarks.tasks
 	$(BIN)/python -m benchmarks.small_models
 	$(BIN)/python -m benchmarks.small_models --cold --models 1 10 --rounds 3

@@ -245,19 +245,25 @@ def main() -> None:
     make_tpch(session, TABLES, arguments.scale)
     for where in arguments.where:
         inputs = None
-        for name in arguments.models:
-            if inputs is None or not inputs.lasts(arguments.rounds + arguments.warm):
-                inputs = fresh(session, inputs, tuple(arguments.changing), where == "recent", arguments.share)
-            measure(session, inputs, name, f"{name}, {where}", arguments)
-        if inputs is not None:
-            shutil.rmtree(inputs.root)
+        try:
+            for name in arguments.models:
+                if inputs is None or not inputs.lasts(arguments.rounds + arguments.warm):
+                    remove(inputs)
+                    inputs = fresh(session, tuple(arguments.changing), where == "recent", arguments.share)
+                measure(session, inputs, name, f"{name}, {where}", arguments)
+        finally:
+            remove(inputs)
 
 
-def fresh(session: Any, earlier: Inputs | None, *described: Any) -> Inputs:
-    """New inputs in place of ``earlier`` ones, whose rows have all changed."""
-    if earlier is not None:
-        shutil.rmtree(earlier.root)
-    return Inputs(session, Path(tempfile.mkdtemp(prefix="mvsink-bench-")), *described)
+def fresh(session: Any, changing: tuple[str, ...], recent: bool, share: float) -> Inputs:
+    """Inputs of which no row has changed yet, in a directory of their own."""
+    return Inputs(session, Path(tempfile.mkdtemp(prefix="mvsink-bench-")), changing, recent, share)
+
+
+def remove(inputs: Inputs | None) -> None:
+    """Delete their directory, and the models below it."""
+    if inputs is not None:
+        shutil.rmtree(inputs.root, ignore_errors=True)
 
 
 def measure(session: Any, inputs: Inputs, name: str, label: str, arguments: argparse.Namespace) -> None:

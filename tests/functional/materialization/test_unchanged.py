@@ -18,13 +18,16 @@ MODELS = {
     "over_files.sql": "select id, id * 2 d from {{ source('raw', 'files') }}",
     "through_a_view.sql": "select id from {{ ref('seen') }}",
     "over_a_shard.sql": "select count(*) c from {{ ref('over_files') }}",
+    "through_a_refused_view.sql": "select id from {{ ref('with_its_catalog') }}",
     "over_both.sql": "select id, c from {{ ref('seen') }} cross join {{ ref('over_a_shard') }}",
 }
 NEVER = {
     "clock.sql": "select id, current_date() d from {{ source('raw', 'files') }}",
     "run_time.sql": "select id, {{ mv_now() }} d from {{ source('raw', 'files') }}",
+    "clock_of_a_view.sql": "select id, d from {{ ref('dated') }}",
     "a_path.sql": "select id from parquet.`{{ var('place') }}`",
 }
+VIEWS = ("seen", "dated", "with_its_catalog")
 
 
 class TestUnchanged:
@@ -41,6 +44,8 @@ class TestUnchanged:
         return {
             "raw.yml": "sources: [{name: raw, schema: \"{{ target.schema }}\", tables: [{name: files}]}]",
             "seen.sql": "{{ config(materialized='view') }} select * from {{ source('raw', 'files') }} where id > 0",
+            "dated.sql": "{{ config(materialized='view') }} select id, current_date() d from {{ source('raw', 'files') }}",
+            "with_its_catalog.sql": "{{ config(materialized='view') }} select id from spark_catalog.{{ target.schema }}.files",
             **{name: MV + query for name, query in {**MODELS, **NEVER}.items()},
         }  # fmt: skip
 
@@ -63,7 +68,8 @@ class TestUnchanged:
         project.run_sql(
             f"create table {project.test_schema}.files (id bigint) using parquet location '{place}'"
         )
-        assert all(response["evaluated"] for name, response in self.run(project).items() if name != "seen")
+        first = self.run(project)
+        assert all(response["evaluated"] for name, response in first.items() if name not in VIEWS)
         second = self.run(project)
         assert [name for name in names if second[name]["evaluated"]] == []
         assert all(second[name.removesuffix(".sql")]["evaluated"] for name in NEVER)
@@ -71,6 +77,9 @@ class TestUnchanged:
         arrive(3)
         third = self.run(project)
         assert all(third[name]["evaluated"] for name in names)
+        why = third["through_a_refused_view"]["not_incremental"]
+        assert "read through the view spark_catalog" in why and why.endswith(".files with its catalog")
+        assert "in spark_catalog" in third["clock_of_a_view"]["not_incremental"]
         assert self.rows(project, "over_both") == [(1, 3), (2, 3), (3, 3)]
         assert [name for name in names if self.run(project)[name]["evaluated"]] == []
 
@@ -80,6 +89,7 @@ class TestUnchanged:
         assert unchanged["evaluates"] == ""
         assert {each["state"] for each in unchanged["inputs"]} == {"unchanged"}
         assert "current_date" in clock["evaluates"]
+        assert "dated: current_date() differs" in explained["clock_of_a_view"]["explanation"]["evaluates"]
         [table] = clock["inputs"]
         assert (table["state"], table["reason"]) == ("cannot be known", "no earlier position is recorded")
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.mvsink.engine import Engine
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
+from dbt.adapters.mvsink.references.inlined import Inlined
 from dbt.adapters.mvsink.shard import ShardClient
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView
+from dbt.adapters.mvsink.user_sql.words import parts
 
 if TYPE_CHECKING:
     from dbt.adapters.mvsink.relation import MvsinkRelation
@@ -61,8 +63,15 @@ class RunContext:
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)  # may hold secrets
     longest_view: int | None = None
     embedded: bool = False
-    # why views that the query reads are not part of it, by the last two parts of their names
-    views: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    views: Inlined | None = None  # what became of dbt's views in the query, if it reads some
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """What the query may read, as it is named there."""
+        own = self.invocation.references
+        known = {parts(name) for name in own}
+        below = () if self.views is None else self.views.names
+        return (*own, *(name for name in below if parts(name) not in known))
 
     @property
     def unique_id(self) -> str:

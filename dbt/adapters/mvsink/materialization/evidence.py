@@ -105,7 +105,8 @@ class InputEvidence:
     ) -> Increment | Full:
         """See `Evidence`."""
         if problem := self.problems(state):
-            return Full(problem, expected=problem != self._uncertain, usual=problem != OTHER_TOOL)
+            lasting = problem in (self._uncertain, self._of_inputs)
+            return Full(problem, expected=not lasting, usual=problem != OTHER_TOOL)
         if self.sums is not None and self.sums.time == time:
             return self.sums.increment(recorded)
         return self.inputs(recorded, time).increment(sum(file.size for file in state.files))
@@ -136,12 +137,17 @@ class InputEvidence:
             yield self._uncertain
         if any(file.errors != 0 for file in state.files):
             yield "it holds recorded errors"
-        if state.plan == 0:
-            yield "what its contents were computed from is not known"
+        if state.plan == 0:  # nothing is recorded as long as an input has a problem
+            yield self._of_inputs or "what its contents were computed from is not known"
         elif not untouched(state):
             yield OTHER_TOOL
         elif state.plan != self.plan:
             yield "its query, its options, a view or a setting of the session changed"
+
+    @property
+    def _of_inputs(self) -> str:
+        """The first problem of an input; empty if there is none."""
+        return next((position.problem for position in self._inputs if position.problem), "")
 
     @cached_property
     def plan(self) -> int:

@@ -96,8 +96,9 @@ class Inputs:
 
     def _view_above(self, name: str) -> str:
         """Why the view through which the query reads ``name`` is not a part of it, as a clause."""
+        refused = {} if self.context.views is None else self.context.views.refused
         for view, reads in self.reads.below.items():
-            reason = self.context.views.get(parts(view)[-2:])
+            reason = refused.get(parts(view)[-2:])
             if reason and (name == view or name in reads.every_table or name in reads.below):
                 return f": it is read through the view {view}, and {reason}"
         return ""

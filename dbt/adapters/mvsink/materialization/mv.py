@@ -358,9 +358,8 @@ def _checked(
 
 
 def _references(context: RunContext) -> References:
-    invocation = context.invocation
     return find_references(
-        context.engine, context.client, context.query, invocation.references, invocation.id
+        context.engine, context.client, context.query, context.relations, context.invocation.id
     )
 
 

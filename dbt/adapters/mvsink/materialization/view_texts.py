@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -12,52 +12,43 @@ from dbt.adapters.mvsink.user_sql.words import parts
 
 
 def with_view_texts(context: RunContext) -> RunContext:
-    """The run with a query that has the texts of dbt's views in it, and reads what they read."""
-    invocation, manifest = context.invocation, context.manifest
-    views = {
-        name: node
-        for name, unique_id in invocation.references.items()
-        if (node := _view(manifest, unique_id)) is not None
-    }
+    """The run with a query that has the texts of dbt's views in it."""
+    manifest, references = context.manifest, context.invocation.references
+    views = [name for name, unique_id in references.items() if _is_view(manifest, unique_id)]
     if not views:
         return context
-    below = {parts(name) for node in views.values() for name in _below(manifest, node)}
+    every = {parts(name) for node in _views(manifest, references.values()) for name in _names(node)}
     whole = inlined(
         context.engine,
         context.query,
         views,
-        below.__contains__,
+        every.__contains__,
         context.options.deterministic_functions,
-        invocation.id,
+        context.invocation.id,
     )
-    known = {parts(name) for name in invocation.references}
-    names = {name: "" for name in whole.names if parts(name) not in known}
-    reading = replace(invocation, references={**invocation.references, **names})
-    return replace(context, query=whole.query, invocation=reading, views=whole.refused)
+    return replace(context, query=whole.query, views=whole)
 
 
-def _view(manifest: Any, unique_id: str) -> Any | None:
-    """dbt's node of a view; None for any other."""
+def _is_view(manifest: Any, unique_id: str) -> bool:
     node = manifest.nodes.get(unique_id)
-    return node if node is not None and node.config.materialized == "view" else None
+    return node is not None and node.config.materialized == "view"
 
 
-def _below(manifest: Any, view: Any) -> Iterator[str]:
-    """The names of the views that a view reads, of those that they read in turn, and so on."""
-    for node in _read(manifest, view.depends_on.nodes):
-        yield from _names(node)
-        yield from _below(manifest, node)
-
-
-def _read(manifest: Any, unique_ids: Iterable[str]) -> Iterator[Any]:
-    for unique_id in unique_ids:
+def _views(manifest: Any, unique_ids: Iterable[str]) -> list[Any]:
+    """dbt's views among these nodes, those that they read in turn, and so on, each once."""
+    pending, known, views = list(unique_ids), set(), []
+    while pending:
+        unique_id = pending.pop()
         node = manifest.nodes.get(unique_id)
-        if node is not None and node.config.materialized == "ephemeral":
-            yield from _read(manifest, node.depends_on.nodes)
-        elif _view(manifest, unique_id) is not None:
-            yield node
+        if unique_id in known or node is None or node.config.materialized not in ("view", "ephemeral"):
+            continue
+        known.add(unique_id)
+        views.append(node)
+        pending.extend(node.depends_on.nodes)
+    return views
 
 
-def _names(node: Any) -> Iterator[str]:
-    deferred = getattr(node, "defer_relation", None)
-    yield from (each.relation_name for each in (node, deferred) if each is not None and each.relation_name)
+def _names(node: Any) -> list[str]:
+    """What a relation is called; none of an ephemeral model."""
+    relations = (node, getattr(node, "defer_relation", None))
+    return [each.relation_name for each in relations if each is not None and each.relation_name]
