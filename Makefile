@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
 NEWEST := .venv-newest
+CLIENT := .venv-client
 BIN := $(VENV)/bin
 ICEBERG := tests/functional/inputs/test_iceberg.py
 ROUGH := tests/functional/rough tests/fault tests/functional/materialization/test_incremental.py tests/functional/cli/test_plan_against.py \
@@ -12,7 +13,7 @@ ROUGH := tests/functional/rough tests/fault tests/functional/materialization/tes
 export PYTHONHASHSEED := 0
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup test rough lint smoke smoke-oldest smoke-newest smoke-editable demo bench clean
+.PHONY: setup test rough lint smoke smoke-oldest smoke-newest smoke-editable smoke-client demo bench clean
 
 setup: $(VENV)/.done
 
@@ -46,7 +47,7 @@ $(VENV)/java-classes.jsa: $(VENV)/.done
 
 # The package as users install it, with the oldest and the newest of what it needs (dbt-core 1.10 and 1.12), each in an environment of its own.
 # dbt-core 1.11 is in .venv, where the package is installed editable. Delta's jar for the newest PySpark is not out yet.
-smoke: smoke-oldest smoke-newest smoke-editable
+smoke: smoke-oldest smoke-newest smoke-editable smoke-client
 
 smoke-oldest smoke-newest: smoke-%: .venv-%/.done
 	.venv-$*/bin/uv pip install --quiet --python .venv-$*/bin/python --reinstall --no-deps .
@@ -55,6 +56,11 @@ smoke-oldest smoke-newest: smoke-%: .venv-%/.done
 smoke-editable: setup
 	$(BIN)/python -m pytest tests/smoke -k dbt_init
 
+# PySpark's client alone, without Java, and the server of the full PySpark.
+smoke-client: setup $(CLIENT)/.done
+	$(CLIENT)/bin/uv pip install --quiet --python $(CLIENT)/bin/python --reinstall --no-deps .
+	MVSINK_CLIENT=$(CLIENT) $(BIN)/python -m pytest tests/smoke/test_client.py
+
 SMOKE := .[session] pytest>=8 pytest-timeout>=2.3 dbt-tests-adapter>=1.19
 $(OLDEST)/.done: UV_ARGS := --resolution lowest-direct
 $(NEWEST)/.done: UV_ARGS := --override tests/smoke/overrides.txt dbt-core>=1.12 pyspark>=4.3
@@ -62,6 +68,12 @@ $(OLDEST)/.done $(NEWEST)/.done: pyproject.toml tests/smoke/overrides.txt
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/pip install --quiet uv
 	$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python $(foreach each,$(UV_ARGS) $(SMOKE),'$(each)')
+	touch $@
+
+$(CLIENT)/.done: pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet uv
+	$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python '.[connect]' 'dbt-core>=1.11,<1.12'
 	touch $@
 
 demo: setup
@@ -85,4 +97,4 @@ else
 endif
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(NEWEST) example_project/data example_project/.mvsink example_project/target benchmarks/data
+	rm -rf $(VENV) $(OLDEST) $(NEWEST) $(CLIENT) example_project/data example_project/.mvsink example_project/target benchmarks/data

@@ -2,6 +2,9 @@
 ``MVSINK_FORMATS=delta,iceberg`` adds, Spark creates no functions of SQL.
 
 Unit and property tests never ask for it. Every process has a metastore and a warehouse of its own.
+
+With `--method connect` or `thrift` the functional tests run over a server of that kind, one a
+process. What a test needs of the embedded Spark alone, its mark `embedded` says, and it is skipped.
 """
 
 from __future__ import annotations
@@ -11,10 +14,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
+from pyspark.sql import SparkSession
 
+from dbt.adapters.mvsink.connection.formats import with_formats
 from tests.support import quick_dbt, quick_java
 from tests.support.moto_server import moto_server
+from tests.support.small_data import INTERPRETED
+from tests.support.spark_servers import connect_server, thrift_server
 
 quick_java.install()
 quick_dbt.install()
@@ -34,11 +42,27 @@ SETTINGS = {
     ),
 }
 
+# What tests set in the one session of the process, where every connection has a session of its own.
+ON_SERVERS = {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--on-spark", action="store_true", help="what is tested on DuckDB (fixture `session`) runs on Spark"
     )
+    parser.addoption(
+        "--method",
+        choices=("session", "connect", "thrift"),
+        default="session",
+        help="how dbt connects to Spark in functional tests: embedded, or to a server",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    method = config.getoption("--method")
+    for item in items:
+        if method != "session" and (mark := item.get_closest_marker("embedded")):
+            item.add_marker(pytest.mark.skip(reason=f"{method}: {mark.args[0]}"))
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +79,21 @@ def s3_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory, shard_root: Path) -> Iterator[Any]:
+def method(request: pytest.FixtureRequest) -> str:
+    """How dbt connects to Spark."""
+    return str(request.config.getoption("--method"))
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest, method: str) -> Any:
+    """The process's session: embedded, or one of its own on the Connect server."""
+    if method == "thrift":
+        pytest.skip("thrift: the test has a session of its own, which a Thrift server does not offer")
+    return request.getfixturevalue("embedded_spark" if method == "session" else "remote_spark")
+
+
+@pytest.fixture(scope="session")
+def embedded_spark(tmp_path_factory: pytest.TempPathFactory, shard_root: Path) -> Iterator[Any]:
     """The process's session, started as a profile with only these settings would start it."""
     from dbt.adapters.mvsink.connection.factory import EMBEDDED
     from dbt.adapters.mvsink.credentials import MvsinkCredentials
@@ -82,11 +120,34 @@ def spark(tmp_path_factory: pytest.TempPathFactory, shard_root: Path) -> Iterato
 
 
 @pytest.fixture(scope="session")
-def dbt_profile_target(spark: Any, shard_root: Path) -> dict[str, Any]:
+def server(tmp_path_factory: pytest.TempPathFactory, method: str) -> Iterator[dict[str, Any]]:
+    """The profile's keys of the server of this process."""
+    home = tmp_path_factory.mktemp(method)
+    settings = {**SETTINGS, **INTERPRETED, **ON_SERVERS}
+    if method == "connect":
+        settings = with_formats({}, settings, FORMATS, pyspark.__version__, str(home))
+        with connect_server(home, settings=settings) as url:
+            yield {"method": method, "remote": url}
+    else:  # without formats: a Thrift server's statements do not find the classes of such jars
+        with thrift_server(home, settings) as thrift:
+            yield {"method": method, "host": "127.0.0.1", "port": thrift.port, "user": "tests"}
+
+
+@pytest.fixture(scope="session")
+def remote_spark(server: dict[str, Any]) -> Iterator[Any]:
+    session = SparkSession.builder.remote(server["remote"]).create()
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def dbt_profile_target(request: pytest.FixtureRequest, method: str, shard_root: Path) -> dict[str, Any]:
     """The profile of dbt's own test fixtures; dbt gives each class a schema."""
+    request.getfixturevalue("embedded_spark" if method == "session" else "server")
+    place = {"method": method} if method == "session" else request.getfixturevalue("server")
     return {
         "type": "mvsink",
-        "method": "session",
+        **place,
         "threads": 1,
         "shard_root": str(shard_root),
         "progress": False,

@@ -13,10 +13,14 @@ from tests.support.small_data import INTERPRETED, interpreted
 
 
 @pytest.fixture(scope="module", autouse=True)
-def settings_stay(spark: Any) -> Iterator[None]:
+def settings_stay(request: pytest.FixtureRequest, method: str) -> Iterator[None]:
     """For one: dbt-spark's `insert_overwrite` switches how partitions are overwritten, and leaves
-    it so.
+    it so. On a server every connection has its own settings.
     """
+    if method != "session":
+        yield
+        return
+    spark = request.getfixturevalue("spark")
     before = dict(spark.conf.getAll)
     yield
     after = dict(spark.conf.getAll)
@@ -28,8 +32,11 @@ def settings_stay(spark: Any) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def quick(spark: Any) -> Iterator[Any]:
-    """A session of its own on the same context, set up for tiny data."""
+def quick(spark: Any, method: str, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A session of its own on the same Spark, set up for tiny data."""
+    if method == "connect":
+        yield spark
+        return
     session = spark.newSession()
     for name, value in INTERPRETED.items():
         session.conf.set(name, value)
@@ -45,9 +52,14 @@ def session(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture(scope="module")
-def small_data(spark: Any) -> Iterator[None]:
-    """The process's own session, set up for tiny data while a module runs. What is tested is the
-    adapter's; what Spark makes of the same statements when it compiles them is seen in
-    `sink/test_correction.py`, `test_detection.py`, `test_rules_write.py`, and `connection`."""
-    with interpreted(spark):
+def small_data(request: pytest.FixtureRequest, method: str) -> Iterator[None]:
+    """The process's own session, set up for tiny data while a module runs, as servers are from the
+    start. What is tested is the adapter's; what Spark makes of the same statements when it compiles
+    them is tested in `sink/test_correction.py`, `test_detection.py`, `test_rules_write.py`, and
+    `connection`.
+    """
+    if method != "session":
+        yield
+        return
+    with interpreted(request.getfixturevalue("spark")):
         yield

@@ -31,15 +31,15 @@ class ThriftServer:
 
 
 @contextmanager
-def connect_server(home: Path, port: int | None = None) -> Iterator[str]:
+def connect_server(home: Path, port: int | None = None, settings: Mapping[str, str] = {}) -> Iterator[str]:
     """A Spark Connect server: its URL."""
     port = port or free_port()
-    settings = {
+    connect = {
         "spark.sql.catalogImplementation": "hive",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
     }
-    with _server(CONNECT, home, port, settings):
+    with _server(CONNECT, home, port, {**connect, **settings}):
         yield f"sc://127.0.0.1:{port}"
 
 

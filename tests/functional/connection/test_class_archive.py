@@ -10,6 +10,8 @@ import pytest
 
 from tests.functional.connection.processes import Process, wait_for
 
+pytestmark = pytest.mark.embedded("a server starts its own Java")
+
 SESSION = """
 from pathlib import Path
 from pyspark import SparkContext

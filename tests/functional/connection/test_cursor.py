@@ -11,6 +11,7 @@ from decimal import Decimal
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.connection.connect import open_connect
 from dbt.adapters.mvsink.connection.cursor import SessionConnection
 from dbt.adapters.mvsink.connection.factory import EMBEDDED
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
@@ -21,11 +22,16 @@ ROWS = "select id, cast(id as string) as name from range(0, 5, 1, 2)"
 
 
 @pytest.fixture
-def connection(spark, shard_root):
-    made = SessionConnection(EMBEDDED, MvsinkCredentials(schema="default", shard_root=str(shard_root)))
+def connection(spark, shard_root, method, request):
+    place = {"schema": "default", "shard_root": str(shard_root)}
+    if method == "connect":
+        made = open_connect(MvsinkCredentials(**place, **request.getfixturevalue("server")))
+    else:
+        made = SessionConnection(EMBEDDED, MvsinkCredentials(**place))
     yield made
     made.close()
-    spark.sparkContext.cancelJobsWithTag(made.tag)
+    if method == "session":
+        spark.sparkContext.cancelJobsWithTag(made.tag)
 
 
 def ids(rows):
@@ -153,6 +159,7 @@ class TestErrors:
             connection.fetchall()
 
 
+@pytest.mark.embedded("tags of jobs are asked for in Java")
 class TestJobs:
     def test_a_statement_s_jobs_carry_the_connection_s_tag_and_no_other_s(self, spark, connection):
         # the thread's last connection
@@ -206,6 +213,15 @@ class Running:
         return not self.thread.is_alive()
 
 
+def test_a_statement_is_cancelled(connection):
+    """Over every kind of connection; whether its jobs end is the subject of `TestCancelling`."""
+    statement = Running(connection)
+    wait_for(connection._busy.is_set, 60, "it runs")
+    connection.cancel()
+    assert statement.ended() and "cancelled" in str(statement.error).lower()
+
+
+@pytest.mark.embedded("the state of jobs is asked for in Java")
 class TestCancelling:
     def test_one_connection_s_jobs_and_no_other_s(self, spark, connection, shard_root):
         other = SessionConnection(EMBEDDED, MvsinkCredentials(schema="default", shard_root=str(shard_root)))

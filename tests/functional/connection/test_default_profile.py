@@ -13,6 +13,8 @@ from dbt.adapters.mvsink.connection.metastore_lock import MetastoreLock, _is_jav
 from dbt.adapters.mvsink.shard import ShardClient
 from tests.functional.connection.processes import Process, dbt, make_project, set_profile
 
+pytestmark = pytest.mark.embedded("what a profile of a type and a schema starts")
+
 MV = "{{ config(materialized='self_correcting_mv') }} "
 SETTINGS = (
     MV + "select '${spark.master}' as master, '${spark.ui.enabled}' as ui, typeof(1 + '1') as sum, "

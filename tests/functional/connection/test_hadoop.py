@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dbt.adapters.mvsink.connection.hadoop import CLUSTERS, drop_cluster_defaults
+
+pytestmark = pytest.mark.embedded("the configuration of the Spark in this process")
 
 
 def carried(spark):

@@ -6,8 +6,12 @@ import re
 import signal
 import time
 
+import pytest
+
 from dbt.adapters.mvsink.shard import ShardClient
 from tests.functional.connection.processes import Process, make_project
+
+pytestmark = pytest.mark.embedded("its jobs are watched in this process")
 
 NUMBERS = "{{ config(materialized='view') }} select id from range({{ var('upto', 1000) }})"
 MODEL = "{{ config(materialized='self_correcting_mv') }} select count(*) as n from {{ ref('numbers') }} where id % 7 = 3"
@@ -17,6 +21,7 @@ PROCESS = """
 import threading, time
 from dbt.cli.main import cli, dbtRunner
 from dbt.adapters.mvsink.connection.factory import EMBEDDED
+
 
 def watch():
     tracker, seen = EMBEDDED.running().sparkContext.statusTracker(), False

@@ -13,6 +13,11 @@ from dbt.adapters.mvsink.connection.cursor import SessionConnection
 
 CAST = "{{ config(materialized='table') }} select cast('x' as int) as n, typeof(1 + '1') as sum"
 BUCKETS = "spark.sql.shuffle.partitions"
+SHOWN = {
+    "session": ["method", "schema", "shard_root", "read_only"],
+    "connect": ["method", "remote", "schema", "shard_root", "read_only"],
+    "thrift": ["method", "host", "port", "user", "schema", "shard_root", "read_only"],
+}
 
 
 class TestAnsi:
@@ -25,6 +30,9 @@ class TestAnsi:
         assert "CAST_INVALID_INPUT" in result.message
 
 
+@pytest.mark.embedded(
+    "one session for all profiles of the process; test_connect has a profile's own settings"
+)
 class TestAnsiOff:
     @pytest.fixture(scope="class")
     def dbt_profile_target(self, dbt_profile_target):
@@ -59,6 +67,7 @@ class TestAnsiOff:
         assert "CAST_INVALID_INPUT" in result.message
 
 
+@pytest.mark.embedded("tags of jobs are asked for in Java")
 class TestThreads:
     @pytest.fixture(scope="class")
     def dbt_profile_target(self, dbt_profile_target):
@@ -100,13 +109,14 @@ class TestDebug:
         secret = {"AWS_SECRET_ACCESS_KEY": "hunter2"}
         return {**dbt_profile_target, "shard_root": str(root / "new" / "shards"), "storage_options": secret}
 
-    def test_it_passes_shows_no_secret_and_leaves_nothing(self, project, dbt_profile_target):
+    def test_it_passes_shows_no_secret_and_leaves_nothing(self, project, dbt_profile_target, method):
         _, out = run_dbt_and_capture(["debug"])
         assert "Connection test: [OK connection ok]" in out.replace("\x1b[32m", "").replace("\x1b[0m", "")
         shown = out.split("Connection:")[1].split("Registered adapter")[0]
-        assert re.findall(r"  (\w+): ", shown) == ["method", "schema", "shard_root", "read_only"]
+        assert re.findall(r"  (\w+): ", shown) == SHOWN[method]
         assert "hunter2" not in out
-        assert f"PySpark {version('pyspark')}, Java " in out
+        runs = {"session": ", Java ", "connect": ", a client of Spark Connect: OK"}
+        assert method not in runs or f"PySpark {version('pyspark')}{runs[method]}" in out
         assert f"shard root {dbt_profile_target['shard_root']}: compare-and-append OK" in out
         assert not os.path.exists(os.path.dirname(dbt_profile_target["shard_root"]))
 

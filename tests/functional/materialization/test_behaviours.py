@@ -42,6 +42,7 @@ class TestDefinition(Base):
         assert "its query differs from what the shard records" in results[0].message
         assert self.state(project).files == before.files
 
+    @pytest.mark.embedded("each connection to a server has settings of its own")
     def test_ansi_mode_is_part_of_the_definition(self, project):
         run_dbt(["run", "--full-refresh"])
         self.set_model(project, configured(on_configuration_change="continue"))
@@ -52,6 +53,7 @@ class TestDefinition(Base):
             project.run_sql("set spark.sql.ansi.enabled = true")
         assert "ANSI mode changed" in out
 
+    @pytest.mark.embedded("each connection to a server has settings of its own")
     def test_a_session_that_reads_names_as_patterns_is_refused(self, project):
         project.run_sql("set spark.sql.parser.quotedRegexColumnNames = true")
         try:

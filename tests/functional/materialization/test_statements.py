@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from dbt.tests.util import run_dbt
 
-from dbt.adapters.mvsink.connection.cursor import SessionConnection
+from dbt.adapters.mvsink.connection.frames import FrameConnection
+from dbt.adapters.mvsink.connection.thrift import ThriftConnection
 
 pytestmark = pytest.mark.usefixtures("small_data")
 PAGE = Path(__file__).parents[3] / "docs" / "performance.md"
@@ -80,31 +81,47 @@ class TestStatements:
         return {"raw.yml": raw, "mv1.sql": MODEL, "mv2.sql": OTHER}
 
     @pytest.fixture
-    def sent(self, monkeypatch):
-        sent, execute = [], SessionConnection.execute
+    def sent(self, monkeypatch, method):
+        connection = ThriftConnection if method == "thrift" else FrameConnection
+        sent, execute = [], connection.execute
 
         def recorded(connection, sql, bindings=None):
             sent.append(sql)
             return execute(connection, sql, bindings)
 
-        monkeypatch.setattr(SessionConnection, "execute", recorded)
+        monkeypatch.setattr(connection, "execute", recorded)
         return sent
 
-    def test_each_is_on_the_page(self, project, place, sent):
+    @pytest.fixture
+    def runs(self, project, place, sent):
+        """The statements of each run."""
+
         def arrive(*ids):
             pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), place / f"{ids[0]}.parquet")
 
         def run():
             sent.clear()
             run_dbt(["run", "--threads", "1"])
-            return Counter(map(kind_of, sent))
+            return list(sent)
 
         arrive(1, 2)
         files = f"{project.test_schema}.files"
         project.run_sql(f"create table {files} (id bigint) using parquet location '{place}'")
         runs = {"first": run()}
         arrive(3)
-        runs |= {"changed": run(), "unchanged": run()}
+        return runs | {"changed": run(), "unchanged": run()}
+
+    def test_each_is_on_the_page(self, runs, method):
+        if method == "session":
+            self.check_kinds({name: Counter(map(kind_of, sent)) for name, sent in runs.items()})
+        else:
+            counted = [sum('"model.test.mv2"' in statement for statement in runs[name]) for name in RUNS]
+            page = re.findall(
+                rf"^\| `{method}` \| (\d+) \| (\d+) \| (\d+) \|$", PAGE.read_text(), re.MULTILINE
+            )
+            assert [tuple(map(str, counted))] == page and max(counted) <= 12
+
+    def check_kinds(self, runs):
         page = on_the_page()
         for name, counts in runs.items():
             assert counts.keys() <= page.keys()

@@ -30,6 +30,7 @@ NEVER = {
 VIEWS = ("seen", "dated", "with_its_catalog")
 
 
+@pytest.mark.embedded("files on a disk are known to be unchanged only where Spark runs on the same machine")
 class TestUnchanged:
     @pytest.fixture(scope="class")
     def place(self, tmp_path_factory):

@@ -44,6 +44,7 @@ class TestWide(Base):
         names = [row[0] for row in project.run_sql(f"show columns in {project.test_schema}.mv", fetch="all")]
         assert names == ["id", "wide", *NAMES]
 
+    @pytest.mark.embedded("what another metastore keeps is not known")
     def test_what_the_metastore_cannot_keep_is_refused_before_anything_is_written(self, project, shard_root):
         self.set_model(
             project, model([f"{name}{'x' * 60}" for name in NAMES]).replace("_mv'", "_mv', alias='too_wide'")
