@@ -61,8 +61,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     method = config.getoption("--method")
     for item in items:
-        if method != "session" and (mark := item.get_closest_marker("embedded")):
-            item.add_marker(pytest.mark.skip(reason=f"{method}: {mark.args[0]}"))
+        marks = (item.get_closest_marker("embedded"), item.get_closest_marker(f"not_over_{method}"))
+        for mark in marks if method != "session" else ():
+            if mark is not None:
+                item.add_marker(pytest.mark.skip(reason=f"{method}: {mark.args[0]}"))
 
 
 @pytest.fixture(scope="session")

@@ -213,6 +213,7 @@ class TestReferences(TimeBase):
         at(1)
         assert self.shard(project, "mv").holds == {}
 
+    @pytest.mark.not_over_thrift("statements of a Thrift server do not load the classes of Delta's jar")
     def test_a_table_with_versions_is_read_at_one_version_by_the_whole_run(self, project):
         schema = project.test_schema
         project.run_sql(f"create table {schema}.raw using delta as select 1 as id, 'a' as name")

@@ -26,6 +26,14 @@ ERRORS = {
     ),
     "within dbt's words": (f"Database Error\n  {SERVICE}[X] a.B: [X] No. SQLSTATE: 22012{STACK}", "[X] No. SQLSTATE: 22012"),
     "without a condition": (f"{SERVICE}java.io.IOException: disk\nfull{STACK}", "java.io.IOException: disk full"),
+    "a thread that waited": (
+        f"{SERVICE}org.apache.spark.SparkException: Exception thrown in awaitResult: \n\tat a.B.c(D:1)\nCaused by: a.SparkRuntimeException: [USER_RAISED_EXCEPTION] no SQLSTATE: P0001{STACK}",
+        "[USER_RAISED_EXCEPTION] no SQLSTATE: P0001",
+    ),
+    "a thread that waited, without a condition": (
+        f"{SERVICE}org.apache.spark.SparkException: Exception thrown in awaitResult: \n\tat a.B.c(D:1)\nCaused by: java.io.IOException: disk full{STACK}",
+        "java.io.IOException: disk full",
+    ),
     "no stack": ("Query failed with status: CANCELED_STATE", "Query failed with status: CANCELED_STATE"),
 }  # fmt: skip
 

@@ -17,10 +17,14 @@ from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
 from dbt.adapters.mvsink.masking import masked
 
-_JAVA = re.compile(r"\n\s*at [\w.$]+|\n\s*Caused by: ")
+WAITED = "Exception thrown in awaitResult:"  # the error is that of another thread, its cause
+_STACK = re.compile(r"\n\s*at [\w.$]+")
+_CAUSE = re.compile(r"\n\s*Caused by: ")
 _CLASSES = re.compile(
     r"^(?:Database Error\s+)?(?:[\w.$]+: )?(?:Error running query: )?(?:\[[A-Z0-9_.]+\] [\w.$]+: )?"
 )
+_CLASS = re.compile(r"^[\w.$]+: (?=\[)")  # of a cause
+_CONDITION = re.compile(r"\[[A-Z0-9_.]+\]")
 _STATE = re.compile(r"SQLSTATE: [0-9A-Z]{5}(?:; line \d+ pos \d+| \(line \d+, pos \d+\))?")
 
 
@@ -66,12 +70,17 @@ class ThriftConnection(PyhiveConnectionWrapper):
 
 
 def engine_words(text: str) -> str:
-    """The engine's message out of a server's error, on one line, up to its SQLSTATE:
+    """The engine's message out of a server's error, on one line, up to its SQLSTATE: the first in
+    the chain of causes that names an error condition, as what stopped a query is the cause of what
+    waited for it; without one, the outermost.
 
     >>> engine_words("a.B: Error running query: [X] a.C: [X] No\\n  t. SQLSTATE: 42P01\\n\\tat b")
     '[X] No t. SQLSTATE: 42P01'
     """
-    message = _CLASSES.sub("", _JAVA.split(text, maxsplit=1)[0], count=1)
+    messages = [_STACK.split(cause, maxsplit=1)[0] for cause in _CAUSE.split(text)]
+    saying = [message for message in messages if not message.rstrip().endswith(WAITED)] or messages
+    named = next((message for message in saying if _CONDITION.search(message)), saying[0])
+    message = (_CLASSES if named is messages[0] else _CLASS).sub("", named, count=1)
     state = _STATE.search(message)
     return " ".join((message[: state.end()] if state else message).split())
 

@@ -14,7 +14,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from dbt.adapters.mvsink.shard.commit_log import LOG, commit_path, commit_version, first_garbage
-from dbt.adapters.mvsink.shard.errors import StorageError
+from dbt.adapters.mvsink.shard.errors import StorageError, message_of
 from dbt.adapters.mvsink.shard.storage import StoredFile
 
 MOMENT = 0.5  # seconds
@@ -40,11 +40,6 @@ def damage(files: LogFiles) -> str:
     if fault:
         time.sleep(MOMENT)
     return fault if fault and _damage(files) == fault else ""
-
-
-def first_line(error: BaseException) -> str:
-    """The message without the stack of another language that may follow it."""
-    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _damage(files: LogFiles) -> str:
@@ -102,7 +97,7 @@ def _unreadable_checkpoint(files: LogFiles, parts: Sequence[str], commits: Seque
                 if whole
                 else f"restore it from a backup; without one, {START_AGAIN}"
             )
-            return f"the checkpoint {path} cannot be read ({first_line(error.__cause__)}). What to do: {way}"
+            return f"the checkpoint {path} cannot be read ({message_of(error.__cause__)}). What to do: {way}"
     return ""
 
 

@@ -39,13 +39,14 @@ from dbt.adapters.mvsink.shard.commit_log import (
     metadata,
     own_metadata,
 )
-from dbt.adapters.mvsink.shard.damage import LAST_CHECKPOINT, damage, first_line, garbage
+from dbt.adapters.mvsink.shard.damage import LAST_CHECKPOINT, damage, garbage
 from dbt.adapters.mvsink.shard.errors import (
     LogDamaged,
     StorageError,
     TransientError,
     UnknownOutcome,
     VersionTaken,
+    message_of,
 )
 from dbt.adapters.mvsink.shard.files import FileStore
 from dbt.adapters.mvsink.shard.removals import Removals
@@ -89,7 +90,7 @@ class DeltaStorage(FileStore):
             )
         except (DeltaError, OSError) as error:
             if self.load() is None:
-                raise StorageError(f"cannot create shard {self.uri}: {error}") from error
+                raise StorageError(f"cannot create shard {self.uri}: {message_of(error)}") from error
 
     def load(self) -> ShardState | None:
         table = self._table()
@@ -162,7 +163,7 @@ class DeltaStorage(FileStore):
         except CommitFailedError as error:
             raise VersionTaken(version) from error
         except (DeltaError, OSError) as error:
-            raise UnknownOutcome(str(error)) from error
+            raise UnknownOutcome(message_of(error)) from error
 
     @staticmethod
     def _commit_files(table: DeltaTable, change: Change) -> None:
@@ -288,7 +289,7 @@ class DeltaStorage(FileStore):
             fault = damage(self)
             if fault:
                 raise LogDamaged(self.uri, fault) from error
-            raise TransientError(f"cannot read the log of shard {self.uri}: {first_line(error)}") from error
+            raise TransientError(f"cannot read the log of shard {self.uri}: {message_of(error)}") from error
 
     def _forget(self) -> None:
         self._cached = self._cached_file = self._state = None

@@ -10,11 +10,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dbt.adapters.mvsink.shard.frontier import Antichain
+
+CAUSE = "↳"
+_COLOUR = re.compile(r"\x1b\[\d*m")
 
 
 class ShardError(Exception):
@@ -103,3 +107,18 @@ class UnknownOutcome(Exception):
 
 class TransientError(Exception):
     """Inside this layer: a failure worth a retry; nothing happened."""
+
+
+def message_of(error: BaseException) -> str:
+    """The message without the stack of another language that may follow it, and with its causes,
+    which `deltalake` writes on lines of their own, in colour:
+
+    >>> message_of(OSError("S3 error\\n \\x1b[31m↳\\x1b[0m HTTP error\\n  ↳ Connection\\n refused"))
+    'S3 error: HTTP error: Connection refused'
+    """
+    lines = [" ".join(line.split()) for line in _COLOUR.sub("", str(error)).splitlines()]
+    if not lines:
+        return type(error).__name__
+    if not any(line.startswith(CAUSE) for line in lines):
+        return lines[0]
+    return ": ".join(part.strip() for part in " ".join(lines).split(CAUSE))

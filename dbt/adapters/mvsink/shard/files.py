@@ -16,7 +16,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, META, TIME
-from dbt.adapters.mvsink.shard.errors import OutsideShard, StorageError
+from dbt.adapters.mvsink.shard.errors import OutsideShard, StorageError, message_of
 from dbt.adapters.mvsink.shard.state import DataFile
 from dbt.adapters.mvsink.shard.storage import DEFAULT_TIMEOUT, Footer, PartWriter, StoredFile, with_schema
 
@@ -136,7 +136,7 @@ class FileStore:
         except OSError as error:
             if self.filesystem.get_file_info(self._at(path)).type == pafs.FileType.NotFound:
                 return None
-            raise StorageError(f"cannot read {path} of shard {self.uri}: {error}") from error
+            raise StorageError(f"cannot read {path} of shard {self.uri}: {message_of(error)}") from error
 
     def delete(self, paths: Sequence[str]) -> None:
         """Ignores files that are gone. If one is outside the shard: `OutsideShard`, no deletion."""
@@ -241,7 +241,7 @@ def _storage_errors(verb: str, path: str, uri: str) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        raise StorageError(f"cannot {verb} {path} of shard {uri}: {error}") from error
+        raise StorageError(f"cannot {verb} {path} of shard {uri}: {message_of(error)}") from error
 
 
 def _from_footer(path: str, size: int, metadata: pq.FileMetaData) -> DataFile:
