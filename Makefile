@@ -10,11 +10,12 @@ ICEBERG := tests/functional/inputs/test_iceberg.py
 ROUGH := tests/functional/rough tests/fault tests/functional/materialization/test_incremental.py tests/functional/cli/test_plan_against.py \
   tests/functional/cli/test_watch.py tests/functional/connection/test_class_archive.py tests/functional/connection/test_default_profile.py \
   tests/functional/adapter/test_snapshots.py tests/property/test_incremental_mutants.py
+SUITES := $(addprefix tests/functional/,materialization continual_task connection)
 # Every process of pytest-xdist collects the same tests in the same order, sets included.
 export PYTHONHASHSEED := 0
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup test rough lint smoke smoke-oldest smoke-newest smoke-editable smoke-client compat demo bench clean
+.PHONY: setup test rough lint smoke smoke-oldest smoke-newest smoke-editable smoke-client compat servers demo bench clean
 
 setup: $(VENV)/.done
 
@@ -41,6 +42,11 @@ rough: $(VENV)/java-classes.jsa
 	$(BIN)/python -m pytest $(PYTEST_ARGS) $(ROUGH)
 	MVSINK_FORMATS=delta,iceberg $(BIN)/python -m pytest $(ICEBERG)
 	MVSINK_OBJECT_STORE=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/unit/shard/test_contract.py tests/unit/shard/test_reading.py
+
+# The functional suites of views, tasks and connections over a Spark Connect and a Thrift server.
+servers: $(VENV)/java-classes.jsa
+	$(BIN)/python -m pytest $(PYTEST_ARGS) --method connect $(SUITES)
+	$(BIN)/python -m pytest $(PYTEST_ARGS) --method thrift $(SUITES)
 
 # What every JVM of the tests would otherwise read and verify again: 7 of the 18 seconds that a `dbt run` in a process of its own takes.
 $(VENV)/java-classes.jsa: $(VENV)/.done

@@ -1,8 +1,8 @@
 """The smoke suite on many versions, in one environment after the other: `make compat`.
 
 Prints the README's table. Each version of Python, dbt-core and PySpark is in at least two rows, and
-the oldest and the newest of one are with those of the others. Needs `uv` beside this Python, and the
-Pythons on the path: a row whose Python is missing says so. Exits with 1 if a suite failed.
+the oldest and the newest of one are with those of the others. Needs `uv` beside this Python, and
+the Pythons on the path: a row whose Python is missing says so. Exits with 1 if a suite failed.
 """
 
 from __future__ import annotations
