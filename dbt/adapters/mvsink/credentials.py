@@ -42,7 +42,8 @@ _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/+[^/]*")
 _UNSAFE = re.compile(r"%[0-9A-Fa-f]{2}|[\\:\x00-\x1f]")
 _REMOTE = re.compile(r"sc://[^/;\s]+(?:/(?:;[^;=\s]+=[^;=\s]*)*)?")
 _RESERVED = ("token", "use_ssl", "user_id", "user_agent", "session_id")  # not headers to PySpark
-_methods = [method.value for method in SparkConnectionMethod]  # and those of `register_methods`
+OF_DBT_SPARK = tuple(method.value for method in SparkConnectionMethod)
+_methods = list(OF_DBT_SPARK)  # and those of `register_methods`
 
 
 def register_methods(names: Iterable[str]) -> None:
@@ -129,8 +130,8 @@ class MvsinkCredentials(SparkCredentials):
 
     @contextmanager
     def _stand_in_host(self) -> Iterator[None]:
-        """A session has no host and a remote one has another key, but dbt-spark insists on one."""
-        missing = self.host is None and self.method in (SESSION, CONNECT)
+        """A session has no host, and methods of our own have keys of theirs; dbt-spark insists on one."""
+        missing = self.host is None and (self.method == SESSION or self.method not in OF_DBT_SPARK)
         if missing:
             self.host = str(self.method)
         try:
