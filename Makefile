@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
 NEWEST := .venv-newest
+CLIENT := .venv-client
 BIN := $(VENV)/bin
 ICEBERG := tests/functional/inputs/test_iceberg.py
 ROUGH := tests/functional/rough tests/fault tests/functional/materialization/test_incremental.py tests/functional/cli/test_plan_against.py \
@@ -12,7 +13,7 @@ ROUGH := tests/functional/rough tests/fault tests/functional/materialization/tes
 export PYTHONHASHSEED := 0
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup test rough lint smoke smoke-oldest smoke-newest smoke-editable demo bench clean
+.PHONY: setup test rough lint smoke smoke-oldest smoke-newest smoke-editable smoke-client demo bench clean
 
 setup: $(VENV)/.done
 
@@ -46,19 +47,26 @@ $(VENV)/java-classes.jsa: $(VENV)/.done
 
 # The package as users install it, with the oldest and the newest of what it needs (dbt-core 1.10 and 1.12), each in an environment of its own.
 # dbt-core 1.11 is in .venv, where the package is installed editable. Delta's jar for the newest PySpark is not out yet.
-smoke: smoke-oldest smoke-newest smoke-editable
+smoke: smoke-oldest smoke-newest smoke-editable smoke-client
 
 smoke-oldest smoke-newest: smoke-%: .venv-%/.done
 	.venv-$*/bin/uv pip install --quiet --python .venv-$*/bin/python --reinstall --no-deps .
-	.venv-$*/bin/python -m pytest tests/smoke
+	.venv-$*/bin/python -m pytest tests/smoke/test_installed.py
 
 smoke-editable: setup
-	$(BIN)/python -m pytest tests/smoke -k dbt_init
+	$(BIN)/python -m pytest tests/smoke/test_installed.py -k dbt_init
+
+# PySpark's client and no Java: the server that it reaches is the PySpark of .venv.
+smoke-client: setup $(CLIENT)/.done
+	$(CLIENT)/bin/uv pip install --quiet --python $(CLIENT)/bin/python --reinstall --no-deps .
+	$(BIN)/python -m pytest tests/smoke/test_client.py
 
 SMOKE := .[session] pytest>=8 pytest-timeout>=2.3 dbt-tests-adapter>=1.19
 $(OLDEST)/.done: UV_ARGS := --resolution lowest-direct
 $(NEWEST)/.done: UV_ARGS := --override tests/smoke/overrides.txt dbt-core>=1.12 pyspark>=4.3
-$(OLDEST)/.done $(NEWEST)/.done: pyproject.toml tests/smoke/overrides.txt
+$(CLIENT)/.done: UV_ARGS := --override tests/smoke/overrides.txt
+$(CLIENT)/.done: SMOKE := .[connect]
+$(OLDEST)/.done $(NEWEST)/.done $(CLIENT)/.done: pyproject.toml tests/smoke/overrides.txt
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/pip install --quiet uv
 	$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python $(foreach each,$(UV_ARGS) $(SMOKE),'$(each)')
@@ -85,4 +93,4 @@ else
 endif
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(NEWEST) example_project/data example_project/.mvsink example_project/target benchmarks/data
+	rm -rf $(VENV) $(OLDEST) $(NEWEST) $(CLIENT) example_project/data example_project/.mvsink example_project/target benchmarks/data
