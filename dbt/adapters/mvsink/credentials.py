@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -130,7 +131,7 @@ class MvsinkCredentials(SparkCredentials):
 
     @contextmanager
     def _stand_in_host(self) -> Iterator[None]:
-        """A session has no host, and methods of our own have keys of theirs; dbt-spark insists on one."""
+        """A session has no host, methods of ours have other keys, and dbt-spark insists on one."""
         missing = self.host is None and (self.method == SESSION or self.method not in OF_DBT_SPARK)
         if missing:
             self.host = str(self.method)
@@ -225,6 +226,11 @@ def check_pyspark() -> str:
         raise DbtRuntimeError(
             f"method `session` needs PySpark, and it cannot be imported ({error}): {INSTALL_PYSPARK}"
         ) from error
+    if not hasattr(pyspark, "SparkContext"):
+        raise DbtRuntimeError(
+            "method `session` needs PySpark, and only its Connect client (pyspark-client) is installed: name a server "
+            f"in the profile (`method: connect`), or, in an environment without pyspark-client, {INSTALL_PYSPARK}"
+        )
     return _new_enough(pyspark.__version__, INSTALL_PYSPARK)
 
 
@@ -239,6 +245,8 @@ def check_connect() -> str:
     """PySpark's version; one clear sentence as `DbtRuntimeError` if its Connect client is missing
     or too old. Java is not needed.
     """
+    # printed at each import; rows come as PySpark's own and as Arrow, never through pandas
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     try:
         import pyspark
         import pyspark.sql.connect.session

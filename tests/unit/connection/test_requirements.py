@@ -71,6 +71,11 @@ def test_no_pyspark_names_our_package_and_not_dbt_spark_s(monkeypatch, ask):
     assert "dbt-spark" not in message
 
 
+def test_the_client_alone_is_not_enough_for_a_session(monkeypatch):
+    monkeypatch.delattr("pyspark.SparkContext")
+    assert_refused(check_pyspark, "only its Connect client", "`method: connect`", "'dbt-mvsink[session]'")
+
+
 @pytest.mark.parametrize("version", ["3.5.1", "2.4", "3.5.0.dev0"])
 def test_a_pyspark_that_is_too_old(monkeypatch, version):
     monkeypatch.setattr("pyspark.__version__", version)

@@ -34,7 +34,7 @@ def open_connect(credentials: MvsinkCredentials) -> ConnectConnection:
     except Exception as error:
         raise FailedToConnectError(
             f"no session on the Spark Connect server {masked(str(credentials.remote))}: {first_line(error)}\n"
-            "  Check that a server of Spark 4 runs there, and `token`, `use_ssl` and `headers` of the profile"
+            "  Check `remote` (a server of Spark 4 runs there), `token`, `use_ssl` and `headers` of the profile"
         ) from error
 
 

@@ -7,6 +7,7 @@ later are not noticed until the next watch.
 
 from __future__ import annotations
 
+import copy
 import json
 import signal
 import time
@@ -82,7 +83,8 @@ class Watch:
         started = clock()
         models = [self.scheduler.watched[name].model for name in due]
         try:
-            results = self.dbt.run([*self.views, *models], self.manifest.deepcopy())
+            # `Manifest.deepcopy` of dbt-core 1.12 fails if the project has a singular test
+            results = self.dbt.run([*self.views, *models], copy.deepcopy(self.manifest))
         except DbtFailed as error:
             self.scheduler.failed(due, clock())
             self.say(f"dbt failed: {words(error)}; trying again{self._when(due)}")
