@@ -31,13 +31,14 @@ class ThriftServer:
 
 
 @contextmanager
-def connect_server(home: Path, port: int | None = None) -> Iterator[str]:
+def connect_server(home: Path, port: int | None = None, more: Mapping[str, str] = {}) -> Iterator[str]:
     """A Spark Connect server: its URL."""
     port = port or free_port()
     settings = {
         "spark.sql.catalogImplementation": "hive",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
+        **more,
     }
     with _server(CONNECT, home, port, settings):
         yield f"sc://127.0.0.1:{port}"
