@@ -29,13 +29,13 @@ main()
 """
 
 
-def options(port: int) -> dict[str, str]:
-    """The `deltalake` package's options for the server at ``port``."""
+def options(port: int, secret: str = SECRET) -> dict[str, str]:
+    """The `deltalake` package's options for the server at ``port``, which takes any secret."""
     return {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         "AWS_ALLOW_HTTP": "true",
         "AWS_ACCESS_KEY_ID": KEY,
-        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_SECRET_ACCESS_KEY": secret,
         "AWS_REGION": "us-east-1",
     }
 

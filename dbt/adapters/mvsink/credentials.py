@@ -20,7 +20,7 @@ from dbt.adapters.spark.connections import SparkConnectionMethod, SparkCredentia
 from dbt_common.dataclass_schema import ValidationError
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.masking import SHORTEST_SECRET, keep_secret, masked, secrets_of
+from dbt.adapters.mvsink.masking import SHORTEST_SECRET, keep_secret, masked, secrets_in, secrets_of
 
 HOME = ".mvsink"
 SESSION = SparkConnectionMethod.SESSION.value  # the embedded Spark; its server is this process
@@ -58,7 +58,8 @@ class MvsinkCredentials(SparkCredentials):
     package's, ``metastore_timeout`` is in seconds. ``remote`` (``sc://host:port``) and ``headers``
     are for the method connect.
 
-    Values of ``storage_options`` and credentials in ``shard_root`` are never shown: see `masking`.
+    Values of ``storage_options``, credentials in ``shard_root`` and secrets among Spark's settings
+    are never shown: see `masking`.
     """
 
     method: str = SESSION  # type: ignore[assignment]  # dbt-spark's enum cannot have more members
@@ -108,6 +109,7 @@ class MvsinkCredentials(SparkCredentials):
         self._project: str | None = None
         _check(vars(self))
         keep_secret(secrets_of(self.shard_root, self.storage_options))
+        keep_secret(secrets_in(self.server_side_parameters))
         if self.method == SESSION:
             check_pyspark()  # before dbt-spark's check, whose message names dbt-spark's package
         if self.method == CONNECT:

@@ -1,4 +1,5 @@
-"""Masks what must never be printed: credentials in URIs and secrets in `storage_options`.
+"""Masks what must never be printed: credentials in URIs, secrets in `storage_options` and in
+Spark's settings.
 
 `masked` is for every text that is shown: messages, warnings, the command's output. `keep_secret`
 makes dbt apply it to each line that it logs: SQL, tracebacks, messages of libraries.
@@ -17,6 +18,11 @@ SHORTEST_SECRET = 4  # characters; anything shorter would be replaced within wor
 _CREDENTIALS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/{1,3})([^\s'\"`@/:]*:[^\s'\"`@]*)@")
 _secrets: dict[str, None] = {}  # of every profile that this process has used
 _SECRET_KEY = re.compile(r"key|secret|token|password|passwd|credential|sas|signature", re.IGNORECASE)
+# Spark's own `spark.redaction.regex`, and what the stores of Azure and Google call a key
+_SECRET_SETTING = re.compile(
+    r"secret|password|passwd|token|access[.]?key|account[.]key|private[.]key|[.]sas[.]", re.IGNORECASE
+)
+_NO_SECRET = re.compile(r"true|false|[\d.]+", re.IGNORECASE)
 
 
 def masked(text: str) -> str:
@@ -41,6 +47,25 @@ def secrets_of(uri: str | None, options: Mapping[str, str] | None) -> list[str]:
         value for key, value in (options or {}).items() if isinstance(value, str) and _SECRET_KEY.search(key)
     ]
     return sorted({secret for secret in secrets if len(secret) >= SHORTEST_SECRET}, key=len, reverse=True)
+
+
+def is_secret(setting: str) -> bool:
+    """Whether the value of Spark's ``setting`` must not be shown.
+
+    >>> is_secret("spark.hadoop.fs.s3a.secret.key"), is_secret("spark.sql.mapKeyDedupPolicy")
+    (True, False)
+    """
+    return bool(_SECRET_SETTING.search(setting))
+
+
+def secrets_in(settings: Mapping[str, str] | None) -> list[str]:
+    """The secret values of Spark's ``settings``."""
+    secrets = {
+        value
+        for setting, value in (settings or {}).items()
+        if isinstance(value, str) and is_secret(setting) and not _NO_SECRET.fullmatch(value)
+    }
+    return sorted({each for each in secrets if len(each) >= SHORTEST_SECRET}, key=len, reverse=True)
 
 
 def keep_secret(secrets: Iterable[str]) -> None:

@@ -20,6 +20,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.mvsink.connection.settings import defaults, needs_metastore_lock, session_settings
 from dbt.adapters.mvsink.connections import MvsinkConnectionManager
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.masking import is_secret
 
 ANSI = "spark.sql.ansi.enabled"
 CATALOG = "spark.sql.catalogImplementation"
@@ -198,6 +199,35 @@ def test_dbt_masks_them_in_whatever_it_logs(monkeypatch):
         profile(storage_options=options, shard_root="s3://key:other-secret@bucket/shards")
     manager.fire_event(Note(msg=f"select 1 -- {SECRET} s3://key:other-secret@bucket eu-central-1 abc"))
     assert lines.getvalue().endswith("select 1 -- *** s3://***@bucket eu-central-1 abc\n")
+    settings = {
+        "spark.hadoop.fs.s3a.secret.key": "a secret of Spark",
+        "spark.authenticate.secretFile": "true",
+        "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    }
+    profile(server_side_parameters=settings)
+    manager.fire_event(Note(msg="set x = a secret of Spark, true, EXCEPTION"))
+    assert lines.getvalue().endswith("set x = ***, true, EXCEPTION\n")
+
+
+@pytest.mark.parametrize(
+    ("setting", "secret"),
+    {
+        "spark.hadoop.fs.s3a.access.key": True,
+        "spark.hadoop.fs.s3a.bucket.other.secret.key": True,
+        "spark.hadoop.fs.s3a.session.token": True,
+        "spark.hadoop.fs.azure.account.key.me.dfs.core.windows.net": True,
+        "spark.hadoop.fs.azure.sas.container.me.blob.core.windows.net": True,
+        "spark.hadoop.fs.gs.auth.service.account.private.key": True,
+        "spark.hadoop.javax.jdo.option.ConnectionPassword": True,
+        "spark.hadoop.fs.s3a.endpoint": False,
+        "spark.hadoop.fs.s3a.aws.credentials.provider": False,
+        "spark.authenticate.enableSaslEncryption": False,
+        "spark.sql.mapKeyDedupPolicy": False,
+        "spark.jars.packages": False,
+    }.items(),
+)
+def test_which_of_spark_s_settings_are_secret(setting, secret):
+    assert is_secret(setting) == secret
 
 
 @pytest.mark.parametrize("timeout", [0, 0.5, 3600])
@@ -307,4 +337,7 @@ def test_only_a_derby_metastore_is_locked_and_only_ours_is_placed(parameters, lo
 def test_the_profile_s_parameters_are_over_our_defaults():
     made = profile(server_side_parameters={"spark.master": "local[3]", "spark.x": 1})
     assert session_settings(made) == {**defaults(made), "spark.master": "local[3]", "spark.x": "1"}
+    assert "spark.driver.host" in defaults(made)
+    on_cluster = profile(server_side_parameters={"spark.master": "spark://h:7077"})
+    assert "spark.driver.host" not in defaults(on_cluster)  # executors elsewhere would call themselves
     assert defaults(made)["spark.master"] == "local[*]" and defaults(made)["spark.ui.enabled"] == "false"

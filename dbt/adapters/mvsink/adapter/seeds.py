@@ -1,4 +1,5 @@
-"""Seeds through a staged Parquet file: read by Arrow, typed by Spark's casts, never SQL literals.
+"""Seeds through a Parquet file staged below `shard_root`, which Spark's executors reach, wherever
+they run: read by Arrow, typed by Spark's casts, never SQL literals.
 
 Every text round-trips. An unquoted field that is empty or ``null`` is NULL, as in every dbt seed; a
 quoted empty field is the empty string. Column types are inferred by dbt's rules in dbt's order
@@ -11,25 +12,24 @@ from __future__ import annotations
 
 import csv
 import os
-import shutil
-import tempfile
 import uuid
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.spark.connections import SparkConnectionMethod
 from dbt.adapters.spark.impl import SparkAdapter
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 from dbt.adapters.mvsink.engine import DataflowError, sql
 from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.shard import StorageError
+from dbt.adapters.mvsink.shard.delta import DeltaStorage
 
 if TYPE_CHECKING:
     import agate
@@ -43,6 +43,7 @@ TIME = r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?"
 ZONE = r"(Z|[+-]((0\d|1[0-7]):?[0-5]\d|18:?00))?"
 TIMESTAMP = rf"^\s*\d{{4}}-\d{{2}}-\d{{2}}[T ]{TIME}\s*{ZONE}\s*$"
 BOOLEAN = r"^\s*(?i:true|false)\s*$"
+STAGING = "_staging"  # below `shard_root`
 SHOWN_ROWS = 100  # of a seed, for `dbt seed --show`
 
 
@@ -55,7 +56,7 @@ class StagedSeed:
     query: str
     checked: str
     checks: tuple[str, ...]
-    directory: str
+    storage: DeltaStorage
     sample: agate.Table
 
 
@@ -160,11 +161,9 @@ class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
         )
         if empty:
             table = table.slice(0, 0)
-        directory = os.path.join(self._staging_place(), f"seed-{uuid.uuid4().hex}")
-        os.makedirs(directory)
         # Positions as names in the file: Parquet refuses characters that a seed's header may have.
         positions = [f"c{i}" for i in range(len(columns))]
-        pq.write_table(table.rename_columns(positions), os.path.join(directory, "part-0.parquet"))
+        storage = self._stage(model["name"], table.rename_columns(positions))
         quote = config.get("quote_columns")
         items = ", ".join(
             f"cast({position} as {kind}) as {self.quote_seed_column(name, quote)}"
@@ -180,14 +179,14 @@ class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
         staged = StagedSeed(
             columns=columns,
             rows=table.num_rows,
-            query=f"select {items} from {sql.parquet_in(directory)}",
-            checked=f"select {casts} from {sql.parquet_in(directory)}",
+            query=f"select {items} from {sql.parquet_in(storage.uri)}",
+            checked=f"select {casts} from {sql.parquet_in(storage.uri)}",
             checks=checks,
-            directory=directory,
+            storage=storage,
             sample=_sample(table),
         )
         # if the seed fails later
-        weakref.finalize(staged, shutil.rmtree, directory, ignore_errors=True)
+        weakref.finalize(staged, _remove, storage)
         return staged
 
     @available.parse_none
@@ -198,13 +197,13 @@ class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
             if checks:
                 self.execute(f"select {checks} from (\n{staged.checked}\n)", fetch=True)
         except BaseException:
-            shutil.rmtree(staged.directory, ignore_errors=True)
+            _remove(staged.storage)
             raise
 
     @available.parse_none
     def mv_discard_seed(self, staged: StagedSeed) -> None:
         """Remove the staged file."""
-        shutil.rmtree(staged.directory, ignore_errors=True)
+        _remove(staged.storage)
 
     def _seed_path(self, model: Mapping[str, Any]) -> str:
         project = self.config.project_root
@@ -214,17 +213,26 @@ class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
                 return path
         raise DbtRuntimeError(f"seed file {model['original_file_path']} is not below {project}")
 
-    def _staging_place(self) -> str:
-        """A local directory for the embedded session; for a server one below `shard_root`."""
+    def _stage(self, name: str, table: pa.Table) -> DeltaStorage:
+        """A directory of its own, with the table in one file."""
         credentials = self.config.credentials
-        if credentials.method == SparkConnectionMethod.SESSION:
-            return tempfile.gettempdir()
-        if "://" in credentials.shards:
+        place = f"{credentials.shards.rstrip('/')}/{STAGING}/seed-{uuid.uuid4().hex}"
+        storage = DeltaStorage(place, credentials.storage_options)
+        try:
+            part = storage.write_part("part-0.parquet", table.schema)
+            part.write(table)
+            part.close()
+        except (StorageError, OSError) as error:
+            _remove(storage)
             raise DbtRuntimeError(
-                f"seeds are staged as files below shard_root, and {masked(credentials.shards)} is no directory of this machine; "
-                "load large or remote data as a source instead"
-            )
-        return os.path.join(credentials.shards, "_staging")
+                f"seed {name}: cannot stage it below shard_root {masked(credentials.shards)}: {masked(str(error))}"
+            ) from error
+        return storage
+
+
+def _remove(storage: DeltaStorage) -> None:
+    with suppress(StorageError, OSError):  # what cannot be removed harms nothing
+        storage.delete_directory("")
 
 
 def _sample(table: pa.Table) -> agate.Table:

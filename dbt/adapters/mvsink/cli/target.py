@@ -24,7 +24,7 @@ from dbt_common.exceptions import DbtBaseException
 
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt
 from dbt.adapters.mvsink.credentials import MvsinkCredentials, shards_of
-from dbt.adapters.mvsink.masking import keep_secret, masked, secrets_of
+from dbt.adapters.mvsink.masking import keep_secret, masked, secrets_in, secrets_of
 
 TYPE = "mvsink"
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -77,6 +77,7 @@ def _target(project: str, directory: str, profile: str, name: str, data: dict[st
     options = MvsinkCredentials.translate_aliases(options)
     MvsinkCredentials.validate(options)
     keep_secret(secrets_of(options.get("shard_root"), options.get("storage_options")))
+    keep_secret(secrets_in(options.get("server_side_parameters")))
     return Target(
         project=project,
         name=name,

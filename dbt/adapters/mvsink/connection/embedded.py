@@ -34,6 +34,7 @@ from dbt.adapters.mvsink.connection.settings import (
     session_settings,
 )
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.masking import is_secret
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,11 +133,14 @@ class EmbeddedSpark:
         return session
 
     def _launch(self, settings: Mapping[str, str], log: Path, archive: ClassArchive | None) -> None:
-        """Start the JVM, with the archive of classes if that works, else without."""
+        """Start the JVM, with the archive of classes if that works, else without. All
+        users of the machine can read its command line: secret settings follow with the session.
+        """
         from pyspark import SparkConf
 
         self._log, self._archive = log, archive
-        conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+        open_settings = [(name, value) for name, value in settings.items() if not is_secret(name)]
+        conf = SparkConf(loadDefaults=False).setAll(open_settings)
         options = archive.options() if archive else []
         try:
             jvm.launch(conf, log, options)

@@ -10,18 +10,18 @@ from dbt.adapters.mvsink.connection.formats import with_formats
 from dbt.adapters.mvsink.credentials import SHARED_METASTORE, MvsinkCredentials
 
 METASTORE_URL = SHARED_METASTORE[0]
+LOCAL = "local[*]"
 
 
 def defaults(credentials: MvsinkCredentials) -> dict[str, str]:
     """The settings that suit `dbt run` on one machine."""
     home, cores = Path(credentials.home), os.cpu_count() or 2
     settings = {
-        "spark.master": "local[*]",
+        "spark.master": LOCAL,
         "spark.app.name": "dbt-mvsink",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": f"{_driver_memory_mb()}m",
-        "spark.driver.host": "localhost",
         "spark.sql.shuffle.partitions": str(2 * cores),
         # Sums by up to 2^20 buckets stay in the generated code's own map, which by default ends at
         # 2^16 keys.
@@ -38,6 +38,8 @@ def defaults(credentials: MvsinkCredentials) -> dict[str, str]:
             ]
         ),
     }
+    if credentials.server_side_parameters.get("spark.master", LOCAL).startswith("local"):
+        settings["spark.driver.host"] = "localhost"  # the executors of a cluster need another name
     if not any(key in credentials.server_side_parameters for key in SHARED_METASTORE):
         settings[METASTORE_URL] = f"jdbc:derby:;databaseName={home / 'metastore'};create=true"
     return settings
