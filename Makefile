@@ -4,6 +4,7 @@ VENV := .venv
 OLDEST := .venv-oldest
 NEWEST := .venv-newest
 CLIENT := .venv-client
+COMPAT := .venv-compat
 BIN := $(VENV)/bin
 ICEBERG := tests/functional/inputs/test_iceberg.py
 ROUGH := tests/functional/rough tests/fault tests/functional/materialization/test_incremental.py tests/functional/cli/test_plan_against.py \
@@ -13,7 +14,7 @@ ROUGH := tests/functional/rough tests/fault tests/functional/materialization/tes
 export PYTHONHASHSEED := 0
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup test rough lint smoke smoke-oldest smoke-newest smoke-editable smoke-client demo bench clean
+.PHONY: setup test rough lint smoke smoke-oldest smoke-newest smoke-editable smoke-client compat demo bench clean
 
 setup: $(VENV)/.done
 
@@ -72,6 +73,12 @@ $(OLDEST)/.done $(NEWEST)/.done $(CLIENT)/.done: pyproject.toml tests/smoke/over
 	$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python $(foreach each,$(UV_ARGS) $(SMOKE),'$(each)')
 	touch $@
 
+# The table in the README: the smoke suite with combinations of dbt-core, PySpark and Python. Half an hour.
+compat:
+	$(PYTHON) -m venv $(COMPAT)
+	$(COMPAT)/bin/pip install --quiet uv
+	$(COMPAT)/bin/python -m tests.smoke.compat; code=$$?; rm -rf $(COMPAT); exit $$code
+
 demo: setup
 	$(BIN)/python example_project/demo.py
 
@@ -93,4 +100,4 @@ else
 endif
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(NEWEST) $(CLIENT) example_project/data example_project/.mvsink example_project/target benchmarks/data
+	rm -rf $(VENV) $(OLDEST) $(NEWEST) $(CLIENT) $(COMPAT) example_project/data example_project/.mvsink example_project/target benchmarks/data
