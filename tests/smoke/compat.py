@@ -1,88 +1,164 @@
-"""The smoke suite on many versions, in one environment after the other: `make compat`.
+"""`make compat`: the smoke suite with combinations of dbt-core, PySpark and Python, as a table.
 
-Prints the README's table. Each version of Python, dbt-core and PySpark is in at least two rows, and
-the oldest and the newest of one are with those of the others. Needs `uv` beside this Python, and
-the Pythons on the path: a row whose Python is missing says so. Exits with 1 if a suite failed.
+Every corner (oldest or newest of each of the three) is tried, and every version at least twice. Of
+each minor version the newest release counts. A combination has an environment to itself, in a
+directory that is removed before the next one. Pythons are those on PATH and pyenv's.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-UV = Path(sys.executable).parent / "uv"
-TOOLS = ("pytest>=8", "pytest-timeout>=2.3", "dbt-tests-adapter>=1.19")
-# Python, dbt-core, PySpark. PySpark 4.3 needs Python 3.11.
-COMBINATIONS = (
-    ("3.10", "1.10", "4.0"),
-    ("3.10", "1.12", "4.1"),
-    ("3.11", "1.11", "4.1"),
-    ("3.11", "1.10", "4.3"),
-    ("3.12", "1.11", "4.2"),
-    ("3.12", "1.12", "4.2"),
-    ("3.13", "1.10", "4.0"),
-    ("3.13", "1.12", "4.0"),
-    ("3.13", "1.12", "4.3"),
+OVERRIDES = ROOT / "tests" / "smoke" / "overrides.txt"
+SUITE = ROOT / "tests" / "smoke" / "test_installed.py"
+NEEDED = (f"{ROOT}[session]", "pytest>=8", "pytest-timeout>=2.3", "dbt-tests-adapter>=1.19")
+DBT, PYSPARK, PYTHON = (
+    ("1.10", "1.11", "1.12"),
+    ("4.0", "4.1", "4.2", "4.3"),
+    ("3.10", "3.11", "3.12", "3.13"),
 )
-VERSIONS = "from importlib.metadata import version as v; print(v('dbt-core'), v('pyspark'))"
+BETWEEN = (
+    ("1.11", "4.1", "3.11"),
+    ("1.11", "4.2", "3.12"),
+    ("1.12", "4.1", "3.12"),
+    ("1.10", "4.2", "3.11"),
+)
+LIMIT = 900  # seconds for one step of one combination
+# of pytest, of uv's resolver (after its cross), of other programs
+REASON = re.compile(r"^(?:E  +(.*)|\s*\u00d7 (.*)|.*?\b(?:error|ERROR): (.*))$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A row of the table. ``versions``: those of dbt-core, PySpark and Python that were tried."""
+
+    versions: Sequence[str]
+    result: str
+    passed: bool
+
+    def __str__(self) -> str:
+        return f"| {' | '.join(self.versions)} | {self.result} |"
+
+
+class Failed(Exception):
+    """A step failed; the message is the reason, on one line."""
+
+
+def combinations() -> list[tuple[str, str, str]]:
+    """Versions of dbt-core, PySpark and Python: see the module.
+
+    >>> len(combinations()), combinations()[0]
+    (12, ('1.10', '4.0', '3.10'))
+    """
+    corners = product(*((versions[0], versions[-1]) for versions in (DBT, PYSPARK, PYTHON)))
+    return [*corners, *BETWEEN]
+
+
+def reason(output: str) -> str:
+    r"""Why a step failed: its first line that says so.
+
+    >>> reason("...\nE   AssertionError: no jar\nE   more")
+    'AssertionError: no jar'
+    >>> reason("Using Python 3.10\nerror: no a|b")
+    'no a\\|b'
+    """
+    stated = REASON.search(output)
+    lines = output.strip().splitlines() or ["no output"]
+    text = next(part for part in stated.groups() if part is not None) if stated else lines[-1]
+    return text.strip().replace("|", "\\|")[:160]
+
+
+def step(*command: str | Path) -> str:
+    """What it printed. `Failed` with the reason."""
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, text=True, timeout=LIMIT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Failed(f"not finished after {LIMIT} s") from error
+    if done.returncode:
+        print(done.stdout, file=sys.stderr, flush=True)
+        raise Failed(reason(done.stdout))
+    return done.stdout
+
+
+def installed(uv: str, python: Path, versions: tuple[str, str, str]) -> Sequence[str]:
+    """Fill the environment of ``python``; the versions that came."""
+    wanted = [f"dbt-core=={versions[0]}.*", f"pyspark=={versions[1]}.*"]
+    step(uv, "pip", "install", "--quiet", "--python", python, "--override", OVERRIDES, *NEEDED, *wanted)
+    packages = json.loads(step(uv, "pip", "list", "--quiet", "--python", python, "--format", "json"))
+    version = {each["name"]: each["version"] for each in packages}
+    own = step(python, "-c", "import platform; print(platform.python_version())").strip()
+    return (version["dbt-core"], version["pyspark"], own)
+
+
+def interpreter(version: str) -> str | None:
+    """A Python of this minor version: on PATH, where pyenv's may not run, or among pyenv's
+    versions.
+    """
+    name = f"python{version}"
+    candidates = [str(Path(place, name)) for place in os.get_exec_path()]
+    pyenv = shutil.which("pyenv")
+    if pyenv:
+        versions = Path(subprocess.check_output([pyenv, "root"], text=True).strip(), "versions")
+        candidates += [str(path) for path in sorted(versions.glob(f"{version}.*/bin/{name}"), reverse=True)]
+    for candidate in filter(os.path.exists, candidates):
+        if subprocess.run([candidate, "--version"], capture_output=True, check=False).returncode == 0:
+            return candidate
+    return None
+
+
+def tried(uv: str, versions: tuple[str, str, str], interpreter: str) -> Outcome:
+    """One combination in an environment of its own, which is gone afterwards."""
+    names: Sequence[str] = versions
+    with tempfile.TemporaryDirectory(dir=sys.prefix) as place:  # `make compat` removes what is left
+        python = Path(place, "env", "bin", "python")
+        try:
+            step(uv, "venv", "--quiet", "--python", interpreter, Path(place, "env"))
+            names = installed(uv, python, versions)
+            started = time.monotonic()
+            step(python, "-m", "pytest", SUITE)
+            return Outcome(names, f"passes ({time.monotonic() - started:.0f} s)", True)
+        except Failed as failed:
+            return Outcome(names, f"fails: {failed}", False)
+
+
+def table(uv: str) -> Iterator[Outcome]:
+    """Try them one after the other. A Python that this machine lacks is reported."""
+    for versions in combinations():
+        program = interpreter(versions[2])
+        if program is None:
+            yield Outcome(versions, f"not tried: no Python {versions[2]} on this machine", True)
+        else:
+            yield tried(uv, versions, program)
 
 
 def main() -> None:
-    """Print the table, row by row."""
-    print("| Python | dbt-core | PySpark | smoke suite |\n|---|---|---|---|", flush=True)
-    failed = False
-    for python, dbt, pyspark in COMBINATIONS:
-        with tempfile.TemporaryDirectory(prefix="mvsink-compat-") as place:
-            versions, result = outcome(Path(place), python, dbt, pyspark)
-        failed = failed or not result.startswith(("passes", "not tried"))
-        print(f"| {' | '.join((*versions, result))} |", flush=True)
-    sys.exit(failed)
-
-
-def outcome(place: Path, python: str, dbt: str, pyspark: str) -> tuple[tuple[str, str, str], str]:
-    """The versions that were installed, and the suite's result."""
-    interpreter = interpreter_of(python)
-    if interpreter is None:
-        return (python, dbt, pyspark), "not tried: this Python is not on the path"
-    for command in installing(place, interpreter, f"dbt-core~={dbt}.0", f"pyspark~={pyspark}.0"):
-        done = run(command)
-        if done.returncode:
-            return (python, dbt, pyspark), f"cannot be installed: {last_line(done.stderr)}"
-    own = place / "bin" / "python"
-    exact = (python, *run([str(own), "-c", VERSIONS]).stdout.split())
-    done = run([str(own), "-m", "pytest", "tests/smoke/test_installed.py", "-p", "no:cacheprovider"])
-    result = "fails" if done.returncode else "passes"
-    return (exact[0], exact[1], exact[2]), f"{result}: {last_line(done.stdout)}"
-
-
-def interpreter_of(python: str) -> str | None:
-    """The path of this Python; None if there is none. pyenv's own programs may refuse to start."""
-    latest = run(["pyenv", "latest", python]).stdout.strip() if shutil.which("pyenv") else ""
-    if latest:
-        return str(Path(run(["pyenv", "prefix", latest]).stdout.strip()) / "bin" / "python")
-    return shutil.which(f"python{python}")
-
-
-def installing(place: Path, interpreter: str, *versions: str) -> Iterator[list[str]]:
-    """The package as users install it, in an environment of its own."""
-    yield [str(UV), "venv", "--quiet", "--python", interpreter, str(place)]
-    into = ["--python", str(place / "bin" / "python"), "--override", "tests/smoke/overrides.txt"]
-    yield [str(UV), "pip", "install", "--quiet", *into, ".[session]", *TOOLS, *versions]
-
-
-def run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
-    return subprocess.run(command, cwd=ROOT, env=kept, capture_output=True, text=True)
-
-
-def last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["nothing was printed"])[-1].strip("= ")
+    """Print the table, each row as soon as it is known. Exits with 1 if a combination failed."""
+    uv = shutil.which("uv", path=str(Path(sys.executable).parent))
+    if uv is None:
+        raise SystemExit("uv is not installed beside this Python; `make compat` does it")
+    print(
+        f"On {date.today()}:\n\n| dbt-core | PySpark | Python | smoke suite |\n|---|---|---|---|", flush=True
+    )
+    passed = True
+    for outcome in table(uv):
+        print(outcome, flush=True)
+        passed = passed and outcome.passed
+    raise SystemExit(0 if passed else 1)
 
 
 if __name__ == "__main__":
