@@ -1,4 +1,4 @@
-"""Whole projects over a Spark Connect server, which is killed in the middle of a run."""
+"""Whole projects over a Spark Connect server, which is killed in three stages of a run."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dbt.adapters.mvsink.shard import ShardClient
+from tests.support.dbt_process import DbtProcess, dbt_process
 from tests.support.processes import free_port
 from tests.support.shards import rows
 from tests.support.spark_servers import connect_server
@@ -25,10 +26,12 @@ MODELS = {
     "hourly": "select x, count(*) n from {{{{ ref('names') }}}} group by x",
     "slow": "select cast(id % 3 as string) x from range({{{{ var('rows', 9) }}}}) where sqrt(id) >= 0",
 }
+TASK = """{{ config(materialized='continual_task') }}
+  on input {{ ref('names') }} as (insert into {{ this }} select x from {{ ref('names') }})"""
 
 
 class Project:
-    """Three views; `dbt run` is a process of its own."""
+    """Three views and a task; `dbt run` is a process of its own."""
 
     def __init__(self, place: Path, remote: str):
         self.place, self.shards, self.source = place, place / "shards", place / "source"
@@ -37,6 +40,7 @@ class Project:
         for name, query in MODELS.items():
             text = "{{ config(materialized='self_correcting_mv') }} " + query.format(source=self.source)
             (place / "models" / f"{name}.sql").write_text(text)
+        (place / "models" / "every.sql").write_text(TASK)
         (place / "dbt_project.yml").write_text(
             "name: p\nversion: '1.0'\nprofile: p\nflags: {send_anonymous_usage_stats: false}\n"
         )
@@ -77,7 +81,7 @@ def test_a_server_that_is_killed_in_the_middle_of_a_run_leaves_nothing_wrong(pla
     with ExitStack() as first:
         first.enter_context(connect_server(place / "server", port))
         project.write("a", "b", None, "a")
-        assert "+4 -0 at" in project.run("--select", "names", "hourly")
+        assert "+4 -0 at" in project.run("--select", "names", "hourly", "every")
         assert project.contents("hourly") == sorted([("a", 1), ("b", 1), (None, 1)], key=repr)
         project.write("a", "b", "b")
         output = project.run("--select", "names", "hourly")
@@ -87,11 +91,31 @@ def test_a_server_that_is_killed_in_the_middle_of_a_run_leaves_nothing_wrong(pla
     output = running.communicate(timeout=120)[0]
     assert running.returncode != 0 and "is not repeated; run again" in output, output
     assert "keyboard interrupt" not in output and "Encountered an error" not in output, output
-    with connect_server(place / "server", port):
-        project.write("a", "b", "b", "c")
-        output = project.run()
-    assert project.contents("names") == [("a", 1), ("b", 1), ("b", 1), ("c", 1)]
-    assert project.contents("slow") == [("0", 3), ("1", 3), ("2", 3)]
+    with dbt_process(project.place) as dbt:
+        _without_a_server(dbt)
+        with connect_server(place / "server", port):
+            project.write("a", "b", "b", "c")
+            dbt.dbt("run")
+            assert project.contents("names") == [("a", 1), ("b", 1), ("b", 1), ("c", 1)]
+            assert project.contents("slow") == [("0", 3), ("1", 3), ("2", 3)]
+            before = project.contents("every")
+            project.write("a", "b", "b", "c", "d")
+            dbt.dbt("run", "--select", "names")
+            dbt.start("staged", "run", "--select", "every")
+        outcome = dbt.go_on()
+        assert not outcome.success and "is not repeated; run again" in outcome.output, outcome.output
+        with connect_server(place / "server", port):
+            dbt.dbt("run")
+        assert project.contents("every") == sorted([*before, ("d", 1)], key=repr)
+        assert ("d", 1) in project.contents("names")
+
+
+def _without_a_server(dbt: DbtProcess) -> None:
+    """No model is opened, and the message says what to check."""
+    outcome = dbt.outcome("run")
+    assert not outcome.success
+    assert "no session on the Spark Connect server" in outcome.output, outcome.output
+    assert "Check that a server of Spark 4 runs there" in outcome.output, outcome.output
 
 
 def _wait_for(path: Path) -> None:
