@@ -37,8 +37,8 @@ BETWEEN = (
     ("1.10", "4.2", "3.11"),
 )
 LIMIT = 900  # seconds for one step of one combination
-# of pytest, of uv's resolver (after its cross), of other programs
-REASON = re.compile(r"^(?:E  +(.*)|\s*\u00d7 (.*)|.*?\b(?:error|ERROR): (.*))$", re.MULTILINE)
+# where the reason stands, best first: uv's conclusion, pytest's exception, any program's error
+REASONS = [re.compile(each, re.M) for each in (r"cause: (.*)", r"^E  +(.*)", r"\b(?:error|ERROR): (.*)")]
 
 
 @dataclass(frozen=True)
@@ -68,16 +68,15 @@ def combinations() -> list[tuple[str, str, str]]:
 
 
 def reason(output: str) -> str:
-    r"""Why a step failed: its first line that says so.
+    r"""Why a step failed, on one line.
 
     >>> reason("...\nE   AssertionError: no jar\nE   more")
     'AssertionError: no jar'
-    >>> reason("Using Python 3.10\nerror: no a|b")
-    'no a\\|b'
+    >>> reason("error: No solution\n  cause: Because a|b")
+    'Because a\\|b'
     """
-    stated = REASON.search(output)
-    lines = output.strip().splitlines() or ["no output"]
-    text = next(part for part in stated.groups() if part is not None) if stated else lines[-1]
+    stated = [match[1] for pattern in REASONS if (match := pattern.search(output))]
+    text = (stated or output.strip().splitlines()[-1:] or ["no output"])[0]
     return text.strip().replace("|", "\\|")[:160]
 
 
