@@ -115,7 +115,7 @@ def _without_a_server(dbt: DbtProcess) -> None:
     outcome = dbt.outcome("run")
     assert not outcome.success
     assert "no session on the Spark Connect server" in outcome.output, outcome.output
-    assert "Check that a server of Spark 4 runs there" in outcome.output, outcome.output
+    assert "Check `remote` (a server of Spark 4 runs there)" in outcome.output, outcome.output
 
 
 def _wait_for(path: Path) -> None:

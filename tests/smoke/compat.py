@@ -36,6 +36,7 @@ BETWEEN = (
     ("1.12", "4.1", "3.12"),
     ("1.10", "4.2", "3.11"),
 )
+TOO_OLD = ("4.3", "3.10")
 LIMIT = 900  # seconds for one step of one combination
 # where the reason stands, best first: uv's conclusion, pytest's exception, any program's error
 REASONS = [re.compile(each, re.M) for each in (r"cause: (.*)", r"^E  +(.*)", r"\b(?:error|ERROR): (.*)")]
@@ -139,7 +140,9 @@ def table(uv: str) -> Iterator[Outcome]:
     """Try them one after the other. A Python that this machine lacks is reported."""
     for versions in combinations():
         program = interpreter(versions[2])
-        if program is None:
+        if versions[1:] == TOO_OLD:
+            yield Outcome(versions, "PySpark 4.3 requires Python 3.11", True)
+        elif program is None:
             yield Outcome(versions, f"not tried: no Python {versions[2]} on this machine", True)
         else:
             yield tried(uv, versions, program)

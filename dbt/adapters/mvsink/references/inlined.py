@@ -33,6 +33,7 @@ OF_THE_ENGINE = (
     "spark.sql.adaptive.",
     "spark.sql.additionalRemoteRepositories",
     "spark.sql.artifact.",
+    "spark.sql.binaryOutputStyle",  # how a client is shown binaries; a Thrift server sets it
     "spark.sql.catalog.",
     "spark.sql.catalogImplementation",
     "spark.sql.codegen.",
@@ -42,6 +43,7 @@ OF_THE_ENGINE = (
     "spark.sql.globalTempDatabase",
     "spark.sql.hive.metastore.",
     "spark.sql.hive.thriftServer.",
+    "spark.sql.hive.version",
     "spark.sql.optimizer.",
     "spark.sql.queryExecutionListeners",
     "spark.sql.shuffle.",
