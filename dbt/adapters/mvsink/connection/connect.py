@@ -45,7 +45,7 @@ class ConnectConnection(FrameConnection):
         self._remote = str(credentials.remote)
         super().__init__(_session(credentials), credentials.progress)
         self._changes = 0
-        self._fetched = False
+        self._exhausted: bool | None = None
         self._stages: dict[int, Any] = {}
         self.session.registerProgressHandler(self._note_progress)
 
@@ -62,25 +62,31 @@ class ConnectConnection(FrameConnection):
         self._changes += 1
 
     def fetchall(self) -> list[Any]:
-        if self._frame is None or self._fetched:
+        """All rows. `DbtRuntimeError` after a `fetchmany` that left some."""
+        if self._frame is None or self._is_exhausted():
             return []
         with self._statement():
-            self._fetched = True
+            self._exhausted = True
             rows: list[Any] = self._frame.collect()
             return rows
 
     def fetchmany(self, size: int) -> list[Any]:
-        """The first ``size`` rows. `DbtRuntimeError` if asked again: the server does not keep a
-        result, and another evaluation may give other rows.
+        """The first ``size`` rows. `DbtRuntimeError` if asked again when there are more: the server
+        does not keep a result, and another evaluation may give other rows.
         """
-        if self._frame is None:
+        if self._frame is None or self._is_exhausted():
             return []
-        if self._fetched:
-            raise DbtRuntimeError("over Spark Connect the rows of a statement can be fetched only once")
         with self._statement():
-            self._fetched = True
+            self._exhausted = False
             rows: list[Any] = self._frame.limit(size).collect()
+            self._exhausted = len(rows) < size
             return rows
+
+    def _is_exhausted(self) -> bool:
+        """Whether the rows have all been fetched, rather than none of them."""
+        if self._exhausted is False:
+            raise DbtRuntimeError("over Spark Connect the rows of a statement can be fetched only once")
+        return self._exhausted is True
 
     def close(self) -> None:
         super().close()
@@ -88,7 +94,7 @@ class ConnectConnection(FrameConnection):
 
     def _forget(self) -> None:
         super()._forget()
-        self._fetched = False
+        self._exhausted = None
 
     def _enter(self) -> None:
         self._stages = {}
