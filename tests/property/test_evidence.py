@@ -20,7 +20,7 @@ import pytest
 from dbt.adapters.mvsink.materialization.evidence import evaluating, reads_property, recollection
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
 from dbt.adapters.mvsink.references.reference import Reference, References
-from dbt.adapters.mvsink.references.session import IDENTITY
+from dbt.adapters.mvsink.references.session import SESSION
 from dbt.adapters.mvsink.shard import (
     Antichain,
     MemoryStorage,
@@ -57,8 +57,8 @@ class Catalog(NoEngine):
     def query(self, query, what):
         if query == "set":
             return [("spark.master", "local[1]"), ("spark.sql.ansi.enabled", self.ansi)]
-        if query == IDENTITY:
-            return [("4.1", "UTC", "spark_catalog", "default")]
+        if query == SESSION:
+            return [("4.1", "UTC", "spark_catalog", "default", "bigint", 1)]
         if query.startswith("explain extended"):
             return [(PLAN,)]
         assert query == "describe table extended `spark_catalog`.`raw`.`t` as json"

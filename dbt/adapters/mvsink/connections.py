@@ -94,7 +94,7 @@ def _opened(open_: Callable[[Connection], Connection], connection: Connection) -
             "  Check that a server of Spark 4 runs there, and `user`, `auth` and `use_ssl` of the profile"
         ) from error
     if type(opened.handle) is PyhiveConnectionWrapper:
-        opened.handle = ThriftConnection(opened.handle, server)
+        opened.handle = ThriftConnection(opened.handle, server, credentials.progress)
     return opened
 
 

@@ -34,7 +34,8 @@ class MvsinkAdapter(
 
     def __init__(self, config: Any, mp_context: Any):
         check_variables(config)  # before anything runs, also hooks
-        self.session_facts: dict[str, tuple[int, list[tuple[object, ...]]]] = {}  # by query
+        self.session_facts: dict[str, tuple[object, list[tuple[object, ...]]]] = {}  # by query
+        self.server_defaults: dict[object, str | None] = {}  # of settings, by server, version and name
         super().__init__(config, mp_context)
 
     @classmethod

@@ -16,7 +16,7 @@ BUCKETS = "spark.sql.shuffle.partitions"
 SHOWN = {
     "session": ["method", "schema", "shard_root", "read_only"],
     "connect": ["method", "remote", "schema", "shard_root", "read_only"],
-    "thrift": ["method", "host", "schema", "read_only"],
+    "thrift": ["method", "host", "schema", "shard_root", "read_only"],
 }
 
 

@@ -32,7 +32,6 @@ PATTERNS = {  # by their names on the page
     "refresh table": r"refresh table",
     "set": r"set$",
     "select version()": r"select version\(\)",
-    "describe query": r"describe query select 1",
     "set spark.master": r"set spark.master$",
     "write the canary": r"insert overwrite directory .* token from range",
     "write the rows": r"insert overwrite directory",

@@ -147,11 +147,15 @@ def test_rows_are_fetched_once_and_no_more_than_asked_for(connected):
     cursor = connection.cursor()
     cursor.execute("select 1")
     assert cursor.fetchmany(3) == [0, 1, 2]
-    assert cursor.fetchall() == []
-    with pytest.raises(DbtRuntimeError, match="only once"):
-        cursor.fetchmany(3)
+    for fetch in (cursor.fetchall, cursor.fetchone):
+        with pytest.raises(DbtRuntimeError, match="only once"):
+            fetch()
     cursor.execute("select 1")
     assert cursor.fetchall() == list(range(10))
+    assert (cursor.fetchall(), cursor.fetchone()) == ([], None)
+    cursor.execute("select 1")
+    assert cursor.fetchmany(11) == list(range(10))
+    assert (cursor.fetchall(), cursor.fetchone()) == ([], None)
     connection.close()
     assert session.tags == [] and session.stopped
 

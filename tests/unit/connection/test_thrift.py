@@ -75,7 +75,7 @@ def connection(cursor, monkeypatch=None):
     credentials = MvsinkCredentials(schema="s")
     retries = {"poll_interval": credentials.poll_interval, "query_retries": credentials.query_retries}
     opened = PyhiveConnectionWrapper(SimpleNamespace(cursor=lambda: cursor), **retries)
-    return ThriftConnection(opened, "host:10000").cursor()
+    return ThriftConnection(opened, "host:10000", progress=False).cursor()
 
 
 @pytest.fixture(autouse=True)

@@ -26,14 +26,14 @@ class Session(dict):
             raise EngineError(f"{name} is fixed")
         self[name] = value
 
-    def query(self, statement):
-        name = statement.removeprefix("set ")
-        if name in self.hidden:
-            raise EngineError("not allowed")
-        return [(name, self.get(name, "<undefined>"))]
+    def listed(self):
+        return {name: value for name, value in self.items() if name not in self.hidden}
+
+    def default(self, name):
+        return "LEGACY" if name in self.hidden else None
 
     def pinned(self):
-        return pinned(id(self), WANTED, *by_statements(self.execute, self.query))
+        return pinned(id(self), WANTED, *by_statements(self.execute, self.listed, self.default))
 
 
 SESSIONS = {
@@ -83,9 +83,9 @@ def test_a_session_that_does_not_let_itself_be_set_is_refused_by_name():
     assert session == {"times": "MILLIS", "calendar": "LEGACY"}
 
 
-def test_a_setting_that_cannot_be_read_stays():
-    session = Session(times="MILLIS", calendar="LEGACY")
-    session.hidden = ("times",)
+def test_a_setting_that_the_session_does_not_list_has_the_server_s_default():
+    session = Session(times="MICROS")
+    session.hidden = ("calendar",)
     with session.pinned():
-        assert session == {"times": "MILLIS", "calendar": "CORRECTED"}
+        assert session == {"times": "MICROS", "calendar": "CORRECTED"}
     assert session["calendar"] == "LEGACY"

@@ -15,11 +15,13 @@ import pyarrow as pa
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.engine import EngineError, sql
+from dbt.adapters.mvsink.references.session import session_of, session_settings, setting
 from dbt.adapters.mvsink.shard_sql.session_settings import by_conf, by_statements, pinned
 
 if TYPE_CHECKING:
     from dbt.adapters.spark.impl import SparkAdapter
 
+UNDEFINED = "<undefined>"  # what SET shows for a name that it does not know
 _CUT = re.compile(r"\.\.\. \d+ more fields")
 _DATA_STATE = re.compile(r"SQLSTATE: ?((?:22|23)[0-9A-Z]{3})")
 _STATE = re.compile(r"SQLSTATE: ?([0-9A-Z]{5})")
@@ -60,15 +62,16 @@ class AdapterEngine:
             raise engine_error(error) from error
 
     def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
-        """See `Engine`. Of a server nothing is remembered: each connection has its own session."""
+        """See `Engine`. What another connection's session said is not remembered."""
         handle = self.adapter.connections.get_thread_connection().handle
         changes = getattr(handle, "session_changes", None)
         known = getattr(self.adapter, "session_facts", None)
         if changes is None or known is None:
             return self.query(query, what)
-        if known.get(query, (None,))[0] != changes:
-            known[query] = (changes, self.query(query, what))
-        return list(known[query][1])
+        remembered = known.get(query)
+        if remembered is None or remembered[0] != changes:
+            remembered = known[query] = (changes, self.query(query, what))
+        return list(remembered[1])
 
     @property
     def session(self) -> object:
@@ -87,9 +90,22 @@ class AdapterEngine:
         if session is not None:
             return pinned(session, wanted, *by_conf(session.conf))
         statements = by_statements(
-            lambda text: self.execute(text, "settings"), lambda text: self.query(text, "settings")
+            lambda text: self.execute(text, "settings"), lambda: session_settings(self), self._default
         )
         return pinned(handle, wanted, *statements)
+
+    def _default(self, name: str) -> str | None:
+        """A setting that the session has not set: the server's, asked once for each version."""
+        adapter: Any = self.adapter
+        defaults: dict[object, str | None] = adapter.server_defaults
+        key = (self.session, session_of(self).version, name)
+        if key not in defaults:
+            try:
+                value = setting(self, name)
+            except EngineError:  # unknown to this Spark
+                value = UNDEFINED
+            defaults[key] = None if value == UNDEFINED else value
+        return defaults[key]
 
     def analyzed(self, query: str, what: str) -> tuple[str, list[tuple[str, str]]] | None:
         """See `Engine`: the embedded session's. As a derived table, a command is refused."""

@@ -1,4 +1,4 @@
-"""Progress lines for slow work on the embedded Spark: its start, and the statements of a model.
+"""Progress lines for slow work: the start of the embedded Spark, and the statements of a model.
 
 One background thread per process checks the current work every second, and reports each piece at
 most every `EVERY` seconds. Short work is never reported. Lines are dbt events of level info, so

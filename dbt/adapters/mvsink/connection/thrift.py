@@ -8,6 +8,7 @@ like JSON, but a date in them has no quotes.
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Sequence
 from datetime import date
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 from dbt.adapters.spark.connections import PyhiveConnectionWrapper
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
+from dbt.adapters.mvsink.connection.frames import may_change_session
+from dbt.adapters.mvsink.connection.progress import StatementProgress
 from dbt.adapters.mvsink.masking import masked
 
 WAITED = "Exception thrown in awaitResult:"  # the error is that of another thread, its cause
@@ -29,15 +32,27 @@ _STATE = re.compile(r"SQLSTATE: [0-9A-Z]{5}(?:; line \d+ pos \d+| \(line \d+, po
 
 
 class ThriftConnection(PyhiveConnectionWrapper):
-    """``opened``, a connection of dbt-spark's to ``server``, as the module says."""
+    """``opened``, a connection of dbt-spark's to ``server``, as the module says. ``progress``:
+    whether slow statements are reported; how far they are, a server does not say.
+    """
 
-    def __init__(self, opened: PyhiveConnectionWrapper, server: str):
+    def __init__(self, opened: PyhiveConnectionWrapper, server: str, progress: bool):
         vars(self).update(vars(opened))
         self._server = server
+        self._progress = StatementProgress(lambda _: "", progress)
+        self._tag, self._changes = uuid.uuid4().hex, 0
+
+    @property
+    def session_changes(self) -> tuple[str, int]:
+        """Another value once a statement may have changed this connection's session."""
+        return (self._tag, self._changes)
 
     def execute(self, sql: str, bindings: list[Any] | None = None) -> None:
+        if may_change_session(sql):
+            self._changes += 1
         try:
-            super().execute(sql, bindings)
+            with self._progress.statement():
+                super().execute(sql, bindings)
         except Exception as error:
             raise self._in_words(error) from error
 
@@ -50,7 +65,8 @@ class ThriftConnection(PyhiveConnectionWrapper):
 
     def _rows(self, fetch: Any) -> list[Any]:
         try:
-            rows = fetch(self._cursor)
+            with self._progress.statement():
+                rows = fetch(self._cursor)
             dates = [at for at, column in enumerate(self.description or ()) if column[1] == "DATE_TYPE"]
         except Exception as error:
             raise self._in_words(error) from error

@@ -17,6 +17,7 @@ from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.materialization.audits import CompiledTest
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.definition import ansi_mode
+from dbt.adapters.mvsink.references.session import session_of
 from dbt.adapters.mvsink.shard_sql.published_view import UnreadableView, read_published
 from dbt.adapters.mvsink.sink import Scope
 from dbt.adapters.mvsink.user_sql.deciding_rows import deciding_rows
@@ -30,8 +31,7 @@ def narrowed(context: RunContext, tests: Sequence[CompiledTest]) -> list[Compile
     and for the parents.
     """
     engine = context.engine
-    [[zone]] = engine.facts("select current_timezone()", "settings")
-    settings = f"{ansi_mode(engine, context.model)} {zone}"
+    settings = f"{ansi_mode(engine, context.model)} {session_of(engine).zone}"
 
     def shown(parent: str) -> str:
         try:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Engine
 from dbt.adapters.mvsink.exceptions import ConfigurationChanged, NamesArePatterns, OwnedByAnother, SampledRun
+from dbt.adapters.mvsink.references.session import session_of
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import ShardState
 from dbt.adapters.mvsink.shard_sql.properties import DEFINITION, OWNER, SAMPLED, stored_spec
@@ -114,15 +115,14 @@ def _when(plan: Plan) -> str:
 
 
 def ansi_mode(engine: Engine, model: str) -> str:
-    """`true` or `false`, seen from a type that ANSI mode changes: Spark may redact the setting.
+    """`true` or `false`, from a type that the mode decides.
 
     Raises `NamesArePatterns` if the session takes the quoted name of one column for two.
     """
-    query = "describe query select 1 + '1' k, `a.` from values (1, 2) t(`a.`, `ab`)"
-    (_, kind, *_), *named = engine.facts(query, "settings")
-    if len(named) != 1:
+    session = session_of(engine)
+    if session.names_are_patterns:
         raise NamesArePatterns(model)
-    return "false" if kind == "double" else "true"
+    return "false" if session.sum_type == "double" else "true"
 
 
 def _words(owner: str) -> str:

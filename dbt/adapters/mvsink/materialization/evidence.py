@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.references.listings import refresh
 from dbt.adapters.mvsink.references.positions import Inspector, Position, clock_position
 from dbt.adapters.mvsink.references.reads import Reads, reads_of
 from dbt.adapters.mvsink.references.reference import References
-from dbt.adapters.mvsink.references.session import session_identity, session_settings
+from dbt.adapters.mvsink.references.session import session_of, session_settings
 from dbt.adapters.mvsink.shard import Progress, ShardState, files_number, number_of, untouched
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
 from dbt.adapters.mvsink.sink import Full, Increment, run_timing
@@ -187,7 +187,7 @@ class InputEvidence:
             if key.startswith("spark.sql.") and key not in EXACT and not key.startswith(OF_ICEBERG)
         )
         try:
-            session = tuple(f"session {value}" for value in session_identity(engine))
+            session = tuple(f"session {value}" for value in session_of(engine).identity)
         except EngineError:  # an older Spark: nothing is certain
             session = (f"session of {self.context.invocation.id}",)
         return (*decisive, *session), named.get("spark.master", "").startswith("local")

@@ -16,7 +16,7 @@ from typing import Any
 from dbt.adapters.mvsink.engine import Engine, EngineError, sql
 from dbt.adapters.mvsink.references.per_invocation import PerInvocation
 from dbt.adapters.mvsink.references.positions import SETTINGS
-from dbt.adapters.mvsink.references.session import session_identity, session_settings, setting
+from dbt.adapters.mvsink.references.session import session_of, session_settings, setting
 from dbt.adapters.mvsink.shard_sql.published_view import read_marker
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
 from dbt.adapters.mvsink.user_sql.determinism import uncertain
@@ -164,7 +164,7 @@ class _Reader:
     def _check_session(self, view: Mapping[str, Any]) -> None:
         """Its names and expressions must mean here what they meant where it was created."""
         created = parts(str(view.get("view_catalog_and_namespace", "")))
-        if created != tuple(name.lower() for name in session_identity(self.engine)[2:]):
+        if created != tuple(name.lower() for name in session_of(self.engine).identity[2:]):
             raise _Refused(f"it was created in {'.'.join(created) or 'an unknown schema'}")
         kept = {str(key): str(value) for key, value in view[SETTINGS].items() if key not in EXACT}
         session = session_settings(self.engine)

@@ -2,10 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from dbt.adapters.mvsink.engine import Engine
 
-# from a relation: then the optimizer computes it, and no job runs
-IDENTITY = "select version(), current_timezone(), current_catalog(), current_schema() from values (1)"
+# One statement; from a relation: then the optimizer computes it, and no job runs.
+# A session that takes quoted names as patterns returns both columns for `a.`.
+SESSION = (
+    "select version(), current_timezone(), current_catalog(), current_schema(), typeof(1 + '1'), `a.` "
+    "from values (1, 2) t(`a.`, `ab`)"
+)
+
+
+@dataclass(frozen=True)
+class Session:
+    """What the session says of itself. ``sum_type``: the type of `1 + '1'`, which ANSI mode decides
+    (Spark may redact the setting); ``names_are_patterns``: the quoted name of one column stands for
+    two.
+    """
+
+    version: str
+    zone: str
+    catalog: str
+    schema: str
+    sum_type: str
+    names_are_patterns: bool
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """Spark's version, the time zone, the current catalog and schema."""
+        return self.version, self.zone, self.catalog, self.schema
+
+
+def session_of(engine: Engine) -> Session:
+    """The engine's session. Raises `EngineError`."""
+    [(version, zone, catalog, schema, kind, *columns)] = engine.facts(SESSION, "settings")
+    return Session(str(version), str(zone), str(catalog), str(schema), str(kind), len(columns) > 1)
 
 
 def session_settings(engine: Engine) -> dict[str, str]:
@@ -16,9 +48,3 @@ def session_settings(engine: Engine) -> dict[str, str]:
 def setting(engine: Engine, key: str) -> str:
     """The value of a setting, the default if nothing else is set."""
     return str(engine.facts(f"set {key}", "settings")[0][1])
-
-
-def session_identity(engine: Engine) -> tuple[str, str, str, str]:
-    """Spark's version, the time zone, the current catalog and schema. Raises `EngineError`."""
-    version, zone, catalog, schema = map(str, engine.facts(IDENTITY, "settings")[0])
-    return version, zone, catalog, schema

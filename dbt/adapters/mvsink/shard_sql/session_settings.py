@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from dbt.adapters.mvsink.engine import EngineError, SettingRefused
+from dbt.adapters.mvsink.engine import SettingRefused
 
 log = logging.getLogger("mvsink.sink.write")
 EXACT = {
@@ -65,8 +65,10 @@ def pinned(session: object, settings: Mapping[str, str], get: Get, set_: Set) ->
 
 
 def _pin(pin: _Pin, settings: Mapping[str, str], get: Get, set_: Set) -> None:
+    # all are read before one is set: what is remembered of a session holds until then
+    values = {name: get(name) for name in settings}
     for name, wanted in settings.items():
-        value = get(name)
+        value = values[name]
         if value is None or value.upper() == wanted.upper():
             continue
         try:
@@ -108,15 +110,16 @@ def by_conf(conf: Conf) -> tuple[Get, Set]:
 
 
 def by_statements(
-    execute: Callable[[str], None], query: Callable[[str], list[tuple[object, ...]]]
+    execute: Callable[[str], None],
+    listed: Callable[[], Mapping[str, str]],
+    default: Callable[[str], str | None],
 ) -> tuple[Get, Set]:
-    """The getter and setter for `pinned` in a session that is reached by SQL alone."""
+    """The getter and setter for `pinned` in a session that is reached by SQL alone. ``listed``: the
+    settings that are not defaults; ``default``: the value of any other, None if there is none.
+    """
 
     def get(name: str) -> str | None:
-        try:
-            [(_, value, *_)] = query(f"set {name}")
-        except (EngineError, ValueError):
-            return None
-        return None if str(value) == "<undefined>" else str(value)
+        value = listed().get(name)
+        return default(name) if value is None else value
 
     return get, lambda name, value: execute(f"set {name} = {value}")
