@@ -10,7 +10,7 @@ ICEBERG := tests/functional/inputs/test_iceberg.py
 ROUGH := tests/functional/rough tests/fault tests/functional/materialization/test_incremental.py tests/functional/cli/test_plan_against.py \
   tests/functional/cli/test_watch.py tests/functional/connection/test_class_archive.py tests/functional/connection/test_default_profile.py \
   tests/functional/adapter/test_snapshots.py tests/property/test_incremental_mutants.py
-SUITES := $(addprefix tests/functional/,materialization continual_task connection)
+SUITES := $(addprefix tests/functional/,materialization continual_task connection $(addprefix cli/test_,plan.py past.py undo.py))
 # Every process of pytest-xdist collects the same tests in the same order, sets included.
 export PYTHONHASHSEED := 0
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
@@ -43,7 +43,7 @@ rough: $(VENV)/java-classes.jsa
 	MVSINK_FORMATS=delta,iceberg $(BIN)/python -m pytest $(ICEBERG)
 	MVSINK_OBJECT_STORE=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/unit/shard/test_contract.py tests/unit/shard/test_reading.py
 
-# The functional suites of views, tasks and connections over a Spark Connect and a Thrift server.
+# The functional suites of views, tasks and connections, and of plan, diff, history and undo, over a Spark Connect and a Thrift server.
 servers: $(VENV)/java-classes.jsa
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --method connect $(SUITES)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --method thrift $(SUITES)

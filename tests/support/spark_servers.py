@@ -44,10 +44,16 @@ def connect_server(home: Path, port: int | None = None, settings: Mapping[str, s
 
 
 @contextmanager
-def thrift_server(home: Path, settings: Mapping[str, str] = {}) -> Iterator[ThriftServer]:
-    """A Thrift server."""
+def thrift_server(
+    home: Path, settings: Mapping[str, str] = {}, http: Mapping[str, str] | None = None
+) -> Iterator[ThriftServer]:
+    """A Thrift server. ``http``: the further settings of one that is asked over HTTP."""
     port = free_port()
-    hive = {"hive.server2.thrift.bind.host": "127.0.0.1", "hive.server2.thrift.port": str(port)}
+    hive = {"hive.server2.thrift.bind.host": "127.0.0.1"}
+    if http is None:
+        hive["hive.server2.thrift.port"] = str(port)
+    else:
+        hive |= {"hive.server2.transport.mode": "http", "hive.server2.thrift.http.port": str(port), **http}
     arguments = [part for key, value in hive.items() for part in ("--hiveconf", f"{key}={value}")]
     with _server(THRIFT, home, port, {**INTERPRETED, **settings}, arguments) as process:
         yield ThriftServer(port, process)

@@ -80,6 +80,12 @@ class MvsinkConnectionManager(SparkConnectionManager):
             raise DbtDatabaseError(error_text(error)) from error
 
 
+CHECKED = {  # what of a profile decides whether a server answers
+    SparkConnectionMethod.THRIFT: "`user`, `auth` and `use_ssl`",
+    SparkConnectionMethod.HTTP: "`token`, `organization` and `cluster`",
+}
+
+
 def _opened(open_: Callable[[Connection], Connection], connection: Connection) -> Connection:
     """``connection``, opened by dbt-spark; to a Thrift server, with our errors and types."""
     credentials: Any = connection.credentials
@@ -87,11 +93,11 @@ def _opened(open_: Callable[[Connection], Connection], connection: Connection) -
     try:
         opened = open_(connection)
     except FailedToConnectError as error:
-        if credentials.method != SparkConnectionMethod.THRIFT:
+        if credentials.method not in (SparkConnectionMethod.THRIFT, SparkConnectionMethod.HTTP):
             raise
         raise FailedToConnectError(
             f"no connection to the Thrift server {server}: {masked(str(error.__cause__ or error))}\n"
-            "  Check that a server of Spark 4 runs there, and `user`, `auth` and `use_ssl` of the profile"
+            f"  Check that a server of Spark 4 runs there, and {CHECKED[credentials.method]} of the profile"
         ) from error
     if type(opened.handle) is PyhiveConnectionWrapper:
         opened.handle = ThriftConnection(opened.handle, server, credentials.progress)
