@@ -38,14 +38,18 @@ class Worker:
         return set(self.scratch.rglob("shuffle_*.data"))
 
     def kill(self) -> None:
-        """With SIGKILL, its executors too."""
-        executors = [
-            process for process, line in command_lines(self.process.pid).items() if "Executor" in line
-        ]
-        for process in (self.process.pid, *executors):
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+        """With SIGKILL, its executors too, and one that it is just starting."""
+        if self.process.poll() is not None:
+            return
+        self._signal(self.process.pid, signal.SIGSTOP)
+        for process in (*command_lines(self.process.pid), self.process.pid):
+            self._signal(process, signal.SIGKILL)
         self.process.wait()
+
+    @staticmethod
+    def _signal(process: int, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(process, number)
 
 
 class Cluster:

@@ -15,11 +15,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from dbt.adapters.mvsink.cli.commands.status import row_count
 from dbt.adapters.mvsink.shard import ShardClient
 from tests.functional.connection.processes import Process, dbt, make_project, wait_for
 from tests.support.small_data import INTERPRETED
+from tests.support.spark_servers import connect_server, thrift_server
 
 SETTINGS = json.dumps({"spark.driver.memory": "1g", **INTERPRETED})
 PROFILE = f"{{type: mvsink, schema: s, server_side_parameters: {SETTINGS}}}"
@@ -108,6 +110,36 @@ def test_a_task_runs_when_its_input_changed(tmp_path):
         time.sleep(5)
         assert re.findall(r"log (\S+)", process.out.split("\n", 1)[1]) == ["+1", "+2"], process.outputs
         assert "cannot tell" not in process.out
+
+
+@contextmanager
+def target(method: str, place: Path) -> Iterator[str]:
+    """A running server's profile."""
+    common = f"type: mvsink, schema: s, method: {method}, shard_root: {place / 'p' / '.mvsink' / 'shards'}"
+    if method == "connect":
+        with connect_server(place / "server") as remote:
+            yield f"{{{common}, remote: '{remote}'}}"
+    else:
+        with thrift_server(place / "server") as server:
+            yield f"{{{common}, host: 127.0.0.1, port: {server.port}, user: dbt}}"
+
+
+@pytest.mark.parametrize("method", ["connect", "thrift"])
+def test_over_a_server_shards_are_tracked(tmp_path, method):
+    """Below a view too, and outside what is watched; a model over them alone has no interval."""
+    base = "{{ config(materialized='self_correcting_mv') }} select id from range({{ var('upto', 3) }})"
+    view = "{{ config(materialized='view') }} select id from {{ ref('base') }} where id >= 0"
+    top = "{{ config(materialized='self_correcting_mv') }} select count(*) n from {{ ref('v') }}"
+    with target(method, tmp_path) as profile:
+        project = make_project(tmp_path / "p", {"base": base, "v": view, "top": top, "ticks": base}, profile)
+        assert dbt(project, "first", "run", "--select", "base").end() == 0
+        with watch(project, "watch", "--select", "v", "top", "ticks", "--interval", "3 seconds") as process:
+            process.until("top +1 -0")
+            wait_for(lambda: process.out.count("its interval") > 1, 60, process.outputs)
+            assert dbt(project, "other", "run", "--select", "base", "--vars", "{upto: 5}").end() == 0
+            process.until("top +1 -1")
+            assert process.out.count("top") == 3, process.outputs  # in the first line too
+            assert "cannot determine" not in process.outputs
 
 
 def test_ctrl_c_cancels_a_running_query_and_leaves_the_shard_as_it_was(tmp_path):

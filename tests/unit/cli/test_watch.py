@@ -13,8 +13,8 @@ import pytest
 
 from dbt.adapters.mvsink.cli.commands import watch as command
 from dbt.adapters.mvsink.cli.commands.watch import lines
-from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, Model, RunResult
-from dbt.adapters.mvsink.cli.probes import Inputs
+from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, MacroOutput, Model, RunResult
+from dbt.adapters.mvsink.cli.probes import Inputs, Kind, Place, Prober
 from dbt.adapters.mvsink.cli.scheduler import Reason, Round
 from dbt.adapters.mvsink.connection.embedded import EmbeddedSpark
 from tests.unit.cli.shop import NOW
@@ -47,7 +47,7 @@ class Manifest:
     """Two models, one of them a view."""
 
     class Node:
-        schema, alias = "s", "orders"
+        schema, alias, config = "s", "orders", {}
 
     nodes = {"model.shop.orders": Node}
 
@@ -70,6 +70,11 @@ def dbt(monkeypatch):
             raise result
         return result
 
+    def operation(self, macro, arguments, manifest=None):
+        """What a server answers: every query reads a table."""
+        answer = json.dumps({"shards": [], "others": True})
+        return MacroOutput([answer] * len(json.loads(arguments["request"])))
+
     models = [
         Model("model.shop.orders", "self_correcting_mv", "shop.orders"),
         Model("model.shop.stg", "view", "shop.stg"),
@@ -77,6 +82,7 @@ def dbt(monkeypatch):
     monkeypatch.setattr(Dbt, "parsed", lambda self: Manifest())
     monkeypatch.setattr(Dbt, "models", lambda *_: models)
     monkeypatch.setattr(Dbt, "run", run)
+    monkeypatch.setattr(Dbt, "operation", operation)
     monkeypatch.setattr(command.Prober, "written_by_others", lambda *_: False)
     monkeypatch.setattr(command.time, "sleep", lambda _: None)
     monkeypatch.setattr(command, "EMBEDDED", EmbeddedSpark())
@@ -179,8 +185,70 @@ ASKED = {
 )
 def test_what_a_model_is_run_for(materialized, config, response, asked, untrackable):
     queries = []
-    prober = SimpleNamespace(inputs=lambda session, query: queries.append(query) or Inputs())
+    prober = SimpleNamespace(
+        inputs=lambda session, query: queries.append(query) or Inputs(), shard_of=lambda *_: None
+    )
     node = SimpleNamespace(config={"materialized": materialized, **config})
     watch = command.Watch(None, SimpleNamespace(nodes={"m": node}), prober, scheduler=None)
-    inputs = watch._inputs(None, RunResult("m", "success", "", "s.log", COMPILED, response))
-    assert (queries, inputs) == ([asked], Inputs(untrackable=untrackable))
+    model = RunResult("m", "success", "", "s.log", COMPILED, response)
+    assert watch._reader(object(), [model])(model) == (None, Inputs(untrackable=untrackable))
+    assert queries == [asked]
+
+
+OWN, OTHER = "/shards/s/a", "/shards/s/b"
+ANSWERS = {
+    "a shard": ({"shards": [OTHER], "others": False}, {Place(Kind.SHARD, OTHER)}, False),
+    "something else too": ({"shards": [OTHER], "others": True}, {Place(Kind.SHARD, OTHER)}, True),
+    "a shard that this machine does not reach": ({"shards": [OTHER, "/gone"], "others": False}, {Place(Kind.SHARD, OTHER)}, True),
+    "an error": ({"error": "no such table"}, set(), True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "places", "untrackable"), ANSWERS.values(), ids=ANSWERS)
+def test_what_a_server_says_of_the_inputs(monkeypatch, capsys, answer, places, untrackable):
+    """Two models are asked for at once; what is wrong with one does not concern the other."""
+    monkeypatch.setattr(command, "EMBEDDED", EmbeddedSpark())
+    monkeypatch.setattr(Prober, "probe", lambda _, place, now: None if place.at == "/gone" else object())
+    known = {}
+    scheduler = SimpleNamespace(learned=lambda name, inputs, now, own: known.update({name: (inputs, own)}))
+    own, fine = {"shards": [OWN], "others": False}, {"shards": [OTHER], "others": False}
+    requests = []
+
+    def operation(macro, arguments, manifest):
+        requests.append(json.loads(arguments["request"]))
+        return MacroOutput([json.dumps(each) for each in (own, answer, own, fine)])
+
+    nodes = {name: SimpleNamespace(config={}) for name in ("model.shop.a", "model.shop.b")}
+    manifest = SimpleNamespace(nodes=nodes)
+    watch = command.Watch(SimpleNamespace(operation=operation), manifest, Prober("/shards"), scheduler)
+    watch._learn([ran("a"), ran("b")])
+    failed = "error" in answer
+    assert known == {
+        "model.shop.a": (
+            Inputs(frozenset(places), untrackable),
+            None if failed else Place(Kind.SHARD, OWN),
+        ),
+        "model.shop.b": (Inputs(frozenset({Place(Kind.SHARD, OTHER)})), Place(Kind.SHARD, OWN)),
+    }
+    assert requests == [["select * from `s`.`a`", "select 1", "select * from `s`.`b`", "select 1"]]
+    printed = capsys.readouterr().out
+    assert ("cannot determine what a reads, so it runs every interval: no such table" in printed) is failed
+    watch._learn([ran("a")])  # not again at once
+    assert len(requests) == 1
+
+
+def test_a_server_that_does_not_answer(monkeypatch, capsys):
+    monkeypatch.setattr(command, "EMBEDDED", EmbeddedSpark())
+
+    def operation(*_):
+        raise DbtFailed("connection refused")
+
+    known = {}
+    scheduler = SimpleNamespace(learned=lambda name, inputs, now, own: known.update({name: (inputs, own)}))
+    watch = command.Watch(SimpleNamespace(operation=operation), None, Prober("/shards"), scheduler)
+    watch._learn([ran("a"), ran("b")])
+    assert known == {f"model.shop.{name}": (Inputs(untrackable=True), None) for name in "ab"}
+    assert (
+        "cannot determine what b reads, so it runs every interval: connection refused"
+        in capsys.readouterr().out
+    )

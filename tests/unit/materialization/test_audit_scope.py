@@ -56,7 +56,11 @@ def test_a_number_that_may_be_0_with_failing_rows_does_not_count():
 
 def test_the_engine_is_asked_for_settings_and_parents():
     engine = ScriptedEngine(
-        settings=lambda query: [("UTC",)] if "timezone" in query else [("k", "double"), ("a.", "int")],
+        settings=lambda query: (
+            [("4.1.0", "UTC", "c", "s", "double", 1)]
+            if "timezone" in query
+            else [("k", "double"), ("a.", "int")]
+        ),
         catalog=lambda query: [],
     )
     context = SimpleNamespace(engine=engine, model="dev.orders", relation=M)

@@ -42,7 +42,7 @@ class Catalog(NoEngine):
             return list(SESSION.items())
         if query.startswith("set "):
             return [(query[4:], {"spark.sql.session.timeZone": "UTC"}.get(query[4:], "<undefined>"))]
-        return [("4.1.0", "UTC", "spark_catalog", "default")]
+        return [("4.1.0", "UTC", "spark_catalog", "default", "bigint", 1)]
 
     def columns(self, query):
         return [*self.own, *(self.of_text or self.own)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
@@ -16,10 +17,12 @@ from dbt.adapters.spark.impl import SparkAdapter
 
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.durations import parse_time
+from dbt.adapters.mvsink.engine import DataflowError
 from dbt.adapters.mvsink.engine.json_values import plain
 from dbt.adapters.mvsink.exceptions import InvalidArgument, InvalidRunTime, NoShard
 from dbt.adapters.mvsink.history.versions import Versions, history_query
 from dbt.adapters.mvsink.materialization.errors import translated
+from dbt.adapters.mvsink.references.places import places_of
 from dbt.adapters.mvsink.references.reference import Reference
 from dbt.adapters.mvsink.references.resolve import open_reference, table_properties
 from dbt.adapters.mvsink.shard import ShardClient
@@ -92,6 +95,16 @@ class TimeTravelAdapter(SparkAdapter, metaclass=AdapterMeta):
         with translated("mvsink"):
             rows = AdapterEngine(self, "mvsink").query(asked["query"], asked["what"])
         return json.dumps([[plain(value) for value in row] for row in rows])
+
+    @available.parse(lambda *_: "{}")
+    def mv_places(self, query: str) -> str:
+        """The places that ``query`` reads, which the command `mvsink watch` asks for, as JSON: a
+        `ReadPlaces`, or an ``error``.
+        """
+        try:
+            return json.dumps(asdict(places_of(AdapterEngine(self, "mvsink"), query)))
+        except DataflowError as error:
+            return json.dumps({"error": str(error)})
 
     def _reference(self, macro: str, relation: MvsinkRelation) -> Reference:
         name = relation.render()

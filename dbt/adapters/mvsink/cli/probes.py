@@ -6,7 +6,7 @@ Two observations with equal signatures are of the same contents.
 
 The places of a query come from Spark's analyzed plan, which resolves views, tables and paths. Other
 inputs (another database, a function that makes rows) cannot be tracked, and neither can files and
-Delta tables that are not on this machine.
+Delta tables that are not on this machine. Of what a server reads, only shards are tracked.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
+
+import click
 
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.refresh_schedule import decide
@@ -149,6 +151,16 @@ class Prober:
         """The shard of a published view; None if the view does not name one."""
         published = read_published(_SessionCatalog(session), sql.columns((name,), sql.identifier(schema)))
         return None if published is None else Place(Kind.SHARD, published.uri)
+
+    def shards_of(self, answer: Mapping[str, Any]) -> Inputs:
+        """The shards that a server's query reads, as the adapter's `mv_places` answers. Those that
+        cannot be read from here are not tracked, as no file is: the server has its own disks.
+        """
+        if "error" in answer:
+            raise click.ClickException(str(answer["error"]))
+        places = {Place(Kind.SHARD, _local(uri) or uri) for uri in answer["shards"]}
+        readable = {place for place in places if self.probe(place, 0) is not None}
+        return Inputs(frozenset(readable), untrackable=bool(answer["others"]) or readable != places)
 
     def inputs(self, session: Any, query: str) -> Inputs:
         """What ``query`` reads, according to Spark's analysis; runs no job."""

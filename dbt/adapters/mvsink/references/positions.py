@@ -163,8 +163,8 @@ class Inspector:
     def _view(self, name: str) -> tuple[Position, bool]:
         """A view's position, and whether it shows a shard: then what is below it is known."""
         try:
-            described = self._described(name)
-            text = str(described.get("view_text", ""))
+            facts = described(self.engine, name)
+            text = str(facts.get("view_text", ""))
             marker = read_marker(text)
             if marker is not None:
                 with ShardClient(self.storage_options).open_reader(marker.uri) as reader:
@@ -173,27 +173,27 @@ class Inspector:
                 return shard_position(name, state, state.upper.stored() if upper is None else upper - 1), True
         except (DataflowError, ShardError) as error:
             return Position(name, "view", problem=f"{name}: {error}"), True
-        settings = described.get(SETTINGS)
+        settings = facts.get(SETTINGS)
         if not text or settings is None:
             return Position(name, "view", problem=f"Spark does not show the text of {name}"), False
         reason = uncertain(text)
         if reason:
             return Position(name, "view", problem=f"in {name}: {reason}"), False
-        return Position(name, "view", definition=_stable(described)), False
+        return Position(name, "view", definition=_stable(facts)), False
 
     def _table(self, name: str) -> Position:
         try:
-            described = self._described(name)
+            facts = described(self.engine, name)
             provider, location = (
-                str(described.get("provider", "")).lower(),
-                str(described.get("location", "")),
+                str(facts.get("provider", "")).lower(),
+                str(facts.get("location", "")),
             )
             if provider == DELTA:
                 return self._delta(name, location)
             if provider == ICEBERG:
-                return self._iceberg(name, str(described.get("name", "")))
+                return self._iceberg(name, str(facts.get("name", "")))
             if provider in OF_FILES:
-                return self._files(name, provider, location, described)
+                return self._files(name, provider, location, facts)
         except (DataflowError, ShardError, OSError) as error:
             return Position(name, "table", problem=f"{name}: {error}")
         return Position(name, "table", problem=f"{name} is a table of {provider or 'unknown format'}")
@@ -251,19 +251,23 @@ class Inspector:
         pinned = {parts(key)[-2:]: version for key, version in self.references.pinned.items()}
         return pinned.get(parts(name)[-2:])
 
-    def _described(self, name: str) -> Mapping[str, Any]:
-        quoted = _quoted(name)
-        try:
-            [[text]] = self.engine.query(f"describe table extended {quoted} as json", "catalog")
-        except EngineError as error:
-            # a table of another catalog's making, as Delta's and Iceberg's, has no such description
-            rows = self.engine.query(f"describe table extended {quoted}", "catalog")
-            facts = {str(row[0]).lower(): str(row[1]) for row in rows}
-            if facts.get("provider", "").lower() not in (DELTA, ICEBERG):
-                raise error
-            return facts
-        described: Mapping[str, Any] = json.loads(str(text))
-        return described
+
+def described(engine: Engine, name: str) -> Mapping[str, Any]:
+    """The description of ``catalog.db.name``: at least `provider` and `location` of a table, and
+    `view_text` of a view. Raises `EngineError`.
+    """
+    quoted = _quoted(name)
+    try:
+        [[text]] = engine.query(f"describe table extended {quoted} as json", "catalog")
+    except EngineError as error:
+        # a table of another catalog's making, as Delta's and Iceberg's, has no such description
+        rows = engine.query(f"describe table extended {quoted}", "catalog")
+        facts = {str(row[0]).lower(): str(row[1]) for row in rows}
+        if facts.get("provider", "").lower() not in (DELTA, ICEBERG):
+            raise error
+        return facts
+    properties: Mapping[str, Any] = json.loads(str(text))
+    return properties
 
 
 def _quoted(name: str) -> str:

@@ -11,7 +11,7 @@ import copy
 import json
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType
@@ -29,6 +29,7 @@ from dbt.adapters.mvsink.cli.signals import terminated_as_interrupted
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.connection.factory import EMBEDDED
 from dbt.adapters.mvsink.durations import parse_interval, parse_time
+from dbt.adapters.mvsink.engine import sql
 
 POLL = 0.5  # seconds between two probes
 RELEARN_AFTER = 60_000  # ms after which a model's inputs are determined again
@@ -114,25 +115,60 @@ class Watch:
 
     def _learn(self, results: Sequence[RunResult]) -> None:
         """Determine by Spark what the models read, while this process has the metastore."""
-        session = EMBEDDED.running()
-        for each in results:
-            if not each.ok or session is None or clock() < self.learned_at.get(each.unique_id, 0):
-                continue
-            own = None
+        now = clock()
+        learning = [each for each in results if each.ok and now >= self.learned_at.get(each.unique_id, 0)]
+        if not learning:
+            return
+        try:
+            read = self._reader(EMBEDDED.running(), learning)
+        except DbtFailed as error:
+            for each in learning:
+                self._unknown(each, error)
+            return
+        for each in learning:
             try:
-                own = self.prober.shard_of(session, *each.relation.split(".", 1))
-                inputs = self._inputs(session, each)
+                own, inputs = read(each)
             except Exception as error:
-                self.say(
-                    f"  cannot determine what {each.name} reads, so it runs every interval: {words(error)}"
-                )
-                inputs = Inputs(untrackable=True)
-            self.scheduler.learned(each.unique_id, inputs, clock(), own)
-            self.learned_at[each.unique_id] = clock() + RELEARN_AFTER
+                self._unknown(each, error)
+            else:
+                self._learned(each, inputs, own)
 
-    def _inputs(self, session: Any, ran: RunResult) -> Inputs:
-        """The inputs that make the model due: of a task the input alone, unless it waits."""
-        inputs = self.prober.inputs(session, ran.response.get("input") or ran.compiled)
+    def _unknown(self, ran: RunResult, error: Exception) -> None:
+        self.say(f"  cannot determine what {ran.name} reads, so it runs every interval: {words(error)}")
+        self._learned(ran, Inputs(untrackable=True), None)
+
+    def _learned(self, ran: RunResult, inputs: Inputs, own: Place | None) -> None:
+        self.scheduler.learned(ran.unique_id, inputs, clock(), own)
+        self.learned_at[ran.unique_id] = clock() + RELEARN_AFTER
+
+    def _reader(
+        self, session: Any, learning: Sequence[RunResult]
+    ) -> Callable[[RunResult], tuple[Place | None, Inputs]]:
+        """Gives a model's own shard and the inputs that make it due, of those in ``learning``. By
+        the embedded session, or, if that is None, by the server, asked once for all.
+        """
+        if session is not None:
+            return lambda each: (
+                self.prober.shard_of(session, *each.relation.split(".", 1)),
+                self._waiting(each, self.prober.inputs(session, _input_of(each))),
+            )
+        answers = iter(self._places(text for each in learning for text in (_own(each), _input_of(each))))
+        of_all = {each.unique_id: (next(answers), next(answers)) for each in learning}
+
+        def read(each: RunResult) -> tuple[Place | None, Inputs]:
+            own, inputs = map(self.prober.shards_of, of_all[each.unique_id])
+            return next(iter(own.places), None), self._waiting(each, inputs)
+
+        return read
+
+    def _places(self, queries: Iterable[str]) -> list[Mapping[str, Any]]:
+        """Through dbt's connection, what each query reads, in order. Raises `DbtFailed`."""
+        request = {"request": json.dumps(list(queries))}
+        output = self.dbt.operation("mvsink_places", request, copy.deepcopy(self.manifest))
+        return [json.loads(line) for line in output.lines]
+
+    def _waiting(self, ran: RunResult, inputs: Inputs) -> Inputs:
+        """``inputs``, of which a task that waits for its references does not tell all."""
         config = self.manifest.nodes[ran.unique_id].config
         waits = config.get("materialized") == TASK and config.get("on_late_reference") == "wait"
         return replace(inputs, untrackable=inputs.untrackable or waits)
@@ -145,6 +181,17 @@ class Watch:
         ended = EMBEDDED.ended() if EMBEDDED.running() is not None else None
         if ended:
             raise SparkEnded(ended)
+
+
+def _own(ran: RunResult) -> str:
+    """A query of its view alone."""
+    schema, name = ran.relation.split(".", 1)
+    return f"select * from {sql.columns((name,), sql.identifier(schema))}"
+
+
+def _input_of(ran: RunResult) -> str:
+    """A query of what makes it due: of a task, the input alone."""
+    return str(ran.response.get("input") or ran.compiled)
 
 
 def lines(done: Round, others: Sequence[RunResult]) -> Iterator[str]:

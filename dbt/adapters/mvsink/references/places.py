@@ -1,0 +1,35 @@
+"""Where a query's inputs are, for who asks later whether they have changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dbt.adapters.mvsink.engine import Engine
+from dbt.adapters.mvsink.references.positions import described
+from dbt.adapters.mvsink.references.reads import Reads, reads_of
+from dbt.adapters.mvsink.shard_sql.published_view import read_marker
+
+
+@dataclass(frozen=True)
+class ReadPlaces:
+    """The URIs of the ``shards`` that a query reads. ``others``: it reads something else too."""
+
+    shards: tuple[str, ...] = ()
+    others: bool = False
+
+
+def places_of(engine: Engine, query: str) -> ReadPlaces:
+    """What ``query`` reads, also below views. Raises `EngineError`."""
+    return _places(engine, reads_of(engine, query))
+
+
+def _places(engine: Engine, reads: Reads) -> ReadPlaces:
+    shards: dict[str, None] = {}
+    others = bool(reads.unknown or reads.tables)
+    for name in reads.views:
+        marker = read_marker(str(described(engine, name).get("view_text", "")))
+        # below a published view are the files of its shard
+        below = _places(engine, reads.below[name]) if marker is None else ReadPlaces((marker.uri,))
+        shards |= dict.fromkeys(below.shards)
+        others = others or below.others
+    return ReadPlaces(tuple(shards), others)
