@@ -146,6 +146,7 @@ def table(uv: str) -> Iterator[Outcome]:
             yield Outcome(versions, f"not tried: no Python {versions[2]} on this machine", True)
         else:
             yield tried(uv, versions, program)
+            subprocess.run([uv, "cache", "prune", "--quiet"], check=False)  # gigabytes of unpacked builds
 
 
 def main() -> None:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.mvsink.user_sql.splice import TemporalReference, relations, replace_relations, with_ctes
+from dbt.adapters.mvsink.user_sql.splice import (
+    TemporalReference,
+    relation_names,
+    relations,
+    replace_relations,
+    with_ctes,
+)
 from dbt.adapters.mvsink.user_sql.words import Unreadable, parts, words
 
 # The user's SQL, and the same with `db.m` replaced by the query Q. Line ends are blanks here.
@@ -184,3 +190,17 @@ def test_show_is_a_word_like_any_other():
         "x",
         ")",
     ]
+
+
+NAMES = [
+    ("select 1", ()),
+    ("select a.x from db.a, `db`.`b c` as a join c on extract(day from d) = 1", ("db.a", "`db`.`b c`", "c")),
+    ("with w as (select * from x.y) select * from w where z in (select z from x.y)", ("x.y", "w")),
+    ("select 'from t', from_ -- from u\nfrom db.v", ("db.v",)),
+    ("table db.a union all select trim(both from s) from (db.b)", ("db.a", "db.b")),
+]
+
+
+@pytest.mark.parametrize(("query", "names"), NAMES)
+def test_the_names_of_all_relations(query, names):
+    assert relation_names(query) == names

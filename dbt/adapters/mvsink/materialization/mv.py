@@ -80,7 +80,7 @@ class SelfCorrectingView:
         functions = nondeterministic_functions(without_time(context.query))
         if functions:
             warnings.append(
-                f"{context.model} uses {listed(functions)}, which differ from run to run: every run will find everything changed. "
+                f"{context.model} uses {listed(functions)}, whose results differ from run to run: every run will find everything changed. "
                 "Use {{ mv_now() }} for the run's time"
             )
         kinds = unenforced_constraints(context.node)
