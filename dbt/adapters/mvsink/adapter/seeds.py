@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import csv
 import os
+import time
 import uuid
 import weakref
 from collections.abc import Mapping
@@ -44,6 +45,7 @@ ZONE = r"(Z|[+-]((0\d|1[0-7]):?[0-5]\d|18:?00))?"
 TIMESTAMP = rf"^\s*\d{{4}}-\d{{2}}-\d{{2}}[T ]{TIME}\s*{ZONE}\s*$"
 BOOLEAN = r"^\s*(?i:true|false)\s*$"
 STAGING = "_staging"  # below `shard_root`
+LEFT_AFTER = 24 * 3_600_000  # ms: no `dbt seed` takes longer, so it was killed
 SHOWN_ROWS = 100  # of a seed, for `dbt seed --show`
 
 
@@ -216,8 +218,9 @@ class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
     def _stage(self, name: str, table: pa.Table) -> DeltaStorage:
         """A directory of its own, with the table in one file."""
         credentials = self.config.credentials
-        place = f"{credentials.shards.rstrip('/')}/{STAGING}/seed-{uuid.uuid4().hex}"
-        storage = DeltaStorage(place, credentials.storage_options)
+        staging = DeltaStorage(f"{credentials.shards.rstrip('/')}/{STAGING}", credentials.storage_options)
+        remove_left(staging, time.time_ns() // 1_000_000)
+        storage = DeltaStorage(f"{staging.uri}/seed-{uuid.uuid4().hex}", credentials.storage_options)
         try:
             part = storage.write_part("part-0.parquet", table.schema)
             part.write(table)
@@ -228,6 +231,14 @@ class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
                 f"seed {name}: cannot stage it below shard_root {masked(credentials.shards)}: {masked(str(error))}"
             ) from error
         return storage
+
+
+def remove_left(staging: DeltaStorage, now: int) -> None:
+    """Remove what seeds that were killed more than `LEFT_AFTER` before ``now`` (ms) have staged."""
+    with suppress(StorageError, OSError):  # as below; and that seed can still be staged
+        left = [each.path for each in staging.list_files("") if each.modified < now - LEFT_AFTER]
+        for directory in sorted({path.partition("/")[0] for path in left if path.startswith("seed-")}):
+            staging.delete_directory(directory)
 
 
 def _remove(storage: DeltaStorage) -> None:
