@@ -121,7 +121,14 @@ def _node(node: exp.Expression) -> exp.Expression:
         return _call(node)
     if isinstance(node, exp.Select):
         node.set("hint", None)
+    if isinstance(node, exp.Subquery) and not node.alias and _is_aliased(node.this):
+        return node.this  # DuckDB refuses parentheses around it
     return node
+
+
+def _is_aliased(node: object) -> bool:
+    """Whether it is a subquery with an alias, and nothing else."""
+    return isinstance(node, exp.Subquery) and bool(node.alias) and not node.args.get("joins")
 
 
 def _call(node: exp.Anonymous) -> exp.Expression:
