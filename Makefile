@@ -15,15 +15,21 @@ SUITES := $(addprefix tests/functional/,materialization continual_task connectio
 export PYTHONHASHSEED := 0
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup test rough lint smoke smoke-oldest smoke-newest smoke-editable smoke-client compat servers demo bench clean
+.PHONY: setup constraints test rough lint smoke smoke-oldest smoke-newest smoke-editable smoke-client compat servers demo bench clean
 
 setup: $(VENV)/.done
 
-$(VENV)/.done: pyproject.toml hatch_build.py
+$(VENV)/.done: pyproject.toml constraints.txt hatch_build.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --no-compile --editable '.[dev,demo,bench]'
+	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev,demo,bench]'
 	touch $@
+
+# The newest versions that fit together, for every Python from 3.10; run `make test` with them before they are committed.
+constraints: setup
+	$(BIN)/pip install --quiet --constraint constraints.txt uv
+	$(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.10 --no-header --no-annotate --no-emit-index-url \
+	  --extra dev --extra demo --extra bench pyproject.toml --output-file constraints.txt
 
 lint: setup
 	$(BIN)/ruff check .
