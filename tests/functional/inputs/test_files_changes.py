@@ -111,6 +111,24 @@ def test_changes_are_the_differences(spark, root, using, partitioned):
     assert counted(spark.sql(f"select *, 1L _mv_diff from (\n{bound.contents(350)}\n)")) == contents[3]
 
 
+def test_a_table_of_lines(spark, root):
+    """Text tables have one column; its name is the table's own."""
+    name = f"default.lines_{root.name.replace('-', '_')}"
+    spark.sql(f"create table {name} (line string) using text location '{root / 't'}'")
+
+    def bind(time):
+        table = FilesInput("raw.t", name, str(root / "t"), append_only=False, refresh=f"refresh table {name}")
+        return bind_files(table, time, ShardClient(), str(root / "companion"), SessionEngine(spark))
+
+    spark.sql(f"insert into {name} values ('a'), ('a'), ('b;c')")
+    bind(100)
+    spark.sql(f"insert overwrite {name} values ('a'), ('')")
+    bound = bind(200)
+    assert [column.name for column in bound.columns] == ["line"]
+    changes = {(row["line"], row["_mv_diff"]) for row in spark.sql(bound.changes(101, 201)).collect()}
+    assert changes == {("a", -1), ("b;c", -1), ("", 1)}
+
+
 def test_files_written_again_with_the_same_rows_are_no_change(spark, root):
     table = Table(spark, root, "parquet")
     table.sql("insert into {t} values (1, 'a', 'x'), (2, 'b', 'y')")

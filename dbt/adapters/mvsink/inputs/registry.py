@@ -21,4 +21,5 @@ PROVIDERS: Mapping[str, OpenTable] = {
     "orc": open_files,
     "csv": open_files,
     "json": open_files,
+    "text": open_files,
 }
