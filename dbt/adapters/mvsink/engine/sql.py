@@ -52,6 +52,7 @@ def bigint(value: int) -> str:
 STRICT = " with ('ignoreCorruptFiles' = 'false', 'ignoreMissingFiles' = 'false')"
 
 _PARQUET = re.compile(r"parquet\.`(?:[^`]|``)*`" + re.escape(STRICT))
+_SHARED = re.compile(r"\b_mv_f\d+\b")
 
 
 def parquet(path: str) -> str:
@@ -81,8 +82,11 @@ class Shared:
         return _PARQUET.sub(lambda match: self.names.setdefault(match[0], f"_mv_f{len(self.names)}"), query)
 
     def around(self, query: str) -> str:
-        """``query``, which contains results of `of`, with what the names stand for."""
-        listed = ", ".join(f"{name} as (select * from {files})" for files, name in self.names.items())
+        """``query``, which contains results of `of`, with what the names in it stand for."""
+        used = set(_SHARED.findall(query))
+        listed = ", ".join(
+            f"{name} as (select * from {files})" for files, name in self.names.items() if name in used
+        )
         return f"with {listed}\n{query}" if listed else query
 
 

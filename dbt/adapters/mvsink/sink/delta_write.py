@@ -66,7 +66,7 @@ class DeltaWrite:
                 if isinstance(correction, Full):
                     return correction
                 compared = plan.scoped is not None or plan.adding is not None
-                return self._staged(correction, shard, description, compared=compared)
+                return self._staged(correction, files, shard, description, compared=compared)
             except EngineError as error:  # an old state may fail where the new one does not
                 log.info("%s: the query of the change failed: %s", self.write.model, error)
                 return Full("the query of the change failed")
@@ -92,28 +92,29 @@ class DeltaWrite:
             return self._added(plan.adding, files, desired, shard, correction, resources)
         if plan.scoped is None:
             assert plan.query is not None
-            return correction.insert(replace(desired, query=files.around(plan.query), signed=True).hashed())
+            return correction.insert(replace(desired, query=plan.query, signed=True).hashed())
         scope = self._scope(plan.scoped, files, shard, resources)
         if isinstance(scope, Full):
             return scope
         new, stored = scope
-        correction = correction.insert(replace(desired, query=files.around(new)).hashed())
+        correction = correction.insert(replace(desired, query=new).hashed())
         return correction.insert_negated(stored) if stored else correction
 
     def _scope(
         self, scoped: Scoped, files: sql.Shared, shard: Layout, resources: ExitStack
     ) -> tuple[str, str | None] | Full:
         """The query of the new rows in scope, and the shard's rows in scope, None for none."""
-        stored = persisted(shard)
         if scoped.keys is None:
             too_many = shard.rows > FEW_ROWS and not self.forced
-            return Full("all of its rows may differ", usual=True) if too_many else (scoped.new, stored)
+            if too_many:
+                return Full("all of its rows may differ", usual=True)
+            return scoped.new, _in_scope(shard, {}, "", files)
         # of a few groups, too, most have to be computed again from most of the inputs
-        staged = self._staged_keys(files.around(scoped.keys), shard.rows, resources)
-        if isinstance(staged, Full):
-            return staged
+        keys = self._staged_keys(scoped.keys, files, shard.rows, resources)
+        if isinstance(keys, Full):
+            return keys
         names = {f"_mv_k{number}": name for number, name in enumerate(scoped.columns)}
-        return scoped.new.replace(scoped.keys, files.of(staged)), _in_scope(shard, names, staged)
+        return scoped.new.replace(scoped.keys, keys), _in_scope(shard, names, keys, files)
 
     def _added(
         self,
@@ -125,27 +126,34 @@ class DeltaWrite:
         resources: ExitStack,
     ) -> Correction | Full:
         """The shard's rows with the sums over the change, less these rows."""
-        staged = self._staged_keys(files.around(adding.query), max(shard.rows, FEW_ROWS), resources)
-        if isinstance(staged, Full):
-            return staged
-        stored = _in_scope(shard, {name: name for name in adding.keys}, staged)
-        new = added(adding, desired.columns, staged, stored)
+        change = self._staged_keys(adding.query, files, max(shard.rows, FEW_ROWS), resources)
+        if isinstance(change, Full):
+            return change
+        stored = _in_scope(shard, {name: name for name in adding.keys}, change, files)
+        new = added(adding, desired.columns, change, stored)
         correction = correction.insert(replace(desired, query=new).hashed())
         return correction.insert_negated(stored) if stored else correction
 
-    def _staged_keys(self, query: str, rows: int, resources: ExitStack) -> str | Full:
+    def _staged_keys(self, query: str, files: sql.Shared, rows: int, resources: ExitStack) -> str | Full:
         """The rows of ``query``, staged: one for each key that may differ, of ``rows`` in all."""
-        keys = self.write.stager.stage(query, "keys")
+        keys = self.write.stager.stage(files.around(query), "keys")
         resources.callback(keys.delete)
         if not self.forced and keys.rows() > MAX_KEYS_SHARE * rows:
             return Full(MANY_KEYS)
-        return f"select * from {sql.parquet_in(keys.uri)}"
+        return files.of(f"select * from {sql.parquet_in(keys.uri)}")
 
     def _staged(
-        self, correction: Correction, shard: Layout, description: BatchDescription, *, compared: bool
+        self,
+        correction: Correction,
+        files: sql.Shared,
+        shard: Layout,
+        description: BatchDescription,
+        *,
+        compared: bool,
     ) -> Written | Full:
         """``compared``: with the shard's rows, so that what it deletes is there."""
-        staged = self.write.stager.stage(correction.updates_before(description.upper.stored()), "write")
+        updates = files.around(correction.updates_before(description.upper.stored()))
+        staged = self.write.stager.stage(updates, "write")
         try:
             if staged.rows() == 0:
                 staged.delete()
@@ -173,12 +181,15 @@ class DeltaWrite:
         return staged
 
 
-def _in_scope(shard: Layout, columns: Mapping[str, str], keys: str) -> str | None:
+def _in_scope(shard: Layout, columns: Mapping[str, str], keys: str, files: sql.Shared) -> str | None:
     """The shard's rows that have one of the ``keys``, a query; None if it has none. ``columns``:
-    the shard's, in lower case, by those of ``keys``.
+    the shard's, in lower case, by those of ``keys``; without any, all of its rows.
     """
     stored = persisted(shard)
-    if stored is None or not columns:
+    if stored is None:
+        return None
+    stored = files.of(stored)
+    if not columns:
         return stored
     spelled = {name.lower(): name for name in shard.names}
     equal = " and ".join(
