@@ -334,6 +334,15 @@ def test_only_a_derby_metastore_is_locked_and_only_ours_is_placed(parameters, lo
     )
 
 
+@pytest.mark.parametrize("memory, threshold", [(1024, None), (4095, None), (4096, "32m"), (8192, "32m")])
+def test_larger_tables_are_broadcast_where_one_process_has_the_memory(monkeypatch, memory, threshold):
+    monkeypatch.setattr("dbt.adapters.mvsink.connection.settings._driver_memory_mb", lambda: memory)
+    key = "spark.sql.autoBroadcastJoinThreshold"
+    assert defaults(profile()).get(key) == threshold
+    assert key not in defaults(profile(server_side_parameters={"spark.master": "spark://h:7077"}))
+    assert key not in defaults(profile(server_side_parameters={"spark.driver.memory": "1g"}))
+
+
 def test_the_profile_s_parameters_are_over_our_defaults():
     made = profile(server_side_parameters={"spark.master": "local[3]", "spark.x": 1})
     assert session_settings(made) == {**defaults(made), "spark.master": "local[3]", "spark.x": "1"}

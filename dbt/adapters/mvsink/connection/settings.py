@@ -11,6 +11,8 @@ from dbt.adapters.mvsink.credentials import SHARED_METASTORE, MvsinkCredentials
 
 METASTORE_URL = SHARED_METASTORE[0]
 LOCAL = "local[*]"
+BROADCAST = "32m"  # a table of this size on disk takes some 200 MB of memory
+BROADCAST_MEMORY_MB = 4096  # from here on
 
 
 def defaults(credentials: MvsinkCredentials) -> dict[str, str]:
@@ -40,6 +42,11 @@ def defaults(credentials: MvsinkCredentials) -> dict[str, str]:
     }
     if credentials.server_side_parameters.get("spark.master", LOCAL).startswith("local"):
         settings["spark.driver.host"] = "localhost"  # the executors of a cluster need another name
+        # Spark's 10 MB suit a cluster, where every executor holds a copy. Here there is one, and to
+        # shuffle and sort both sides of a join costs far more. A constant: views remember it.
+        memory_is_ours = "spark.driver.memory" not in credentials.server_side_parameters
+        if memory_is_ours and _driver_memory_mb() >= BROADCAST_MEMORY_MB:
+            settings["spark.sql.autoBroadcastJoinThreshold"] = BROADCAST
     if not any(key in credentials.server_side_parameters for key in SHARED_METASTORE):
         settings[METASTORE_URL] = f"jdbc:derby:;databaseName={home / 'metastore'};create=true"
     return settings
