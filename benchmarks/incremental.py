@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bench import in_turn, make_tpch, start
+from benchmarks.figures import Figure
 from dbt.adapters.mvsink.engine import Column, arrow_schema
 from dbt.adapters.mvsink.incremental import Analysed, Sums, analyse, sums_of
 from dbt.adapters.mvsink.references.reference import References
@@ -240,6 +241,7 @@ def main() -> None:
     )
     parser.add_argument("--changing", nargs="*", default=["lineitem", "orders"], choices=list(CHANGED))
     parser.add_argument("--sums", action="store_true", help="the models keep their sums: those of TPC-H")
+    parser.add_argument("--json", type=Path, help="append the figures to this file, a line each")
     arguments = parser.parse_args()
     session = start()
     make_tpch(session, TABLES, arguments.scale)
@@ -250,7 +252,7 @@ def main() -> None:
                 if inputs is None or not inputs.lasts(arguments.rounds + arguments.warm):
                     remove(inputs)
                     inputs = fresh(session, tuple(arguments.changing), where == "recent", arguments.share)
-                measure(session, inputs, name, f"{name}, {where}", arguments)
+                measure(session, inputs, name, where, arguments)
         finally:
             remove(inputs)
 
@@ -266,10 +268,10 @@ def remove(inputs: Inputs | None) -> None:
         shutil.rmtree(inputs.root, ignore_errors=True)
 
 
-def measure(session: Any, inputs: Inputs, name: str, label: str, arguments: argparse.Namespace) -> None:
+def measure(session: Any, inputs: Inputs, name: str, where: str, arguments: argparse.Namespace) -> None:
     """Print the figures of one model."""
-    way = by_sums if arguments.sums else correction
-    run = way(session, inputs, MODELS[name], inputs.root / name.replace(" ", "_"))
+    make = by_sums if arguments.sums else correction
+    run = make(session, inputs, MODELS[name], inputs.root / name.replace(" ", "_"))
     run()
     took, reference = in_turn(
         arguments.rounds,
@@ -278,7 +280,11 @@ def measure(session: Any, inputs: Inputs, name: str, label: str, arguments: argp
         arguments.warm,
         inputs.change,
     )
-    print(f"\n{label:<32}{took:>9.2f}{reference:>9.2f}{took / reference:>8.2f}", flush=True)
+    way = f"{where}, sums" if arguments.sums else where
+    figure = Figure(name, way, arguments.share, arguments.scale, took, reference, arguments.rounds)
+    print(f"\n{f'{name}, {way}':<32}{took:>9.2f}{reference:>9.2f}{figure.ratio:>8.2f}", flush=True)
+    if arguments.json:
+        figure.append_to(arguments.json)
 
 
 def rebuild(session: Any, query: str) -> None:

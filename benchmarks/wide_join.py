@@ -17,14 +17,15 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.bench import in_turn, make_tpch, start
+from benchmarks.figures import DELTA_MERGE, KNOWN_CHANGES, VIEW, Figure
 from tests.support.session_engine import T0, Model
 
 TABLES = ("lineitem", "orders", "customer", "part", "supplier", "nation")
@@ -65,6 +66,16 @@ class Rounds:
         return query(self.end)
 
 
+@dataclass(frozen=True)
+class Step:
+    """What is measured: ``run``, after ``share`` of the rows changed; None for a first load."""
+
+    name: str
+    way: str
+    share: float | None
+    run: Callable[[], object]
+
+
 def main() -> None:
     """Measure the chosen steps and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -73,39 +84,42 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="of TPC-H: 1 is 6 million rows")
     parser.add_argument("--shares", nargs="*", default=list(SHARES), choices=list(SHARES))
     parser.add_argument("--against", nargs="*", default=[], choices=["merge", "incremental"])
+    parser.add_argument("--against-rounds", type=int, help="rounds of the others, without warm ones")
     parser.add_argument("--first-load", action="store_true")
+    parser.add_argument("--verify", action="store_true", help="also a verification that finds nothing")
     parser.add_argument("--json", type=Path, help="append the figures to this file, a line each")
     arguments = parser.parse_args()
     session = start(formats=("delta",) if arguments.against else ())
     make_tpch(session, TABLES, arguments.scale)
     place = Path(tempfile.mkdtemp(prefix="mvsink-bench-"))
     try:
-        for name, step in steps(session, place, arguments.shares, arguments.against, arguments.first_load):
-            seconds, reference = in_turn(arguments.rounds, step, lambda: rebuild(session), arguments.warm)
-            line = {"step": name, "seconds": round(seconds, 2), "rebuild": round(reference, 2)}
-            line["ratio"] = round(seconds / reference, 2)
-            print(f"\n{name:<24}{seconds:>9.2f}{reference:>9.2f}{seconds / reference:>8.2f}", flush=True)
+        for step in steps(session, place, arguments):
+            rounds, warm = arguments.rounds, arguments.warm
+            if step.way != VIEW and arguments.against_rounds:
+                rounds, warm = arguments.against_rounds, 0
+            seconds, reference = in_turn(rounds, step.run, lambda: rebuild(session), warm)
+            figure = Figure("wide join", step.way, step.share, arguments.scale, seconds, reference, rounds)
+            print(f"\n{step.name:<24}{seconds:>9.2f}{reference:>9.2f}{figure.ratio:>8.2f}", flush=True)
             if arguments.json:
-                with arguments.json.open("a") as file:
-                    file.write(json.dumps(line) + "\n")
+                figure.append_to(arguments.json)
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def steps(
-    session: Any, place: Path, shares: Sequence[str], against: Sequence[str], first_load: bool
-) -> list[tuple[str, Callable[[], object]]]:
-    """Each step by its name; shards and tables are made when they are first needed."""
-    chosen: list[tuple[str, Callable[[], object]]] = []
-    if first_load:
-        chosen.append(("first load", lambda: load(session, place / "first")))
-    for share in shares:
-        chosen.append((share, corrections(session, place / f"{SHARES[share]}", SHARES[share])))
-        if "merge" in against:
-            chosen.append((f"{share}, Delta MERGE", merges(session, SHARES[share])))
-        if "incremental" in against and SHARES[share]:
-            chosen.append((f"{share}, incremental", merges(session, SHARES[share], known=True)))
-    return chosen
+def steps(session: Any, place: Path, chosen: argparse.Namespace) -> Iterator[Step]:
+    """Each step; shards and tables are made when they are first needed."""
+    if chosen.first_load:
+        yield Step("first load", VIEW, None, lambda: load(session, place / "first"))
+    if chosen.verify:
+        run = corrections(session, place / "verified", 0.0, verify=True)
+        yield Step("nothing, verified", f"{VIEW}, verified", 0.0, run)
+    for name in chosen.shares:
+        share = SHARES[name]
+        yield Step(name, VIEW, share, corrections(session, place / f"{share}", share))
+        if "merge" in chosen.against:
+            yield Step(f"{name}, Delta MERGE", DELTA_MERGE, share, merges(session, share))
+        if "incremental" in chosen.against and share:
+            yield Step(f"{name}, incremental", KNOWN_CHANGES, share, merges(session, share, known=True))
 
 
 def rebuild(session: Any) -> None:
@@ -119,7 +133,7 @@ def load(session: Any, root: Path) -> None:
     shutil.rmtree(root)
 
 
-def corrections(session: Any, root: Path, share: float) -> Callable[[], None]:
+def corrections(session: Any, root: Path, share: float, *, verify: bool = False) -> Callable[[], None]:
     """Runs of one model, an hour apart, each after a change."""
     model = Model(session, root, clock=itertools.count(T0, HOUR))
     rounds = Rounds()
@@ -127,7 +141,7 @@ def corrections(session: Any, root: Path, share: float) -> Callable[[], None]:
     def step() -> None:
         if not root.exists():
             model.run(query(0))
-        outcome = model.run(rounds.next(share))
+        outcome = model.run(rounds.next(share), verify=verify)
         print(f"[{ {step: round(took, 1) for step, took in outcome.seconds.items()} }]", end="", flush=True)
 
     return step
@@ -147,8 +161,9 @@ def merges(session: Any, share: float, known: bool = False) -> Callable[[], None
         if known:
             statement += "when matched then update set * when not matched then insert *"
         else:
-            differs = "not (struct(t.*) <=> struct(s.*))"
-            statement += f"when matched and {differs} then update set * when not matched then insert * when not matched by source then delete"
+            columns = session.table(table).columns
+            differs = " or ".join(f"not (t.{name} <=> s.{name})" for name in columns)
+            statement += f"when matched and ({differs}) then update set * when not matched then insert * when not matched by source then delete"
         session.sql(statement)
 
     return step
