@@ -142,11 +142,6 @@ def test_what_only_looks_like_it_is_not_refused(query):
     assert isinstance(analysed(query), Analysed)
 
 
-def test_a_sql_header_is_refused():
-    assert analysed("select k from a", sql_header="set x = 1") == NotIncremental("it has a sql_header")
-    assert isinstance(analysed("select k from a", sql_header=" "), Analysed)
-
-
 def test_functions_that_are_declared_deterministic_are_allowed():
     query = "select My_Function(k) as n, db.other(v) as o from a"
     assert isinstance(analysed(query, deterministic_functions=["my_function", "DB.other"]), Analysed)

@@ -20,6 +20,13 @@ class Key:
     source: str
 
 
+def named_columns(options: Iterable[str], columns: Iterable[str]) -> list[str]:
+    """The columns that ``--key`` options name: ``a,b`` is two unless it is the name of one."""
+    whole = {column.lower() for column in columns}
+    split = ([option] if option.lower() in whole else option.split(",") for option in options)
+    return [name.strip() for names in split for name in names]
+
+
 def known_key(manifest: Any, unique_id: str, columns: Iterable[str]) -> Key | None:
     """The first key whose columns are all among ``columns``: a primary key, then other unique
     constraints, then tests of one column, then of several.

@@ -229,6 +229,5 @@ def _owned(shard: DiscoveredShard, target: Target) -> bool:
 
 
 def _past(target: Target, shard: DiscoveredShard) -> Past:
-    if shard.reader is None or shard.state is None:
-        raise click.ClickException(f"{shard.relation}: {shard.error}")
-    return Past(target, shard, shard.reader, shard.state, shard.reader.history())
+    reader, state = shard.opened()
+    return Past(target, shard, reader, state, reader.history())

@@ -87,7 +87,7 @@ class Authors:
     def __init__(self, state: ShardState, commits: Sequence[Commit], *, began: bool):
         self._since = state.since.stored()
         self._began = began
-        self._runs = [run for run in runs_of(state, commits) if run.current]
+        self._runs = [run for run in runs_of(commits) if run.current]
 
     def of(self, time: int) -> Written:
         """Who wrote what became so at ``time`` (ms)."""

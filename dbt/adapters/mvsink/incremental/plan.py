@@ -85,19 +85,16 @@ def analyse(
     query: str,
     columns_of: ColumnsOf,
     *,
-    sql_header: str | None = None,
     deterministic_functions: Collection[str] = (),
 ) -> Analysed | NotIncremental:
     """Read ``query``, a model's compiled SQL. ``columns_of``: see `resolve.ColumnsOf`.
 
     ``deterministic_functions``: the user's own functions that depend on their arguments only. What
-    the text does not show is for the caller to refuse: temporary views, and views whose text is not
-    known.
+    the text does not show is for the caller to refuse: a `sql_header`, temporary views, and views
+    whose text is not known.
     """
     text = without_end(query)
     try:
-        if sql_header and sql_header.strip():
-            raise Refused("it has a sql_header")
         return _analysed(text, columns_of, {name.lower() for name in deterministic_functions})
     except Refused as refused:
         return refused.outcome(text)

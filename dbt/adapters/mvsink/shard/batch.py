@@ -34,6 +34,7 @@ from dbt.adapters.mvsink.shard.updates import (
     Updates,
     batches_of,
     between,
+    check_time_bounds,
     check_times,
     consolidate,
     normalize,
@@ -293,12 +294,7 @@ class BatchBuilder:
 def check_files(files: tuple[DataFile, ...], lower: Antichain, upper: Antichain) -> None:
     """Rule 1 on the files' statistics."""
     for file in files:
-        for time in (file.min_time, file.max_time):
-            beyond = upper.as_option()
-            if time is None or time < lower.stored() or (beyond is not None and time >= beyond):
-                raise InvalidUsage(
-                    f"time {time} of an update is outside the batch's bounds [{lower!r}, {upper!r})"
-                )
+        check_time_bounds(file.min_time, file.max_time, lower, upper)
 
 
 @dataclass(frozen=True)

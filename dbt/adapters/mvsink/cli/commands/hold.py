@@ -14,7 +14,7 @@ import click
 
 from dbt.adapters.mvsink.cli.commands import status
 from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose, find_shards, words
-from dbt.adapters.mvsink.cli.render import Output, check_can_ask, takes_output, write_json
+from dbt.adapters.mvsink.cli.render import Output, check_can_ask, takes_output, takes_yes, write_json
 from dbt.adapters.mvsink.cli.target import Target, takes_target
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard import ShardClient, ShardError, WriteHandle
@@ -35,9 +35,8 @@ def pausable(target: Target, models: Sequence[str]) -> list[DiscoveredShard]:
     """The shards of ``models``. `click.ClickException` if one cannot be read or was dropped."""
     shards = choose(find_shards(target), target, models)
     for shard in shards:
-        if shard.state is None:
-            raise click.ClickException(f"{shard.relation}: {shard.error}")
-        if shard.state.dropped is not None:
+        _, state = shard.opened()
+        if state.dropped is not None:
             raise click.ClickException(f"{shard.relation}: was dropped; runs write nothing to it")
     return shards
 
@@ -73,7 +72,7 @@ def write_answers(answers: Sequence[Answer]) -> None:
 @click.command()
 @takes_target
 @click.option("--reason", default="", help="Why; every run and the history show it.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@takes_yes
 @takes_output
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...")
 def hold(target: Target, models: tuple[str, ...], reason: str, yes: bool, output: str) -> None:
@@ -105,7 +104,7 @@ def _current(shard: DiscoveredShard) -> Pause | None:
 
 @click.command()
 @takes_target
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@takes_yes
 @takes_output
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...")
 def release(target: Target, models: tuple[str, ...], yes: bool, output: str) -> None:

@@ -262,6 +262,9 @@ def _total(counts: Sequence[int | None]) -> int | None:
     return sum(known) if len(known) == len(counts) else None
 
 
+takes_all = click.option("--all", "all_owners", is_flag=True, help="The shards of all projects and targets.")
+
+
 def _with_inputs(shards: Sequence[DiscoveredShard]) -> Iterator[DiscoveredShard]:
     for shard in shards:
         yield shard
@@ -270,12 +273,7 @@ def _with_inputs(shards: Sequence[DiscoveredShard]) -> Iterator[DiscoveredShard]
 
 @click.command()
 @takes_target
-@click.option(
-    "--all",
-    "all_owners",
-    is_flag=True,
-    help="The shards of all projects and targets.",
-)
+@takes_all
 @click.option(
     "--wide",
     is_flag=True,

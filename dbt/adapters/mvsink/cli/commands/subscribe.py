@@ -21,8 +21,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from dbt.adapters.mvsink.cli.commands.history import the_one
-from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose, find_shards, words
+from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose_one, find_shards, words
 from dbt.adapters.mvsink.cli.target import Target, takes_target
 from dbt.adapters.mvsink.cli.update_formats import FORMATS, ColumnsChanged, UpdateWriter
 from dbt.adapters.mvsink.durations import iso, parse_time
@@ -265,9 +264,8 @@ def subscribe(
     Exit code: 0, also when it is stopped or its reader is gone; 1 if the changes are not known any
     more, or the shard cannot be read; 2 for wrong usage.
     """
-    shard = the_one(choose(find_shards(target), target, (model,)), model)
-    if shard.reader is None:
-        raise click.ClickException(f"{shard.relation}: {shard.error}")
+    shard = choose_one(find_shards(target), target, model)
+    shard.opened()
     with (
         _until_stopped(),
         ShardClient(target.storage_options).open_reader(shard.uri) as reader,

@@ -17,7 +17,14 @@ from dbt.adapters.mvsink.cli.commands.hold import who
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt
 from dbt.adapters.mvsink.cli.discovery import progress
 from dbt.adapters.mvsink.cli.past import POINTS_ARE_ARGUMENTS, Past, check_arguments, open_past, refused
-from dbt.adapters.mvsink.cli.render import Output, check_can_ask, takes_output, time_text, write_json
+from dbt.adapters.mvsink.cli.render import (
+    Output,
+    check_can_ask,
+    takes_output,
+    takes_yes,
+    time_text,
+    write_json,
+)
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.history.points import APPEND, Run, find_run, runs_of
@@ -101,7 +108,7 @@ def later_removals(past: Past, runs: Sequence[Run], since: bool) -> list[Run]:
     first = min(run.commits[0].version for run in runs)
     return [
         run
-        for run in reversed(runs_of(past.state, past.commits))
+        for run in reversed(runs_of(past.commits))
         if run.current
         and run not in runs
         and run.commits[-1].version > first
@@ -146,7 +153,7 @@ def lines(answer: Answer, later: Sequence[Run], reason: str) -> list[str]:
 @click.option("--reason", default="", help="Why; the history shows it.")
 @click.option("--accept", is_flag=True, help="Whatever max_change and audits say.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@takes_yes
 @takes_output
 @click.argument("model")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
