@@ -1,6 +1,6 @@
 """The key of a model, as dbt's manifest has it: from its contract, or from its tests.
 
-That it is unique is not relied on: rows are paired only where it is.
+Nothing relies on its being unique: rows are paired only where it is.
 """
 
 from __future__ import annotations

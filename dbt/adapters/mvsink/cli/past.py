@@ -1,4 +1,4 @@
-"""A shard whose past a command asks about: its state, its log, and queries over its files."""
+"""A shard whose history a command reads: its state, its log, and queries over its files."""
 
 from __future__ import annotations
 

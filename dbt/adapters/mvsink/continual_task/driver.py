@@ -83,7 +83,7 @@ class TaskDriver:
         self.holds.follow()
         if self.skips_errors:
             self.upkeep.warnings.append(
-                "recorded errors stay: the input has not moved on; run again once it has"
+                "recorded errors stay, because the input has not advanced; run again once it has"
             )
         return self._outcome(before)
 

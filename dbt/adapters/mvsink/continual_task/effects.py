@@ -7,9 +7,9 @@ batch that removes rows has no hashes, because a removed row may be in the base 
 docs/design/sink.md); readers compare its rows as a whole until compaction.
 
 Statements that do not depend on each other run as one (`bind.groups`), and read only the part of
-the output that they can change (`row_deltas.within_reach`). If the data make that fail they run
-again, one by one, over an output in which no condition sees a deleted row: then the failure is
-theirs.
+the output that they can change (`row_deltas.within_reach`). If that fails because of the data, they
+run again, one by one, over an output in which no condition sees a deleted row: a failure is then
+their own.
 """
 
 from __future__ import annotations

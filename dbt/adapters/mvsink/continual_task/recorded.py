@@ -1,4 +1,4 @@
-"""The errors that a task recorded in its output, and taking them back.
+"""Taking back the errors that a task recorded in its output.
 
 Errors of the input are passed on: they are in the output too, and are retracted with the input's.
 So only the errors that the output has beyond the input's are taken back; otherwise the input's own

@@ -1,7 +1,7 @@
 """Blame without an engine: the files of a small shard, read and compared in this process.
 
-Only conditions that mean the same here as in SQL are taken: columns equal to literals of their own
-kind, or NULL, joined by AND. Nested columns are left to the engine.
+Only conditions that mean the same here as in SQL are accepted: columns equal to literals of their
+own kind, or NULL, joined by AND. Nested columns are left to the engine.
 """
 
 from __future__ import annotations

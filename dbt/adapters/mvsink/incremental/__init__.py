@@ -33,7 +33,8 @@ Modules:
 - `text` (with `tokens`, `from_tree`): the text as blocks, set operators and FROM trees, with spans
 - `algebra`: their classes
 - `agree`: sqlglot's second opinion, and the tree of every expression
-- `functions`, `refuse`: what is not a function of one row of the inputs, or not reproducible
+- `refuse`: what is not a function of one row of the inputs, or not reproducible, as
+  `user_sql/functions` judges
 - `resolve`: the columns of leaves; which names mean them; which are used
 - `grouping`, `keys`: groups and windows, what kind a block is, and its keys
 - `equalities`: columns that are compared by `=`, and their types

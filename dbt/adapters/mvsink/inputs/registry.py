@@ -1,4 +1,4 @@
-"""The table formats that can be inputs, by provider: the name that the catalog has for the format.
+"""The table formats that can be inputs, by provider: the catalog's name of the format.
 
 Another format is one module and one line here: `versioned` of a `VersionedTable`, or an `OpenTable`
 of its own.

@@ -1,4 +1,4 @@
-"""Where the inputs of a query stand: what shows that they are as they were at the last refresh.
+"""The positions of a query's inputs, which show whether they are as they were at the last refresh.
 
 | input | position |
 |---|---|
@@ -9,7 +9,8 @@
 | a view | none of its own: its text, the settings it was created with, and what it reads |
 | `mv_now()` | the time of the contents |
 
-Equal positions mean equal rows. What cannot be known that well is a `Position` with a problem.
+Equal positions mean equal rows. An input for which that cannot be guaranteed has a `Position` with
+a problem.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`mvsink blame MODEL --where CONDITION`: which run wrote the rows, and what stood before.
+"""`mvsink blame MODEL --where CONDITION`: which run wrote the rows, and the rows before them.
 
 Small shards are read in this process if the condition allows it; else dbt's connection answers.
 """
@@ -47,7 +47,9 @@ LIMIT = 20
 @takes_dbt
 @click.option("--where", required=True, metavar="SQL", help="Which rows: a condition over the columns.")
 @click.option("--at", default=LATEST, show_default=True, metavar="POINT", help="The point in time.")
-@click.option("--key", "keys", multiple=True, help="A column of the key: shows what stood before. Repeat it.")
+@click.option(
+    "--key", "keys", multiple=True, help="A column of the key: shows the rows before. Repeat it for several."
+)
 @count_option("--limit", LIMIT, "How many rows, and how many earlier ones of each key.")
 @takes_output
 @click.argument("model")
@@ -64,8 +66,8 @@ def blame(
     """Which run wrote the rows of MODEL that satisfy a condition, and which removed others.
 
     Conditions like "id = 7 and name = 'x'" on shards of up to a million updates are answered from
-    the files; any other one by dbt's connection. What stood when the readable history begins
-    (`retain_history`) was written then or before.
+    the files; any other one by dbt's connection. A row that existed when the readable history
+    begins (`retain_history`) was written then or before.
 
     Exit code: 0, also if no row satisfies the condition; 1 if the shard could not be read or the
     condition is not valid; 2 for wrong usage, such as a point that cannot be read.

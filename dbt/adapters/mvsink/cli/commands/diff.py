@@ -1,6 +1,6 @@
 """`mvsink diff MODEL [A] [B]`: two times of a shard, or a model's shards in two targets.
 
-The logs give the points in time; dbt's connection compares.
+The points in time come from the logs; dbt's connection compares the contents.
 """
 
 from __future__ import annotations
@@ -35,7 +35,12 @@ BEFORE_NEWEST = "-1"
 @click.command(context_settings=POINTS_ARE_ARGUMENTS)
 @takes_dbt
 @click.option("--against", metavar="TARGET", help="Compare with the model's shard in this target, as A.")
-@click.option("--key", "keys", multiple=True, help="A column of the key by which rows are paired. Repeat it.")
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    help="A column of the key by which rows are paired. Repeat it for several.",
+)
 @click.option("--no-key", is_flag=True, help="Pair no rows, whatever key the model has.")
 @takes_sample("How many rows of each kind to show.")
 @takes_detailed_exitcode("the contents differ")

@@ -1,7 +1,7 @@
 """`mvsink drop`: drop a model's view, mark its shard dropped, release its holds on others.
 
 The shard's files stay for the grace period; afterwards the same command deletes them. The logs show
-what there is to drop; dbt and Spark drop the view.
+which shards can be dropped; dbt and Spark drop the view.
 """
 
 from __future__ import annotations

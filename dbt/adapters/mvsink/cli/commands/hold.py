@@ -1,6 +1,6 @@
 """`mvsink hold MODEL` and `mvsink release MODEL`: pause models, so that runs leave them alone.
 
-It is kept in the shard's log, so it holds for every machine. No Spark is started.
+The pause is stored in the shard's log, so it applies on every machine. No Spark is started.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def write_answers(answers: Sequence[Answer]) -> None:
 
 @click.command()
 @takes_target
-@click.option("--reason", default="", help="Why; every run and the history show it.")
+@click.option("--reason", default="", help="The reason, shown by every run and in the history.")
 @takes_yes
 @takes_output
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...")
@@ -95,7 +95,7 @@ def hold(target: Target, models: tuple[str, ...], reason: str, yes: bool, output
     if not as_text:
         write_answers([Answer(shard.model, shard.relation, wanted, True) for shard in shards])
     for shard in shards if as_text else ():
-        click.echo(masked(f"{shard.relation}: {wanted.words}; `mvsink release {shard.model}` ends it"))
+        click.echo(masked(f"{shard.relation}: {wanted.words}; `mvsink release {shard.model}` ends the pause"))
 
 
 def _current(shard: DiscoveredShard) -> Pause | None:

@@ -40,8 +40,8 @@ from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 
 FAILED = 1  # exit code
 TASKS_NOT_RUN = (
-    "its statements run over each change of its input at that change's own time, and a run aside has no such changes. "
-    "What reads it reads the other target's"
+    "its statements run over each change of its input at that change's own time, and the temporary run has no such changes. "
+    "Models that read it read the other target's"
 )
 
 
@@ -152,7 +152,11 @@ def _text(value: Any) -> str:
 @params.state
 @params.defer
 @params.favor_state
-@click.option("--against", metavar="TARGET", help="Run aside, and compare with the shards of this target.")
+@click.option(
+    "--against",
+    metavar="TARGET",
+    help="Run in temporary schemas, and compare with the shards of this target.",
+)
 @takes_comparison_output
 @takes_sample("How many changed rows to show per model.")
 @takes_detailed_exitcode("something would change")
@@ -204,7 +208,7 @@ def _against(dbt: Dbt, target: Target, against: str, selection: Selection) -> li
     """Each model as it would be, compared with what ``against`` has."""
     with (
         terminated_as_interrupted(),
-        progress("running the models aside"),
+        progress("running the models in temporary schemas"),
         rehearsal(dbt, target, against) as place,
     ):
         manifest = place.dbt.parsed()

@@ -1,9 +1,9 @@
 """`mvsink status`: what every shard contains, how far it is behind, and what keeps its history.
 
 Everything comes from a shard's newest log version and its newest commits, and from one listing of
-its files, which shows whether some are gone or cut short; no data file is opened.
-Counts come from the live files' statistics, so they count *updates*. The number of rows follows
-from them only if all diffs in a file are known to be equal, for every file.
+its files, which shows whether some are missing or truncated; no data file is opened. Counts come
+from the live files' statistics, so they count *updates*. The number of rows follows from them only
+if all diffs in a file are known to be equal, for every file.
 """
 
 from __future__ import annotations

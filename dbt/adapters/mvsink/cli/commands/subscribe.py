@@ -230,9 +230,9 @@ def _until_stopped() -> Iterator[None]:
 @click.command()
 @takes_target
 @click.option(
-    "--from", "start", metavar="POINT", help="Where to begin; by default with what comes after now."
+    "--from", "start", metavar="POINT", help="Where to begin; by default with the changes after now."
 )
-@click.option("--follow", is_flag=True, help="Continue with the changes to come.")
+@click.option("--follow", is_flag=True, help="Continue with future changes.")
 @click.option("--snapshot", is_flag=True, help="Begin with the contents as of --from (latest).")
 @click.option(
     "--output", type=click.Choice(list(FORMATS)), default="ndjson", show_default=True, help="The format."
@@ -292,7 +292,7 @@ def _explained(shard: DiscoveredShard, reader: ReadHandle, output: str) -> Itera
         ) from error
     except ColumnsChanged as error:
         raise click.ClickException(
-            f"{shard.relation}: columns were added; now they are {error}. {output} fixes them at the beginning: start again, it "
+            f"{shard.relation}: columns were added; now they are {error}. {output} fixes the columns at its beginning: start again, it "
             "continues at its position"
         ) from error
     except InvalidPoint as error:

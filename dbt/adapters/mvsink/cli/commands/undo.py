@@ -1,7 +1,7 @@
 """`mvsink undo MODEL RUN...`: a commit that takes back what runs did, and pauses the model.
 
-dbt's connection computes it, once to show what would change and once to do it; a run that commits
-in between is noticed, and nothing is written.
+dbt's connection computes it, once to show what would change and once to do it. If another run
+commits in between, nothing is written.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def lines(answer: Answer, later: Sequence[Run], reason: str) -> list[str]:
     )
     if answer.missing:
         shown.append(
-            f"  refused: {answer.missing:,} row(s) would be there fewer than 0 times, because a later run took them away"
+            f"  refused: {answer.missing:,} row(s) would be there fewer than 0 times, because a later run removed them"
         )
         if later:
             listed = "".join(f"\n    {run.words}" for run in later[:SHOWN])
@@ -142,7 +142,7 @@ def lines(answer: Answer, later: Sequence[Run], reason: str) -> list[str]:
         shown.append(f"  refused by the gate (--accept lets it through): {answer.gate}")
     shown += [f"  warning: {warning}" for warning in answer.warnings]
     shown.append(
-        f"  pauses the model: the next run would compute its query again and undo this. `mvsink release {answer.model}` lets it"
+        f"  pauses the model: the next run would compute its query again and reverse the undo. `mvsink release {answer.model}` ends the pause"
     )
     return shown
 
@@ -150,8 +150,8 @@ def lines(answer: Answer, later: Sequence[Run], reason: str) -> list[str]:
 @click.command(context_settings=POINTS_ARE_ARGUMENTS)
 @takes_dbt
 @click.option("--since", is_flag=True, help="Also everything that came after the RUN.")
-@click.option("--reason", default="", help="Why; the history shows it.")
-@click.option("--accept", is_flag=True, help="Whatever max_change and audits say.")
+@click.option("--reason", default="", help="The reason, for the history.")
+@click.option("--accept", is_flag=True, help="Commit whatever max_change and audits say.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @takes_yes
 @takes_output
