@@ -39,6 +39,14 @@ PHRASES = {  # in prose
     r"looked (?!up\b|for\b)": "read, checked, compared",
     r"looks again": "reloads and retries",
     r"stands (?!for\b|in for\b|alone\b)": "is",
+    r"what stood": "the rows that existed, the rows before",
+    r"to be had": "available",
+    r"ways? out": "a remedy",
+    r"would-be": "new, resulting",
+    r"something else than": "something other than",
+    r"(?:runs?|models|ran|computed) aside": "in temporary schemas",
+    r"cannot be followed": "cannot be analyzed, cannot be resolved",
+    r"readable is \[": "the readable times are [",
     r"(?:what|which|that|this|it|query|reference|error|writing|local) is no "
     r"(?!longer\b|more\b|such\b|new\w*\b|older\b|later\b)\w+": "is not a ...",
 }

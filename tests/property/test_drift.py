@@ -62,7 +62,10 @@ def test_drift_is_counted_apart_from_the_changes_and_suspends_until_a_verificati
     assert (outcome.incremental, outcome.state.suspended) == (False, Suspended.UNTIL_VERIFIED)
     outcome = model.refresh()
     assert (outcome.incremental, outcome.usual) == (False, False)
-    assert outcome.not_incremental == "its contents had drifted, and no verification since found them right"
+    assert (
+        outcome.not_incremental
+        == "its contents had drifted, and no verification has found them correct since"
+    )
     assert model.refresh(incremental=Incremental.ALWAYS).incremental
     assert model.refresh(verify=True).state.suspended == Suspended.NOT
     assert model.refresh().incremental

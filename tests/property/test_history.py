@@ -1,5 +1,5 @@
 """The versions of rows are what a replay of the updates in plain Python says, for random
-histories; what stood at `since` is marked, and a key that is not unique is refused.
+histories; rows that existed at `since` are marked, and a key that is not unique is refused.
 """
 
 from __future__ import annotations

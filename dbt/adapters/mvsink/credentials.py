@@ -348,7 +348,7 @@ def _are_formats(value: Any) -> bool:
 
 def _check_texts(key: str, options: Any, names: str) -> None:
     """`DbtRuntimeError` that names a wrong option of a mapping and never shows a value."""
-    expected = f"a mapping of {names} to texts, numbers, true or false"
+    expected = f"a mapping of {names} to strings, numbers, true or false"
     if options is not None and not isinstance(options, Mapping):
         raise DbtRuntimeError(f"profile: {key}\n  Got: {_kind(options)}\n  Expected: {expected}")
     for name, value in (options or {}).items():

@@ -111,8 +111,8 @@ class SameColumnTwice(MvsinkError):
 
     def __init__(self, model: str, first: str, second: str):
         super().__init__(
-            f"{model}: its columns `{first}` and `{second}` have the same name: case does not distinguish a table's columns, "
-            "whatever spark.sql.caseSensitive says: rename one"
+            f"{model}: its columns `{first}` and `{second}` have the same name: column names of a table are not "
+            "case-sensitive, whatever spark.sql.caseSensitive is: rename one"
         )
 
 

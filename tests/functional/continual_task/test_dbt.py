@@ -180,7 +180,7 @@ class TestFlags(Tasks):
             "of_table: it is in mvsink_reset and stays as it is, because its full_refresh is false"
             in " ".join(out.split())
         )
-        assert "; reset: what it had written is given up" in self.last(project, "upsert")["_message"]
+        assert "; reset: its earlier output is discarded" in self.last(project, "upsert")["_message"]
         assert self.rows(project, "upsert") == [(1, 12), (2, 21), (3, 31)], (
             "the whole input is the first change again"
         )

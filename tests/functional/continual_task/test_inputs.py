@@ -155,7 +155,7 @@ def test_history_that_is_gone_is_an_error_with_both_bounds_and_nothing_is_skippe
         with pytest.raises(HistoryGone, match=r"input i: .*10.*Antichain\(20\).*Antichain\(21\)"):
             task.run(30)
     assert task.output.upper == 11
-    task.run(30, reset=True)  # the way out
+    task.run(30, reset=True)  # the remedy
     assert task.output.updates() == [(20, 1, 1, 1), (20, 2, 2, 1)]
 
 

@@ -189,7 +189,7 @@ def test_recorded_errors_are_taken_back_on_request(tmp_path, moved, run, output,
     ]
     assert (output_rows, task.output.upper) == (output, upper)
     assert any(
-        "recorded errors stay: the input has not moved on" in warning for warning in outcome.warnings
+        "recorded errors stay, because the input has not advanced" in warning for warning in outcome.warnings
     ) == (upper == 21)
     again = task.run(*run, skip_errors=True)
     assert again.counts.nothing and task.output.upper == upper

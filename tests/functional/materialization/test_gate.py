@@ -66,7 +66,7 @@ class TestGate(Base):
             self.set_source(project, source(*rows))
             [_, result] = run_dbt(["run"], expect_pass=False)
             message_lines = "\n".join(line.strip() for line in result.message.splitlines()) + "\n"
-            assert "the would-be contents fail their audit, and nothing was written" in message_lines, what
+            assert "the new contents fail their audit; nothing was written" in message_lines, what
             assert message in message_lines, (what, message_lines)
             assert self.trace(project) == before, what
             assert (

@@ -343,7 +343,7 @@ class TestReadingThePast(TimeBase):
     ):
         self.set_model(project, configured(retain_history="1 minute"))
         at(0, "run", "--select", "source_rows", "mv")
-        bounds = f"readable is [{AT.format(0)} ({T}), 2026-11-20T10:00:00.001Z ({T + 1}))"
+        bounds = f"the readable times are [{AT.format(0)} ({T}), 2026-11-20T10:00:00.001Z ({T + 1}))"
         cases = {
             past(T - 1): f"as of 2026-11-20T09:59:59.999Z ({T - 1}): {bounds}",
             past(T + 1): f"as of 2026-11-20T10:00:00.001Z ({T + 1}): {bounds}",
@@ -363,7 +363,7 @@ class TestReadingThePast(TimeBase):
             assert message in self.refused(0, f"select * from {query}")
         at(5, "run", "--select", "mv")
         assert self.shard(project, "mv").since.as_option() == T + 4 * MINUTE + 1
-        wanted = f"readable is [2026-11-20T10:04:00.001Z ({T + 4 * MINUTE + 1}), "
+        wanted = f"the readable times are [2026-11-20T10:04:00.001Z ({T + 4 * MINUTE + 1}), "
         assert wanted in self.refused(5, "select * from " + past(T + MINUTE))
 
     def test_compaction_makes_no_new_definition(self, project):

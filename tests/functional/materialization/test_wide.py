@@ -45,7 +45,7 @@ class TestWide(Base):
         names = [row[0] for row in project.run_sql(f"show columns in {project.test_schema}.mv", fetch="all")]
         assert names == ["id", "wide", *NAMES]
 
-    @pytest.mark.embedded("what another metastore keeps is not known")
+    @pytest.mark.embedded("what another metastore can store is not known")
     def test_what_the_metastore_cannot_keep_is_refused_before_anything_is_written(self, project, shard_root):
         self.set_model(
             project, model([f"{name}{'x' * 60}" for name in NAMES]).replace("_mv'", "_mv', alias='too_wide'")
@@ -53,6 +53,6 @@ class TestWide(Base):
         _, out = run_dbt_and_capture(["run", "--select", "mv"], expect_pass=False)
         assert (
             f"{project.test_schema}.too_wide: 152 columns" in out
-            and "the embedded metastore keeps 32700" in out
+            and "the embedded metastore stores at most 32700" in out
         )
         assert "too_wide" not in os.listdir(shard_root / project.test_schema)

@@ -118,7 +118,7 @@ def test_audits_see_the_contents_as_they_would_be(model):
     passes(model, rows(A, A, B), NO_BAD)
     message = kept_back(model, rows(A, BAD), NO_BAD)
     assert message == (
-        "the would-be contents fail their audit, and nothing was written\n  no_bad_rows: 1 failure\n    x=9, y=i"
+        "the new contents fail their audit; nothing was written\n  no_bad_rows: 1 failure\n    x=9, y=i"
     )
     assert "2 failures" in kept_back(model, rows(A, A, B, BAD, BAD), NO_BAD)  # each copy of a row
     passes(model, rows(A, B, C, C), NO_BAD)

@@ -1,4 +1,4 @@
-"""A live data file that is gone, cut short or emptied: every run says which, and a full refresh
+"""A live data file that is gone, truncated or emptied: every run names it, and a full refresh
 needs none of the old ones.
 """
 

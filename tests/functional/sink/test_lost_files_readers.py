@@ -1,4 +1,4 @@
-"""A published view fails its readers while a data file is gone, cut short, emptied, or one too
+"""A published view fails its readers while a data file is gone, truncated, emptied, or one too
 many: they never get fewer rows.
 """
 

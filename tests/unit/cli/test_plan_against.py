@@ -56,7 +56,7 @@ FORECAST = {
 
 
 def operation(asked, macro, arguments, manifest):
-    """What the macros of a run aside answer."""
+    """What the macros of a run in temporary schemas answer."""
     asked["operations"].append((macro, arguments))
     if macro != "mvsink_judge":
         return None
@@ -203,7 +203,7 @@ def test_schemas_that_cannot_be_dropped_are_named(shop, aside, prod, monkeypatch
 def test_schemas_that_do_not_follow_the_profile_are_refused_before_anything_runs(shop, aside, prod):
     aside["schema"] = "marts"
     result = plan(shop, code=2)
-    assert "`generate_schema_name` gives marts whatever the target's schema is" in result.stderr
+    assert "`generate_schema_name` returns marts regardless of the target's schema" in result.stderr
     assert "ran" not in aside and aside["operations"] == []
 
 
@@ -212,7 +212,7 @@ def test_a_target_that_does_not_exist(shop, aside):
 
 
 def test_a_gate_that_fails_and_another_failure(shop, aside, prod):
-    aside["message"] = "the would-be contents fail their audit, and nothing was written"
+    aside["message"] = "the new contents fail their audit; nothing was written"
     models = json.loads(plan(shop, "--output", "json", code=1).stdout)["models"]
     assert [model["gate"] for model in models] == [False] * 3
     aside["message"] = "no such column"

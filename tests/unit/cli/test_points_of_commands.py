@@ -76,7 +76,7 @@ def test_what_is_a_point(shop, orders, command, point, names_a_run):
     assert not refused or f"Got: '{point}'" in done.stderr
 
 
-BOUNDS = "readable is [2025-11-20T12:00:00Z"
+BOUNDS = "the readable times are [2025-11-20T12:00:00Z"
 REFUSED = {
     "a word": ("yesterday", "Got: 'yesterday'"),
     "nothing": ("", "Got: ''"),
@@ -113,7 +113,7 @@ def test_what_is_no_longer_kept(shop, orders, command, point):
     handle, _ = orders
     handle.downgrade_since(Antichain.of(SECOND))
     done = result(shop, command, point)
-    assert done.exit_code == 2 and "readable is [2025-11-20T13:00:00Z" in done.stderr, done.output
+    assert done.exit_code == 2 and "the readable times are [2025-11-20T13:00:00Z" in done.stderr, done.output
     assert "`retain_history` (1 day by default) keeps more from the next run on" in done.stderr
 
 

@@ -172,7 +172,7 @@ def test_audits_judge_what_would_be_left(shop, orders, audits):
     audits.extend(AUDITS)
     result = shop.run("undo", "orders", "-1", "--yes")
     assert result.exit_code == 1 and contents(orders) == BEFORE
-    assert "--accept lets it through): the would-be contents fail their audit" in result.output
+    assert "--accept lets it through): the new contents fail their audit" in result.output
     assert "no_more_than_one_c: 2 failures\n    x=c, n=2" in result.output
     answer = json.loads(shop.run("undo", "orders", "-1", "-2", "--dry-run", "--output", "json").stdout)
     assert (answer["gate"], answer["warnings"]) == ("4 rows, max_change allows 3", [])

@@ -62,12 +62,12 @@ REFUSED = {
     "select 1 as a": "no table",
     "select a, timestamp_millis(5L) /* mv_now */ as at from s.t": "mv_now()",
     "select a from s.t order by a": "more than filter and projection",
-    "select a from s.t version as of 3": "a text that cannot be followed",
+    "select a from s.t version as of 3": "syntax that cannot be analyzed",
     "select a from s.t /* mv_deletes */": "more than filter and projection",
     "with recursive a as (select 1) select * from a": "a recursive WITH, or one with a list of columns",
     "with a as (select * from s.t), b as (select count(*) from a) select * from b": "an aggregation",
     "with a as (select * from s.t), b as (select * from s.u) select * from a where x in (select x from b)": "several tables",
-    "select ' from s.t": "a text that cannot be followed",
+    "select ' from s.t": "syntax that cannot be analyzed",
 }
 
 

@@ -90,7 +90,7 @@ REFUSED = {
     "too early": (
         "2025-11-20 11:00",
         OutsideHistory,
-        rf"readable is \[2025-11-20T12:00:00Z \({T}\), 2025-11-20T15:00:00.001Z \({T + 3 * HOUR + 1}\)\)"
+        rf"the readable times are \[2025-11-20T12:00:00Z \({T}\), 2025-11-20T15:00:00.001Z \({T + 3 * HOUR + 1}\)\)"
         r"\. `retain_history` \(1 day by default\) keeps more",
     ),
     "too late": (str(T + 3 * HOUR + 1), OutsideHistory, r"\)\. No run has written contents for that time"),
@@ -106,7 +106,9 @@ def test_what_is_refused(text, error, words):
 
 @pytest.mark.parametrize("text", [SECOND, "-1"])
 def test_a_run_older_than_since_is_said_to_be(text):
-    with pytest.raises(OutsideHistory, match=r"run (aaaa2222|cccc4444)-0 .*cannot be read: readable is \["):
+    with pytest.raises(
+        OutsideHistory, match=r"run (aaaa2222|cccc4444)-0 .*cannot be read: the readable times are \["
+    ):
         points.resolve(text, shard(since=T + 3 * HOUR), COMMITS, "orders")
 
 

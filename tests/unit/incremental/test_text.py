@@ -113,7 +113,7 @@ def test_both_readings_agree(query):
 )
 def test_readings_that_disagree_are_refused(other):
     tree = read("select a, b from t where c")
-    with pytest.raises(Refused, match="the text is read in two ways"):
+    with pytest.raises(Refused, match="two parsers read the text differently"):
         agree(other, tree)
 
 

@@ -62,7 +62,7 @@ def test_history_that_is_gone_is_refused_with_both_bounds(writer):
     writer.compare_and_append(updates(("b", 20, 1)), at(11), at(21))
     writer.downgrade_since(at(15))
     shard = ShardInput(writer, NoEngine(), "m")
-    bounds = r"readable is \[15, 21\)"
+    bounds = r"the readable times are \[15, 21\)"
     for read in (lambda: shard.pending(15, 21), lambda: shard.changes(12, 21), lambda: shard.changes(16, 22)):
         with pytest.raises(HistoryGone, match=rf"input m: cannot read the changes of .*{bounds}"):
             read()
@@ -122,7 +122,9 @@ def test_an_older_generation_can_be_read_until_its_files_are_removed(opened, wri
     query = shard.before(0, 12)
     assert all(batch in query for batch in old)
     assert not any(file.batch_id in shard.before(1, 30) for file in writer.state().files)
-    with pytest.raises(HistoryGone, match=r"input m: cannot read as of 30: readable is \[10, 13\)"):
+    with pytest.raises(
+        HistoryGone, match=r"input m: cannot read as of 30: the readable times are \[10, 13\)"
+    ):
         shard.before(0, 30)
     with pytest.raises(HistoryGone, match="generation 7 is no longer in the log; the shard is of 2"):
         shard.before(7, 30)

@@ -134,10 +134,11 @@ def test_history_is_released_only_behind_a_hold_and_bindings_survive_compaction(
     assert bindings(bound)[1:3] == [(200, 1), (300, 2)]
     assert len(bindings(bound)) == 29
     with pytest.raises(
-        HistoryGone, match=r"input t: cannot read the changes of \[150, 300\): readable is \[150, 2901\)"
+        HistoryGone,
+        match=r"input t: cannot read the changes of \[150, 300\): the readable times are \[150, 2901\)",
     ):
         bound.changes(150, 300)
-    with pytest.raises(HistoryGone, match=r"as of 120: readable is \[150, 2901\)"):
+    with pytest.raises(HistoryGone, match=r"as of 120: the readable times are \[150, 2901\)"):
         bound.contents(120)
     with pytest.raises(HistoryGone, match=r"input t: cannot hold history from 140 for other.*2901"):
         bound.hold("other", 140)

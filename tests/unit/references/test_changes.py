@@ -84,7 +84,7 @@ def test_old_dates_are_read_by_spark():
         (
             lambda shard: shard.storage.commits.clear(),
             {"version": 0},
-            "the log of db.t does not reach back to the last refresh",
+            "the log of db.t does not go back to the last refresh",
         ),
         (
             lambda shard: shard.handle.compare_and_append(

@@ -31,27 +31,30 @@ PLANS = {
             (W,),
             (T,),
             "",
-            {W: Reads((V,), (T,), "", {V: Reads(unknown="something else than tables and views")})},
+            {W: Reads((V,), (T,), "", {V: Reads(unknown="something other than tables and views")})},
         ),
     ),
     "a table of another catalog": ("RelationV2[a#1, b#2L] c.db.deep.t\n", Reads((), ("c.db.deep.t",))),
     "its version": ("RelationV2[a#1] c.db.t VERSION AS OF '77'\n", Reads((), ("c.db.t",))),
     "its branch": (
         "RelationV2[a#1] c.db.t VERSION AS OF 'dev'\n",
-        Reads(unknown="something else than tables and views"),
+        Reads(unknown="something other than tables and views"),
     ),
     "its state at a time": (
         "RelationV2[a#1] c.db.t TIMESTAMP AS OF 1\n",
-        Reads(unknown="something else than tables and views"),
+        Reads(unknown="something other than tables and views"),
     ),
-    "a path": ("Relation [a#1] parquet\n", Reads(unknown="something else than tables and views")),
+    "a path": ("Relation [a#1] parquet\n", Reads(unknown="something other than tables and views")),
     "a temporary view": (
         "SubqueryAlias tmp\n+- View (`tmp`, [a#1])\n   +- Relation spark_catalog.db.t[a#1] parquet\n",
-        Reads((), (T,), "something else than tables and views"),
+        Reads((), (T,), "something other than tables and views"),
     ),
     "a variable": ("Filter (variablereference(system.session.x=5) > 2)\n", Reads(unknown="a variable")),
-    "a script": ("ScriptTransformation cat, [c#92]\n", Reads(unknown="something else than tables and views")),
-    "a sample": ("Sample 0.0, 0.1, false, 257\n", Reads(unknown="something else than tables and views")),
+    "a script": (
+        "ScriptTransformation cat, [c#92]\n",
+        Reads(unknown="something other than tables and views"),
+    ),
+    "a sample": ("Sample 0.0, 0.1, false, 257\n", Reads(unknown="something other than tables and views")),
 }
 
 

@@ -110,7 +110,9 @@ OUTSIDE = {
 def test_outside_the_readable_history_the_error_has_both_bounds_both_ways(ask, message):
     with pytest.raises(NotReadableThen) as error:
         ask(reference(times=[T - 9]))
-    assert f"readable is [2026-11-20T09:59:59Z ({T - 1000}), 2026-11-20T10:00:00Z ({T}))" in str(error.value)
+    assert f"the readable times are [2026-11-20T09:59:59Z ({T - 1000}), 2026-11-20T10:00:00Z ({T}))" in str(
+        error.value
+    )
     assert str(error.value).startswith("dev.m cannot be read ") and message in str(error.value)
 
 

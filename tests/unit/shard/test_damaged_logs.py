@@ -1,5 +1,5 @@
 """Logs that were damaged, or that name what is not the shard's: said at once, with the file and the
-way out; nothing outside is touched.
+remedy; nothing outside is touched.
 """
 
 from __future__ import annotations

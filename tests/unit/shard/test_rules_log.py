@@ -56,7 +56,7 @@ def test_files_gives_the_live_files_and_refuses_an_unreadable_time(opened, write
     writer.compare_and_append(updates(("a", 1, 1)), at(0), at(3))
     with opened.open_reader(U) as reader:
         assert {f.path for f in reader.files()} == {f.path for f in reader.files(as_of=2)} == live(writer)
-        with pytest.raises(InvalidUsage, match="as of 3: readable is"):
+        with pytest.raises(InvalidUsage, match="as of 3: the readable times are"):
             reader.files(as_of=3)
 
 

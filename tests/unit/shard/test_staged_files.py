@@ -138,7 +138,7 @@ def _physical(number):
     return pa.table(values, schema=physical_schema(SCHEMA))
 
 
-@pytest.mark.parametrize("damage", ["gone", "cut short"])
+@pytest.mark.parametrize("damage", ["gone", "truncated"])
 def test_a_staged_file_that_is_damaged_is_noticed_before_the_commit(writer, damage):
     batch = writer.batch(updates(("a", 1, 1)), at(0), at(2))
     path = Path(writer.uri) / batch.files[0].path

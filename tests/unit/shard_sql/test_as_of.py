@@ -181,10 +181,10 @@ def state(since, upper):
 READABLE = {
     "within": (state(10, 20), 10, None),
     "the newest": (state(10, 20), 19, None),
-    "before since": (state(10, 20), 9, r"cannot read as of 9: readable is \[10, 20\)"),
-    "at upper": (state(10, 20), 20, r"cannot read as of 20: readable is \[10, 20\)"),
+    "before since": (state(10, 20), 9, r"cannot read as of 9: the readable times are \[10, 20\)"),
+    "at upper": (state(10, 20), 20, r"cannot read as of 20: the readable times are \[10, 20\)"),
     "finished": (state(10, None), 10**15, None),
-    "finished, before since": (state(10, None), 9, r"readable is \[10, no end\)"),
+    "finished, before since": (state(10, None), 9, r"the readable times are \[10, no end\)"),
 }
 
 
@@ -202,7 +202,7 @@ CHANGES = {
         state(10, 20),
         10,
         20,
-        r"cannot read the changes of \[10, 20\): readable is \[10, 20\)",
+        r"cannot read the changes of \[10, 20\): the readable times are \[10, 20\)",
     ),
     "nothing is older than 0": (state(0, 20), 0, 20, None),
     "past upper": (state(10, 20), 11, 21, r"the changes of \[11, 21\)"),

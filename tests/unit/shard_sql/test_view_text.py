@@ -130,5 +130,5 @@ def test_a_text_that_the_metastore_cannot_keep_is_foreseen():
         return tuple(Column(f"{'c' * 60}{i}", parse_type("bigint", "c")) for i in range(number))
 
     check_fits(DERBY_TEXT, "/shards/analytics/orders", columns(100))
-    with pytest.raises(DataflowError, match="400 columns .* keeps 32700. Nothing was written"):
+    with pytest.raises(DataflowError, match="400 columns .* stores at most 32700. Nothing was written"):
         check_fits(DERBY_TEXT, "/shards/analytics/orders", columns(400))

@@ -105,7 +105,7 @@ def test_a_message_explains_the_bound():
     assert usual.broken_by(4042, 17, 9) == ""
     assert usual.broken_by(17, 5000, 9) == (
         "5000 rows, max_change auto allows 4042: the last 20 runs around 03:00 UTC that changed something, since "
-        "2025-11-11T03:00:00Z, changed 1010 rows at the median"
+        "2025-11-11T03:00:00Z, changed a median of 1010 rows"
     )
 
 

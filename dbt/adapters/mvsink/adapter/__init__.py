@@ -1,1 +1,2 @@
-"""The methods that dbt and macros call, by subject: they parse, delegate, and translate errors."""
+"""The methods that dbt and macros call, one mixin per subject: they parse, delegate, and translate
+errors."""

@@ -1,6 +1,6 @@
 """The adapter's method for `mvsink plan --against`: what a run would do to another target's shard.
 
-The models have run aside, and have been compared; what is left are the model's policies.
+The models have run in temporary schemas and have been compared; this applies the model's policies.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dbt.adapters.mvsink.sink.forecast import Change, forecast
 if TYPE_CHECKING:
     from dbt.adapters.mvsink.relation import MvsinkRelation
 
-PASSED = Audit("audits of the run aside", lambda contents: contents, lambda contents: contents)
+PASSED = Audit("audits of the temporary run", lambda contents: contents, lambda contents: contents)
 
 
 class JudgementAdapter(MaintainedAdapter, metaclass=AdapterMeta):

@@ -3,9 +3,9 @@ they run: read by Arrow, typed by Spark's casts, never SQL literals.
 
 Every text round-trips. An unquoted field that is empty or ``null`` is NULL, as in every dbt seed; a
 quoted empty field is the empty string. Column types are inferred by dbt's rules in dbt's order
-(integer, number, date, timestamp, boolean, text), but on whole columns: a second instead of a
-minute for value after value. An integer is an INT as in dbt-spark, or a BIGINT if the values need
-it.
+(integer, number, date, timestamp, boolean, text), but on whole columns: this takes a second where
+going value by value takes a minute. An integer is an INT as in dbt-spark, or a BIGINT if the values
+need it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reading a shard's history in any model: what `mv_as_of`, `mv_updates`, `mv_history` render to.
 
-That is a subquery over the shard's files, to be used like a relation. Its comment holds the macro's
-arguments, and only they count as part of the model's definition: the files behind one time change
-with every compaction.
+Each renders to a subquery over the shard's files, to be used like a relation. Its comment holds the
+macro's arguments, and only these count as part of the model's definition, because the files behind
+one time change with every compaction.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The variables (`--vars`) that the adapter reads. A name that resembles one of them is refused:
 `read_only: true` would otherwise write.
 
-A variable of the user's own may look like one of ours (`sample`, `read_only`): it is refused only
-if the project never reads it.
+A variable of the user's own may resemble one of the adapter's (`sample`, `read_only`): it is
+refused only if the project never reads it.
 """
 
 from __future__ import annotations

@@ -6,11 +6,28 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dbt.adapters.mvsink.cli.keys import Key, known_key
+import click
+
+from dbt.adapters.mvsink.cli.keys import Key, known_key, named_columns
 from dbt.adapters.mvsink.cli.past import Past, point_values, refused
+from dbt.adapters.mvsink.cli.render import Option, Output, count_option, output_option
 from dbt.adapters.mvsink.history.diff import Columns, Comparison, Diff, Query, Side, compare, replaced
 from dbt.adapters.mvsink.history.points import Point
 from dbt.adapters.mvsink.masking import masked
+
+SAMPLE = 5  # rows
+DIFFERS = 2  # exit code
+takes_comparison_output = output_option(Output.TABLE, Output.JSON, Output.MARKDOWN)
+
+
+def takes_sample(help: str) -> Option:
+    """``--sample``: how many rows to show."""
+    return count_option("--sample", SAMPLE, help, least=0)
+
+
+def takes_detailed_exitcode(condition: str) -> Option:
+    """``--detailed-exitcode``: `DIFFERS` on that condition."""
+    return click.option("--detailed-exitcode", is_flag=True, help=f"Exit code {DIFFERS} if {condition}.")
 
 
 @dataclass(frozen=True)
@@ -82,7 +99,8 @@ def compared_sides(
         if disjoint and not columns.compared:
             return Compared(*pasts, *points, columns, None, replaced(query, a, b))
         columns = Columns.of(a.layout.columns, b.layout.columns)
-        key = Key(columns.key(_split(names, columns)), "--key") if names else None
+        compared = [each.b for each in columns.compared]
+        key = Key(columns.key(named_columns(names, compared)), "--key") if names else None
         if key is None and manifest is not None and owner is not None:
             usable = [each.b for each in columns.compared if "map<" not in each.type.text]
             key = known_key(manifest, owner.unique_id, usable)
@@ -90,9 +108,3 @@ def compared_sides(
             key = Key(columns.key(key.columns), key.source)
         comparison = Comparison(a, b, columns, key.columns if key else ())
         return Compared(*pasts, *points, columns, key, compare(query, comparison, sample))
-
-
-def _split(names: Sequence[str], columns: Columns) -> list[str]:
-    """``a,b`` is two columns unless it is the name of one."""
-    whole = {each.b.lower() for each in columns.compared}
-    return [part.strip() for name in names for part in ([name] if name.lower() in whole else name.split(","))]

@@ -71,6 +71,12 @@ class DiscoveredShard:
         """The name of its model; the relation's name if the model is not known."""
         return self.owner.model if self.owner else self.relation
 
+    def opened(self) -> tuple[ReadHandle, ShardState]:
+        """Its reader and state; `click.ClickException` with the error."""
+        if self.reader is None or self.state is None:
+            raise click.ClickException(f"{self.relation}: {self.error}")
+        return self.reader, self.state
+
 
 def find_shards(target: Target) -> list[DiscoveredShard]:
     """All shards below ``target.shards``, by relation; `click.ClickException` if listing fails."""
@@ -154,6 +160,17 @@ def choose(
                 f"no shard of a model {model!r} below {masked(target.shards)}. Known: {known}"
             )
     return [shard for shard in visible if not models or any(model in names(shard) for model in models)]
+
+
+def choose_one(
+    shards: Sequence[DiscoveredShard], target: Target, model: str, all_owners: bool = False
+) -> DiscoveredShard:
+    """The only one of `choose`; `click.UsageError` if there are several."""
+    chosen = choose(shards, target, (model,), all_owners)
+    if len(chosen) > 1:
+        relations = ", ".join(shard.relation for shard in chosen)
+        raise click.UsageError(f"{model!r} has several shards; name one of {relations}")
+    return chosen[0]
 
 
 def names(shard: DiscoveredShard) -> set[str]:

@@ -1,6 +1,6 @@
 """The key of a model, as dbt's manifest has it: from its contract, or from its tests.
 
-That it is unique is not relied on: rows are paired only where it is.
+Nothing relies on its being unique: rows are paired only where it is.
 """
 
 from __future__ import annotations
@@ -18,6 +18,13 @@ class Key:
 
     columns: tuple[str, ...]
     source: str
+
+
+def named_columns(options: Iterable[str], columns: Iterable[str]) -> list[str]:
+    """The columns that ``--key`` options name: ``a,b`` is two unless it is the name of one."""
+    whole = {column.lower() for column in columns}
+    split = ([option] if option.lower() in whole else option.split(",") for option in options)
+    return [name.strip() for names in split for name in names]
 
 
 def known_key(manifest: Any, unique_id: str, columns: Iterable[str]) -> Key | None:

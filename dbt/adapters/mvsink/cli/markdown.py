@@ -1,6 +1,6 @@
-"""A plan as one comment of a pull request, in Markdown as GitHub and GitLab read it.
+"""A plan as one comment on a pull request, in the Markdown of GitHub and GitLab.
 
-A table has a line per model; below it, folded, are samples, as blocks of code in which nothing is
+A table has a line per model. Below it are folded samples, as code blocks, in which nothing is
 markup.
 """
 

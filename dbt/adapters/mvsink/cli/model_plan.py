@@ -1,4 +1,4 @@
-"""What a run would do to one model: from a read-only run, or from a run aside."""
+"""What a run would do to one model: from a read-only run, or from a run in temporary schemas."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def planned(ran: RunResult) -> ModelPlan:
 
 
 def planned_against(rehearsed: Rehearsed) -> ModelPlan:
-    """The plan from a run aside."""
+    """The plan from a run in temporary schemas."""
     ran, difference, forecast = rehearsed.ran, rehearsed.difference, rehearsed.forecast
     relation = difference["a"]["relation"] if difference else ran.relation.split(".", 1)[-1]
     plan = ModelPlan(

@@ -1,7 +1,7 @@
 """Shards' figures as OpenMetrics text, which Prometheus and OpenTelemetry's collector read.
 
 Names, units and labels are those of docs/commands.md; a value that is not known has no line. Times
-and durations are seconds, as Prometheus has them.
+and durations are in seconds, as is usual for Prometheus.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ def _lines(shards: Sequence[ShardStatus]) -> Iterator[str]:
             value = gauge.value(shard)
             if value is not None:
                 yield f"{name}{_labels(labels_of(shard))} {_number(value)}"
-    yield from _head(FRESHNESS, "stateset", "Whether the contents are as fresh as their model's config asks.")
+    yield from _head(
+        FRESHNESS, "stateset", "Whether the contents are as fresh as their model's config requires."
+    )
     for shard in shards:
         for verdict in Verdict if shard.slo else ():
             state = {**labels_of(shard), FRESHNESS: verdict.value}

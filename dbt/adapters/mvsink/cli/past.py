@@ -1,4 +1,4 @@
-"""A shard whose past a command asks about: its state, its log, and queries over its files."""
+"""A shard whose history a command reads: its state, its log, and queries over its files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt
-from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose, find_shards, progress, words
+from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose_one, find_shards, progress, words
 from dbt.adapters.mvsink.cli.target import Target
 from dbt.adapters.mvsink.engine import DataflowError
 from dbt.adapters.mvsink.history.diff import InvalidKey, Query
@@ -48,18 +48,13 @@ class Past:
             return Layout.of(self.reader, self.state)
 
 
-def open_past(target: Target, model: str, all_owners: bool = False) -> Past:
+def open_past(target: Target, model: str) -> Past:
     """The only shard of ``target`` of that name. Raises click's errors."""
-    shards = choose(find_shards(target), target, (model,), all_owners)
-    if len(shards) > 1:
-        relations = ", ".join(shard.relation for shard in shards)
-        raise click.UsageError(f"{model!r} has several shards; name one of {relations}")
-    [shard] = shards
-    if shard.reader is None or shard.state is None:
-        raise click.ClickException(f"{shard.relation}: {shard.error}")
+    shard = choose_one(find_shards(target), target, model)
+    reader, state = shard.opened()
     try:
         with progress(f"reading the log of {shard.relation}"):
-            return Past(target, shard, shard.reader, shard.state, shard.reader.history())
+            return Past(target, shard, reader, state, reader.history())
     except Exception as error:  # a log may contain anything
         raise click.ClickException(f"{shard.relation}: {words(error)}") from error
 

@@ -1,10 +1,9 @@
-"""A run in a place of its own, compared with the shards of another target, and then deleted.
+"""A run in temporary schemas and a temporary directory, compared with another target's shards.
 
-dbt runs the selected models as it would, but in schemas and below a directory that exist only
-meanwhile: so each model is computed from what the one before *would* hold, tables and plain views
-included. What is not selected is read where the other target has it, or with ``--state`` where that
-state has it; so are tasks, and models that are paused there. Everything is deleted afterwards, also
-after a failure or an interrupt.
+dbt runs the selected models as usual, tables and plain views included, so each model is computed
+from what the models before it *would* hold. Models that are not selected are read where the other
+target has them, or with ``--state`` where that state has them; so are tasks, and models that are
+paused there. Everything is deleted afterwards, even after a failure or an interrupt.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ class Rehearsal:
         return self.dbt.project_dir, self.dbt.profiles_dir, self.dbt.profile
 
     def _drop(self, schemas: Sequence[str], manifest: Any) -> None:
-        """A failure leaves empty names behind, and is said; it hides no other error."""
+        """A failure leaves empty schemas behind and is reported; it hides no other error."""
         if not schemas:
             return
         try:
@@ -177,8 +176,8 @@ def _check(schemas: Sequence[str]) -> None:
     wrong = [schema for schema in schemas if not schema.startswith(SCHEMA)]
     if wrong:
         raise click.UsageError(
-            f"--against runs the models in schemas of its own, but `generate_schema_name` gives {', '.join(wrong)} "
-            "whatever the target's schema is. Expected: names that begin with target.schema"
+            f"--against runs the models in schemas of its own, but `generate_schema_name` returns {', '.join(wrong)} "
+            "regardless of the target's schema. Expected: names that begin with target.schema"
         )
 
 
@@ -229,6 +228,5 @@ def _owned(shard: DiscoveredShard, target: Target) -> bool:
 
 
 def _past(target: Target, shard: DiscoveredShard) -> Past:
-    if shard.reader is None or shard.state is None:
-        raise click.ClickException(f"{shard.relation}: {shard.error}")
-    return Past(target, shard, shard.reader, shard.state, shard.reader.history())
+    reader, state = shard.opened()
+    return Past(target, shard, reader, state, reader.history())

@@ -29,6 +29,7 @@ MIN_WIDTH = 20  # of a column that is cut short
 UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 LONG_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 T = TypeVar("T")
+Option = Callable[[Any], Any]  # decorates a command
 
 
 class Output(str, Enum):
@@ -36,14 +37,23 @@ class Output(str, Enum):
 
     TABLE = "table"
     JSON = "json"
+    MARKDOWN = "markdown"
 
 
-takes_output = click.option(
-    "--output",
-    type=click.Choice([output.value for output in Output]),
-    default=Output.TABLE.value,
-    show_default=True,
-)
+def output_option(*outputs: Output) -> Option:
+    """``--output``, the first by default."""
+    formats = [output.value for output in outputs]
+    return click.option("--output", type=click.Choice(formats), default=formats[0], show_default=True)
+
+
+def count_option(name: str, default: int, help: str, least: int = 1) -> Option:
+    """An option whose value is a number of things to show."""
+    kind = click.IntRange(min=least)
+    return click.option(name, type=kind, default=default, show_default=True, help=help)
+
+
+takes_output = output_option(Output.TABLE, Output.JSON)
+takes_yes = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 
 
 def check_can_ask(output: str, answered: bool, options: str = "--yes") -> None:

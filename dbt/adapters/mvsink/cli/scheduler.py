@@ -1,4 +1,5 @@
-"""When `mvsink watch` runs which model, and what follows; without dbt, Spark and the clock.
+"""When `mvsink watch` runs which model, and what follows from the results; without dbt, Spark and
+the clock.
 
 A model is due
 

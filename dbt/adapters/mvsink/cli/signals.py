@@ -1,4 +1,4 @@
-"""SIGTERM is the Ctrl-C of a CI server: what is running is cancelled, and cleaned up."""
+"""SIGTERM is the Ctrl-C of a CI server: it cancels what is running, and clean-up follows."""
 
 from __future__ import annotations
 

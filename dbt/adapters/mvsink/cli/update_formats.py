@@ -9,9 +9,9 @@ Every format has the same parts, in this order:
   of time, nothing more will come.
 
 Values in text: integers and booleans as they are, floats as numbers with NaN, Infinity and
--Infinity as texts, decimals as texts with all their digits, dates and timestamps in ISO 8601 (`Z`
-for those with a zone), binary values as hexadecimal digits, a map as a list of
-`{"key": ..., "value": ...}`.
+-Infinity as strings, decimals as strings with all their digits, dates and timestamps in ISO 8601
+(`Z` for those with a zone), binary values as hexadecimal digits, a map as a list of `{"key": ...,
+"value": ...}`.
 """
 
 from __future__ import annotations

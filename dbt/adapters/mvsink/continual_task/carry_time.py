@@ -3,8 +3,8 @@
 That works where every output row comes from one row of the input. The parsed query decides, and
 only well-known shapes are accepted; in doubt the times run one by one, which is always right. The
 text is the user's, with `_mv_time` added to the select lists at token positions. If the engine
-refuses the carried query (because of an aggregate that is not known here, say), the times run one
-by one too.
+refuses the carried query (because of an aggregate that is not known here, for example), the times
+run one by one, too.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
 """Running a task: every pending time of its input, in order, each one append to the output.
 
-The output's upper is the task's progress: effects at times before it are complete. Hence, for the
-next pending time `w`:
-
-    no pending time, output upper < input frontier   the upper advances to it, no data
-    `w`, and a reference that must be waited for     the upper advances to `w`, no data; run ends
-    `w` otherwise                                    one append [upper, w + 1) with updates at `w`,
-                                                     and the progress
-    `w` < output upper                               another replica did it: dropped
-    the append loses the race                        the loop goes on from the new upper
+The output's upper is the task's progress: effects at times before it are complete.
+docs/design/tasks.md has the table of what is done with the next pending time.
 
 A new output is first raised to the task's start `I`, which the commit keeps for ever: the newest
 time at which the input can be read, no later than the run's. With a snapshot the whole input as of
@@ -90,7 +83,7 @@ class TaskDriver:
         self.holds.follow()
         if self.skips_errors:
             self.upkeep.warnings.append(
-                "recorded errors stay: the input has not moved on; run again once it has"
+                "recorded errors stay, because the input has not advanced; run again once it has"
             )
         return self._outcome(before)
 

@@ -7,9 +7,9 @@ batch that removes rows has no hashes, because a removed row may be in the base 
 docs/design/sink.md); readers compare its rows as a whole until compaction.
 
 Statements that do not depend on each other run as one (`bind.groups`), and read only the part of
-the output that they can change (`row_deltas.within_reach`). If the data make that fail they run
-again, one by one, over an output in which no condition sees a deleted row: then the failure is
-theirs.
+the output that they can change (`row_deltas.within_reach`). If that fails because of the data, they
+run again, one by one, over an output in which no condition sees a deleted row: a failure is then
+their own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dbt.adapters.mvsink.inputs import Input
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard import Batch
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
-from dbt.adapters.mvsink.shard_sql.as_of import times_of
+from dbt.adapters.mvsink.shard_sql.as_of import nulls, times_of
 from dbt.adapters.mvsink.shard_sql.current_view import plain_rows, updates_apart
 from dbt.adapters.mvsink.shard_sql.layout import with_batch
 from dbt.adapters.mvsink.shard_sql.stager import Stager
@@ -199,14 +199,10 @@ class Effects:
         self, message: str, change: Change, time: int, description: BatchDescription
     ) -> tuple[Batch | None, Counts]:
         """The batch of ``message`` as an error at ``time``, the input's error updates, no row."""
-        items = ", ".join(f"cast(null as {c.type.spelled}) {sql.identifier(c.name)}" for c in self.columns)
-        meta = (
-            f"{sql.bigint(time)} {TIME}, 1L {DIFF}, {sql.text(message)} {ERROR}, cast(null as bigint) {HASH}"
-        )
+        at = f"{sql.bigint(time)} {TIME}"
+        own = f"select {nulls(self.columns)}, {at}, 1L {DIFF}, {sql.text(message)} {ERROR}, cast(null as bigint) {HASH}"
         inherited = [] if change.errors is None else [self._errors(change.errors, time)]
-        return self._adopted(
-            self.program.statements, sql.union_all([f"select {items}, {meta}", *inherited]), description
-        )
+        return self._adopted(self.program.statements, sql.union_all([own, *inherited]), description)
 
     def _only_errors(
         self, change: Change, time: int, description: BatchDescription
@@ -246,9 +242,8 @@ class Effects:
         return f"select {self._items}, {meta}, cast(null as bigint) {HASH} from (\n{rows}\n)"
 
     def _errors(self, updates: str, time: int) -> str:
-        items = ", ".join(f"cast(null as {c.type.spelled}) {sql.identifier(c.name)}" for c in self.columns)
         kept = f"select {ERROR} e, {DIFF} d from (\n{updates}\n) where {ERROR} is not null"
-        return f"select {items}, {sql.bigint(time)} {TIME}, d {DIFF}, e {ERROR}, cast(null as bigint) {HASH} from (\n{kept}\n)"
+        return f"select {nulls(self.columns)}, {sql.bigint(time)} {TIME}, d {DIFF}, e {ERROR}, cast(null as bigint) {HASH} from (\n{kept}\n)"
 
     def _stage(
         self, group: Sequence[AnyStatement], query: str, description: BatchDescription

@@ -1,4 +1,4 @@
-"""The errors that a task recorded in its output, and taking them back.
+"""Taking back the errors that a task recorded in its output.
 
 Errors of the input are passed on: they are in the output too, and are retracted with the input's.
 So only the errors that the output has beyond the input's are taken back; otherwise the input's own
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dbt.adapters.mvsink.engine import Column, sql
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.shard_sql.as_of import nulls
 from dbt.adapters.mvsink.shard_sql.live_errors import live_errors
 
 
@@ -24,8 +25,7 @@ def retractions(output: Layout, columns: Sequence[Column], inputs: str, time: in
     live = live_errors(output)
     if not live:
         return ""
-    nulls = ", ".join(f"cast(null as {c.type.spelled}) {sql.identifier(c.name)}" for c in columns)
     inherited = f"select {ERROR} m, -{DIFF} n from (\n{inputs}\n) where {ERROR} is not null"
     both = sql.union_all([f"select m, n from (\n{live}\n)", inherited])
     own = f"select m, sum(n) n from (\n{both}\n) group by m having sum(n) > 0"
-    return f"select {nulls}, {sql.bigint(time)} {TIME}, -n {DIFF}, m {ERROR}, cast(null as bigint) {HASH} from (\n{own}\n)"
+    return f"select {nulls(columns)}, {sql.bigint(time)} {TIME}, -n {DIFF}, m {ERROR}, cast(null as bigint) {HASH} from (\n{own}\n)"

@@ -1,4 +1,4 @@
-"""The deltas of DELETE, UPDATE and MERGE: the old rows negated, and the new ones; and the assigned
+"""The deltas of DELETE, UPDATE and MERGE: the old rows negated, and the new ones. Also the assigned
 values, for checking their types.
 
 Each changed row first gets its new values as a struct `_mv_new`, in the scope that the user's

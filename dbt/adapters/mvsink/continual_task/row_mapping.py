@@ -79,7 +79,7 @@ def row_by_row(query: str, named: Mapping[str, str] | None = None) -> RowByRow:
         visible = {**(named or {}), **own}
         step = _step(body)
     except (Unreadable, TemporalReference, SqlglotError) as error:
-        raise NotRowByRow("a text that cannot be followed") from error
+        raise NotRowByRow("syntax that cannot be analyzed") from error
     name = parts(step.table)
     if len(name) > 1 or name[0] not in visible:
         return RowByRow(step.table, (step,))
@@ -109,7 +109,7 @@ def _split_with(query: str) -> tuple[dict[str, str], str]:
             raise NotRowByRow("a recursive WITH, or one with a list of columns")
         end = closing(stream, at + 2)
         if end + 1 >= len(stream):
-            raise NotRowByRow("a text that cannot be followed")
+            raise NotRowByRow("syntax that cannot be analyzed")
         queries[stream[at].text.lower()] = query[stream[at + 2].end : stream[end].start]
         at = end + 1
         if stream[at].upper != ",":

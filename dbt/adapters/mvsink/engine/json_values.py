@@ -1,4 +1,4 @@
-"""Values of an engine's rows as JSON has them."""
+"""Values of an engine's rows as JSON values."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The one seam to the SQL engine: *execute this text, give me rows*.
 
-The dbt layer implements it on a connection; tests implement it on a session. Heavy data never
-passes through it, except few rows of a query, as `arrow` gives them.
+The dbt layer implements it on a connection; tests implement it on a session. Large data never
+passes through it; `arrow` returns the rows of small results.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ a nested value goes in as a digest of its size and of its elements' digests. -0.
 the NaNs are equal for `xxhash64` itself, as they are for GROUP BY. The shard's salt comes first, so
 that one bucket cannot be filled on purpose.
 
-The rows that are *written* never depend on this hash: see `correction`. But a change that keeps the
-hash is not detected: by chance one in 2^64. The salt does not protect against someone who chooses
-the values: `xxhash64` has collisions of 32 bytes and more for every seed.
+The rows that are *written* never depend on this hash: see `correction`. But a change that does not
+change the hash is not detected: by chance, one in 2^64. The salt does not protect against someone
+who chooses the values: `xxhash64` has collisions of 32 bytes and more for every seed.
 """
 
 from __future__ import annotations

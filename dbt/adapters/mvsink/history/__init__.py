@@ -1,4 +1,4 @@
-"""A shard's log as a product: points in time, and what its history answers.
+"""What a shard's log can answer: points in time, differences, versions and authors of rows.
 
 `points` resolves the times that users write (ISO 8601, invocation ids, `-1`, `latest`) against a
 shard's state and commits. Everything here is pure: states, commits and layouts in, values and SQL
@@ -8,5 +8,5 @@ Invariants:
 
 - A point is a time in the shard's readable history ``[since, upper)``, or an error that names both
   bounds and the config that keeps more.
-- A generation is a wall: nothing before its first commit can be addressed.
+- Nothing before the first commit of the newest generation can be addressed.
 """

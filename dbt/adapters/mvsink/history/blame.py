@@ -1,12 +1,12 @@
-"""Which run wrote the rows that satisfy a condition, and what stood before under their key.
+"""Which run wrote the rows that satisfy a condition, and which rows their keys had before.
 
-Of each row: the newest time at which copies of it were added, among those up to the time asked for,
-and the run whose commit covers that time. What stood when the readable history begins was written
-then or before: that is said, not guessed.
+For each row this finds the newest time, up to the time asked for, at which copies of it were added,
+and the run whose commit covers that time. A row that existed when the readable history begins was
+written then or before; the answer says so.
 
-An engine answers for any condition, `rows_from_engine`. Of a small shard without nested columns,
-and for comparisons with literals, the files are read in this process instead, `rows_from_files`;
-both give the same.
+`rows_from_engine` answers any condition. For a small shard without nested columns, and a condition
+that compares with literals, `rows_from_files` reads the files in this process instead. Both give
+the same answer.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Question:
 
 @dataclass(frozen=True)
 class Written:
-    """Who did it. ``time``: of the update (ms). ``exact``: False for what stood when history began,
-    which may be older. ``run``: None if it is older, or if the log no longer has the commit.
+    """Who did it. ``time``: of the update (ms). ``exact``: False for rows that existed when history
+    began, and may be older. ``run``: None if it is older, or if the log no longer has the commit.
     """
 
     time: int
@@ -87,7 +87,7 @@ class Authors:
     def __init__(self, state: ShardState, commits: Sequence[Commit], *, began: bool):
         self._since = state.since.stored()
         self._began = began
-        self._runs = [run for run in runs_of(state, commits) if run.current]
+        self._runs = [run for run in runs_of(commits) if run.current]
 
     def of(self, time: int) -> Written:
         """Who wrote what became so at ``time`` (ms)."""

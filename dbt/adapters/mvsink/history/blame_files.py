@@ -1,7 +1,7 @@
 """Blame without an engine: the files of a small shard, read and compared in this process.
 
-Only conditions that mean the same here as in SQL are taken: columns equal to literals of their own
-kind, or NULL, joined by AND. Nested columns are left to the engine.
+Only conditions that mean the same here as in SQL are accepted: columns equal to literals of their
+own kind, or NULL, joined by AND. Nested columns are left to the engine.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def _sortable(value: object) -> tuple[object, ...]:
 def _before(
     updates: Sequence[pa.Table], keys: set[tuple[object, ...]], order: _Order, question: Question
 ) -> list[Removal]:
-    tables = [table.filter(_has_key(table, keys, order, question.key)) for table in updates]
+    tables = [table.filter(_has_key(table, keys, question.key)) for table in updates]
     removals: dict[tuple[object, ...], list[Removal]] = defaultdict(list)
     for row, changes in _by_row(tables):
         for removal in _Lifetime(row, changes, question.versions.since).removals:
@@ -225,9 +225,7 @@ def _before(
     return sorted(newest, key=lambda r: (order.of_key(r.row), -r.removed, order.of(r.row)))
 
 
-def _has_key(
-    table: pa.Table, keys: set[tuple[object, ...]], order: _Order, names: Sequence[str]
-) -> pa.BooleanArray:
+def _has_key(table: pa.Table, keys: set[tuple[object, ...]], names: Sequence[str]) -> pa.BooleanArray:
     """Row by row, over the key's columns of at most `MAX_UPDATES` updates."""
     columns = [table.column(name).to_pylist() for name in names]
     return pa.array([_identity(values) in keys for values in zip(*columns, strict=True)], pa.bool_())

@@ -1,11 +1,11 @@
 """The difference of two collections: of one shard at two times, or of two shards.
 
-Contents are multisets. Without a key the difference is rows in and rows out. With a key, a row of A
-and a row of B are one *changed* row where their key occurs exactly once on each side, and NULL
-equals NULL; rows of any other key are rows in and rows out, and never paired.
+Contents are multisets. Without a key the difference is rows only in A and rows only in B. With a
+key, a row of A and a row of B are one *changed* row if their key occurs exactly once on each side
+(NULL equals NULL); rows of any other key are never paired.
 
-Of one shard only the updates between the two times are read, and of the keys in them how often each
-occurs. The engine computes; counts and samples are all that it returns.
+If both times are of one shard, only the updates between them are read, and how often each of their
+keys occurs. The engine computes the difference and returns only counts and samples.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can be wrong with a point in time, or with what is asked of a history."""
+"""Errors about points in time, and about questions that a history cannot answer."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class OutsideHistory(InvalidPoint):
         else:
             reason = f"Generation {state.generation} replaced all contents at {both_ways(begun)}, and the history before that is gone"
         super().__init__(
-            f"{name}: {text!r}{f' is {what}, which' if what else ''} cannot be read: readable is "
+            f"{name}: {text!r}{f' is {what}, which' if what else ''} cannot be read: the readable times are "
             f"[{both_ways(since)}, {'no end' if upper is None else both_ways(upper)}). {reason}"
         )
 

@@ -96,12 +96,12 @@ class Point:
     run: Run | None = None
 
 
-def runs_of(state: ShardState, commits: Sequence[Commit]) -> list[Run]:
+def runs_of(commits: Sequence[Commit]) -> list[Run]:
     """The runs among ``commits`` (oldest first), by their last commit, oldest first.
 
     An invocation that wrote two generations is two runs.
     """
-    first = _first_of_generation(state, commits)
+    first = _first_of_generation(commits)
     groups: dict[tuple[str, bool], list[Commit]] = {}
     for index, commit in enumerate(commits):
         if commit.upper is not None:
@@ -119,7 +119,7 @@ def resolve(text: str, state: ShardState, commits: Sequence[Commit], name: str) 
     if not state.readable:
         raise NotRefreshed(name)
     text = text.strip()
-    current = [run for run in runs_of(state, commits) if run.current]
+    current = [run for run in runs_of(commits) if run.current]
     if text.lower() == LATEST:
         return Point(text, newest_time(state), current[-1] if current else None)
     if _BACK.fullmatch(text):
@@ -142,7 +142,7 @@ def find_run(text: str, state: ShardState, commits: Sequence[Commit], name: str)
 
     Raises `NotAPoint`, `AmbiguousRun`, `TooFarBack`, `EarlierGeneration`.
     """
-    runs = runs_of(state, commits)
+    runs = runs_of(commits)
     back = _BACK.fullmatch(text)
     if back is not None:
         changing = [run for run in runs if run.current and run.changed]
@@ -158,7 +158,7 @@ def find_run(text: str, state: ShardState, commits: Sequence[Commit], name: str)
         raise AmbiguousRun(name, text, [run.words for run in reversed(matching)])
     run = matching[-1]
     if not run.current:
-        begun = commits[_first_of_generation(state, commits)].timestamp
+        begun = commits[_first_of_generation(commits)].timestamp
         raise EarlierGeneration(name, text, run.words, state.generation, begun)
     return run
 
@@ -174,7 +174,7 @@ def newest_time(state: ShardState) -> int:
 
 def _checked(point: Point, what: str, state: ShardState, commits: Sequence[Commit], name: str) -> Point:
     if not state.since.stored() <= point.time < state.upper.stored():
-        first = commits[_first_of_generation(state, commits)] if commits else None
+        first = commits[_first_of_generation(commits)] if commits else None
         walled = first is not None and first.generation is not None and first.lower == state.since
         raise OutsideHistory(
             name, point.text, what, point.time, state, first.timestamp if first and walled else None
@@ -182,7 +182,7 @@ def _checked(point: Point, what: str, state: ShardState, commits: Sequence[Commi
     return point
 
 
-def _first_of_generation(state: ShardState, commits: Sequence[Commit]) -> int:
-    """The index of the first of ``commits`` that belongs to the state's generation."""
+def _first_of_generation(commits: Sequence[Commit]) -> int:
+    """The index of the first of ``commits`` that belongs to the newest generation."""
     begun = [index for index, commit in enumerate(commits) if commit.generation is not None]
     return begun[-1] if begun else 0

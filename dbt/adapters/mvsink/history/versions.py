@@ -1,11 +1,13 @@
-"""A shard's readable history as versions of rows: each with the times from and to which it stood.
+"""A shard's readable history as versions of rows, each with the times from and to which it was
+valid.
 
-With a key it is a slowly changing dimension of type 2: one version after the other for each key. It
-is refused where the key occurs twice at any time, by the query itself, which names key and time.
-Without a key each whole row has versions of its own, one for every number of its copies.
+With a key this is a slowly changing dimension of type 2: each key has one version after the other.
+If a key occurs twice at any time, the query itself fails, naming key and time. Without a key each
+whole row has versions of its own, one for every number of its copies.
 
-History begins at `since`: what stood then has `valid_from` = `since`, and `valid_from_known` false,
-unless the shard itself began then. What was replaced before is not shown. Errors are no rows.
+History begins at `since`: a row that existed then has `valid_from` = `since`, and
+`valid_from_known` false, unless the shard itself began then. Versions that were replaced before are
+not shown. Errors are not rows.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ class Versions:
         return cls(layout, since, newest_time(state), began)
 
     def changes(self) -> str:
-        """Net changes of rows: columns, `_mv_time` (``since`` for what stood then), `_mv_diff`."""
+        """Net changes of rows: columns, `_mv_time` (``since`` for older ones), `_mv_diff`."""
         stored = as_of.updates_up_to(self.layout, self.until, self.layout.columns, self.since)
         items = f"{sql.columns(self.layout.names)}, greatest({TIME}, {sql.bigint(self.since)}) {TIME}, {DIFF}"
         rows = f"select {items} from (\n{stored}\n) where {ERROR} is null"
@@ -76,8 +78,8 @@ class Versions:
         return net(self.layout.columns, [TIME], rows, "<> 0")
 
     def intervals(self, partition: Sequence[str]) -> str:
-        """`changes`, each with how many rows of its ``partition`` stood after it (`_mv_stood`), and
-        when that changed next (`_mv_until`, NULL if it has not). Removals come first.
+        """`changes`, each with how many rows its ``partition`` had after it (`_mv_stood`), and when
+        that changed next (`_mv_until`, NULL if it has not). Removals come first.
         """
         over = f"partition by {', '.join(partition)} order by {TIME}, {DIFF}"
         return (

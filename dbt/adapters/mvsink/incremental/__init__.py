@@ -1,43 +1,40 @@
-"""Incremental maintenance: the query of a query's change. Pure: SQL text, schemas and times in, SQL
-text out.
+"""Incremental maintenance: derives, from a query's text, the query of its change. Pure: SQL text,
+schemas and times in, SQL text out. docs/design/incremental.md has the rules.
 
     analysed = analyse(query, columns_of)                 # Analysed | NotIncremental(reason)
     plan = delta(analysed, {"db.orders": Sides(new=..., old=..., change=...)}, clock=(T0, T))
 
-`analyse` reads a model's compiled SQL. ``columns_of`` gives a relation's columns and their types,
-as the engine's ``columns`` has them, by the name that the text has for it; None for what is not
-known. It needs no time and no contents: its outcome can be kept with the definition's digest.
-`Analysed.relations` are the names of the relations that the query reads, each with the columns that
-it may use.
+`analyse` reads a model's compiled SQL. ``columns_of`` returns the columns of a relation and their
+types, as the engine's ``columns`` does, by the name in the text; None if they are not known. The
+result depends on no time and no contents, so it can be kept with the definition's digest.
+`Analysed.relations` names the relations that the query reads, and the columns that it may use.
 
-`delta` takes the relations that changed, and others that are to be read in another way than the
-text has it: as of a time, or restricted. `Sides` are texts of SELECTs: ``new`` and ``old`` contents
-with all columns of the relation in its order and with its types, ``change`` with `_mv_diff`
-(BIGINT) behind them, new less old, which need not be consolidated. Columns that the query does not
-use may hold anything, NULL say. Without a ``change`` the relation did not change. Relations that
-are not named stay as the text has them. ``clock``: the times (ms) that `mv_now()` was at the
-last refresh and is now; `clock_probe` is a query that says whether that makes a difference. Without
-it, `mv_now()` stays as the text has it. `Plan.query` gives the model's columns, under their names
-and with their types, and `_mv_diff`: what to add to the old rows to have the new ones. It is not
-consolidated.
+`delta` takes the relations that changed, and those that are to be read as of a time or restricted;
+all others are read as the text names them. `Sides` are SELECTs with all columns of the relation, in
+its order and with its types: the ``new`` and the ``old`` contents, and the ``change``, new less
+old, followed by `_mv_diff` (BIGINT) and not necessarily consolidated. Columns that the query does
+not use may hold any value. Without a ``change`` the relation did not change. ``clock`` has the
+times (ms) of `mv_now()` at the last refresh and now; `clock_probe` is a query that shows whether
+they make a difference. Without it, `mv_now()` stays as it is.
 
-`Plan.scoped`, if there is one, gives the same with the shard's rows instead of the old inputs: new
-rows for those in scope. Where `Plan.query` is None it is the only way, because evaluating the old
-inputs again may give other values than the shard has; `Analysed.unrepeatable` says so beforehand.
+- `Plan.query` returns the model's columns and `_mv_diff`: what to add to the old rows to get the
+  new ones, not consolidated. None if evaluating the old inputs again may give other values than the
+  shard has (`Analysed.unrepeatable`): then `Plan.scoped` is the only way.
+- `Plan.scoped`, if any, uses the shard's rows in place of the old inputs: new rows for a scope.
+- `Plan.adding`, if any, is sums over the change, to be added to the shard's rows; no other row of
+  an input is read. `sums_of` splits a query that shows more than its sums into one that adds up and
+  one over its rows.
+- `restrictions` returns, by the keys of the changes, which rows of ``new`` and ``old`` can matter.
+  The caller may omit the others, also of relations that did not change.
+- `NotIncremental` has the reason why the query must be evaluated in full, as it is in doubt.
 
-`Plan.adding`, if there is one, gives the same from the sums over the change, to be added to the
-shard's rows: no other row of an input is read. `sums_of` splits a query that shows something else
-than its sums into one that adds up and one over its rows.
-
-`restrictions` says which rows of ``new`` and ``old`` can matter at all, by the keys of the changes:
-the caller may leave out the others, also of relations that did not change.
-
-`NotIncremental` is for the full correction, and says why. In doubt everything is.
+Modules:
 
 - `text` (with `tokens`, `from_tree`): the text as blocks, set operators and FROM trees, with spans
 - `algebra`: their classes
 - `agree`: sqlglot's second opinion, and the tree of every expression
-- `functions`, `refuse`: what is not a function of one row of the inputs, or not reproducible
+- `refuse`: what is not a function of one row of the inputs, or not reproducible, as
+  `user_sql/functions` judges
 - `resolve`: the columns of leaves; which names mean them; which are used
 - `grouping`, `keys`: groups and windows, what kind a block is, and its keys
 - `equalities`: columns that are compared by `=`, and their types

@@ -1,4 +1,4 @@
-"""Adding up: counts and sums of groups follow from those of the change and of the rows before.
+"""Adding up: counts and sums of groups are those of the rows before plus those of the change.
 
 A query *adds up* if it shows its group keys, `count(*)`, and `count(x)` and `sum(x)` of exact
 numbers, each sum beside the count of its values. Its rows for the keys of a change are then the

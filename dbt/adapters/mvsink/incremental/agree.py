@@ -2,7 +2,7 @@
 
 Both readings must have the same blocks, items, leaves, joins, conditions and clauses in the same
 order, and every expression must mean the same by itself as in its place. Then the spans are what
-they seem. Otherwise the query is refused: `the text is read in two ways`.
+they seem. Otherwise the query is refused: `two parsers read the text differently`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Opinion:
 
     def _same(self, agreed: bool, part: Fragment) -> None:
         if not agreed:
-            raise Refused("the text is read in two ways", part.start)
+            raise Refused("two parsers read the text differently", part.start)
 
     def query(self, query: Query, tree: exp.Expr) -> None:
         """Both sides without parentheses, whose clauses count as the query's."""
@@ -263,7 +263,7 @@ def _parsed(text: str, part: Fragment) -> exp.Expr:
     try:
         return sqlglot.parse_one(text, read="spark")
     except SqlglotError:
-        raise Refused("the text is read in two ways", part.start) from None
+        raise Refused("two parsers read the text differently", part.start) from None
 
 
 def _queries(node: exp.Expr) -> list[exp.Expr]:

@@ -1,4 +1,4 @@
-"""Whether time that passed makes a difference: a query over no relation."""
+"""Whether the passing of time makes a difference: a query that reads no relation."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class Writer:
         return self.clock is not None and any(part.start <= start < part.end for start, _ in self.marks)
 
     def moves(self, query: Query) -> bool:
-        """Whether the query may give something else than before."""
+        """Whether the query may return something other than before."""
         if isinstance(query.body, Query):
             return self.moves(query.body)
         if isinstance(query.body, SetOp):
@@ -132,7 +132,7 @@ class Writer:
         )
 
     def values_move(self, block: Block) -> bool:
-        """Whether a subquery of the select list or HAVING may give something else than before."""
+        """Whether a subquery of the select list or HAVING may have another result than before."""
         return any(
             self.moves(subquery.query)
             for subquery in block.subqueries

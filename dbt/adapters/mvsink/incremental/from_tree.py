@@ -70,7 +70,7 @@ class Reader:
         index, source = self._relation(low, high)
         while index < high:
             if self.tokens.upper(index) != ",":
-                raise Refused("a FROM clause that cannot be followed", self.tokens.at(index))
+                raise Refused("a FROM clause that cannot be analyzed", self.tokens.at(index))
             index, right = self._relation(index + 1, high)
             source = Join(source.start, right.end, "comma", source, right)
         return source
@@ -106,7 +106,7 @@ class Reader:
 
     def _primary(self, low: int, high: int) -> tuple[int, Source]:
         if low >= high:
-            raise Refused("a FROM clause that cannot be followed", self.tokens.at(low))
+            raise Refused("a FROM clause that cannot be analyzed", self.tokens.at(low))
         upper = self.tokens.upper(low)
         if upper == "LATERAL":
             raise Refused("a correlated derived table (LATERAL)", self.tokens.at(low))
@@ -190,7 +190,7 @@ class Reader:
         if behind < high:
             names = self.tokens.split(behind + (self.tokens.upper(behind) == "AS"), high)
             if any(stop != begin + 1 for begin, stop in names):
-                raise Refused("a LATERAL VIEW that cannot be followed", start)
+                raise Refused("a LATERAL VIEW that cannot be analyzed", start)
             columns = tuple(self.tokens.name(begin) for begin, _ in names)
         call = self.tokens.fragment(first, self.tokens.closing(first + 1) + 1)
         return LateralView(start, self.tokens.end(high), call, function, outer, alias, columns)

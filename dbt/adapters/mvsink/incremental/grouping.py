@@ -49,7 +49,7 @@ class _Reader:
         for first, last in self.tokens.split(low, high):
             opening = first + 2
             if self.tokens.upper(first + 1) != "AS" or self.tokens.closing(opening) != last - 1:
-                raise Refused("a WINDOW clause that cannot be followed", self.tokens.at(first))
+                raise Refused("a WINDOW clause that cannot be analyzed", self.tokens.at(first))
             yield self.tokens.name(first).lower(), self._window(opening)
 
     def calls(self, low: int, high: int, named: Mapping[str, Window]) -> Iterator[Call]:
@@ -91,7 +91,7 @@ class _Reader:
             return self._window(index + 1)
         name = self.tokens.name(index + 1).lower()
         if name not in named:
-            raise Refused(f"a window {name} that the WINDOW clause does not have", self.tokens.at(index))
+            raise Refused(f"a window {name} that the WINDOW clause does not define", self.tokens.at(index))
         return named[name]
 
     def _window(self, opening: int) -> Window:
@@ -111,7 +111,7 @@ class _Reader:
             if upper in lists:
                 lists[upper] = tuple(map(self._expression, self.tokens.split(start + 2, stop)))
             elif upper not in _FRAMES:
-                raise Refused("a window that cannot be followed", self.tokens.at(start))
+                raise Refused("a window that cannot be analyzed", self.tokens.at(start))
         by_row = any(self.tokens.upper(start) in ("ROWS", "GROUPS") for start in starts)
         return Window(
             self.tokens.at(opening), self.tokens.end(high + 1), lists["PARTITION"], lists["ORDER"], by_row

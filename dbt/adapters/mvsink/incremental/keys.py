@@ -1,5 +1,5 @@
-"""What kind of block it is, and its keys: expressions over its source of which every output row has
-one value, so that the output rows of some keys come from the source's rows of these keys alone.
+"""The kind of a block, and its keys: expressions over its source that have one value for every
+output row, so that the output rows of some keys depend on the source's rows with these keys alone.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def ungrouped_items(block: Block) -> Iterator[int]:
     keyed = False
     for number, item in enumerate(block.items):
         if item.star is not None:
-            raise Refused("GROUP BY ALL beside a star", item.start)
+            raise Refused("GROUP BY ALL together with a star", item.start)
         if not any(item.start <= call.start < item.end for call in block.calls):
             keyed = True
             yield number
@@ -84,7 +84,7 @@ def _of_entry(block: Block, names: Names, part: Fragment) -> Key:
     node = names.nodes[part]
     if isinstance(node, exp.Literal) and not node.is_string:
         if any(item.star is not None for item in block.items):
-            raise Refused("an ordinal beside a star", part.start)
+            raise Refused("an ordinal together with a star", part.start)
         if not node.name.isdigit() or not 0 < int(node.name) <= len(block.items):
             raise Refused("GROUP BY a number beyond the items", part.start)
         return _of_item(block, names, int(node.name) - 1)
@@ -106,7 +106,7 @@ def _of_item(block: Block, names: Names, number: int) -> Key:
     item = block.items[number]
     part = item.bare if item.bare is not None and item.bare in names.nodes else item
     if part is item and isinstance(names.nodes[item], exp.Alias):
-        raise Refused("GROUP BY an alias that cannot be followed", item.start)
+        raise Refused("GROUP BY an alias that cannot be resolved", item.start)
     if any(item.start <= call.start < item.end for call in block.calls):
         raise Refused("GROUP BY an aggregate", item.start)
     if any(item.start <= subquery.start < item.end for subquery in block.subqueries):
@@ -203,7 +203,7 @@ def row_names(query: Query, names: Names) -> dict[str, str]:
     columns = [] if merges(query) else names.of_query(query)
     named = [name for name in columns if name is not None]
     if not named or len({*named}) < len(columns):
-        raise Refused("whole rows are compared, and columns have no name or the same", query.start)
+        raise Refused("whole rows are compared, but columns have no names or equal names", query.start)
     return dict(zip(key_names(len(named)), named, strict=True))
 
 

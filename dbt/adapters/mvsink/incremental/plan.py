@@ -1,4 +1,4 @@
-"""From a query to the query of its change, or to the reason why there is none."""
+"""Derives the query of a query's change, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Plan:
     or a UNION ALL. ``terms`` are the SELECTs in it that can give rows: 0 if nothing changed.
 
     ``scoped``: how to have the same with the shard's rows instead of the old inputs, if the
-    outermost block groups, has windows or compares rows, and shows a key. It also heals what it
+    outermost block groups, has windows or compares rows, and shows a key. It also corrects what it
     replaces. ``query`` is None where evaluating the old inputs may give other rows than the shard
     has (a sum of doubles): then ``scoped`` is the only way. ``adding``: how to have the same from
     the change and the shard's rows alone, if the query adds up.
@@ -85,19 +85,16 @@ def analyse(
     query: str,
     columns_of: ColumnsOf,
     *,
-    sql_header: str | None = None,
     deterministic_functions: Collection[str] = (),
 ) -> Analysed | NotIncremental:
     """Read ``query``, a model's compiled SQL. ``columns_of``: see `resolve.ColumnsOf`.
 
     ``deterministic_functions``: the user's own functions that depend on their arguments only. What
-    the text does not show is for the caller to refuse: temporary views, and views whose text is not
-    known.
+    the text does not show is for the caller to refuse: a `sql_header`, temporary views, and views
+    whose text is not known.
     """
     text = without_end(query)
     try:
-        if sql_header and sql_header.strip():
-            raise Refused("it has a sql_header")
         return _analysed(text, columns_of, {name.lower() for name in deterministic_functions})
     except Refused as refused:
         return refused.outcome(text)

@@ -1,4 +1,5 @@
-"""What is not incremental, and why: `NotIncremental` is the outcome, `Refused` its way there.
+"""What is not incremental, and why: `Refused` is raised internally, and `NotIncremental` is the
+outcome.
 
 In doubt a query is refused: the full correction is always right. The text of an expression is read
 by its tokens, so that nothing is missed that only Spark's parser knows.
@@ -118,7 +119,7 @@ def check_names(stream: Sequence[Word], relation: str, columns: Collection[str])
     """
     for word in stream:
         if word.quoted_name and word.text.lower() in BARE:
-            raise Refused(f"{word.text} is the name of a function without parentheses, too", word.start)
+            raise Refused(f"{word.text} is also the name of a function without parentheses", word.start)
     for column in columns:
         if column in BARE:
             raise Refused(f"column {column} of {relation} has the name of a function without parentheses")
@@ -158,9 +159,7 @@ def _check_call(name: str, at: int, behind: Sequence[str], allowed: Collection[s
         if name in names:
             raise Refused(what.format(name), at)
     if name not in ROW_BY_ROW:
-        raise Refused(
-            f"{name}() is not a built-in function that is known; deterministic_functions allows it", at
-        )
+        raise Refused(f"{name}() is not a known built-in function; deterministic_functions can allow it", at)
 
 
 def check_types(relation: str, columns: Iterable[tuple[str, str]]) -> None:

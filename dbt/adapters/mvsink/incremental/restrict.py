@@ -3,10 +3,10 @@ another.
 
 Equalities are the conjuncts `x = y` of WHERE and of inner joins, and those of other joins that
 compare the two sides. In every term, a row whose column is connected with one of the changed leaf,
-and equals no key of that change, joins with nothing that is kept. Where it is on the side of an
-outer join that is filled with NULLs, the rows that get them are left out as well. A chain that
-enters such a side by a join's condition does not leave it by the same: what did not match is not
-equal.
+and equals no key of that change, joins with nothing that is kept. If the row is on the side of an
+outer join that is filled with NULLs, the rows that get these NULLs are omitted as well. A chain
+that enters such a side by a join's condition does not leave it by the same condition, because rows
+that did not match are not equal.
 """
 
 from __future__ import annotations

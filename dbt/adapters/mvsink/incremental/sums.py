@@ -1,6 +1,6 @@
 """Groups in two steps: a query that adds up (`adding`), and the model's columns from its rows.
 
-Most queries show something else than what adds up: averages, quotients of sums, sums whose number
+Most queries show something other than what adds up: averages, quotients of sums, sums whose number
 of values is not shown. `sums_of` splits such a query in two. The columns of the first are
 
 | column | value |
@@ -266,5 +266,5 @@ def _average(average: Average, types: Mapping[str, str]) -> str:
         rounded = f"cast({rest} as decimal({scale + 5},{scale + 4}))"
         quotient = f"cast({whole} + {rounded} as decimal({precision + 4},{scale + 4}))"
         exactly, refused = f"{number} <= {MAX_COUNT}L", "there are too many values"
-    failure = f"raise_error('an average that does not add up: {refused}')"
+    failure = f"raise_error('an average that cannot be computed exactly: {refused}')"
     return f"case when {number} > 0 then if({exactly}, {quotient}, {failure}) end"

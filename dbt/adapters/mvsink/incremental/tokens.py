@@ -1,4 +1,4 @@
-"""The words of a text by index, with matching parentheses, and what can be said about them."""
+"""The words of a text by index, with matching parentheses and lookups on them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Tokens:
     def closing(self, index: int) -> int:
         """The index of the parenthesis that closes the one at ``index``."""
         if self.upper(index) != "(":
-            raise Refused("a text that cannot be followed", self.at(index))
+            raise Refused("syntax that cannot be analyzed", self.at(index))
         return self._pairs[index]
 
     def opening(self, index: int) -> int:
@@ -101,7 +101,7 @@ class Tokens:
     def name(self, index: int) -> str:
         """The name at ``index``."""
         if index >= len(self.words) or not self.words[index].is_name:
-            raise Refused("a text that cannot be followed", self.at(index))
+            raise Refused("syntax that cannot be analyzed", self.at(index))
         return self.words[index].text
 
     def name_list(self, index: int) -> tuple[int, tuple[str, ...]]:
@@ -111,7 +111,7 @@ class Tokens:
         close = self.closing(index)
         spans = self.split(index + 1, close)
         if any(high != low + 1 for low, high in spans):
-            raise Refused("a text that cannot be followed", self.at(index))
+            raise Refused("syntax that cannot be analyzed", self.at(index))
         return close + 1, tuple(self.name(low) for low, _ in spans)
 
     def is_name_dots(self, low: int, high: int) -> bool:

@@ -1,4 +1,5 @@
-"""A companion shard: for an input that is not a shard, it records what was bound to which time.
+"""A companion shard: for an input that is not a shard, it records which version or files were bound
+to which time.
 
 One `advance` is one binding: the companion's upper moves past the run's time, with new changes
 bound at times before it. The replica whose compare-and-append wins decides, so all replicas see the

@@ -30,7 +30,7 @@ class VersionsGone(UnreadableVersion):
 
     def __init__(self, table: str, asked: int, oldest: int, newest: int):
         super().__init__(
-            f"table {table}: version {asked} cannot be read any more, its log was cleaned up; readable is [{oldest}, {newest}]. "
+            f"table {table}: version {asked} cannot be read any more, its log was cleaned up; the readable times are [{oldest}, {newest}]. "
             "Keep its log longer (delta.logRetentionDuration) or run the task more often; to start again, reset the task"
         )
 
@@ -61,7 +61,7 @@ class UnsupportedTable(InputError):
 
     def __init__(self, table: str, feature: str):
         super().__init__(
-            f"table {table}: it has {feature}, which an input cannot have; allowed are tables without it"
+            f"table {table}: it has {feature}, which is not supported for an input; use a table without it"
         )
 
 

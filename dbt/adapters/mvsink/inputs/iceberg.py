@@ -2,10 +2,10 @@
 id; ids are random, so the order of versions is that of each snapshot's parent.
 
 The changes from a snapshot to one of its descendants are `t.changes`, netted: a row that
-copy-on-write only carried over is there once added and once removed. `t.changes` refuses delete
-files, and shows all snapshots with the table's present columns. So after merge-on-read, or if the
-schema changed, they are the rows of the one snapshot less those of the other, which are both read
-whole. Compaction (`rewrite_data_files`) changes nothing.
+copy-on-write only carried over appears once as added and once as removed. `t.changes` refuses
+delete files, and shows all snapshots with the table's present columns. So after merge-on-read, or
+if the schema changed, the changes are the rows of one snapshot less those of the other, and both
+are read in full. Compaction (`rewrite_data_files`) changes nothing.
 
 Refused, with the reason: snapshots that expired, a present snapshot that does not descend from the
 one that was read last, branches and metadata tables, tables named by their path.

@@ -14,7 +14,7 @@ from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.inputs.protocol import Input, PendingTime, difference
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import Antichain
-from dbt.adapters.mvsink.shard_sql.as_of import UPDATE, nulls
+from dbt.adapters.mvsink.shard_sql.as_of import UPDATE, nulls, times_of
 
 Carry = Callable[[str], str]
 
@@ -56,7 +56,7 @@ class MappedInput:
         pending = self.base.pending(lower, upper)
         if not pending:
             return []
-        query = _times(self.changes(pending[0].time, pending[-1].time + 1))
+        query = times_of(self.changes(pending[0].time, pending[-1].time + 1))
         return PendingTime.of_rows(self.engine.query(query, "pending"))
 
     def changes(self, lower: int, upper: int) -> str:
@@ -106,10 +106,3 @@ class MappedInput:
     @property
     def _base_items(self) -> str:
         return sql.columns(column.name for column in self.base.columns)
-
-
-def _times(updates: str) -> str:
-    """For each time: whether rows were inserted, rows were deleted, errors changed."""
-    kinds = [f"{ERROR} is null and {DIFF} > 0", f"{ERROR} is null and {DIFF} < 0", f"{ERROR} is not null"]
-    items = ", ".join(f"bool_or({kind})" for kind in kinds)
-    return f"select {TIME}, {items} from (\n{updates}\n) group by {TIME}"

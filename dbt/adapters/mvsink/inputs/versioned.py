@@ -1,4 +1,4 @@
-"""Tables with versions, and what binding them to times needs of them.
+"""Tables with versions, and the interface that binding them to times needs.
 
 A table format with versions implements `VersionedTable`; `version_binding` makes it an `Input`.
 """

@@ -1,9 +1,10 @@
-"""`audit: {scope: changes}`: which of a model's audits need to look at changed rows alone.
+"""`audit: {scope: changes}`: which of a model's audits need to check only changed rows.
 
-An audit can if the added rows decide it (`user_sql.deciding_rows`), given that the contents before
-have passed it without a failure. It is the same audit as then if its text, the session's ANSI mode
-and time zone, and what else it reads are the same: all that is in its digest. A parent of
-`relationships` has to be a published shard, whose view names the version that it shows.
+They are those that the added rows decide (`user_sql.deciding_rows`), provided that the contents
+before have passed the same audit without a failure. An audit is the same if its text, the session's
+ANSI mode and time zone, and the other relations that it reads are the same: its digest covers all
+of these. A parent of `relationships` has to be a published shard, whose view names the version that
+it shows.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ the query of the new contents replaces the model's relation in them. Other relat
 they are.
 
 `audit: true` means the tests of error severity that belong to the model: generic tests on it, and
-singular tests that read it. It leaves out a test that also reads something downstream of the model,
-which is as old as the published contents; `audit` may name such a test. Unit tests are never
-audits: they read no contents.
+singular tests that read it. It leaves out a test that also reads a relation downstream of the
+model, because that is as old as the published contents; `audit` may name such a test. Unit tests
+are never audits: they read no contents.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one run of one model knows before its first step. No step changes it."""
+"""The facts that one run of one model knows before its first step. No step changes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of the layers below dbt become dbt's own, with the model's name in front."""
+"""Translates errors of the layers below dbt into dbt's own, with the model's name in front."""
 
 from __future__ import annotations
 

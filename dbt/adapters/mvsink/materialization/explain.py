@@ -1,4 +1,4 @@
-"""What a run would do about a view's inputs, and why. Nothing is evaluated."""
+"""Explains how a run would treat a view's inputs, and why. Nothing is evaluated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Running a `self_correcting_mv`: its query becomes a `SinkRequest`, an `Outcome` dbt's response.
+"""Running a `self_correcting_mv`: turns its query into a `SinkRequest`, and an `Outcome` into dbt's
+response.
 
 The phases are those of `run`; the work itself is the sink's.
 """
@@ -106,7 +107,7 @@ class SelfCorrectingView:
 @dataclass(frozen=True)
 class CheckedView:
     """A query that can run. ``references`` are the relations that it reads at a time of its own,
-    ``evidence`` is what is known of all that it reads.
+    ``evidence`` is what is known about all that it reads.
     """
 
     context: RunContext
@@ -318,7 +319,7 @@ def _unchanged(
     context: RunContext, references: References
 ) -> tuple[CheckedView | None, InputEvidence | None]:
     """The query, if its inputs are certainly as they were: then its columns are the shard's. And
-    what is known of the inputs, even if they are not.
+    what is known about the inputs, even if they are not.
     """
     if context.published is None:
         return None, None

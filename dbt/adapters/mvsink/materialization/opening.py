@@ -1,4 +1,5 @@
-"""Opening a model's shard: found or created, checked to be this model's, with the run's timing.
+"""Opening a model's shard: finds or creates it, checks that it is this model's, and decides the
+run's timing.
 
 A lost shard never leads to a new one by itself, and a shard of another model, project or target is
 never written.

@@ -38,7 +38,7 @@ class ViewTooLong(DataflowError):
     def __init__(self, columns: int, characters: int, text: int, limit: int):
         super().__init__(
             f"{columns} columns with names of {characters} characters together make a view whose text can reach {text} characters; the "
-            f"embedded metastore keeps {limit}. Nothing was written\n  Expected: fewer columns, shorter names (of fields of structs "
+            f"embedded metastore stores at most {limit}. Nothing was written\n  Expected: fewer columns, shorter names (of fields of structs "
             "too), or a metastore in a database server (`spark.hadoop.javax.jdo.option.ConnectionURL`)"
         )
 

@@ -1,4 +1,4 @@
-"""What a run reports: dbt's log line and `run_results.json`."""
+"""What a run reports in dbt's log line and in `run_results.json`."""
 
 from __future__ import annotations
 

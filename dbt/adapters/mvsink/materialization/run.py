@@ -132,7 +132,7 @@ def leave_alone(prepared: Prepared) -> MvsinkResponse:
     """The response of a run that leaves a paused model as it is, after a warning that says so."""
     context, pause = prepared.context, prepared.pause
     words = pause.words if pause is not None else ""
-    warning = f"{words}; this run leaves it as it is. `mvsink release {context.node['name']}` ends that"
+    warning = f"{words}; this run leaves it as it is. `mvsink release {context.node['name']}` ends the pause"
     warn(f"{context.model}: {warning}")
     return paused_response(words, warning)
 
@@ -198,7 +198,9 @@ def reader_warnings(
     warned of them.
     """
     if not state.readable:
-        return (f"{NOT_REFRESHED}: all readers, its tests included, get an error until it is",)
+        return (
+            f"{NOT_REFRESHED}: all readers, its tests included, get an error until it has been refreshed",
+        )
     query = "" if recorded_now else live_errors(Layout.of(opened.handle, state))
     rows = opened.context.engine.query(query, "live errors") if query else []
     if not rows:

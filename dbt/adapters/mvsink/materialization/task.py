@@ -130,7 +130,7 @@ class CheckedTask:
             return self._executed(opened, outcome, warnings=opened.warnings)
         notes = []
         if self.task.reset:
-            notes.append("reset: what it had written is given up")
+            notes.append("reset: its earlier output is discarded")
         elif "query" in opened.definition.changes(state):
             notes.append("statements changed: they apply to times not yet processed")
         outcome = self._processed(opened, state)

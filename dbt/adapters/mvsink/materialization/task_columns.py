@@ -28,7 +28,7 @@ def output_columns(
     if not columns and inserts:  # the others may read the output's columns, which are not known yet
         first = inserts[0]
         first_columns = _analysed(
-            engine, program, first, plan.Bindings(nothing, _guessed(program, first, inputs), nothing)
+            engine, program, first, plan.Bindings(nothing, _guessed(first, inputs), nothing)
         )
         columns = plan.output_columns(
             replace(program, statements=(first,)), None, {first.number: first_columns}
@@ -57,7 +57,7 @@ def everything_read(program: Program, inputs: Sequence[Column], columns: Sequenc
     return sql.union_all(f"select 1 from (\n{delta}\n)" for delta in deltas)
 
 
-def _guessed(program: Program, first: Insert, inputs: Sequence[Column]) -> str:
+def _guessed(first: Insert, inputs: Sequence[Column]) -> str:
     """The output as its defining INSERT may read it: the inserted columns, of unknown types."""
     names = first.columns
     if names is None:

@@ -181,9 +181,9 @@ class Sources:
                 raise NotRowByRow(listed(functions))
             return row_by_row(view.query, self.ephemeral)
         except NotRowByRow as refused:
-            raise InputRefused(model, view.name, self._way_out(refused.reason, refused.tables)) from refused
+            raise InputRefused(model, view.name, self._remedy(refused.reason, refused.tables)) from refused
 
-    def _way_out(self, reason: str, tables: Sequence[str]) -> str:
+    def _remedy(self, reason: str, tables: Sequence[str]) -> str:
         inputs = [
             f"`on input {self._in_dbt(table)} ...`"
             for table in tables

@@ -1,4 +1,4 @@
-"""The dbt views that a model reads become parts of its query."""
+"""Puts the text of the dbt views that a model reads into its query."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What changed in an input since contents were computed from it: its rows then, now, and between.
+"""The changes of an input since contents were computed from it: its rows then and now, and the
+difference.
 
-Both states are read from the input's own history, which another tool may have rewritten: then there
-is only a reason.
+Both states are read from the input's own history. If another tool has rewritten it, the result is
+only a reason why the changes are not known.
 """
 
 from __future__ import annotations
@@ -165,6 +166,6 @@ def _rewritten(name: str, reference: Reference, version: int | None) -> str:
     commits = {commit.version: commit for commit in reference.history(since + 1) if commit.version > version}
     wanted = range(version + 1, state.version + 1)
     if any(number not in commits for number in wanted):
-        return f"the log of {name} does not reach back to the last refresh"
+        return f"the log of {name} does not go back to the last refresh"
     ours = all(commits[number].writer_id and commits[number].kind in CONTENTS for number in wanted)
     return "" if ours else f"another tool wrote to {name}, or its columns changed"

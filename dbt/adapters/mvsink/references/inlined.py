@@ -1,8 +1,8 @@
 """dbt's views as parts of the queries that read them: a view has no rows and no history of its own,
-what it reads has.
+but the relations that it reads have.
 
-Its text from the catalog takes the place of a view. What is below it is then read like whatever the
-query reads itself: as of the run's time, with changes that are known. A view stays a view, with a
+A view is replaced by its text from the catalog. The relations below it are then read like those
+that the query reads itself: as of the run's time, with known changes. A view stays a view, with a
 reason, where its text could mean something else in the query than it does in the catalog.
 """
 

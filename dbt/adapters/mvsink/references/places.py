@@ -1,4 +1,4 @@
-"""Where a query's inputs are, for who asks later whether they have changed."""
+"""Where a query's inputs are, so that a later check can find out whether they have changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the inputs of a query stand: what shows that they are as they were at the last refresh.
+"""The positions of a query's inputs, which show whether they are as they were at the last refresh.
 
 | input | position |
 |---|---|
@@ -9,7 +9,8 @@
 | a view | none of its own: its text, the settings it was created with, and what it reads |
 | `mv_now()` | the time of the contents |
 
-Equal positions mean equal rows. What cannot be known that well is a `Position` with a problem.
+Equal positions mean equal rows. An input for which that cannot be guaranteed has a `Position` with
+a problem.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dbt.adapters.mvsink.engine import DataflowError, Engine, EngineError, sql
 from dbt.adapters.mvsink.inputs.delta import DeltaInput
 from dbt.adapters.mvsink.inputs.files import FilesInput
 from dbt.adapters.mvsink.inputs.iceberg import current_snapshot
+from dbt.adapters.mvsink.inputs.registry import OF_FILES
 from dbt.adapters.mvsink.references.reads import Reads
 from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.shard import ShardClient, ShardError, ShardState, files_number, number_of
@@ -35,7 +37,6 @@ from dbt.adapters.mvsink.user_sql.words import names, parts
 FILES, VERSION = "/files", "/version"  # what the ids of a shard's further numbers end with
 CLOCK = "clock"  # the kind of `mv_now()`
 DELTA, ICEBERG = "delta", "iceberg"  # the kinds of tables with versions, and their providers
-OF_FILES = ("parquet", "orc", "csv", "json", "text")
 RACY = 2_000  # ms
 SETTINGS = "view_creation_spark_configuration"
 # of a table's description: what does not decide its rows, or is a position

@@ -1,8 +1,8 @@
-"""What a query reads, all of it, as Spark's analysis shows it: a text does not know what is below
+"""Everything that a query reads, from Spark's analyzed plan: the text does not show what is below
 its views.
 
-The printed plan is a tree by its indentation. A node that is not known here makes the inputs of its
-query, or of the view that it is below, ones that cannot be known.
+The printed plan is a tree by its indentation. With an unknown node, the inputs of its query, or of
+the view above it, cannot be known.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _read_tree(tree: str) -> Reads:
         elif _VARIABLE in node:
             scope.unknown = "a variable of the session"
         elif not _PURE.match(node):
-            scope.unknown = f"something else than tables and views of the catalog ({node[:60].strip()})"
+            scope.unknown = f"something other than tables and views of the catalog ({node[:60].strip()})"
     return top.reads()
 
 

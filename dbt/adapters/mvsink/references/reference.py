@@ -30,7 +30,7 @@ class NotReadableThen(DataflowError):
 
     def __init__(self, name: str, asked: str, state: ShardState, hint: str = ""):
         super().__init__(
-            f"{name} cannot be read {asked}: readable is [{bound(state.since)}, {bound(state.upper)})"
+            f"{name} cannot be read {asked}: the readable times are [{bound(state.since)}, {bound(state.upper)})"
             + (f"; {hint}" if hint else "")
         )
 

@@ -1,4 +1,4 @@
-"""The session that a query runs in: what decides results besides the query and its inputs."""
+"""The session that a query runs in: what determines results besides the query and its inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The application transactions of a Delta table: `mvsink.upper` and the like."""
+"""The application transactions of a Delta table, such as `mvsink.upper`."""
 
 from __future__ import annotations
 

@@ -34,6 +34,7 @@ from dbt.adapters.mvsink.shard.updates import (
     Updates,
     batches_of,
     between,
+    check_time_bounds,
     check_times,
     consolidate,
     normalize,
@@ -204,11 +205,11 @@ def batch_from(storage: Storage, schema: pa.Schema, description: Mapping[str, An
     version = description.get("format_version")
     if not isinstance(version, int) or version > FORMAT_VERSION:
         raise InvalidUsage(
-            f"the batch has format version {version!r}; this release takes up to {FORMAT_VERSION}: upgrade it"
+            f"the batch has format version {version!r}; this release accepts up to {FORMAT_VERSION}: upgrade it"
         )
     if version < FORMAT_VERSION:
         log.info(
-            "a batch of the older format version %d is taken (this release writes %d)",
+            "a batch of the older format version %d is accepted (this release writes %d)",
             version,
             FORMAT_VERSION,
         )
@@ -243,7 +244,7 @@ class BatchBuilder:
     def add(self, updates: Updates) -> BatchBuilder:
         """Stage more updates. `InvalidUsage` for a time before ``lower``, naming it."""
         if self.finished:
-            raise InvalidUsage("the builder was finished; it takes no more updates")
+            raise InvalidUsage("the builder was finished; it accepts no more updates")
         storage = self.handle.storage
         for records in batches_of(updates):
             table = consolidate(normalize(records, self.schema, storage.uri))
@@ -293,12 +294,7 @@ class BatchBuilder:
 def check_files(files: tuple[DataFile, ...], lower: Antichain, upper: Antichain) -> None:
     """Rule 1 on the files' statistics."""
     for file in files:
-        for time in (file.min_time, file.max_time):
-            beyond = upper.as_option()
-            if time is None or time < lower.stored() or (beyond is not None and time >= beyond):
-                raise InvalidUsage(
-                    f"time {time} of an update is outside the batch's bounds [{lower!r}, {upper!r})"
-                )
+        check_time_bounds(file.min_time, file.max_time, lower, upper)
 
 
 @dataclass(frozen=True)

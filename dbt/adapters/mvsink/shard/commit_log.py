@@ -1,4 +1,4 @@
-"""The texts in a Delta log: a commit's actions, the paths they name, and our own commit metadata.
+"""Parsing a Delta log: a commit's actions, the paths they name, and our own commit metadata.
 
 A path from a log is never used unchecked: `checked_path` refuses every path that could lead out of
 the shard's directory.

@@ -1,4 +1,4 @@
-"""Why a Delta log cannot be loaded, however long one waits: garbage, a gap, no checkpoint.
+"""Permanent reasons why a Delta log cannot be loaded: garbage, a gap, no checkpoint.
 
 A fault counts as damage only if it is still the same after a moment: some filesystems show a file
 while it is being written.

@@ -1,15 +1,7 @@
 """How a shard's state is written down in a Delta table: pure functions, used by `delta` alone.
 
-| state | where |
-|---|---|
-| upper, since, generation, dropped, creation | application transactions `mvsink.upper`, ... |
-| plan, verified, files, drifted, suspended | the same `mvsink.plan`, ... (see `progress`) |
-| progress on inputs, holds | application transactions `mvsink.input:<id>`, `mvsink.hold:<id>` |
-| shard id, format version, salt, created, owner, definition | table configuration `mvsink.*` |
-| who, when, why, and the append's token | commit metadata `mvsink` |
-
-Application transactions survive checkpoints and clean-up. Commit metadata do not: people need them,
-and a writer that lost the reply to its commit.
+docs/design/shard.md lists which part of the state is an application transaction, table
+configuration or commit metadata, and what survives checkpoints and clean-up.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ changed.
   also with diffs that cancel; their sums are exact.
 
 A step that was begun is complete even if the shard is compacted meanwhile: removed files are kept
-for readers. What another tool deletes from the shard's files is no update, and is not delivered.
+for readers. Rows that another tool deletes from the shard's files are not updates, and are not
+delivered.
 """
 
 from __future__ import annotations

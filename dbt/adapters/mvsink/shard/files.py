@@ -1,4 +1,5 @@
-"""A shard's files on a filesystem or an object store: Parquet parts, and small texts written whole.
+"""A shard's files on a filesystem or an object store: Parquet parts, and small text files written
+in one piece.
 
 This module does not know the log, nor which files are live: `delta` does.
 """

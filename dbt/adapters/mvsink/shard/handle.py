@@ -1,4 +1,5 @@
-"""The base of both handles: facts about a shard's log and files, for engines that read data."""
+"""The base class of both handles: facts about a shard's log and files, for engines that read
+data."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
 """Negations: batches that take back everything that was live before them. Pure.
 
 Where a run changes nearly all rows, it appends all rows again and, in a second directory, a copy of
-all live updates with their diffs turned and at the run's time: the *negation*. Every reader that
-adds diffs up sees the right collection at every time. From the negation's time on, it and the files
-that it negates add up to nothing, so readers of later times need neither, and once `since` has
-reached that time, compaction drops both unread.
+all live updates at the run's time, with their diffs negated: the *negation*. Every reader that adds
+up diffs sees the right collection at every time. From the negation's time on, it and the files that
+it negates add up to nothing, so readers of later times need neither, and once `since` has reached
+that time, compaction drops both unread.
 
-The log says so in the path of the negation's files: the name of their directory ends with a digest
-of the paths of the files that it negates. These are all live files of batches with earlier times,
-but for those that an earlier negation cancels. If one of them is gone or has a deletion vector,
-because another tool wrote to the shard, the digest differs: then nothing cancels, and the negation
-is added up like any other batch, by whole rows.
+The path of the negation's files records this in the log: the name of their directory ends with a
+digest of the paths of the files that it negates. These are all live files of batches with earlier
+times, except those that an earlier negation cancels. If one of them is gone or has a deletion
+vector, because another tool wrote to the shard, the digest differs. Then nothing cancels, and the
+negation is added up like any other batch, by whole rows.
 """
 
 from __future__ import annotations

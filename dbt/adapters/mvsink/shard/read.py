@@ -84,7 +84,7 @@ class ReadHandle(Handle):
             state = self.state()
             if frontier.less_equal(state.since):  # compaction may have moved older updates up to it
                 raise InvalidUsage(
-                    f"cannot listen from {frontier!r}: readable is [{state.since!r}, {state.upper!r})"
+                    f"cannot listen from {frontier!r}: the readable times are [{state.since!r}, {state.upper!r})"
                 )
             self._renew(Antichain.of(frontier.stored() - 1))
             if frontier.less_than(state.upper):
@@ -114,7 +114,9 @@ class ReadHandle(Handle):
         readable = state.since.stored() <= lower and (state.upper.is_empty() or upper <= state.upper.stored())
         if not readable or upper < lower:
             wanted = f"as of {lower}" if upper == lower + 1 else f"[{lower}, {upper})"
-            raise InvalidUsage(f"cannot read {wanted}: readable is [{state.since!r}, {state.upper!r})")
+            raise InvalidUsage(
+                f"cannot read {wanted}: the readable times are [{state.since!r}, {state.upper!r})"
+            )
         self._renew(state.since)
         return state
 

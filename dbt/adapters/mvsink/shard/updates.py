@@ -138,11 +138,12 @@ def check_times(table: pa.Table, lower: Antichain, upper: Antichain) -> None:
     check_time_bounds(bounds["min"], bounds["max"], lower, upper)
 
 
-def check_time_bounds(least: int, greatest: int, lower: Antichain, upper: Antichain) -> None:
-    """The same for the smallest and the greatest time of a batch."""
+def check_time_bounds(least: int | None, greatest: int | None, lower: Antichain, upper: Antichain) -> None:
+    """The same for the smallest and the greatest time; None is one that is not known."""
     for time in (least, greatest):
         beyond = upper.as_option()
-        if time < 0 or lower.is_empty() or time < lower.stored() or (beyond is not None and time >= beyond):
+        early = lower.is_empty() or (time or 0) < lower.stored()
+        if time is None or early or (beyond is not None and time >= beyond):
             raise InvalidUsage(
                 f"time {time} of an update is outside the batch's bounds [{lower!r}, {upper!r})"
             )

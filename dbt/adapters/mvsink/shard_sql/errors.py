@@ -17,7 +17,7 @@ class DifferentPlaces(DataflowError):
         super().__init__(
             f"Spark and this Python process see different places under shard_root {root}: Spark reports that it wrote {written}; "
             f"Python read {read}, and {part}. Nothing was written to a shard. shard_root must be a place that every executor "
-            "of Spark and this machine share: a common filesystem or an object store, spelled as both read it"
+            "of Spark and this machine share: a common filesystem or an object store, under a name that both interpret alike"
         )
 
 
@@ -29,7 +29,7 @@ class DamagedFiles(DataflowError):
             f"; and {len(damages) - SHOWN_FILES} more" if damages[SHOWN_FILES:] else ""
         )
         super().__init__(
-            f"shard {uri} has lost data: {shown}. Runs write nothing to it. Put the files back as they were, or give up what they held: "
+            f"shard {uri} has lost data: {shown}. Runs write nothing to it. Restore the files, or give up their contents: "
             "--full-refresh computes a view again from its query (for a task: also --vars '{mvsink_reset: [the task's name]}')"
         )
 
@@ -58,4 +58,4 @@ class NotReadable(DataflowError):
     """A read outside the history that a shard keeps. ``readable`` is ``[since, upper)``."""
 
     def __init__(self, asked: str, since: str, upper: str):
-        super().__init__(f"cannot read {asked}: readable is [{since}, {upper})")
+        super().__init__(f"cannot read {asked}: the readable times are [{since}, {upper})")

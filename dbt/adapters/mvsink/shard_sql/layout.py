@@ -190,8 +190,8 @@ class Layout:
     def files(self) -> tuple[DataFile, ...]:
         return (*(file for directory in self.directories for file in directory.files), *self.loose)
 
-    def hash_of(self, error: str | None = ERROR) -> str:
-        return row_hash(self.columns, self.salt, error)
+    def hash_of(self) -> str:
+        return row_hash(self.columns, self.salt, ERROR)
 
     def select(self, directories: Sequence[Directory], items: str, where: str = "") -> str:
         """``select items`` from whole directories, read through one glob."""

@@ -1,19 +1,9 @@
 """The self-correcting sink: turns a query into a maintained collection.
 
-```
-   desired (the model's SQL)        persist (the shard, read back) <----+
-        |            |                    |                            |
-        v            v                    v                            |
-     +------+     +-----------------------------+      +--------+     |
-     | mint |---->|           write             |----->| append |-----+
-     +------+desc +-----------------------------+batch +--------+
-      decides      correction = desired - persist       one compare-and-append
-      [lower,upper) staged by Spark in parallel
-```
-
-Frontiers: the *desired* frontier is the run's time + 1 (all times before it can be computed), with
-a schedule the next refresh after the run's time; the *persist* frontier is the shard's upper. A run
-moves the persist frontier to the desired frontier (`plan`).
+`mint` decides the batch to write, `write` stages ``desired - persist``, the model's query less the
+shard read back, and `append` commits it. docs/design/sink.md has the picture. A run moves the
+shard's upper to the *desired* frontier (`plan`): the run's time + 1, with a schedule the next
+refresh after the run's time.
 
 Invariants:
 

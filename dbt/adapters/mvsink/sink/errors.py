@@ -67,4 +67,4 @@ class AuditFailed(GateFailed):
 
     def __init__(self, failures: Sequence[str]):
         listed = "".join(f"\n  {failure}" for failure in failures)
-        super().__init__(f"the would-be contents fail their audit, and nothing was written{listed}")
+        super().__init__(f"the new contents fail their audit; nothing was written{listed}")

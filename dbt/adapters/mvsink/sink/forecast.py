@@ -1,8 +1,8 @@
 """What a run would do to a shard whose next contents were computed elsewhere. No SQL.
 
-`mvsink plan --against` runs models aside, where every run is a first load: there nothing of what
-depends on the contents before applies. This says what does: how the columns change, and whether
-`max_change` lets the rows through.
+`mvsink plan --against` runs models in temporary schemas, where every run is a first load, so
+policies that depend on the previous contents do not apply there. This module applies them: how the
+columns change, and whether `max_change` lets the rows through.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Forecast:
 
 def forecast(request: SinkRequest, state: ShardState, change: Change) -> Forecast:
     """What ``request`` would do to the shard ``state``, by its columns, gate and policies. Its
-    audits are not run again: they have passed aside.
+    audits are not run again: they have passed in the temporary schemas.
     """
     try:
         changes = column_changes(request, state)

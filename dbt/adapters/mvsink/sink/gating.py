@@ -1,9 +1,9 @@
 """The gate of one run: what it compares, and what a commit records of the audits that passed.
 
-An audit with a `Scope` judges only what a run adds if the contents before have passed it, without a
-failure. That is recorded in the note of the commit that wrote them: the digests of the audits, and
-the version that the correction was compared with. It counts as long as every commit since that
-version is our own and left all rows as they were.
+An audit with a `Scope` checks only the rows that a run adds, if the contents before have passed it
+without a failure. The note of the commit that wrote them records this: the digests of the audits,
+and the version that the correction was compared with. The record is valid as long as every commit
+since that version is our own and left all rows as they were.
 """
 
 from __future__ import annotations

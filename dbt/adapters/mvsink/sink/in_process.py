@@ -4,15 +4,15 @@ The query's rows come as Arrow, with the hashes that Spark computes for them. Th
 read from its files. Both are added up by whole rows, as `correction` has Spark do it, and what
 differs is written by the shard layer.
 
-What cannot be done exactly here is left to Spark: `correct` then returns None, and nothing is
-staged. That is
+Whatever cannot be done exactly here is left to Spark: `correct` then returns None, and nothing is
+staged. These cases are
 
 - a shard, or a result, that is not small
 - files that other tools wrote, rows of which no record has a hash
 - a type whose equal values Spark writes in one form (floats in nested values), or whose comparison
   is slow here (nested ones, beyond few rows)
 - dates that other tools may read in another calendar (`shard.calendars`)
-- a connection that does not give Arrow
+- a connection that does not return Arrow
 - any failure that the data did not cause: then Spark's is reported
 """
 
@@ -56,7 +56,7 @@ def correct(
 
 
 def _desired(engine: Engine, desired: Desired) -> pa.Table | None:
-    """The query's rows with their hashes; None if they are not few, or not to be had."""
+    """The query's rows with their hashes; None if they are too many or not available."""
     most = few(desired.columns)
     items = sql.columns(column.name for column in desired.columns)
     query = f"select {items}, {ERROR}, {HASH} from (\n{desired.hashed()}\n) limit {most + 1}"

@@ -1,15 +1,10 @@
 """Mint: decide the next batch description.
 
-Keeps the desired frontier, the shard's upper, the as-of, the last minted lower, and whether it may
-write at all. The persist frontier is the upper, but never below the as-of: nothing is written for
-times before it. Mint returns ``[persist frontier, desired frontier)`` when all three hold:
-
-1. not read-only;
-2. the desired frontier is ahead of the persist frontier;
-3. the persist frontier has advanced since the last description was minted.
-
-Hence lowers are unique and strictly increasing, uppers never decrease, and at most one description
-is valid at a time. A new generation of the shard, whose upper may be lower, has a mint of its own.
+The persist frontier is the shard's upper, but never below the as-of: nothing is written for times
+before it. docs/design/sink.md has the three conditions for ``[persist frontier, desired frontier)``
+to be minted. Hence lowers are unique and strictly increasing, uppers never decrease, and at most
+one description is valid at a time. A new generation of the shard, whose upper may be lower, has a
+mint of its own.
 
 >>> m = Mint("dbt.orders")
 >>> m.observe_as_of(Antichain.of(4))

@@ -46,7 +46,7 @@ class References(Protocol):
 
 
 class Evidence(Protocol):
-    """What is known of a query's inputs: whether they are as they were, and where they stand."""
+    """What is known about a query's inputs: whether they have changed, and their positions."""
 
     def unchanged(self, state: ShardState, recorded: Callable[[str], int | None], time: int) -> bool:
         """Whether contents as of ``time`` (ms) are certainly those of ``state``. ``recorded`` gives

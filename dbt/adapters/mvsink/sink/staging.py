@@ -65,7 +65,7 @@ def most_keys_change(commits: Sequence[Commit]) -> bool:
 @dataclass(frozen=True)
 class Staging:
     """``recorded``: the shard's progress by input. ``warn`` takes what the user should know.
-    ``evaluate``: the query, whatever is known of its inputs.
+    ``evaluate``: the query, whatever is known about its inputs.
     """
 
     request: SinkRequest

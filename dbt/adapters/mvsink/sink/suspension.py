@@ -1,8 +1,8 @@
 """Suspension: when a model is no longer computed from the changes of its inputs, because its
 contents were wrong although they should have followed from them.
 
-A drift suspends the model until a verification finds none. A second one within 30 days suspends it
-until its definition changes: two are no accident.
+Drift suspends the model until a verification finds none. A second drift within 30 days suspends it
+until its definition changes: twice is no accident.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Suspended(enum.IntEnum):
 
 
 REASONS: Mapping[Suspended, str] = {
-    Suspended.UNTIL_VERIFIED: "its contents had drifted, and no verification since found them right",
+    Suspended.UNTIL_VERIFIED: "its contents had drifted, and no verification has found them correct since",
     Suspended.UNTIL_REDEFINED: "its contents drifted twice within 30 days",
 }
 
@@ -51,7 +51,7 @@ def suspended(state: ShardState) -> str:
 
 def recorded(progress: Progress, state: ShardState, drift: Drift | None, time: int) -> Progress:
     """``progress``, of a commit at ``time`` (ms) on ``state``, with what it records of ``drift``,
-    None if nothing is known of that.
+    None if that is not known.
     """
     last, level = state.drifted or None, Suspended(state.suspended)
     if progress.known and state.plan not in (0, progress.plan):  # another definition

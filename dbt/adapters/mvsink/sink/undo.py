@@ -56,7 +56,7 @@ class TakenAway(DataflowError):
 
     def __init__(self, rows: int, copies: int):
         super().__init__(
-            f"{rows} row(s) would be there fewer than 0 times ({copies} copies in all): a later run took them away already. Undo that run "
+            f"{rows} row(s) would be there fewer than 0 times ({copies} copies in all): a later run has already removed them. Undo that run "
             "too, or everything since (--since)"
         )
         self.rows, self.copies = rows, copies

@@ -3,14 +3,14 @@
 A bound is learned from earlier runs that changed something, at least `ENOUGH` of them. Runs that
 changed nothing say nothing about how large a change is, nor do first loads and new generations.
 
-What is usual is the median ``m`` of the runs that are most alike, if there are `ALIKE` of them:
-those of the same weekday in the same hour of the day or the one before or after it, those of these
-hours on any day, those of the weekday, or all of them (UTC). How much runs differ is measured on
-all: MAD is the median of the distances of each log(1 + rows) from what is usual for that run. The
-bound is ``m`` times the larger of `FACTOR` and ``exp(SPREADS * 1.4826 * MAD)``. Medians do not move
-for a few odd runs, and changes spread evenly on the scale of logarithms: they double, rather than
-grow by a thousand. The bound is never more than `FACTOR` times what the group's largest run and
-``m`` are, and never below `FLOOR` rows.
+The usual change is the median ``m`` of the most similar runs, if there are at least `ALIKE` of
+them: those of the same weekday in the same hour of the day or the one before or after it, those of
+these hours on any day, those of the weekday, or all of them (UTC). The spread is measured on all
+runs: MAD is the median of the distances of each log(1 + rows) from the usual change for that run.
+The bound is ``m`` times the larger of `FACTOR` and ``exp(SPREADS * 1.4826 * MAD)``. A few outliers
+do not move a median, and changes spread evenly on a logarithmic scale: they double, rather than
+grow by a thousand. The bound is never more than `FACTOR` times the larger of the group's largest
+run and ``m``, and never below `FLOOR` rows.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Bound:
         which = f"the last {self.runs} runs {self.like}".rstrip()
         return (
             f"max_change auto allows {self.rows}: {which} that changed something, since {iso(self.since)}, "
-            f"changed {self.usual} rows at the median"
+            f"changed a median of {self.usual} rows"
         )
 
 

@@ -1,9 +1,9 @@
-"""Verification: a correction after which the contents are proven by an independent digest.
+"""Verification: a correction after which an independent digest proves the contents.
 
-What a correction writes is exact, but where it compares rests on the row hash, which chance or
-craft can defeat. So now and then both sides are compared by the SHA-256 digests of all of their
-rows, summed: equal collections have equal sums. If the sums differ even after the correction, whole
-rows are compared. A small shard always is (`write`).
+The rows that a correction writes are exact, but the choice of the rows to compare depends on the
+row hash, which chance or intent can defeat. So from time to time both sides are compared by the
+SHA-256 digests of all of their rows, summed: equal collections have equal sums. If the sums differ
+even after the correction, whole rows are compared. A small shard always is (`write`).
 """
 
 from __future__ import annotations

@@ -3,5 +3,7 @@
 - `words`: a text as tokens with positions
 - `splice`: finding and replacing relations, merging WITH clauses
 - `marks`: `mv_now()` and what `mv_as_of` and `mv_updates` render to
-- `checks`: nondeterministic functions, closing semicolons, column names
+- `checks`: closing semicolons, column names
+- `determinism`, `functions`: whether a result follows from the text and the inputs alone
+- `deciding_rows`: which rows decide a test
 """

@@ -7,8 +7,9 @@ removed, then the bad rows are those that the query gives
   `not_null`, `accepted_values` and `relationships`;
 - over the rows whose key an added row has, if it judges rows by key: dbt's `unique`.
 
-Both give the same rows as often. In doubt the answer is why all rows are needed: an aggregate, a
-window, a subquery, a join, a function that is not one of Spark's own that judge one row.
+Both return the same rows, equally often. In doubt, the answer is the reason why all rows are
+needed: an aggregate, a window, a subquery, a join, a function that is not one of Spark's own that
+judge one row.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def uncertain(query: str, allowed: Collection[str] = ()) -> str:
     ``allowed``: functions that depend on their arguments only, though they are not Spark's own.
     """
     if "${" in query:
-        return "Spark replaces ${...} by a value of the session"
+        return "Spark replaces ${...} with a value of the session"
     try:
         stream = words(query)
     except Unreadable as error:
@@ -61,7 +61,7 @@ def _of_word(stream: Sequence[Word], index: int, known: Collection[str]) -> str:
     if word.literal and before in TYPED and word.text.strip().lower() in MOVING:
         return f"{before.lower()} '{word.text}' differs from run to run"
     if word.upper == "TABLESAMPLE":
-        return "TABLESAMPLE draws other rows in each run"
+        return "TABLESAMPLE draws different rows in each run"
     if not word.is_name or word.text[:1].isdigit():
         return ""
     if stream[index + 1 : index + 2] and stream[index + 1].upper == "(":
@@ -81,11 +81,7 @@ def _of_call(stream: Sequence[Word], index: int, before: str, known: Collection[
     empty = stream[index + 2 : index + 3] and stream[index + 2].upper == ")"
     if name in ELSEWHERE or (name in WITHOUT_ARGUMENTS and empty):
         return f"{name}() differs from run to run, or from session to session"
-    return (
-        ""
-        if name in known
-        else f"{name}() is not known to be one of Spark's own functions that always give the same"
-    )
+    return "" if name in known else f"{name}() is not known as one of Spark's own deterministic functions"
 
 
 def _is_alias(stream: Sequence[Word], index: int) -> bool:

@@ -1,7 +1,7 @@
-"""Spark's built-in functions, judged: what of a function's value comes from its arguments alone.
+"""Spark's built-in functions, classified by whether their values depend on their arguments alone.
 
 Every name of Spark's registry is in exactly one of these sets; a test goes through Spark's own
-list. A function that is in none is refused until it is judged.
+list. A function that is in none is refused until it is classified.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What our macros render into the user's SQL, found again by its comments."""
+"""The comments that mark what our macros render into the user's SQL, and finding them again."""
 
 from __future__ import annotations
 

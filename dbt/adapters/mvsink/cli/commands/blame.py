@@ -1,4 +1,4 @@
-"""`mvsink blame MODEL --where CONDITION`: which run wrote the rows, and what stood before.
+"""`mvsink blame MODEL --where CONDITION`: which run wrote the rows, and the rows before them.
 
 Small shards are read in this process if the condition allows it; else dbt's connection answers.
 """
@@ -13,6 +13,7 @@ import click
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt
 from dbt.adapters.mvsink.cli.diff_text import shown
 from dbt.adapters.mvsink.cli.discovery import progress
+from dbt.adapters.mvsink.cli.keys import named_columns
 from dbt.adapters.mvsink.cli.past import (
     Past,
     open_past,
@@ -20,7 +21,7 @@ from dbt.adapters.mvsink.cli.past import (
     refused,
     through_dbt,
 )
-from dbt.adapters.mvsink.cli.render import Output, takes_output, write_json
+from dbt.adapters.mvsink.cli.render import Output, count_option, takes_output, write_json
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.history.blame import (
@@ -46,14 +47,10 @@ LIMIT = 20
 @takes_dbt
 @click.option("--where", required=True, metavar="SQL", help="Which rows: a condition over the columns.")
 @click.option("--at", default=LATEST, show_default=True, metavar="POINT", help="The point in time.")
-@click.option("--key", "keys", multiple=True, help="A column of the key: shows what stood before. Repeat it.")
 @click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=LIMIT,
-    show_default=True,
-    help="How many rows, and how many earlier ones of each key.",
+    "--key", "keys", multiple=True, help="A column of the key: shows the rows before. Repeat it for several."
 )
+@count_option("--limit", LIMIT, "How many rows, and how many earlier ones of each key.")
 @takes_output
 @click.argument("model")
 def blame(
@@ -69,8 +66,8 @@ def blame(
     """Which run wrote the rows of MODEL that satisfy a condition, and which removed others.
 
     Conditions like "id = 7 and name = 'x'" on shards of up to a million updates are answered from
-    the files; any other one by dbt's connection. What stood when the readable history begins
-    (`retain_history`) was written then or before.
+    the files; any other one by dbt's connection. A row that existed when the readable history
+    begins (`retain_history`) was written then or before.
 
     Exit code: 0, also if no row satisfies the condition; 1 if the shard could not be read or the
     condition is not valid; 2 for wrong usage, such as a point that cannot be read.
@@ -87,7 +84,7 @@ def _blamed(past: Past, dbt: Dbt, where: str, at: str, keys: Sequence[str], limi
     point, layout = past.point(at), past.layout()
     with refused():
         everything = Versions.of(layout, past.state)
-        key = key_columns(layout, [part for name in keys for part in _split(name, layout.names)])
+        key = key_columns(layout, named_columns(keys, layout.names))
         versions = Versions(layout, everything.since, point.time, everything.began)
         question = Question(versions, where, key, limit)
         with progress("looking for the rows"):
@@ -104,12 +101,6 @@ def _blamed(past: Past, dbt: Dbt, where: str, at: str, keys: Sequence[str], limi
         "from_files": from_files,
         **_answer_values(answer, key, Authors(past.state, past.commits, began=everything.began)),
     }
-
-
-def _split(name: str, names: tuple[str, ...]) -> list[str]:
-    """``a,b`` is two columns unless it is the name of one."""
-    whole = name.lower() in {each.lower() for each in names}
-    return [name] if whole else [part.strip() for part in name.split(",")]
 
 
 def _answer(past: Past, dbt: Dbt, question: Question) -> tuple[Answer, bool]:

@@ -1,13 +1,20 @@
 """`mvsink diff MODEL [A] [B]`: two times of a shard, or a model's shards in two targets.
 
-The logs give the points in time; dbt's connection compares.
+The points in time come from the logs; dbt's connection compares the contents.
 """
 
 from __future__ import annotations
 
 import click
 
-from dbt.adapters.mvsink.cli.comparison import Compared, compared_sides
+from dbt.adapters.mvsink.cli.comparison import (
+    DIFFERS,
+    Compared,
+    compared_sides,
+    takes_comparison_output,
+    takes_detailed_exitcode,
+    takes_sample,
+)
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt
 from dbt.adapters.mvsink.cli.diff_text import markdown_lines, text_lines
 from dbt.adapters.mvsink.cli.discovery import progress
@@ -18,30 +25,26 @@ from dbt.adapters.mvsink.cli.past import (
     open_past,
     through_dbt,
 )
-from dbt.adapters.mvsink.cli.render import write_json
+from dbt.adapters.mvsink.cli.render import Output, write_json
 from dbt.adapters.mvsink.cli.target import Target, load_target, takes_dbt
 from dbt.adapters.mvsink.history.points import LATEST
 
-SAMPLE = 5  # rows of each kind
 BEFORE_NEWEST = "-1"
-DIFFERS = 2  # exit code
-FORMATS = ("table", "json", "markdown")
 
 
 @click.command(context_settings=POINTS_ARE_ARGUMENTS)
 @takes_dbt
 @click.option("--against", metavar="TARGET", help="Compare with the model's shard in this target, as A.")
-@click.option("--key", "keys", multiple=True, help="A column of the key by which rows are paired. Repeat it.")
-@click.option("--no-key", is_flag=True, help="Pair no rows, whatever key the model has.")
 @click.option(
-    "--sample",
-    type=click.IntRange(min=0),
-    default=SAMPLE,
-    show_default=True,
-    help="How many rows of each kind to show.",
+    "--key",
+    "keys",
+    multiple=True,
+    help="A column of the key by which rows are paired. Repeat it for several.",
 )
-@click.option("--detailed-exitcode", is_flag=True, help="Exit code 2 if the contents differ.")
-@click.option("--output", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True)
+@click.option("--no-key", is_flag=True, help="Pair no rows, whatever key the model has.")
+@takes_sample("How many rows of each kind to show.")
+@takes_detailed_exitcode("the contents differ")
+@takes_comparison_output
 @click.argument("model")
 @click.argument("a", required=False)
 @click.argument("b", required=False)
@@ -97,8 +100,8 @@ def _other(dbt: Dbt, against: str, past: Past, model: str) -> Past:
 
 def _write(compared: Compared, output: str) -> None:
     values = compared.values()
-    if output == "json":
+    if output == Output.JSON.value:
         write_json(values)
     else:
-        lines = text_lines(values) if output == "table" else markdown_lines(values)
+        lines = text_lines(values) if output == Output.TABLE.value else markdown_lines(values)
         click.echo("\n".join(lines))

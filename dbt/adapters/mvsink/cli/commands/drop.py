@@ -1,7 +1,7 @@
 """`mvsink drop`: drop a model's view, mark its shard dropped, release its holds on others.
 
 The shard's files stay for the grace period; afterwards the same command deletes them. The logs show
-what there is to drop; dbt and Spark drop the view.
+which shards can be dropped; dbt and Spark drop the view.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dbt.adapters.mvsink.cli.render import (
     bytes_text,
     check_can_ask,
     takes_output,
+    takes_yes,
     time_text,
     write_json,
 )
@@ -110,7 +111,7 @@ def delete(target: Target, shard: DiscoveredShard, now: int) -> None:
 @click.command()
 @takes_dbt
 @click.option("--dry-run", is_flag=True, help="Show what would be dropped, and change nothing.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@takes_yes
 @takes_output
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...")
 @click.pass_context

@@ -85,7 +85,7 @@ def explain(
     Exit code: 0; 1 if a model cannot run; 2 for wrong usage.
     """
     dbt = replace(dbt, vars={**dbt.vars, "mvsink_read_only": True, "mvsink_explain": True})
-    with progress("looking at the inputs"):
+    with progress("checking the inputs"):
         manifest = dbt.parsed()
         chosen = dbt.models([*models, *flat(select)], flat(exclude), manifest)
         views = [model for model in chosen if model.materialized == VIEW]

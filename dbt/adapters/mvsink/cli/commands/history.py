@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 import click
 
-from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose, find_shards, progress, words
+from dbt.adapters.mvsink.cli.discovery import choose, choose_one, find_shards, progress, words
 from dbt.adapters.mvsink.cli.render import (
     Column,
     Output,
+    count_option,
     count_text,
     takes_output,
     time_text,
@@ -83,14 +84,6 @@ def commit_line(commit: Commit) -> CommitLine:
     )
 
 
-def the_one(shards: Sequence[DiscoveredShard], model: str) -> DiscoveredShard:
-    """The only shard of that name; `click.UsageError` if there are several of them."""
-    if len(shards) > 1:
-        relations = ", ".join(shard.relation for shard in shards)
-        raise click.UsageError(f"{model!r} has several shards; name one of {relations}")
-    return shards[0]
-
-
 def _time(frontier: Antichain | None) -> int | None:
     return None if frontier is None else frontier.as_option()
 
@@ -135,13 +128,7 @@ COLUMNS: list[Column[CommitLine]] = [
 
 @click.command()
 @takes_target
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=LIMIT,
-    show_default=True,
-    help="How many commits, the newest first.",
-)
+@count_option("--limit", LIMIT, "How many commits, the newest first.")
 @click.option(
     "--all",
     "all_owners",
@@ -162,12 +149,11 @@ def history(target: Target, model: str, limit: int, all_owners: bool, output: st
     shards = find_shards(target)
     inputs = [companion for shard in choose(shards, target, (), all_owners) for companion in shard.inputs]
     shard = next((companion for companion in inputs if companion.relation == model), None)
-    shard = shard or the_one(choose(shards, target, (model,), all_owners), model)
-    if shard.reader is None:
-        raise click.ClickException(f"{shard.relation}: {shard.error}")
+    shard = shard or choose_one(shards, target, model, all_owners)
+    reader, _ = shard.opened()
     try:
         with progress(f"reading the log of {shard.relation}"):
-            commits = [commit_line(commit) for commit in reversed(shard.reader.history(limit))]
+            commits = [commit_line(commit) for commit in reversed(reader.history(limit))]
     except Exception as error:  # a log may contain anything
         raise click.ClickException(f"{shard.relation}: {words(error)}") from error
     if output == Output.JSON.value:

@@ -1,6 +1,6 @@
 """`mvsink hold MODEL` and `mvsink release MODEL`: pause models, so that runs leave them alone.
 
-It is kept in the shard's log, so it holds for every machine. No Spark is started.
+The pause is stored in the shard's log, so it applies on every machine. No Spark is started.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import click
 
 from dbt.adapters.mvsink.cli.commands import status
 from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose, find_shards, words
-from dbt.adapters.mvsink.cli.render import Output, check_can_ask, takes_output, write_json
+from dbt.adapters.mvsink.cli.render import Output, check_can_ask, takes_output, takes_yes, write_json
 from dbt.adapters.mvsink.cli.target import Target, takes_target
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard import ShardClient, ShardError, WriteHandle
@@ -35,9 +35,8 @@ def pausable(target: Target, models: Sequence[str]) -> list[DiscoveredShard]:
     """The shards of ``models``. `click.ClickException` if one cannot be read or was dropped."""
     shards = choose(find_shards(target), target, models)
     for shard in shards:
-        if shard.state is None:
-            raise click.ClickException(f"{shard.relation}: {shard.error}")
-        if shard.state.dropped is not None:
+        _, state = shard.opened()
+        if state.dropped is not None:
             raise click.ClickException(f"{shard.relation}: was dropped; runs write nothing to it")
     return shards
 
@@ -72,8 +71,8 @@ def write_answers(answers: Sequence[Answer]) -> None:
 
 @click.command()
 @takes_target
-@click.option("--reason", default="", help="Why; every run and the history show it.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--reason", default="", help="The reason, shown by every run and in the history.")
+@takes_yes
 @takes_output
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...")
 def hold(target: Target, models: tuple[str, ...], reason: str, yes: bool, output: str) -> None:
@@ -96,7 +95,7 @@ def hold(target: Target, models: tuple[str, ...], reason: str, yes: bool, output
     if not as_text:
         write_answers([Answer(shard.model, shard.relation, wanted, True) for shard in shards])
     for shard in shards if as_text else ():
-        click.echo(masked(f"{shard.relation}: {wanted.words}; `mvsink release {shard.model}` ends it"))
+        click.echo(masked(f"{shard.relation}: {wanted.words}; `mvsink release {shard.model}` ends the pause"))
 
 
 def _current(shard: DiscoveredShard) -> Pause | None:
@@ -105,7 +104,7 @@ def _current(shard: DiscoveredShard) -> Pause | None:
 
 @click.command()
 @takes_target
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@takes_yes
 @takes_output
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...")
 def release(target: Target, models: tuple[str, ...], yes: bool, output: str) -> None:

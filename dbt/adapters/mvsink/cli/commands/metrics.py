@@ -11,7 +11,7 @@ from dbt.adapters.mvsink.cli.target import Target, takes_target
 
 @click.command()
 @takes_target
-@click.option("--all", "all_owners", is_flag=True, help="The shards of all projects and targets.")
+@status.takes_all
 @click.argument("models", nargs=-1, metavar="[MODEL]...")
 @click.pass_context
 def metrics(context: click.Context, target: Target, models: tuple[str, ...], all_owners: bool) -> None:

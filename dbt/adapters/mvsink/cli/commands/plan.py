@@ -14,6 +14,12 @@ from typing import Any
 import click
 from dbt.cli import params
 
+from dbt.adapters.mvsink.cli.comparison import (
+    DIFFERS,
+    takes_comparison_output,
+    takes_detailed_exitcode,
+    takes_sample,
+)
 from dbt.adapters.mvsink.cli.dbt_runner import TASK, Dbt, flat
 from dbt.adapters.mvsink.cli.diff_text import sample_of
 from dbt.adapters.mvsink.cli.discovery import progress
@@ -32,13 +38,10 @@ from dbt.adapters.mvsink.cli.render import (
 from dbt.adapters.mvsink.cli.signals import terminated_as_interrupted
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 
-SAMPLE = 5  # rows
-MARKDOWN = "markdown"
-FORMATS = ("table", "json", MARKDOWN)
-FAILED, CHANGES = 1, 2  # exit codes
+FAILED = 1  # exit code
 TASKS_NOT_RUN = (
-    "its statements run over each change of its input at that change's own time, and a run aside has no such changes. "
-    "What reads it reads the other target's"
+    "its statements run over each change of its input at that change's own time, and the temporary run has no such changes. "
+    "Models that read it read the other target's"
 )
 
 
@@ -56,7 +59,7 @@ def exit_code(plans: Iterable[ModelPlan], detailed: bool) -> int:
     plans = list(plans)
     if any(plan.fails for plan in plans):
         return FAILED
-    return CHANGES if detailed and any(plan.changes for plan in plans) else 0
+    return DIFFERS if detailed and any(plan.changes for plan in plans) else 0
 
 
 def _change(plan: ModelPlan) -> str:
@@ -149,16 +152,14 @@ def _text(value: Any) -> str:
 @params.state
 @params.defer
 @params.favor_state
-@click.option("--against", metavar="TARGET", help="Run aside, and compare with the shards of this target.")
-@click.option("--output", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True)
 @click.option(
-    "--sample",
-    type=click.IntRange(min=0),
-    default=SAMPLE,
-    show_default=True,
-    help="How many changed rows to show per model.",
+    "--against",
+    metavar="TARGET",
+    help="Run in temporary schemas, and compare with the shards of this target.",
 )
-@click.option("--detailed-exitcode", is_flag=True, help="Exit code 2 if something would change.")
+@takes_comparison_output
+@takes_sample("How many changed rows to show per model.")
+@takes_detailed_exitcode("something would change")
 @click.pass_context
 def plan(
     context: click.Context,
@@ -207,7 +208,7 @@ def _against(dbt: Dbt, target: Target, against: str, selection: Selection) -> li
     """Each model as it would be, compared with what ``against`` has."""
     with (
         terminated_as_interrupted(),
-        progress("running the models aside"),
+        progress("running the models in temporary schemas"),
         rehearsal(dbt, target, against) as place,
     ):
         manifest = place.dbt.parsed()
@@ -226,7 +227,7 @@ def _write(plans: Sequence[ModelPlan], target: Target, against: str | None, outp
         write_json({**head, "changes": changes, "models": [asdict(each) for each in plans]})
     elif not plans:
         click.echo("no maintained models are selected")
-    elif output == MARKDOWN:
+    elif output == Output.MARKDOWN.value:
         with_target = f", compared with {against}" if against else ""
         title = f"mvsink plan: {target.project}, target {target.name}{with_target}"
         details = {each.model: _details(each) for each in plans}

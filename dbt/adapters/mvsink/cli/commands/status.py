@@ -1,9 +1,9 @@
 """`mvsink status`: what every shard contains, how far it is behind, and what keeps its history.
 
 Everything comes from a shard's newest log version and its newest commits, and from one listing of
-its files, which shows whether some are gone or cut short; no data file is opened.
-Counts come from the live files' statistics, so they count *updates*. The number of rows follows
-from them only if all diffs in a file are known to be equal, for every file.
+its files, which shows whether some are missing or truncated; no data file is opened. Counts come
+from the live files' statistics, so they count *updates*. The number of rows follows from them only
+if all diffs in a file are known to be equal, for every file.
 """
 
 from __future__ import annotations
@@ -262,6 +262,9 @@ def _total(counts: Sequence[int | None]) -> int | None:
     return sum(known) if len(known) == len(counts) else None
 
 
+takes_all = click.option("--all", "all_owners", is_flag=True, help="The shards of all projects and targets.")
+
+
 def _with_inputs(shards: Sequence[DiscoveredShard]) -> Iterator[DiscoveredShard]:
     for shard in shards:
         yield shard
@@ -270,12 +273,7 @@ def _with_inputs(shards: Sequence[DiscoveredShard]) -> Iterator[DiscoveredShard]
 
 @click.command()
 @takes_target
-@click.option(
-    "--all",
-    "all_owners",
-    is_flag=True,
-    help="The shards of all projects and targets.",
-)
+@takes_all
 @click.option(
     "--wide",
     is_flag=True,

@@ -21,8 +21,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from dbt.adapters.mvsink.cli.commands.history import the_one
-from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose, find_shards, words
+from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose_one, find_shards, words
 from dbt.adapters.mvsink.cli.target import Target, takes_target
 from dbt.adapters.mvsink.cli.update_formats import FORMATS, ColumnsChanged, UpdateWriter
 from dbt.adapters.mvsink.durations import iso, parse_time
@@ -231,9 +230,9 @@ def _until_stopped() -> Iterator[None]:
 @click.command()
 @takes_target
 @click.option(
-    "--from", "start", metavar="POINT", help="Where to begin; by default with what comes after now."
+    "--from", "start", metavar="POINT", help="Where to begin; by default with the changes after now."
 )
-@click.option("--follow", is_flag=True, help="Continue with the changes to come.")
+@click.option("--follow", is_flag=True, help="Continue with future changes.")
 @click.option("--snapshot", is_flag=True, help="Begin with the contents as of --from (latest).")
 @click.option(
     "--output", type=click.Choice(list(FORMATS)), default="ndjson", show_default=True, help="The format."
@@ -265,9 +264,8 @@ def subscribe(
     Exit code: 0, also when it is stopped or its reader is gone; 1 if the changes are not known any
     more, or the shard cannot be read; 2 for wrong usage.
     """
-    shard = the_one(choose(find_shards(target), target, (model,)), model)
-    if shard.reader is None:
-        raise click.ClickException(f"{shard.relation}: {shard.error}")
+    shard = choose_one(find_shards(target), target, model)
+    shard.opened()
     with (
         _until_stopped(),
         ShardClient(target.storage_options).open_reader(shard.uri) as reader,
@@ -294,7 +292,7 @@ def _explained(shard: DiscoveredShard, reader: ReadHandle, output: str) -> Itera
         ) from error
     except ColumnsChanged as error:
         raise click.ClickException(
-            f"{shard.relation}: columns were added; now they are {error}. {output} fixes them at the beginning: start again, it "
+            f"{shard.relation}: columns were added; now they are {error}. {output} fixes the columns at its beginning: start again, it "
             "continues at its position"
         ) from error
     except InvalidPoint as error:

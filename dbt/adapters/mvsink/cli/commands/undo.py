@@ -1,7 +1,7 @@
 """`mvsink undo MODEL RUN...`: a commit that takes back what runs did, and pauses the model.
 
-dbt's connection computes it, once to show what would change and once to do it; a run that commits
-in between is noticed, and nothing is written.
+dbt's connection computes it, once to show what would change and once to do it. If another run
+commits in between, nothing is written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ from dbt.adapters.mvsink.cli.commands.hold import who
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt
 from dbt.adapters.mvsink.cli.discovery import progress
 from dbt.adapters.mvsink.cli.past import POINTS_ARE_ARGUMENTS, Past, check_arguments, open_past, refused
-from dbt.adapters.mvsink.cli.render import Output, check_can_ask, takes_output, time_text, write_json
+from dbt.adapters.mvsink.cli.render import (
+    Output,
+    check_can_ask,
+    takes_output,
+    takes_yes,
+    time_text,
+    write_json,
+)
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.history.points import APPEND, Run, find_run, runs_of
@@ -101,7 +108,7 @@ def later_removals(past: Past, runs: Sequence[Run], since: bool) -> list[Run]:
     first = min(run.commits[0].version for run in runs)
     return [
         run
-        for run in reversed(runs_of(past.state, past.commits))
+        for run in reversed(runs_of(past.commits))
         if run.current
         and run not in runs
         and run.commits[-1].version > first
@@ -123,7 +130,7 @@ def lines(answer: Answer, later: Sequence[Run], reason: str) -> list[str]:
     )
     if answer.missing:
         shown.append(
-            f"  refused: {answer.missing:,} row(s) would be there fewer than 0 times, because a later run took them away"
+            f"  refused: {answer.missing:,} row(s) would be there fewer than 0 times, because a later run removed them"
         )
         if later:
             listed = "".join(f"\n    {run.words}" for run in later[:SHOWN])
@@ -135,7 +142,7 @@ def lines(answer: Answer, later: Sequence[Run], reason: str) -> list[str]:
         shown.append(f"  refused by the gate (--accept lets it through): {answer.gate}")
     shown += [f"  warning: {warning}" for warning in answer.warnings]
     shown.append(
-        f"  pauses the model: the next run would compute its query again and undo this. `mvsink release {answer.model}` lets it"
+        f"  pauses the model: the next run would compute its query again and reverse the undo. `mvsink release {answer.model}` ends the pause"
     )
     return shown
 
@@ -143,10 +150,10 @@ def lines(answer: Answer, later: Sequence[Run], reason: str) -> list[str]:
 @click.command(context_settings=POINTS_ARE_ARGUMENTS)
 @takes_dbt
 @click.option("--since", is_flag=True, help="Also everything that came after the RUN.")
-@click.option("--reason", default="", help="Why; the history shows it.")
-@click.option("--accept", is_flag=True, help="Whatever max_change and audits say.")
+@click.option("--reason", default="", help="The reason, for the history.")
+@click.option("--accept", is_flag=True, help="Commit whatever max_change and audits say.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@takes_yes
 @takes_output
 @click.argument("model")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")

@@ -1,1 +1,1 @@
-"""What a model's config may say, checked before any SQL runs: one module per subject."""
+"""Parsing and checking a model's config before any SQL runs: one module per subject."""

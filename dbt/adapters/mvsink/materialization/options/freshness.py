@@ -1,8 +1,8 @@
 """The `freshness` config: how old contents may be, as intervals or in dbt's spelling for sources.
 
-dbt has a `freshness` of models, too, of which it keeps `build_after` alone: other keys never reach
-a model's config. They stay among the configs as they were written, where `with_freshness` reads
-them: those of the model's own `config()` rendered, others as text.
+dbt also has a `freshness` config for models, but it keeps only `build_after`: other keys never
+reach a model's config. They stay among the configs as they were written, where `with_freshness`
+reads them: rendered if they are from the model's own `config()`, else as text.
 """
 
 from __future__ import annotations

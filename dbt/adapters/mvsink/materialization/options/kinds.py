@@ -1,4 +1,5 @@
-"""What a config may hold: how a value is read, the words for what is allowed, and a JSON schema."""
+"""The kinds of config values: how a value is parsed, the description of allowed values, and a JSON
+schema."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class ModelOptions:
         VERIFY,
         DAY,
         "`1 day`",
-        "After how long a run evaluates the query although its inputs are unchanged, and compares all contents by an "
+        "How often a run evaluates the query even though its inputs are unchanged, and compares all contents by an "
         "independent digest: see [Unchanged inputs](#unchanged-inputs).",
         of=(VIEW,),
     )

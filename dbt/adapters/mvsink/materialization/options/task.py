@@ -1,4 +1,4 @@
-"""A continual task's own kinds of config, and the ways out that messages about tasks name."""
+"""A continual task's own kinds of config, and the remedies that messages about tasks name."""
 
 from __future__ import annotations
 

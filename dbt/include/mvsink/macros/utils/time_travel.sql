@@ -26,7 +26,7 @@
 
 {#
   The history of a shard's rows, as far as `retain_history` keeps it: its columns, `valid_from`, `valid_to` (NULL while current), `is_current`, and
-  `valid_from_known`: false for what stood when the history begins, and may be older. With `key`, a list of columns, a slowly changing
+  `valid_from_known`: false for rows that existed when the history begins, and may be older. With `key`, a list of columns, a slowly changing
   dimension of type 2; it fails, naming key and time, where the key was not unique. Without one, versions of whole rows, with their `copies`.
 #}
 {% macro mv_history(relation, key=none) -%}
