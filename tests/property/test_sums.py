@@ -6,20 +6,25 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
 from dbt.adapters.mvsink.engine import arrow_schema
+from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.incremental import NotIncremental, Sums, analyse, sums_of
-from dbt.adapters.mvsink.materialization.sums import KeptSums, OverSums
+from dbt.adapters.mvsink.materialization.sums import Keeper, KeptSums, OverSums
 from dbt.adapters.mvsink.references.reference import Reference, References
 from dbt.adapters.mvsink.shard import Progress, ShardClient, files_number
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.sink import Driver, Outcome
+from dbt.adapters.mvsink.sink import Driver, Increment, Outcome
 from tests.property.test_increment_faults import POINTS, STAGED, change, killed
 from tests.property.test_increments import World, unlimited
+from tests.support.known_inputs import KnownInputs
 from tests.support.session_engine import Model, open_shard
+from tests.support.shards import SCHEMA
 
 HISTORIES = int(os.environ.get("MVSINK_SUMS_HISTORIES", "2"))
 RUNS = 6
@@ -163,6 +168,39 @@ def test_a_run_after_one_that_was_killed_holds_what_the_query_gives(point, of_su
         assert outcome.incremental or outcome.counts.nothing
         asked = References(world.known.references).read_at(QUERIES[0], world.time)
         assert Counter(model.rows()) == Counter(world.engine.query(asked, "asked"))
+
+
+def test_sums_of_which_nothing_changed_are_used_those_of_another_run_are_not(tmp_path, unlimited):
+    query = QUERIES[0]
+    world = World(5, tmp_path)
+    analysed = analyse(query, COLUMNS.get)
+    options, invocation = SimpleNamespace(retain_history=0), SimpleNamespace(id="", full_refresh=False)
+    context = SimpleNamespace(
+        model="m",
+        client=ShardClient(),
+        engine=world.engine,
+        options=options,
+        invocation=invocation,
+        query=query,
+        storage_options=None,
+    )
+    known = KnownInputs(split(query).query, world.known.uris, world.engine)
+
+    def keep() -> KeptSums | None:
+        with ExitStack() as resources, open_shard(world.model.uri, SCHEMA) as handle:
+            opened = SimpleNamespace(context=context, handle=handle)
+            references = References(known.look())
+            keeper = Keeper(opened, references, lambda query: known, Stopwatch(), verify=False)
+            return keeper.keep(analysed, world.time, resources)
+
+    kept = keep()
+    assert kept is not None and keep() is None  # a second run at that time
+    recorded = kept.numbers()
+    world.time += 1000
+    for name in world.rows:
+        world.write(name)  # the same rows
+    kept = keep()
+    assert kept is not None and isinstance(kept.increment(recorded.get), Increment)
 
 
 def _shown(world: World, sums: Sums) -> str:
