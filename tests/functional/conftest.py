@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import incremental_modes
 from tests.support.small_data import INTERPRETED, interpreted
 
 
@@ -29,6 +30,15 @@ def settings_stay(request: pytest.FixtureRequest, method: str) -> Iterator[None]
     for name, value in before.items():
         if after.get(name) != value:
             spark.conf.set(name, value)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def mode(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Whether models are computed from the changes of their inputs: `--incremental`."""
+    chosen = request.config.getoption("--incremental")
+    with pytest.MonkeyPatch.context() as patch:
+        incremental_modes.install(chosen, patch)
+        yield chosen
 
 
 @pytest.fixture(scope="session")

@@ -85,6 +85,8 @@ class Database:
                 made = f"case {value} when 1 then null when 2 then 'jaffle' when 3 then 'beverage' else concat('k', {value}) end"
             elif kind == "timestamp":
                 made = f"timestamp'2026-01-01' + make_interval(0, 0, 0, cast({value} as int))"
+            elif kind.startswith("decimal"):  # of which some have one digit before the point
+                made = f"cast({value} / 10.0 as {kind})"
             elif kind == "boolean":
                 made = f"{value} > 20"
             items.append(f"{made} {column}")

@@ -13,7 +13,11 @@ from dbt.adapters.mvsink.sink import Incremental, Outcome, Suspended
 from tests.property.test_increments import World, unlimited  # noqa: F401
 
 MONTH = 100_000  # ms
-QUERIES = ("select k, v from db.a", "select v, count(*) n, sum(k) s from db.a group by v")
+QUERIES = (
+    "select k, v from db.a",
+    "select v, count(*) n, sum(k) s from db.a group by v",
+    "select v, count(*) n, count(k) c, sum(k) s from db.a group by v",  # as the sums of a model
+)
 
 
 class Drifting(World):

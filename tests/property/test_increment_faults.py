@@ -13,6 +13,7 @@ import pytest
 
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.shard import Batch, Progress, StagedDirectory, files_number
+from dbt.adapters.mvsink.shard_sql.stager import Stager
 from dbt.adapters.mvsink.sink import Outcome
 from tests.property.test_increments import QUERIES, World, unlimited  # noqa: F401
 from tests.support.known_inputs import KnownInputs
@@ -20,6 +21,7 @@ from tests.support.session_engine import open_shard
 
 CHOSEN = (QUERIES[1], QUERIES[5], QUERIES[8])
 POINTS = ("changes staged", "staged", "appended")
+STAGED = "keys staged"  # where the query groups; not one of `failpoints`
 
 
 class Killed(BaseException):
@@ -29,17 +31,36 @@ class Killed(BaseException):
 @contextmanager
 def at(point: str, do: Callable[[], object]) -> Iterator[None]:
     """``do`` when the next run reaches ``point``, once."""
+    stage = Stager.stage
 
     def hook(reached: str) -> None:
         if reached == point:
             failpoints.install(None)
             do()
 
+    def staged(self: Stager, query: str, what: str, *rest: Any) -> StagedDirectory:
+        directory = stage(self, query, what, *rest)
+        if what == "keys":
+            failpoints.reach(STAGED)
+        return directory
+
     failpoints.install(hook)
     try:
-        yield
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Stager, "stage", staged)
+            yield
     finally:
         failpoints.install(None)
+
+
+@contextmanager
+def killed(point: str) -> Iterator[None]:
+    """The run inside ends at ``point`` and leaves what it has staged."""
+    with pytest.MonkeyPatch.context() as patch:
+        for owner in (StagedDirectory, Batch):
+            patch.setattr(owner, "delete", lambda self: None)
+        with at(point, die), pytest.raises(Killed):
+            yield
 
 
 def die() -> None:
@@ -72,14 +93,14 @@ def counted(world: World) -> int:
 
 
 @pytest.mark.parametrize("never", [False, True], ids=["incremental", "full"])
-@pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("world", CHOSEN, indirect=True)
-def test_a_run_after_one_that_was_killed_holds_what_the_query_gives(world, point, never, monkeypatch):
-    with monkeypatch.context() as patch:
-        for owner in (StagedDirectory, Batch):  # a kill leaves what is staged
-            patch.setattr(owner, "delete", lambda self: None)
-        with at(point, die), pytest.raises(Killed):
-            world.ran()
+@pytest.mark.parametrize(
+    ("world", "point"),
+    [*itertools.product(CHOSEN, POINTS), *((query, STAGED) for query in CHOSEN[1:])],
+    indirect=["world"],
+)
+def test_a_run_after_one_that_was_killed_holds_what_the_query_gives(world, point, never):
+    with killed(point):
+        world.ran()
     world.known.never = never
     outcome = world.ran()
     assert outcome.counts.nothing is (point == "appended")

@@ -27,6 +27,7 @@ from dbt.adapters.mvsink.shard import (
     files_number,
 )
 from dbt.adapters.mvsink.sink import MANY_KEYS, USUALLY_MANY_KEYS, Driver, Outcome
+from tests.support import incremental_modes
 from tests.support.known_inputs import KnownInputs
 from tests.support.session_engine import T0, Model, open_shard
 
@@ -163,8 +164,7 @@ class World:
 @pytest.fixture
 def unlimited(monkeypatch):
     """However much changed: the tables are tiny."""
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.staged_changes.MAX_SHARE", 1e9)
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.delta_write.MAX_KEYS_SHARE", 1e9)
+    incremental_modes.unlimited(monkeypatch)
 
 
 def test_every_run_holds_what_the_query_gives(tmp_path, unlimited):

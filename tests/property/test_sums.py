@@ -6,19 +6,25 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
 from dbt.adapters.mvsink.engine import arrow_schema
+from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.incremental import NotIncremental, Sums, analyse, sums_of
-from dbt.adapters.mvsink.materialization.sums import KeptSums, OverSums
+from dbt.adapters.mvsink.materialization.sums import Keeper, KeptSums, OverSums
 from dbt.adapters.mvsink.references.reference import Reference, References
 from dbt.adapters.mvsink.shard import Progress, ShardClient, files_number
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.sink import Driver, Outcome
+from dbt.adapters.mvsink.sink import Driver, Increment, Outcome
+from tests.property.test_increment_faults import POINTS, STAGED, change, killed
 from tests.property.test_increments import World, unlimited
+from tests.support.known_inputs import KnownInputs
 from tests.support.session_engine import Model, open_shard
+from tests.support.shards import SCHEMA
 
 HISTORIES = int(os.environ.get("MVSINK_SUMS_HISTORIES", "2"))
 RUNS = 6
@@ -91,6 +97,21 @@ def run_over(model: Model, kept: KeptSums) -> Outcome:
         return Driver(request, handle, model.engine()).run()
 
 
+def kept_of(world: World, shown: str) -> KeptSums:
+    """The sums that ``world`` holds, and the query over them."""
+    reader = ShardClient().open_reader(world.model.uri)
+    state = reader.state()
+    reference = Reference(
+        "mvsink.sums",
+        world.model.uri,
+        state,
+        Layout.of(reader, state),
+        read=reader.columns_of,
+        history=reader.history,
+    )
+    return KeptSums(reference, shown, world.time)
+
+
 @pytest.mark.parametrize("query", QUERIES[:3])
 def test_runs_that_end_between_the_two_commits(query, tmp_path, unlimited):
     """The sums are then ahead of the model, which follows from all that changed in them since."""
@@ -107,21 +128,79 @@ def test_runs_that_end_between_the_two_commits(query, tmp_path, unlimited):
             world.run()
             if run and world.random.random() < 0.5:
                 continue
-            reader = ShardClient().open_reader(world.model.uri)
-            state = reader.state()
-            reference = Reference(
-                "mvsink.sums",
-                world.model.uri,
-                state,
-                Layout.of(reader, state),
-                read=reader.columns_of,
-                history=reader.history,
-            )
-            outcome = run_over(model, KeptSums(reference, shown, world.time))
+            outcome = run_over(model, kept_of(world, shown))
             ran[outcome.incremental] += bool(run)
             asked = References(world.known.references).read_at(query, world.time)
             assert Counter(model.rows()) == Counter(world.engine.query(asked, "asked"))
     assert ran[True] > 0
+
+
+@pytest.mark.parametrize(
+    ("point", "of_sums"), [*((point, True) for point in (*POINTS, STAGED)), *((p, False) for p in POINTS)]
+)
+def test_a_run_after_one_that_was_killed_holds_what_the_query_gives(point, of_sums, tmp_path, unlimited):
+    """Killed while it brought the sums to its time, or the model to the sums; the model's query
+    over the sums has no keys.
+    """
+    sums = split(QUERIES[0])
+    shown = sums.shown("mvsink.sums", {})
+    assert shown is not None
+    world = World(5, tmp_path, sums.query)
+    model = Model(None, tmp_path, "dev.shown")
+
+    def run() -> Outcome:
+        world.run()
+        return run_over(model, kept_of(world, shown))
+
+    run()
+    change(world)
+    if of_sums:
+        with killed(point):
+            world.run()
+    else:
+        world.run()
+        with killed(point):
+            run_over(model, kept_of(world, shown))
+    for again in (False, True):
+        if again:
+            change(world)
+        outcome = run()
+        assert outcome.incremental or outcome.counts.nothing
+        asked = References(world.known.references).read_at(QUERIES[0], world.time)
+        assert Counter(model.rows()) == Counter(world.engine.query(asked, "asked"))
+
+
+def test_sums_of_which_nothing_changed_are_used_those_of_another_run_are_not(tmp_path, unlimited):
+    query = QUERIES[0]
+    world = World(5, tmp_path)
+    analysed = analyse(query, COLUMNS.get)
+    options, invocation = SimpleNamespace(retain_history=0), SimpleNamespace(id="", full_refresh=False)
+    context = SimpleNamespace(
+        model="m",
+        client=ShardClient(),
+        engine=world.engine,
+        options=options,
+        invocation=invocation,
+        query=query,
+        storage_options=None,
+    )
+    known = KnownInputs(split(query).query, world.known.uris, world.engine)
+
+    def keep() -> KeptSums | None:
+        with ExitStack() as resources, open_shard(world.model.uri, SCHEMA) as handle:
+            opened = SimpleNamespace(context=context, handle=handle)
+            references = References(known.look())
+            keeper = Keeper(opened, references, lambda query: known, Stopwatch(), verify=False)
+            return keeper.keep(analysed, world.time, resources)
+
+    kept = keep()
+    assert kept is not None and keep() is None  # a second run at that time
+    recorded = kept.numbers()
+    world.time += 1000
+    for name in world.rows:
+        world.write(name)  # the same rows
+    kept = keep()
+    assert kept is not None and isinstance(kept.increment(recorded.get), Increment)
 
 
 def _shown(world: World, sums: Sums) -> str:

@@ -122,13 +122,14 @@ def _node(node: exp.Expression) -> exp.Expression:
     if isinstance(node, exp.Select):
         node.set("hint", None)
     if isinstance(node, exp.Subquery) and not node.alias and _is_aliased(node.this):
+        node.this.set("joins", node.args.get("joins"))
         return node.this  # DuckDB refuses parentheses around it
     return node
 
 
 def _is_aliased(node: object) -> bool:
-    """Whether it is a subquery with an alias, and nothing else."""
-    return isinstance(node, exp.Subquery) and bool(node.alias) and not node.args.get("joins")
+    """Whether it is a subquery or a table with an alias, and nothing else."""
+    return isinstance(node, (exp.Subquery, exp.Table)) and bool(node.alias) and not node.args.get("joins")
 
 
 def _call(node: exp.Anonymous) -> exp.Expression:

@@ -52,6 +52,18 @@ CASES = {
         both(f"select k, max(v) as v, {{diff}} from a' as `a` where {among(K, 'k')} group by k"),
         {(None, 1): -1, (None, 2): 1, (3, None): 1},
     ),
+    "the least and the largest go; distinct values; percentiles": Case(
+        "select k, min(v) as l, max(v) as h, count(distinct v) as n, percentile(v, 0.5) as p from a group by k",
+        {"a": Table(A, [(1, 10), (1, 11), (1, 11), (1, 12)], [((1, 10), -1), ((1, 12), -1)])},
+        both(f"select k, min(v) as l, max(v) as h, count(distinct v) as n, percentile(v, 0.5) as p, {{diff}} from a' as `a` where {among(K, 'k')} group by k"),
+        {(1, 10, 12, 3, 11): -1, (1, 11, 11, 1, 11): 1},
+    ),
+    "lists, which are sorted": Case(
+        "select k, sort_array(collect_list(v)) as l from a group by k",
+        {"a": twice},
+        both(f"select k, sort_array(collect_list(v)) as l, {{diff}} from a' as `a` where {among(K, 'k')} group by k"),
+        {(1, (11, 12)): 1, (1, (10, 11)): -1},
+    ),
     "HAVING, and a filter": Case(
         "select k, sum(v) as s from a where v > 10 group by k having sum(v) > 20",
         {"a": twice},
@@ -221,6 +233,27 @@ CASES = {
             f"select k, v, row_number() over (partition by k order by v desc) as r, {{diff}} from a' as `a` where {among(K, 'k')}"
         )
         + " ) where ( r = 1 )",
+        {(1, 12): 1, (1, 11): -1},
+    ),
+    "the newest two rows for each key": Case(
+        "select k, v from (select k, v, row_number() over (partition by k order by v desc) as r from a) where r <= 2",
+        {"a": Table(A, [(1, 10), (1, 11), (2, 20)], [((1, 12), 1)])},
+        "select k, v, _mv_diff from ( "
+        + both(
+            f"select k, v, row_number() over (partition by k order by v desc) as r, {{diff}} from a' as `a` where {among(K, 'k')}"
+        )
+        + " ) where ( r <= 2 )",
+        {(1, 12): 1, (1, 10): -1},
+    ),
+    "DISTINCT over windows": Case(
+        "select distinct k, max(v) over (partition by k) as m from a",
+        {"a": twice},
+        both(
+            "select _mv_o.*, {diff} from ( select distinct k, max(v) over (partition by k) as m from a' as `a` ) as _mv_o left semi join "
+            "( select distinct _mv_k0, _mv_k1 from ( <pair> ) as _mv_k(_mv_k0, _mv_k1, _mv_diff) ) as _mv_k on _mv_k._mv_k0 <=> _mv_o.`k` and _mv_k._mv_k1 <=> _mv_o.`m`"
+        ).replace(
+            "<pair>", both(f"select k, max(v) over (partition by k) as m, {{diff}} from a' as `a` where {among(K, 'k')}")
+        ),
         {(1, 12): 1, (1, 11): -1},
     ),
     "DISTINCT": Case(

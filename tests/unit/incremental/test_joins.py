@@ -7,7 +7,18 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.incremental_database import Table
 from tests.support.incremental_rules import Case, a, a_still, arrays, b, b_still, check
+
+e_still = Table({"k": "int"}, [(1,), (2,), (3,)])
+
+
+def of_full(changed: str, right: str) -> str:
+    """What follows the left side of the full join: both sides under the keys of the change."""
+    keys = f"( select distinct _mv_k0 from ( select `{changed}`.`k` as _mv_k0 from Δ{changed} as `{changed}` ) as _mv_k ) as _mv_k"
+    scoped = f"({right} as `b` left semi join {keys} on _mv_k._mv_k0 <=> `b`.`k` )"
+    return f"left semi join {keys} on _mv_k._mv_k0 <=> `a`.`k` full join {scoped} on a.k = b.k"
+
 
 CASES = {
     "a filter and a projection": Case(
@@ -58,6 +69,14 @@ CASES = {
         select k, x, _mv_diff from Δarrays as `arrays` lateral view explode(xs) e as x where ( x > 7 )
         """,
         {(2, 9): 1, (2, 8): 1},
+    ),
+    "a generator in the select list": Case(
+        "select k, explode(xs) as x from arrays",
+        {"arrays": arrays},
+        """
+        select k, explode(xs) as x, _mv_diff from Δarrays as `arrays`
+        """,
+        {(2, 8): 1, (2, 9): 1},
     ),
     "a table function and VALUES": Case(
         "select k, id, p from a, range(2), values (5) as c(p)",
@@ -170,6 +189,17 @@ CASES = {
         """,
         {(2, 2, 200): 1, (2, None, None): -1, (None, 3, 300): -1},
     ),
+    "a full join whose both sides changed": Case(
+        "select a.k, b.k as o from a full join b on a.k = b.k",
+        {"a": a, "b": b},
+        f"""
+        select a.k, b.k as o, 1L _mv_diff from a' as `a` {of_full("a", "b'")} union all
+        select a.k, b.k as o, -1L _mv_diff from a° as `a` {of_full("a", "b'")} union all
+        select a.k, b.k as o, 1L _mv_diff from a° as `a` {of_full("b", "b'")} union all
+        select a.k, b.k as o, -1L _mv_diff from a° as `a` {of_full("b", "b°")}
+        """,
+        {(3, None): 1, (None, 1): 1, (1, 1): -1, (2, 2): 1, (2, None): -1, (None, 3): -1},
+    ),
     "a full join by USING": Case(
         "select k, v, w from a full join b using (k)",
         {"a": a_still, "b": b},
@@ -205,6 +235,17 @@ CASES = {
         select a.k, b.w, -1L _mv_diff from a left semi join (Δb as `b` join a as o on o.k = b.k) on a.k = b.k left join (b° as `b` join a as o on o.k = b.k) on a.k = b.k
         """,
         {(2, 200): 1, (2, None): -1},
+    ),
+    "a right side of which several leaves changed": Case(
+        "select e.k, w from e left join (b join a on a.k = b.k) on e.k = b.k",
+        {"e": e_still, "a": a, "b": b},
+        """
+        select e.k, w, 1L _mv_diff from e left semi join (Δb as `b` join a' as `a` on a.k = b.k) on e.k = b.k left join (b' as `b` join a' as `a` on a.k = b.k) on e.k = b.k union all
+        select e.k, w, -1L _mv_diff from e left semi join (Δb as `b` join a' as `a` on a.k = b.k) on e.k = b.k left join (b° as `b` join a' as `a` on a.k = b.k) on e.k = b.k union all
+        select e.k, w, 1L _mv_diff from e left semi join (b° as `b` join Δa as `a` on a.k = b.k) on e.k = b.k left join (b° as `b` join a' as `a` on a.k = b.k) on e.k = b.k union all
+        select e.k, w, -1L _mv_diff from e left semi join (b° as `b` join Δa as `a` on a.k = b.k) on e.k = b.k left join (b° as `b` join a° as `a` on a.k = b.k) on e.k = b.k
+        """,
+        {(2, 200): 1, (2, None): -1, (1, None): 1, (1, 100): -1},
     ),
     "a right side below two joins": Case(
         "select c.k as n, b.w from a left join b on a.k = b.k right join a as c on a.k = c.k",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, Sides, analyse, delta
+from dbt.adapters.mvsink.user_sql.determinism import uncertain
 
 COLUMNS = {
     "a": [("k", "int"), ("v", "int"), ("s", "struct<x:int>"), ("xs", "array<int>"), ("m", "map<int,int>")],
@@ -123,6 +124,15 @@ def analysed(query: str, **options: object) -> Analysed | NotIncremental:
 @pytest.mark.parametrize("query", REFUSED)
 def test_a_query_that_is_refused_is_never_taken_for_unchanged(query):
     assert analysed(query) == NotIncremental(REFUSED[query])
+
+
+FROM_ELSEWHERE = ("differs from run to run", "a value of the session", "is not a built-in function")
+
+
+@pytest.mark.parametrize("query", [q for q, why in REFUSED.items() if any(e in why for e in FROM_ELSEWHERE)])
+def test_values_from_elsewhere_are_never_said_to_be_unchanged_either(query):
+    """The run that asks whether its inputs are unchanged judges by words alone: as strictly."""
+    assert uncertain(query)
 
 
 @pytest.mark.parametrize(

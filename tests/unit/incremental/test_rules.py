@@ -30,6 +30,15 @@ CASES = {
         """,
         {(2, 201): 1, (2, None): -1},
     ),
+    "UNION ALL of which both sides changed": Case(
+        "select k as n from a union all select w from b",
+        {"a": a, "b": b},
+        """
+        ( select k as n, _mv_diff from Δa as `a` ) union all
+        ( select w, _mv_diff from Δb as `b` )
+        """,
+        {(3,): 1, (1,): -1, (300,): -1, (200,): 1},
+    ),
     "UNION ALL of which one side changed": Case(
         "select k as n from a union all select w from b",
         {"a": a_still, "b": b},

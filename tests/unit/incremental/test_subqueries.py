@@ -35,6 +35,14 @@ CASES = {
         enters_and_leaves("not exists (select 1 from b' as `b` where b.k = a.k)"),
         {(2, 20): -1},
     ),
+    "EXISTS over groups: what HAVING leaves": Case(
+        "select k, v from a where exists (select b.k from b where b.k = a.k group by b.k having count(*) > 0)",
+        {"a": a_still, "b": b},
+        enters_and_leaves(
+            "exists (select b.k from b' as `b` where b.k = a.k group by b.k having count(*) > 0)"
+        ),
+        {(2, 20): 1},
+    ),
     "IN": Case(
         "select k, v from a where k in (select k from b)",
         {"a": a_still, "b": b},
@@ -47,6 +55,30 @@ CASES = {
         enters_and_leaves("k not in (select k from b' as `b`)"),
         {(2, 20): -1},
     ),
+    "NOT IN of a NULL, and the last row goes": Case(
+        "select k, v from a where k not in (select k from b)",
+        {"a": Table(A, [(None, 5), (1, 10)]), "b": Table(B, [(7, 100)], [((7, 100), -1)])},
+        enters_and_leaves("k not in (select k from b' as `b`)"),
+        {(None, 5): 1},
+    ),
+    "a correlated IN": Case(
+        "select k, v from a where v in (select w / 10 from b where b.k = a.k)",
+        {"a": a_still, "b": b},
+        enters_and_leaves("v in (select w / 10 from b' as `b` where b.k = a.k)"),
+        {(2, 20): 1},
+    ),
+    "IN below NOT": Case(
+        "select k, v from a where not (k in (select k from b))",
+        {"a": a_still, "b": b},
+        enters_and_leaves("not (k in (select k from b' as `b`))"),
+        {(2, 20): -1},
+    ),
+    "IN below CASE": Case(
+        "select k, v from a where case when k in (select k from b) then v > 15 else v < 15 end",
+        {"a": a_still, "b": b},
+        enters_and_leaves("case when k in (select k from b' as `b`) then v > 15 else v < 15 end"),
+        {(2, 20): 1},
+    ),
     "IN below OR": Case(
         "select k, v from a where (k in (select k from b) or v = 20)",
         {"a": a_still, "b": b},
@@ -58,6 +90,12 @@ CASES = {
         {"a": a_still, "b": b},
         enters_and_leaves("v * 10 >= (select max(w) from b' as `b`)"),
         {(2, 20): 1},
+    ),
+    "a scalar subquery of another table that gives the same": Case(
+        "select k, v from a where v < (select count(*) * 10 from b)",
+        {"a": a_still, "b": b},
+        enters_and_leaves("v < (select count(*) * 10 from b' as `b`)"),
+        {},
     ),
     "a correlated scalar subquery": Case(
         "select k, v from a where v < (select sum(w) from b where b.k = a.k)",

@@ -184,7 +184,8 @@ class Keeper:
         state = handle.state()
         if self.verify or state.version <= NEW:
             self.retire(f"{digest:016x}")
-        if outcome.kind is not Kind.APPEND or outcome.time != time or state.upper.stored() != time + 1:
+        ours = outcome.kind in (Kind.APPEND, Kind.NONE) and not outcome.up_to_date
+        if not ours or outcome.time != time or state.upper.stored() != time + 1:
             return None  # another run has other sums
         reference = Reference(
             NAME, uri, state, Layout.of(handle, state), read=handle.columns_of, history=handle.history

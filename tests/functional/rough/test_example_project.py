@@ -1,0 +1,100 @@
+"""The example project twice, over the same arrivals: its models from the changes of their inputs
+wherever these are known, and always evaluated. After every round the tables are equal.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from dbt.cli.main import dbtRunner
+
+from tests.support import incremental_modes
+from tests.support.package_edges import ROOT
+
+EXAMPLE = ROOT / "example_project"
+MARTS = ("dim_planes", "fct_flights", "delays_by_carrier_and_hour")
+MODES = ("wherever", "never")
+
+
+@pytest.fixture
+def arrivals(tmp_path: Path) -> Any:
+    """What arrives, month by month."""
+    spec = importlib.util.spec_from_file_location("arrivals", EXAMPLE / "arrivals.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(__import__("sys").modules, "arrivals", module)
+        spec.loader.exec_module(module)
+        yield module
+
+
+class Project:
+    """A copy of the example, whose tables are in a schema of its own."""
+
+    def __init__(self, place: Path, mode: str, target: dict[str, Any], seed: pa.Table):
+        self.place, self.mode, self.schema = place / mode, mode, f"flights_{mode}"
+        shutil.copytree(EXAMPLE, self.place, ignore=shutil.ignore_patterns("data", ".mvsink", "target"))
+        profile = {"nyc_flights": {"target": "dev", "outputs": {"dev": {**target, "schema": self.schema}}}}
+        (self.place / "profiles.yml").write_text(json.dumps(profile))
+        pa.csv.write_csv(seed, self.place / "seeds" / "airlines.csv")
+
+    def dbt(self, *command: str, arrivals: Path) -> dict[str, Any]:
+        """Each model's response."""
+        places = ("--profiles-dir", str(self.place), "--project-dir", str(self.place))
+        variables = ("--vars", json.dumps({"arrivals": str(arrivals)}))
+        with pytest.MonkeyPatch.context() as patch:
+            incremental_modes.install(self.mode, patch)
+            result = dbtRunner().invoke([*command, "--quiet", *places, *variables])
+        assert result.success, (self.mode, result.exception, [r.message for r in result.result or []])
+        results = json.loads((self.place / "target" / "run_results.json").read_text())["results"]
+        return {each["unique_id"].split(".")[-1]: each["adapter_response"] for each in results}
+
+
+def corrected(months: Any, number: int) -> pa.Table:
+    """Some flights of that month, with other delays and a version of their own."""
+    flights = months.month(number).slice(0, 2_000)
+    delays = pa.compute.add(flights.column("dep_delay"), number)
+    place = flights.schema.get_field_index("dep_delay")
+    return months._versioned(flights.set_column(place, "dep_delay", delays), 2 + number)
+
+
+@pytest.mark.embedded("two projects in one session")
+@pytest.mark.timeout(1800)
+def test_all_rounds_give_equal_tables(spark, arrivals, dbt_profile_target, tmp_path):
+    before = os.getcwd()
+    place = tmp_path / "arrivals"
+    arrive, seed = arrivals.Arrivals.fresh(place), arrivals.read("airlines.csv")
+    projects = [Project(tmp_path, mode, dbt_profile_target, seed) for mode in MODES]
+    rounds = [
+        arrive.january,
+        arrive.february,
+        lambda: arrive._put("flights", "late-1", corrected(arrivals, 1)),
+        lambda: (place / "flights" / "2013-02.parquet").unlink(),
+        lambda: arrive._put(
+            "planes", "2014", arrivals._versioned(arrivals.read("planes.csv").slice(9, 50), 2)
+        ),
+    ]
+    ran = []
+    try:
+        for number, change in enumerate(rounds):
+            change()
+            for project in projects:
+                if number == 0:
+                    project.dbt("seed", arrivals=place)
+                answers = project.dbt("run", "--exclude", "tasks", arrivals=place)
+                if project.mode == "wherever" and number:
+                    ran.append(answers["delays_by_carrier_and_hour"]["incremental"])
+            for mart in MARTS:
+                one, other = (f"select * from {project.schema}.{mart}" for project in projects)
+                for missing in (f"{one} except all {other}", f"{other} except all {one}"):
+                    assert spark.sql(missing).count() == 0, (number, mart)
+    finally:
+        os.chdir(before)
+    assert any(ran)

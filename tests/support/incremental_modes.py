@@ -1,0 +1,37 @@
+"""Whole suites with corrections from the changes of inputs wherever these are known, or without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from dbt.adapters.mvsink.materialization.options.table import ModelOptions
+
+MODES = ("auto", "never", "wherever")
+
+
+def install(mode: str, patch: pytest.MonkeyPatch) -> None:
+    """Have models run in a mode: `auto` and `never` are the option's values, whatever the model
+    says; `wherever` computes each correction from changes that is known to be right, whatever it
+    costs.
+    """
+    if mode == "never":
+        parse = ModelOptions.parse
+
+        def never(model: str, config: Mapping[str, Any]) -> ModelOptions:
+            return parse(model, {**config, "incremental": "never"})
+
+        patch.setattr(ModelOptions, "parse", staticmethod(never))
+    elif mode == "wherever":
+        patch.setattr("dbt.adapters.mvsink.materialization.increment.SMALL_BYTES", -1)
+        patch.setattr("dbt.adapters.mvsink.sink.staging.slow", lambda *_: False)
+        patch.setattr("dbt.adapters.mvsink.sink.staging.most_keys_change", lambda *_: False)
+        unlimited(patch)
+
+
+def unlimited(patch: pytest.MonkeyPatch) -> None:
+    """However much changed."""
+    patch.setattr("dbt.adapters.mvsink.sink.staged_changes.MAX_SHARE", 1e9)
+    patch.setattr("dbt.adapters.mvsink.sink.delta_write.MAX_KEYS_SHARE", 1e9)
