@@ -62,6 +62,15 @@ CASES = {
         """,
         {(2, 200): 1},
     ),
+    "a comma before a right join, whose left side is both": Case(
+        "select a.k, v, w, e.k as o from a, b right join e on b.k = e.k",
+        {"a": a, "b": b_still, "e": e_still},
+        """
+        select a.k, v, w, e.k as o, 1L _mv_diff from a' as `a`, b right join (e left semi join (Δa as `a`, b) on b.k = e.k ) on b.k = e.k union all
+        select a.k, v, w, e.k as o, -1L _mv_diff from a° as `a`, b right join (e left semi join (Δa as `a`, b) on b.k = e.k ) on b.k = e.k
+        """,
+        {(3, 30, 100, 1): 1, (1, 10, 100, 1): -1, (3, 30, 300, 3): 1, (1, 10, 300, 3): -1},
+    ),
     "a lateral view": Case(
         "select k, x from arrays lateral view explode(xs) e as x where x > 7",
         {"arrays": arrays},

@@ -46,8 +46,8 @@ def shape(node: object) -> str:
 @pytest.mark.parametrize(
     "query, expected",
     [
-        ("select 1 from a, b join c on true", "(a comma (b inner c))"),
-        ("select 1 from a join b on true, c right join d on true", "((a inner b) comma (c right d))"),
+        ("select 1 from a, b join c on true", "((a comma b) inner c)"),
+        ("select 1 from a join b on true, c right join d on true", "(((a inner b) comma c) right d)"),
         ("select 1 from a left join (b cross join c) on true", "(a left [(b cross c)])"),
         ("select 1 from a union all select 1 from b union all select 1 from c", "((a union b) union c)"),
         ("select 1 from a union all select 1 from b intersect select 1 from c", "(a union (b intersect c))"),

@@ -67,19 +67,19 @@ class Reader:
         return self._commas(low, stop), tuple(self._lateral_view(*span) for span in spans)
 
     def _commas(self, low: int, high: int) -> Source:
-        index, source = self._relation(low, high)
-        while index < high:
-            if self.tokens.upper(index) != ",":
-                raise Refused("a FROM clause that cannot be analyzed", self.tokens.at(index))
-            index, right = self._relation(index + 1, high)
-            source = Join(source.start, right.end, "comma", source, right)
-        return source
-
-    def _relation(self, low: int, high: int) -> tuple[int, Source]:
+        """A comma binds as tightly as a join, and all from the left: `a, b right join c` joins c to
+        both.
+        """
         index, source = self._primary(low, high)
-        while index < high and (join := self.tokens.join_words(index)):
-            index, source = self._join(index, join, source, high)
-        return index, source
+        while index < high:
+            if self.tokens.upper(index) == ",":
+                index, right = self._primary(index + 1, high)
+                source = Join(source.start, right.end, "comma", source, right)
+            elif join := self.tokens.join_words(index):
+                index, source = self._join(index, join, source, high)
+            else:
+                raise Refused("a FROM clause that cannot be analyzed", self.tokens.at(index))
+        return source
 
     def _join(self, index: int, join: list[str], left: Source, high: int) -> tuple[int, Source]:
         natural = join[0] == "NATURAL"

@@ -5,7 +5,7 @@ becomes what the sink needs to compute it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.engine import Column, EngineError, parse_type
@@ -22,11 +22,38 @@ from dbt.adapters.mvsink.references.changes import (
 from dbt.adapters.mvsink.references.positions import CLOCK, DELTA, ICEBERG, VERSION, Position
 from dbt.adapters.mvsink.references.reads import Reads
 from dbt.adapters.mvsink.references.reference import References
+from dbt.adapters.mvsink.references.session import session_settings
 from dbt.adapters.mvsink.sink import Full, Increment, Incremental, InputSides
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from dbt.adapters.mvsink.user_sql.words import parts
 
 SMALL_BYTES = 32 * 1024 * 1024  # of all that is read: the whole query is a job or two
+
+
+# Settings that decide what a text means (quotes, precedence, whose a name is), and with which value
+# it is read here.
+READ_WITH = {
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.groupByAliases": "true",
+    "spark.sql.groupByOrdinal": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.ansi.relationPrecedence": "false",
+    "spark.sql.legacy.setopsPrecedence.enabled": "false",
+    "spark.sql.legacy.ctePrecedencePolicy": "CORRECTED",
+    "spark.sql.legacy.parser.havingWithoutGroupByAsWhere": "false",
+}
+
+
+def read_otherwise(settings: Mapping[str, str]) -> str | None:
+    """The setting with which Spark reads a text in another way. ``settings``: the session's."""
+    return next(
+        (
+            f"{name} = {settings[name]}"
+            for name, value in READ_WITH.items()
+            if settings.get(name, value).upper() != value.upper()
+        ),
+        None,
+    )
 
 
 @dataclass(frozen=True)
@@ -68,6 +95,8 @@ class Inputs:
 
     def analysed(self) -> Analysed | NotIncremental:
         """The query, read as one whose changes can be derived."""
+        if (name := read_otherwise(session_settings(self.context.engine))) is not None:
+            return NotIncremental(f"with {name} Spark reads its text in another way")
         return analyse(
             query_at(self.context.query, self.time),
             self._columns_of,
