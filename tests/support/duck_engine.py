@@ -23,7 +23,9 @@ from sqlglot import exp
 
 from dbt.adapters.mvsink.engine import EngineError, sql
 
-_OVERWRITE = re.compile(r"insert overwrite directory '([^']*)' using parquet\s", re.IGNORECASE)
+_OVERWRITE = re.compile(
+    r"insert overwrite directory '([^']*)' using parquet(?: options\([^)]*\))?\s", re.IGNORECASE
+)
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _BY_DATA = (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException)
 

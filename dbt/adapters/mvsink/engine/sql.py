@@ -95,9 +95,12 @@ def escape_glob(path: str) -> str:
     return "".join("\\" + character if character in "{}[]*?\\" else character for character in path)
 
 
-def overwrite_directory(path: str, query: str) -> str:
-    """The statement that writes ``query`` as Parquet files into ``path``."""
-    return f"insert overwrite directory {text(path)} using parquet\n{query}"
+def overwrite_directory(path: str, query: str, *, quickly: bool = False) -> str:
+    """The statement that writes ``query`` as Parquet files into ``path``. ``quickly``: without
+    dictionaries, which takes a sixth less time and, for TPC-H, a quarter more space.
+    """
+    options = " options('parquet.enable.dictionary' = 'false')" if quickly else ""
+    return f"insert overwrite directory {text(path)} using parquet{options}\n{query}"
 
 
 def subquery(query: str, alias: str) -> str:

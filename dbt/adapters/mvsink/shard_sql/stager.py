@@ -29,12 +29,14 @@ def stage(
 ) -> StagedDirectory:
     """Write the rows of ``query`` to a directory of their own, which is deleted if that fails.
 
-    ``what`` names the step in the engine's jobs; ``negates``: see `WriteHandle.stage`.
+    ``what`` names the step in the engine's jobs; ``negates``: see `WriteHandle.stage`. A negation
+    is read by few, and for as long as history is kept.
     """
     staged = handle.stage(negates)
     try:
         with engine.settings(EXACT):
-            engine.execute(sql.overwrite_directory(staged.uri, query), what)
+            statement = sql.overwrite_directory(staged.uri, query, quickly=bool(negates))
+            engine.execute(statement, what)
     except BaseException:
         staged.delete()
         raise
