@@ -5,7 +5,7 @@
  frames                  dbt's connection to a PySpark session of any kind
  cursor, connect         to the embedded Spark; to a Spark Connect server
  embedded                the session: EmbeddedSpark, which owns all of its state
- settings, formats       what Spark is started with
+ settings, formats, jars what Spark is started with, and the download of jars
  profile_settings        what a profile sets on the running session
  jvm, java, hadoop, home Spark's process, the Java it needs, its configuration, its directory
  class_archive, class_archive_maker  an archive of Java's classes, for a quick start
