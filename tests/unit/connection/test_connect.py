@@ -38,6 +38,8 @@ def test_a_profile_needs_a_remote_and_a_shard_root():
         ({"remote": "http://host:15002"}, "Expected: sc://host:port"),
         ({"remote": "sc://host/path"}, "Expected: sc://host:port"),
         ({"remote": "sc://host/;user_id"}, "Expected: sc://host:port"),
+        ({"remote": "sc://host:port"}, "Expected: sc://host:port"),
+        ({"remote": "sc://host:65536"}, "Expected: sc://host:port"),
         ({"headers": ["x"]}, "a mapping of names of gRPC headers"),
         ({"headers": {"X-Team": "north-by-north"}}, "Got: 'X-Team'"),
         ({"headers": {"token": "north-by-north"}}, "other than token, use_ssl"),

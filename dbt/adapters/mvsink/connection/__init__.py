@@ -2,8 +2,9 @@
 
 ```
  factory                 methods and how each connects; EMBEDDED, this process's Spark
+ servers                 what connections to servers have in common
  frames                  dbt's connection to a PySpark session of any kind
- cursor, connect         to the embedded Spark; to a Spark Connect server
+ cursor, connect, thrift to the embedded Spark; to a Spark Connect server; to a Thrift server
  embedded                the session: EmbeddedSpark, which owns all of its state
  settings, formats, jars what Spark is started with, and the download of jars
  profile_settings        what a profile sets on the running session

@@ -19,6 +19,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.connection.error_text import error_text
 from dbt.adapters.mvsink.connection.frames import FrameConnection
+from dbt.adapters.mvsink.connection.servers import require_spark_4
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from dbt.adapters.mvsink.masking import masked
 
@@ -32,10 +33,25 @@ def open_connect(credentials: MvsinkCredentials) -> ConnectConnection:
     except DbtRuntimeError:
         raise
     except Exception as error:
+        reason = first_line(error)
         raise FailedToConnectError(
-            f"no session on the Spark Connect server {masked(str(credentials.remote))}: {first_line(error)}\n"
-            "  Check `remote` (a server of Spark 4 runs there), `token`, `use_ssl` and `headers` of the profile"
+            f"no session on the Spark Connect server {masked(str(credentials.remote))}: {reason}\n  {_advice(reason)}"
         ) from error
+
+
+ADVICE = {  # by what the reason contains
+    "CERTIFICATE_VERIFY_FAILED": "Set GRPC_DEFAULT_SSL_ROOTS_FILE_PATH to a file with the certificates that you trust, as PEM",
+    "WRONG_VERSION_NUMBER": "The server speaks no TLS: leave out `use_ssl` and `token`, which turn TLS on (a token without "
+    "TLS works on `localhost` only)",
+    "uthentication": "Check `token` and `headers` of the profile",
+}
+OTHER_ADVICE = (
+    "Check `remote` (a server of Spark 4 runs there), `token`, `use_ssl` and `headers` of the profile"
+)
+
+
+def _advice(reason: str) -> str:
+    return next((advice for part, advice in ADVICE.items() if part in reason), OTHER_ADVICE)
 
 
 class ConnectConnection(FrameConnection):
@@ -174,10 +190,24 @@ def _session(credentials: MvsinkCredentials) -> Any:
     client.disable_reattachable_execute()
     client.set_retry_policies([])
     try:
-        _ = session.version  # the first message to the server
-        for key, value in credentials.server_side_parameters.items():
-            session.conf.set(key, value)
+        server = f"the Spark Connect server {masked(str(credentials.remote))}"
+        require_spark_4(server, session.version)  # the first message to the server
+        _set(session, credentials.server_side_parameters, server)
     except BaseException:
         client.close()
         raise
     return session
+
+
+def _set(session: Any, settings: Mapping[str, str], server: str) -> None:
+    """`FailedToConnectError` if the server refuses a setting."""
+    for name, value in settings.items():
+        try:
+            session.conf.set(name, value)
+        except Exception as error:
+            if any(word in str(error) for word in LOST):
+                raise
+            raise FailedToConnectError(
+                f"{server} refuses a setting of `server_side_parameters`, {name}: {first_line(error)}\n"
+                "  Correct it; settings of the server itself are given to the server when it starts"
+            ) from error
