@@ -62,7 +62,7 @@ def test_what_listens_and_says_nothing_is_no_thrift_server(monkeypatch):
 
 @pytest.mark.parametrize("options", [{}, {"use_ssl": True}])
 def test_nothing_listens_and_thrift_s_client_prints_nothing_of_its_own(options, capfd, monkeypatch):
-    monkeypatch.setattr(logging.getLogger("thrift"), "level", logging.NOTSET)
+    monkeypatch.setattr(logging.getLogger("thrift.transport"), "level", logging.ERROR)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     with pytest.raises(FailedToConnectError) as raised:

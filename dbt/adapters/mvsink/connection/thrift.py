@@ -50,7 +50,8 @@ def open_thrift(opens: Callable[[Connection], Connection], connection: Connectio
         return opens(connection)
     server = f"{credentials.host}:{credentials.port}"
     retries = credentials.connect_retries
-    logging.getLogger("thrift").setLevel(logging.CRITICAL + 1)  # it prints what it raises
+    # it logs what it raises, and dbt-spark has dbt print that
+    logging.getLogger("thrift.transport").setLevel(logging.CRITICAL + 1)
     try:
         opened = in_time(
             partial(opens, connection), OPENS_IN * (1 + retries) + credentials.connect_timeout * retries
