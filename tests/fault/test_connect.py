@@ -1,5 +1,5 @@
-"""Whole projects over a Spark Connect server, which is killed in three stages of a run, and once has
-been started again before the run goes on.
+"""Whole projects over a Spark Connect server, which is killed in three stages of a run, and in a
+fourth is back before the run goes on.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def test_a_server_that_is_killed_in_the_middle_of_a_run_leaves_nothing_wrong(pla
 def _over_a_restarted_server(outcome: Outcome) -> None:
     """The new server does not know the session, and no statement is sent to it in another one."""
     assert not outcome.success
-    assert "has dropped the session" in outcome.output and "run again" in outcome.output, outcome.output
+    assert "has dropped the session (" in outcome.output and "run again" in outcome.output, outcome.output
     assert "Traceback" not in outcome.output, outcome.output
 
 

@@ -167,6 +167,7 @@ def test_rows_are_fetched_once_and_no_more_than_asked_for(connected):
     [
         ("StatusCode.UNAVAILABLE: Socket closed", True),
         ("[INVALID_HANDLE.SESSION_CHANGED] The handle is invalid", True),
+        ("[NO_ACTIVE_SESSION] No active Spark session found. Please create a new Spark session", True),
         ("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012", False),
     ],
 )

@@ -23,7 +23,12 @@ from dbt.adapters.mvsink.connection.servers import require_spark_4
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from dbt.adapters.mvsink.masking import masked
 
-LOST = ("UNAVAILABLE", "SESSION_CHANGED", "SESSION_NOT_FOUND", "SESSION_CLOSED", "OPERATION_NOT_FOUND")
+# what PySpark's client raises after a restart, instead of SESSION_CHANGED, once it has noticed that
+NOT_KNOWN = "NO_ACTIVE_SESSION"
+LOST = (
+    *("UNAVAILABLE", "SESSION_CHANGED", "SESSION_NOT_FOUND", "SESSION_CLOSED", "OPERATION_NOT_FOUND"),
+    NOT_KNOWN,
+)
 
 
 def open_connect(credentials: MvsinkCredentials) -> ConnectConnection:
@@ -141,9 +146,10 @@ class ConnectConnection(FrameConnection):
         text = str(error)
         if not any(word in text for word in LOST):
             return None
+        reason = "it does not know the session" if NOT_KNOWN in text else first_line(error)
         return (
             f"the Spark Connect server {masked(self._remote)} cannot be reached any more, or has dropped the session "
-            f"({first_line(error)}). The statement may or may not have run and is not repeated; run again"
+            f"({reason}). The statement may or may not have run and is not repeated; run again"
         )
 
 
