@@ -98,6 +98,8 @@ def _reason(error: BaseException) -> str:
     cause: BaseException | None = error.__cause__ or error
     while isinstance(cause, (AttributeError, TypeError)) and cause.__context__ is not None:
         cause = cause.__context__
+    if isinstance(cause, EOFError):  # of a web page, for instance that of a path which is not there
+        return "the answer is not that of a Thrift server"
     return str(cause) or type(cause).__name__
 
 
