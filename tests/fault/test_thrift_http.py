@@ -81,8 +81,8 @@ class TestOverHttp:
             _, out = run_dbt_and_capture(["debug"], expect_pass=False)
         finally:
             path.write_text(yaml.safe_dump(right))
-        said = f"no connection to the Thrift server 127.0.0.1:{server.port}: the answer is not that of a Thrift server"
-        assert said in out, out
+        message = f"no connection to the Thrift server 127.0.0.1:{server.port}: the answer is not that of a Thrift server"
+        assert message in out, out
         assert "`organization` and `cluster`" in out and TOKEN not in out and "Traceback" not in out
 
     def test_a_certificate_that_is_not_trusted(self, project, server, monkeypatch):

@@ -49,7 +49,7 @@ def test_what_answers_in_time_is_returned_or_raised():
         in_time(threading.Event().wait, 0.1)
 
 
-def test_what_listens_and_says_nothing_is_no_thrift_server(monkeypatch):
+def test_a_server_that_accepts_and_says_nothing_is_reported(monkeypatch):
     """As a web server does that waits for the rest of a request."""
     monkeypatch.setattr(thrift, "OPENS_IN", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as listening:

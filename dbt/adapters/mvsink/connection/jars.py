@@ -22,12 +22,12 @@ def downloading(settings: Mapping[str, str]) -> Iterator[None]:
     """A JVM with these settings starts inside. Without packages, or where no lock can be had (a
     read-only home, which Ivy could not use either), it waits for no other.
     """
-    with ExitStack() as held:
+    with ExitStack() as stack:
         if settings.get(PACKAGES):
             try:
                 path = cache_directory().parent / "jars.lock"
                 path.parent.mkdir(parents=True, exist_ok=True)
-                fcntl.flock(held.enter_context(open(path, "a")), fcntl.LOCK_EX)
+                fcntl.flock(stack.enter_context(open(path, "a")), fcntl.LOCK_EX)
             except (OSError, RuntimeError) as error:  # no home directory
                 log.debug("jars are downloaded without a lock: %s", error)
         yield

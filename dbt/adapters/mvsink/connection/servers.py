@@ -20,8 +20,8 @@ Answer = TypeVar("Answer")
 
 
 def in_time(opens: Callable[[], Answer], seconds: float) -> Answer:
-    """What ``opens`` returns or raises. `TimeoutError` after ``seconds``: Thrift's client waits for
-    ever where something listens that is no Thrift server.
+    """What ``opens`` returns or raises. `TimeoutError` after ``seconds``: Thrift's client waits
+    for ever for the answer of a server of another kind.
     """
     answer: Future[Answer] = Future()
     context = copy_context()
@@ -42,8 +42,8 @@ def in_time(opens: Callable[[], Answer], seconds: float) -> Answer:
 
 
 def require_spark_4(server: str, version: str) -> None:
-    """`FailedToConnectError` if the server of this name has an older version. What is no version of
-    Spark is left alone.
+    """`FailedToConnectError` if the server of this name has an older version. Another kind of text
+    is left alone.
     """
     number = _VERSION.match(version)
     if number and (int(number[1]), int(number[2])) < MIN_PYSPARK:
