@@ -1,4 +1,6 @@
-"""Whole projects over a Spark Connect server, which is killed in three stages of a run."""
+"""Whole projects over a Spark Connect server, which is killed in three stages of a run, and in a
+fourth is back before the run goes on.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dbt.adapters.mvsink.shard import ShardClient
-from tests.support.dbt_process import DbtProcess, dbt_process
+from tests.support.dbt_process import DbtProcess, Outcome, dbt_process
 from tests.support.processes import free_port
 from tests.support.shards import rows
 from tests.support.spark_servers import connect_server
@@ -106,8 +108,22 @@ def test_a_server_that_is_killed_in_the_middle_of_a_run_leaves_nothing_wrong(pla
         assert not outcome.success and "is not repeated; run again" in outcome.output, outcome.output
         with connect_server(place / "server", port):
             dbt.dbt("run")
-        assert project.contents("every") == sorted([*before, ("d", 1)], key=repr)
-        assert ("d", 1) in project.contents("names")
+            assert project.contents("every") == sorted([*before, ("d", 1)], key=repr)
+            assert ("d", 1) in project.contents("names")
+            project.write("a", "b", "b", "c", "d", "e")
+            dbt.start("staged", "run", "--threads", "1", "--select", "names", "hourly")
+        with connect_server(place / "server", port):
+            _over_a_restarted_server(dbt.go_on())
+            dbt.dbt("run")
+        assert ("e", 1) in project.contents("names") and ("e", 1) in project.contents("hourly")
+        assert project.contents("every") == sorted([*before, ("d", 1), ("e", 1)], key=repr)
+
+
+def _over_a_restarted_server(outcome: Outcome) -> None:
+    """The new server does not know the session, and no statement is sent to it in another one."""
+    assert not outcome.success
+    assert "has dropped the session (" in outcome.output and "run again" in outcome.output, outcome.output
+    assert "Traceback" not in outcome.output, outcome.output
 
 
 def _without_a_server(dbt: DbtProcess) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
+from pathlib import Path
 
 import pytest
+import yaml
 from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
 from tests.functional.materialization.base import responses
@@ -65,6 +68,22 @@ class TestOverHttp:
         assert (changed["rows_inserted"], changed["rows_deleted"]) == (0, 2)
         rows = project.run_sql(f"select id from {project.test_schema}.mv order by id", fetch="all")
         assert [row[0] for row in rows] == [0, 1, 2]
+
+    @pytest.mark.parametrize(("key", "value"), [("cluster", "another"), ("organization", "7")])
+    def test_a_path_that_the_server_does_not_have(self, project, profiles_root, server, key, value):
+        path = Path(profiles_root, "profiles.yml")
+        right = yaml.safe_load(path.read_text())
+        wrong = copy.deepcopy(right)
+        [target] = wrong["test"]["outputs"].values()
+        target[key] = value
+        path.write_text(yaml.safe_dump(wrong))
+        try:
+            _, out = run_dbt_and_capture(["debug"], expect_pass=False)
+        finally:
+            path.write_text(yaml.safe_dump(right))
+        message = f"no connection to the Thrift server 127.0.0.1:{server.port}: the answer is not that of a Thrift server"
+        assert message in out, out
+        assert "`organization` and `cluster`" in out and TOKEN not in out and "Traceback" not in out
 
     def test_a_certificate_that_is_not_trusted(self, project, server, monkeypatch):
         monkeypatch.delenv("SSL_CERT_FILE")

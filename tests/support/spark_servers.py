@@ -9,13 +9,14 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyspark
 
+from dbt.adapters.mvsink.connection.jars import downloading
 from tests.support.processes import free_port
 from tests.support.small_data import INTERPRETED
 
@@ -79,17 +80,20 @@ def _server(
     home.mkdir(parents=True, exist_ok=True)
     log = home / "server.log"
     streams: Any = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
-    with (
-        log.open("a") as output,
-        subprocess.Popen(
-            [*command, "spark-internal", *arguments], stdout=output, env=environment, cwd=home, **streams
-        ) as process,
-    ):
-        try:
+    with log.open("a") as output, ExitStack() as running:
+        with downloading(configured):
+            process = running.enter_context(
+                subprocess.Popen(
+                    [*command, "spark-internal", *arguments],
+                    stdout=output,
+                    env=environment,
+                    cwd=home,
+                    **streams,
+                )
+            )
+            running.callback(process.kill)
             _wait(port, process, log)
-            yield process
-        finally:
-            process.kill()
+        yield process
 
 
 def _wait(port: int, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.contracts.connection import AdapterResponse, Connection, ConnectionState
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.exceptions.connection import FailedToConnectError
-from dbt.adapters.spark.connections import (
-    PyhiveConnectionWrapper,
-    SparkConnectionManager,
-    SparkConnectionMethod,
-)
+from dbt.adapters.spark.connections import SparkConnectionManager
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
 from dbt.adapters.mvsink.connection.error_text import error_text
 from dbt.adapters.mvsink.connection.factory import CONNECTIONS
 from dbt.adapters.mvsink.connection.metastore_lock import notice_interrupts
-from dbt.adapters.mvsink.connection.thrift import ThriftConnection
+from dbt.adapters.mvsink.connection.thrift import open_thrift
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from dbt.adapters.mvsink.masking import masked
 
@@ -45,7 +40,7 @@ class MvsinkConnectionManager(SparkConnectionManager):
     def open(cls, connection: Connection) -> Connection:
         credentials = connection.credentials
         if not isinstance(credentials, MvsinkCredentials) or credentials.method not in CONNECTIONS:
-            return _opened(super().open, connection)
+            return open_thrift(super().open, connection)
         if connection.state == ConnectionState.OPEN:
             return connection
         try:
@@ -78,30 +73,6 @@ class MvsinkConnectionManager(SparkConnectionManager):
         except Exception as error:
             logger.debug(masked(f"Error while running:\n{sql}"))
             raise DbtDatabaseError(error_text(error)) from error
-
-
-CHECKED = {  # what of a profile decides whether a server answers
-    SparkConnectionMethod.THRIFT: "`user`, `auth` and `use_ssl`",
-    SparkConnectionMethod.HTTP: "`token`, `organization` and `cluster`",
-}
-
-
-def _opened(open_: Callable[[Connection], Connection], connection: Connection) -> Connection:
-    """``connection``, opened by dbt-spark; to a Thrift server, with our errors and types."""
-    credentials: Any = connection.credentials
-    server = f"{credentials.host}:{credentials.port}"
-    try:
-        opened = open_(connection)
-    except FailedToConnectError as error:
-        if credentials.method not in (SparkConnectionMethod.THRIFT, SparkConnectionMethod.HTTP):
-            raise
-        raise FailedToConnectError(
-            f"no connection to the Thrift server {server}: {masked(str(error.__cause__ or error))}\n"
-            f"  Check that a server of Spark 4 runs there, and {CHECKED[credentials.method]} of the profile"
-        ) from error
-    if type(opened.handle) is PyhiveConnectionWrapper:
-        opened.handle = ThriftConnection(opened.handle, server, credentials.progress)
-    return opened
 
 
 def _project(profile: Any) -> str:

@@ -41,7 +41,7 @@ _FILE_URI = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))", re.IGNORECASE)
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/+[^/]*")
 # what Spark and the `deltalake` package read differently, or not at all
 _UNSAFE = re.compile(r"%[0-9A-Fa-f]{2}|[\\:\x00-\x1f]")
-_REMOTE = re.compile(r"sc://[^/;\s]+(?:/(?:;[^;=\s]+=[^;=\s]*)*)?")
+_REMOTE = re.compile(r"sc://(?:\[[^\]\s]+\]|[^/;:\s]+)(?::(?P<port>\d+))?(?:/(?:;[^;=\s]+=[^;=\s]*)*)?")
 _RESERVED = ("token", "use_ssl", "user_id", "user_agent", "session_id")  # not headers to PySpark
 OF_DBT_SPARK = tuple(method.value for method in SparkConnectionMethod)
 _methods = list(OF_DBT_SPARK)  # and those of `register_methods`
@@ -110,10 +110,11 @@ class MvsinkCredentials(SparkCredentials):
         _check(vars(self))
         keep_secret(secrets_of(self.shard_root, self.storage_options))
         keep_secret(secrets_in(self.server_side_parameters))
+        keep_secret(connect_secrets(self.remote, self.token, self.headers))
+        keep_secret(each for each in (self.password,) if each and len(each) >= SHORTEST_SECRET)
         if self.method == SESSION:
             check_pyspark()  # before dbt-spark's check, whose message names dbt-spark's package
         if self.method == CONNECT:
-            keep_secret(connect_secrets(self.remote, self.token, self.headers))
             check_connect()
         ansi = self.server_side_parameters.get(ANSI)
         with self._stand_in_host():
@@ -249,6 +250,7 @@ def check_connect() -> str:
     """
     # printed at each import; rows come as PySpark's own and as Arrow, never through pandas
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # it prints each failure that it also raises
     try:
         import pyspark
         import pyspark.sql.connect.session
@@ -299,6 +301,7 @@ def _check(values: Mapping[str, Any]) -> None:
         ("shard_root", isinstance(root, (str, type(None))), "a path or a URI"),
         ("shard_root", not problem, problem),
         *_connect_checks(values),
+        *_thrift_checks(values),
     ):
         if not valid:
             raise DbtRuntimeError(
@@ -316,7 +319,8 @@ def _connect_checks(values: Mapping[str, Any]) -> Iterator[tuple[str, bool, str]
                 raise DbtRuntimeError(f"profile: {key} is for method {CONNECT}")
         return
     url = "sc://host:port of a Spark Connect server, like sc://spark.example.com:15002"
-    yield "remote", isinstance(remote, str) and bool(_REMOTE.fullmatch(remote)), url
+    server = _REMOTE.fullmatch(remote) if isinstance(remote, str) else None
+    yield "remote", server is not None and int(server["port"] or 0) < 2**16, url
     _check_texts("headers", headers, "names of gRPC headers")
     for name in headers or {}:
         if not _is_header(name):
@@ -324,6 +328,19 @@ def _connect_checks(values: Mapping[str, Any]) -> Iterator[tuple[str, bool, str]
                 f"profile: headers\n  Got: {name!r}\n  Expected: names of lower-case letters, digits, `-`, `_` and `.`, "
                 f"other than {', '.join(_RESERVED)}"
             )
+
+
+def _thrift_checks(values: Mapping[str, Any]) -> Iterator[tuple[str, bool, str]]:
+    """The same for the Thrift servers of dbt-spark, which sends `None` for what is missing, and a
+    statement again whose answer is lost.
+    """
+    method = values.get("method", SESSION)
+    if method == SparkConnectionMethod.HTTP:
+        yield "token", bool(values.get("token")), "a token; the server of method http asks for one"
+        yield "cluster", bool(values.get("cluster")), "the cluster in the server's path"
+    if method in (SparkConnectionMethod.HTTP, SparkConnectionMethod.THRIFT):
+        once = "0: a statement whose answer is lost may have run, and is never sent again"
+        yield "query_retries", values.get("query_retries", 0) == 0, once
 
 
 def connect_secrets(remote: str | None, token: str | None, headers: Mapping[str, str] | None) -> list[str]:

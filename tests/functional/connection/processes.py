@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 DEFAULT = "{type: mvsink, schema: s}"
@@ -38,14 +38,13 @@ class Process:
     def __init__(self, place: Path, name: str, *arguments: str, cwd: Path | None = None, **environment: str):
         place.mkdir(parents=True, exist_ok=True)
         self._out, self._err = place / f"{name}.out", place / f"{name}.err"
-        with open(self._out, "w") as out, open(self._err, "w") as err:
+        with open(self._out, "w") as out, open(self._err, "w") as err, own_ctrl_c():
             self.popen = subprocess.Popen(
                 [sys.executable, *arguments],
                 cwd=cwd or place,
                 stdout=out,
                 stderr=err,
                 env={**os.environ, "DBT_USE_COLORS": "false", **environment},
-                preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
             )
 
     @property
@@ -80,6 +79,19 @@ class Process:
         except subprocess.TimeoutExpired:
             self.popen.kill()
             raise AssertionError(f"still running after {seconds} s:\n{self.outputs}") from None
+
+
+@contextmanager
+def own_ctrl_c() -> Iterator[None]:
+    """What starts inside does not ignore Ctrl-C. Not a `preexec_fn`: with that, Python forks, and
+    gRPC, which this process has loaded for a Connect server, can abort the child before it is
+    another program.
+    """
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def dbt(project: Path, name: str, *arguments: str, cwd: Path | None = None, **environment: str) -> Process:

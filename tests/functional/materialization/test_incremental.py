@@ -77,6 +77,7 @@ class TestIncremental:
     def rows(self, project, query):
         return sorted(map(repr, map(tuple, project.run_sql(query, fetch="all"))))
 
+    @pytest.mark.timeout(1800)  # more than a hundred models' runs
     def test_every_refresh_gives_what_evaluating_the_query_gives(self, project, place, mode):
         def write(name, rows, schema):
             (place / name).mkdir(exist_ok=True)

@@ -38,6 +38,8 @@ def test_a_profile_needs_a_remote_and_a_shard_root():
         ({"remote": "http://host:15002"}, "Expected: sc://host:port"),
         ({"remote": "sc://host/path"}, "Expected: sc://host:port"),
         ({"remote": "sc://host/;user_id"}, "Expected: sc://host:port"),
+        ({"remote": "sc://host:port"}, "Expected: sc://host:port"),
+        ({"remote": "sc://host:65536"}, "Expected: sc://host:port"),
         ({"headers": ["x"]}, "a mapping of names of gRPC headers"),
         ({"headers": {"X-Team": "north-by-north"}}, "Got: 'X-Team'"),
         ({"headers": {"token": "north-by-north"}}, "other than token, use_ssl"),
@@ -165,6 +167,7 @@ def test_rows_are_fetched_once_and_no_more_than_asked_for(connected):
     [
         ("StatusCode.UNAVAILABLE: Socket closed", True),
         ("[INVALID_HANDLE.SESSION_CHANGED] The handle is invalid", True),
+        ("[NO_ACTIVE_SESSION] No active Spark session found. Please create a new Spark session", True),
         ("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012", False),
     ],
 )

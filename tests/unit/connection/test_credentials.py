@@ -27,6 +27,8 @@ CATALOG = "spark.sql.catalogImplementation"
 URIS = "spark.hadoop.hive.metastore.uris"
 JDBC = "spark.hadoop.javax.jdo.option.ConnectionURL"
 
+HTTP = {"method": "http", "host": "h", "token": "a-token", "cluster": "c"}
+
 
 def profile(**options):
     """As dbt reads a profile: checked, then made."""
@@ -88,7 +90,7 @@ def test_ansi_mode_is_spark_s_or_the_profile_s_whichever_dbt_spark_it_is(
             "a list of any of delta, iceberg",
         ),
         (
-            {"method": "http", "host": "h", "shard_root": "/r", "formats": ["delta"]},
+            {**HTTP, "shard_root": "/r", "formats": ["delta"]},
             "formats is for method session",
             "with http",
         ),
@@ -105,7 +107,7 @@ def test_ansi_mode_is_spark_s_or_the_profile_s_whichever_dbt_spark_it_is(
         ({"shard_root": "/data/${env:HOME}"}, "shard_root", "`:`"),
         ({"shard_root": "/data/a\\b"}, "shard_root", "backslashes"),
         ({"shard_root": "file://host/data"}, "shard_root", "no host"),
-        ({"method": "http", "host": "h"}, "method http needs `shard_root`", "can reach"),
+        (HTTP, "method http needs `shard_root`", "can reach"),
     ],
 )
 def test_a_wrong_value_is_shown_with_its_name_and_what_is_expected(monkeypatch, options, got, expected):
@@ -204,7 +206,9 @@ def test_dbt_masks_them_in_whatever_it_logs(monkeypatch):
         "spark.authenticate.secretFile": "true",
         "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
     }
-    profile(server_side_parameters=settings)
+    profile(server_side_parameters=settings, token="of-http", password="of-ldap", user="ann")
+    manager.fire_event(Note(msg="of-http of-ldap ann"))
+    assert lines.getvalue().endswith("*** *** ann\n")
     manager.fire_event(Note(msg="set x = a secret of Spark, true, EXCEPTION"))
     assert lines.getvalue().endswith("set x = ***, true, EXCEPTION\n")
 

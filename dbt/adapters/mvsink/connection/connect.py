@@ -19,10 +19,16 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.connection.error_text import error_text
 from dbt.adapters.mvsink.connection.frames import FrameConnection
+from dbt.adapters.mvsink.connection.servers import require_spark_4
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from dbt.adapters.mvsink.masking import masked
 
-LOST = ("UNAVAILABLE", "SESSION_CHANGED", "SESSION_NOT_FOUND", "SESSION_CLOSED", "OPERATION_NOT_FOUND")
+# what PySpark's client raises after a restart, instead of SESSION_CHANGED, once it has noticed that
+NOT_KNOWN = "NO_ACTIVE_SESSION"
+LOST = (
+    *("UNAVAILABLE", "SESSION_CHANGED", "SESSION_NOT_FOUND", "SESSION_CLOSED", "OPERATION_NOT_FOUND"),
+    NOT_KNOWN,
+)
 
 
 def open_connect(credentials: MvsinkCredentials) -> ConnectConnection:
@@ -32,10 +38,25 @@ def open_connect(credentials: MvsinkCredentials) -> ConnectConnection:
     except DbtRuntimeError:
         raise
     except Exception as error:
+        reason = first_line(error)
         raise FailedToConnectError(
-            f"no session on the Spark Connect server {masked(str(credentials.remote))}: {first_line(error)}\n"
-            "  Check `remote` (a server of Spark 4 runs there), `token`, `use_ssl` and `headers` of the profile"
+            f"no session on the Spark Connect server {masked(str(credentials.remote))}: {reason}\n  {_advice(reason)}"
         ) from error
+
+
+ADVICE = {  # by what the reason contains
+    "CERTIFICATE_VERIFY_FAILED": "Set GRPC_DEFAULT_SSL_ROOTS_FILE_PATH to a file with the certificates that you trust, as PEM",
+    "WRONG_VERSION_NUMBER": "The server speaks no TLS: leave out `use_ssl` and `token`, which turn TLS on (a token without "
+    "TLS works on `localhost` only)",
+    "uthentication": "Check `token` and `headers` of the profile",
+}
+OTHER_ADVICE = (
+    "Check `remote` (a server of Spark 4 runs there), `token`, `use_ssl` and `headers` of the profile"
+)
+
+
+def _advice(reason: str) -> str:
+    return next((advice for part, advice in ADVICE.items() if part in reason), OTHER_ADVICE)
 
 
 class ConnectConnection(FrameConnection):
@@ -125,9 +146,10 @@ class ConnectConnection(FrameConnection):
         text = str(error)
         if not any(word in text for word in LOST):
             return None
+        reason = "it does not know the session" if NOT_KNOWN in text else first_line(error)
         return (
             f"the Spark Connect server {masked(self._remote)} cannot be reached any more, or has dropped the session "
-            f"({first_line(error)}). The statement may or may not have run and is not repeated; run again"
+            f"({reason}). The statement may or may not have run and is not repeated; run again"
         )
 
 
@@ -174,10 +196,24 @@ def _session(credentials: MvsinkCredentials) -> Any:
     client.disable_reattachable_execute()
     client.set_retry_policies([])
     try:
-        _ = session.version  # the first message to the server
-        for key, value in credentials.server_side_parameters.items():
-            session.conf.set(key, value)
+        server = f"the Spark Connect server {masked(str(credentials.remote))}"
+        require_spark_4(server, session.version)  # the first message to the server
+        _set(session, credentials.server_side_parameters, server)
     except BaseException:
         client.close()
         raise
     return session
+
+
+def _set(session: Any, settings: Mapping[str, str], server: str) -> None:
+    """`FailedToConnectError` if the server refuses a setting."""
+    for name, value in settings.items():
+        try:
+            session.conf.set(name, value)
+        except Exception as error:
+            if any(word in str(error) for word in LOST):
+                raise
+            raise FailedToConnectError(
+                f"{server} refuses a setting of `server_side_parameters`, {name}: {first_line(error)}\n"
+                "  Correct it; settings of the server itself are given to the server when it starts"
+            ) from error

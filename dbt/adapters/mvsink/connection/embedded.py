@@ -22,6 +22,7 @@ from dbt.adapters.mvsink.connection.class_archive import ClassArchive, JavaComma
 from dbt.adapters.mvsink.connection.formats import EXTENSIONS, missing
 from dbt.adapters.mvsink.connection.hadoop import drop_cluster_defaults
 from dbt.adapters.mvsink.connection.home import LOG_FILE, configure_logging, prepare
+from dbt.adapters.mvsink.connection.jars import downloading
 from dbt.adapters.mvsink.connection.java import check_java
 from dbt.adapters.mvsink.connection.metastore import EmbeddedMetastore
 from dbt.adapters.mvsink.connection.metastore_lock import MetastoreLock
@@ -124,7 +125,8 @@ class EmbeddedSpark:
             with starting_spark(credentials.progress):
                 if not jvm.is_launched():
                     archive = archive_for(settings, java) if credentials.class_archive else None
-                    self._launch(settings, home / LOG_FILE, archive)
+                    with downloading(settings):
+                        self._launch(settings, home / LOG_FILE, archive)
                 session = self._start_with(settings)
         except BaseException:
             self._metastore.free()

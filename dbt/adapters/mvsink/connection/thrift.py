@@ -7,19 +7,29 @@ like JSON, but a date in them has no quotes.
 
 from __future__ import annotations
 
+import logging
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
+from functools import partial
 from typing import Any
 
-from dbt.adapters.spark.connections import PyhiveConnectionWrapper
+from dbt.adapters.contracts.connection import Connection, ConnectionState
+from dbt.adapters.exceptions.connection import FailedToConnectError
+from dbt.adapters.spark.connections import PyhiveConnectionWrapper, SparkConnectionMethod
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
 from dbt.adapters.mvsink.connection.frames import may_change_session
 from dbt.adapters.mvsink.connection.progress import StatementProgress
+from dbt.adapters.mvsink.connection.servers import in_time, require_spark_4
 from dbt.adapters.mvsink.masking import masked
 
+CHECKED = {  # what of a profile decides whether a server answers
+    SparkConnectionMethod.THRIFT: "`host`, `port`, `user`, `auth` and `use_ssl`",
+    SparkConnectionMethod.HTTP: "`host`, `port`, `token`, `organization` and `cluster`",
+}
+OPENS_IN = 120.0  # seconds, for each attempt
 WAITED = "Exception thrown in awaitResult:"  # the error is that of another thread, its cause
 _STACK = re.compile(r"\n\s*at [\w.$]+")
 _CAUSE = re.compile(r"\n\s*Caused by: ")
@@ -29,6 +39,68 @@ _CLASSES = re.compile(
 _CLASS = re.compile(r"^[\w.$]+: (?=\[)")  # of a cause
 _CONDITION = re.compile(r"\[[A-Z0-9_.]+\]")
 _STATE = re.compile(r"SQLSTATE: [0-9A-Z]{5}(?:; line \d+ pos \d+| \(line \d+, pos \d+\))?")
+
+
+def open_thrift(opens: Callable[[Connection], Connection], connection: Connection) -> Connection:
+    """``connection``, opened by dbt-spark's ``opens``; to a Thrift server, with our errors and
+    types. `FailedToConnectError` with what to check.
+    """
+    credentials: Any = connection.credentials
+    if credentials.method not in CHECKED:
+        return opens(connection)
+    server = f"{credentials.host}:{credentials.port}"
+    retries = credentials.connect_retries
+    # it logs what it raises, and dbt-spark has dbt print that
+    logging.getLogger("thrift.transport").setLevel(logging.CRITICAL + 1)
+    try:
+        opened = in_time(
+            partial(opens, connection), OPENS_IN * (1 + retries) + credentials.connect_timeout * retries
+        )
+    except (FailedToConnectError, TimeoutError) as error:
+        raise FailedToConnectError(
+            f"no connection to the Thrift server {server}: {masked(_reason(error))}\n"
+            f"  Check that a server of Spark 4 runs there, and {CHECKED[credentials.method]} of the profile"
+        ) from error
+    if type(opened.handle) is PyhiveConnectionWrapper:
+        opened.handle = ThriftConnection(opened.handle, server, credentials.progress)
+        try:
+            _check_version(opened.handle, server)
+        except Exception:
+            opened.handle.close()
+            opened.handle, opened.state = None, ConnectionState.FAIL
+            raise
+    return opened
+
+
+_checked: set[str] = set()  # servers of this process
+
+
+def _check_version(connection: ThriftConnection, server: str) -> None:
+    """`FailedToConnectError` if the server runs an older Spark; asked once. A server that does not
+    know its version has others see to it.
+    """
+    if server in _checked:
+        return
+    cursor = connection.cursor()
+    try:
+        cursor.execute("select version()")
+        [(version,)] = cursor.fetchall()
+    except (DbtDatabaseError, ValueError):
+        return
+    require_spark_4(f"the Thrift server {server}", str(version))
+    _checked.add(server)
+
+
+def _reason(error: BaseException) -> str:
+    """Why no connection was opened: the first error that is not one of the client's own mistakes,
+    which it makes when it closes what was not open.
+    """
+    cause: BaseException | None = error.__cause__ or error
+    while isinstance(cause, (AttributeError, TypeError)) and cause.__context__ is not None:
+        cause = cause.__context__
+    if isinstance(cause, EOFError):  # of a web page, for instance that of a path which is not there
+        return "the answer is not that of a Thrift server"
+    return str(cause) or type(cause).__name__
 
 
 class ThriftConnection(PyhiveConnectionWrapper):
