@@ -16,6 +16,7 @@ from dbt.adapters.mvsink.engine.types import Column
 # as numbers: their texts depend on no session
 AS_NUMBERS = {"date": "unix_date({})", "timestamp": "unix_micros({})", "boolean": "int({})"}
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
+MAX_LONG_PRECISION = 18  # of a decimal that Spark keeps as a long
 
 
 def row_digest(columns: Sequence[Column], error: str) -> str:
@@ -35,6 +36,9 @@ def _texts(name: str, column: Column) -> list[str]:
         return [f"coalesce(string({value_hash(name, column.type, depth=0)}), '')"]
     if kind in AS_NUMBERS:
         return [f"coalesce(string({AS_NUMBERS[kind].format(name)}), '')"]
+    if kind == "decimal" and column.type.arrow().precision <= MAX_LONG_PRECISION:
+        # XXH64 maps the 8 bytes of a long one to one, and takes a fifth of the time of a text
+        return [f"coalesce(hex(xxhash64({name})), '')"]
     if kind in INTEGERS or kind == "decimal":
         return [f"coalesce(string({name}), '')"]
     if kind in ("float", "double"):

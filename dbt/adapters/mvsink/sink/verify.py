@@ -17,9 +17,11 @@ from dbt.adapters.mvsink.physical import DIFF, ERROR
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.shard_sql.layout import with_batch
 from dbt.adapters.mvsink.sink.correction import Desired, persisted
+from dbt.adapters.mvsink.sink.detection import PART_BITS
 from dbt.adapters.mvsink.sink.write import FEW_ROWS, Write, Written
 
 log = logging.getLogger("mvsink.sink.write")
+SEEDS = (1, 2)
 
 
 def verified(
@@ -50,9 +52,21 @@ def equal(engine: Engine, desired: Desired, shard: Layout) -> bool:
     current = persisted(shard)
     if current is not None:
         sides.append(f"select {items}, {ERROR}, -{DIFF} {DIFF} from (\n{current}\n)")
-    rows = f"select {digest} _mv_digest, {DIFF} from (\n{sql.union_all(sides)}\n)"
-    # 2^40 rows of 64 bits each fit
-    numbers = (f"cast(xxhash64({seed}, _mv_digest) as decimal(38))" for seed in (1, 2))
-    sums = ", ".join(f"coalesce(sum({number} * {DIFF}), 0) = 0" for number in numbers)
+    digests = f"select {digest} _mv_digest, {DIFF} from (\n{sql.union_all(sides)}\n)"
+    numbers = ", ".join(f"xxhash64({seed}, _mv_digest) _mv_n{seed}" for seed in SEEDS)
+    rows = f"select {numbers}, {DIFF} from (\n{digests}\n)"
+    sums = ", ".join(
+        f"coalesce(sum({part} * {DIFF}), 0) = 0" for seed in SEEDS for part in _parts(f"_mv_n{seed}")
+    )
     [row] = engine.query(f"select {sums} from (\n{rows}\n)", "verify")
     return all(row)
+
+
+def _parts(number: str) -> list[str]:
+    """The bits of a BIGINT in three parts, which fewer than 2^40 rows cannot make overflow."""
+    mask = f"{2**PART_BITS - 1}L"
+    return [
+        f"shiftrightunsigned({number}, {2 * PART_BITS})",
+        f"(shiftrightunsigned({number}, {PART_BITS}) & {mask})",
+        f"({number} & {mask})",
+    ]
