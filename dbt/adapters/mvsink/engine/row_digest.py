@@ -1,8 +1,9 @@
 """The row digest: a cryptographic hash of a row, independent of the row hash.
 
 SHA-256 over a text in which different rows are different: the NULL positions, then each value, one
-of varying length after its length. A nested value goes in by its row hash. Rows that GROUP BY takes
-as equal have equal digests.
+of varying length after its length. A nested value goes in by its row hash, a decimal of up to 18
+digits by the hash of its 8 bytes, which is one to one. Rows that GROUP BY takes as equal have equal
+digests.
 """
 
 from __future__ import annotations
