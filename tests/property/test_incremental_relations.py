@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import lru_cache
 from itertools import pairwise
 from random import Random
 
@@ -17,7 +16,6 @@ from dbt.adapters.mvsink.incremental.algebra import Query
 from dbt.adapters.mvsink.incremental.blocks import Changes
 from dbt.adapters.mvsink.incremental.compose import Side
 from tests.property.test_incremental import case, without_optimizer
-from tests.support.duck_engine import DuckEngine
 from tests.support.incremental_database import Database, Row
 from tests.support.incremental_queries import Queries, tables
 
@@ -25,13 +23,8 @@ SEEDS = range(20)
 LARGEST = 4_000  # characters
 
 
-@lru_cache(maxsize=1)
-def engine() -> DuckEngine:
-    return DuckEngine()
-
-
 def database_of(seed: int) -> Database:
-    return Database(tables(Random(seed)), engine())
+    return Database(tables(Random(seed)))
 
 
 def same(database: Database, *queries: str) -> bool:

@@ -10,12 +10,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
+from weakref import finalize
+
+from duckdb import DuckDBPyConnection
 
 from dbt.adapters.mvsink.incremental import NotIncremental, Plan, Scoped, Sides, analyse, delta
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from tests.support.duck_engine import DuckEngine, translated
 
 Row = tuple[object, ...]
+_NUMBERS = count()
 _TYPES = {
     "timestamp": "timestamp",
     "array<int>": "int[]",
@@ -57,15 +62,19 @@ def consolidated(rows: Sequence[Row]) -> Counter[Row]:
 
 @dataclass
 class Database:
-    """``tables`` in DuckDB. Statements are Spark's."""
+    """``tables`` in DuckDB, away from those of any other. Statements are Spark's."""
 
     tables: Mapping[str, Table]
     engine: DuckEngine = field(default_factory=DuckEngine)
+    name: str = field(default_factory=lambda: f"incremental_{next(_NUMBERS)}")
 
     def __post_init__(self) -> None:
+        connection = self.engine.connection
+        connection.execute(f"attach ':memory:' as {self.name}; use {self.name}")
+        finalize(self, _detach, connection, self.name)
         statements = ["begin transaction"]
         for schema in ("run", "before", "after", "changes"):
-            statements += [f"drop schema if exists {schema} cascade", f"create schema {schema}"]
+            statements.append(f"create schema {schema}")
         for name, table in self.tables.items():
             statements += _created("before", name, table, table.old)
             statements += _created("after", name, table, table.new)
@@ -74,7 +83,7 @@ class Database:
                 statements += _created("changes", name, table, rows, ", _mv_diff bigint")
             else:
                 statements += _created("run", name, table, table.old)
-        self.engine.connection.execute("; ".join([*statements, "commit"]))
+        connection.execute("; ".join([*statements, "commit"]))
 
     def columns_of(self, name: str) -> list[tuple[str, str]] | None:
         table = self.tables.get(name.strip("`").lower())
@@ -91,7 +100,7 @@ class Database:
 
     def rows(self, query: str, schema: str) -> list[Row]:
         """The rows of a query over one of the schemas."""
-        self.engine.connection.execute(f"set schema = '{schema}'")
+        self.engine.connection.execute(f"use {self.name}.{schema}")
         return self.engine.connection.execute(translated(query)).fetchall()
 
     def plan(self, query: str, clock: tuple[int, int] | None = None) -> Plan | NotIncremental:
@@ -127,6 +136,10 @@ class Database:
         old = [(*row, -1) for row in self.rows(before, "before")]
         new = [(*row, 1) for row in self.rows(after, "after")]
         return consolidated([*old, *new])
+
+
+def _detach(connection: DuckDBPyConnection, name: str) -> None:
+    connection.execute(f"use memory; detach {name}")
 
 
 def _created(schema: str, name: str, table: Table, rows: Sequence[Row], more: str = "") -> list[str]:
