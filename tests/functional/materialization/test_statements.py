@@ -26,7 +26,6 @@ PATTERNS = {  # by their names on the page
     "show table extended": r"show table extended",
     "explain create view": r"explain create or replace view",
     "describe the view": r"describe table extended \S*\.mv\d as json",
-    "show tblproperties": r"show tblproperties \S*\.files$",
     "describe the input": r"describe table extended \S*files\S* as json",
     "select from the query": r"select \* from \(\s*select id",
     "refresh table": r"refresh table",

@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.history.versions import Versions, history_query
 from dbt.adapters.mvsink.materialization.errors import translated
 from dbt.adapters.mvsink.references.places import places_of
 from dbt.adapters.mvsink.references.reference import Reference
-from dbt.adapters.mvsink.references.resolve import open_reference, table_properties
+from dbt.adapters.mvsink.references.resolve import catalog_entry, open_reference
 from dbt.adapters.mvsink.shard import ShardClient
 from dbt.adapters.mvsink.shard_sql.change_data import change_data
 from dbt.adapters.mvsink.user_sql.marks import of_the_past
@@ -110,7 +110,7 @@ class TimeTravelAdapter(SparkAdapter, metaclass=AdapterMeta):
         name = relation.render()
         engine = AdapterEngine(self, name)
         client = ShardClient(self.config.credentials.storage_options)
-        reference = open_reference(engine, client, name, table_properties(engine, name))
+        reference = open_reference(engine, client, name, catalog_entry(engine, name))
         if reference is None:
             raise NoShard(macro, name)
         return reference

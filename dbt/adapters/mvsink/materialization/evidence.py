@@ -167,7 +167,7 @@ class InputEvidence:
     def _inputs(self) -> tuple[Position, ...]:
         if self.before is not None:
             return self.before
-        return self._inspector.positions(self.reads)
+        return self._inspector.first_positions(self.reads)
 
     @cached_property
     def _inspector(self) -> Inspector:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dbt.adapters.mvsink.engine import DataflowError, Engine, EngineError, sql
@@ -124,18 +124,26 @@ def clock_position(time: int) -> Position:
 
 @dataclass(frozen=True)
 class Inspector:
-    """Finds positions. ``local``: files of this machine are those that the engine reads."""
+    """Finds positions. ``local``: files of this machine are those that the engine reads. ``known``:
+    descriptions of relations, by database and name; None if it has none as JSON.
+    """
 
     engine: Engine
     references: References
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     local: bool = False
+    known: Mapping[tuple[str, ...], Mapping[str, Any] | None] = field(default_factory=dict, repr=False)
 
     def positions(self, reads: Reads) -> tuple[Position, ...]:
         """Of all that a query reads, apart from the references that are shards."""
         positions: dict[str, Position] = {}
         self._walk(reads, positions, "the query")
         return tuple(positions.values())
+
+    def first_positions(self, reads: Reads) -> tuple[Position, ...]:
+        """The same for a run that begins: the catalog was asked when the references were found."""
+        known = {name[-2:]: description for name, description in self.references.descriptions.items()}
+        return replace(self, known=known).positions(reads)
 
     def shards(self, time: int) -> tuple[Position, ...]:
         """Of the references that are shards, for contents as of ``time`` (ms)."""
@@ -164,7 +172,7 @@ class Inspector:
     def _view(self, name: str) -> tuple[Position, bool]:
         """A view's position, and whether it shows a shard: then what is below it is known."""
         try:
-            facts = described(self.engine, name)
+            facts = self._description(name)
             text = str(facts.get("view_text", ""))
             marker = read_marker(text)
             if marker is not None:
@@ -182,13 +190,17 @@ class Inspector:
             return Position(name, "view", problem=f"in {name}: {reason}"), False
         return Position(name, "view", definition=_stable(facts)), False
 
+    def _description(self, name: str) -> Mapping[str, Any]:
+        """See `described`."""
+        known = self.known.get(_parts(name)[-2:], {})
+        if known is None:
+            return _without_json(self.engine, name)
+        return known if known and _described_name(known) == _parts(name) else described(self.engine, name)
+
     def _table(self, name: str) -> Position:
         try:
-            facts = described(self.engine, name)
-            provider, location = (
-                str(facts.get("provider", "")).lower(),
-                str(facts.get("location", "")),
-            )
+            facts = self._description(name)
+            provider, location = str(facts.get("provider", "")).lower(), str(facts.get("location", ""))
             if provider == DELTA:
                 return self._delta(name, location)
             if provider == ICEBERG:
@@ -250,25 +262,42 @@ class Inspector:
     def _pinned(self, name: str) -> int | None:
         """The version at which a run reads the table; None if it reads it as it is."""
         pinned = {parts(key)[-2:]: version for key, version in self.references.pinned.items()}
-        return pinned.get(parts(name)[-2:])
+        return pinned.get(_parts(name)[-2:])
 
 
 def described(engine: Engine, name: str) -> Mapping[str, Any]:
     """The description of ``catalog.db.name``: at least `provider` and `location` of a table, and
     `view_text` of a view. Raises `EngineError`.
     """
-    quoted = _quoted(name)
     try:
-        [[text]] = engine.query(f"describe table extended {quoted} as json", "catalog")
+        [[text]] = engine.query(f"describe table extended {_quoted(name)} as json", "catalog")
     except EngineError as error:
-        # a table of another catalog's making, as Delta's and Iceberg's, has no such description
-        rows = engine.query(f"describe table extended {quoted}", "catalog")
-        facts = {str(row[0]).lower(): str(row[1]) for row in rows}
+        facts = _without_json(engine, name)
         if facts.get("provider", "").lower() not in (DELTA, ICEBERG):
             raise error
         return facts
-    properties: Mapping[str, Any] = json.loads(str(text))
-    return properties
+    description: Mapping[str, Any] = json.loads(str(text))
+    return description
+
+
+def _without_json(engine: Engine, name: str) -> Mapping[str, str]:
+    """Of a table of another catalog's making, as Delta's and Iceberg's, which has no other."""
+    rows = engine.query(f"describe table extended {_quoted(name)}", "catalog")
+    return {str(row[0]).lower(): str(row[1]) for row in rows}
+
+
+def _described_name(description: Mapping[str, Any]) -> tuple[str, ...]:
+    spelled = [
+        description.get("catalog_name"),
+        *description.get("namespace", ()),
+        description.get("table_name"),
+    ]
+    return tuple(str(part).lower() for part in spelled)
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    """Of a name as a plan spells it, which is unquoted."""
+    return tuple(name.lower().split("."))
 
 
 def _quoted(name: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -110,10 +111,15 @@ class Reference:
 
 @dataclass(frozen=True)
 class References:
-    """What a query reads at a fixed time. ``pinned``: the version of each table with versions."""
+    """What a query reads at a fixed time. ``pinned``: the version of each table with versions.
+
+    ``descriptions``: how the catalog described each relation when the run began, by the parts of
+    its name, which may have no catalog; None for one that it does not describe as JSON.
+    """
 
     shards: Mapping[str, Reference] = field(default_factory=dict)
     pinned: Mapping[str, int] = field(default_factory=dict)
+    descriptions: Mapping[tuple[str, ...], Mapping[str, Any] | None] = field(default_factory=dict)
 
     def read_at(self, query: str, time: int) -> str:
         """``query`` with ``time`` (ms) as its `mv_now()`, and every reference read as of it, as far

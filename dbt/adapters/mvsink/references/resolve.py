@@ -15,9 +15,9 @@ from dbt.adapters.mvsink.references.reference import Reference, References
 from dbt.adapters.mvsink.shard import ShardClient, ShardError
 from dbt.adapters.mvsink.shard_sql import DamagedFiles, Layout
 from dbt.adapters.mvsink.shard_sql.properties import first_refresh
-from dbt.adapters.mvsink.shard_sql.published_view import read_published, view_properties
+from dbt.adapters.mvsink.shard_sql.published_view import Shown, look_up, read_published, view_properties
 from dbt.adapters.mvsink.user_sql.splice import TemporalReference, relations
-from dbt.adapters.mvsink.user_sql.words import names
+from dbt.adapters.mvsink.user_sql.words import names, parts
 
 DELTA = "delta."  # what the properties of a Delta table begin with
 # the versions of the tables that an invocation has read, by name
@@ -39,7 +39,7 @@ def find_references(
     Raises `UnreachableShard`, `splice.TemporalReference` for a shard with a time travel clause of
     its own, `splice.Unreadable`.
     """
-    shards, pinned = {}, {}
+    shards, pinned, described = {}, {}, {}
     for name in names:
         try:
             if not relations(query, name):
@@ -47,45 +47,44 @@ def find_references(
             temporal = None
         except TemporalReference as error:  # fine for a table
             temporal = error
-        properties = table_properties(engine, name)
-        reference = open_reference(engine, client, name, properties)
+        shown = catalog_entry(engine, name)
+        described[parts(name)] = shown.description
+        reference = open_reference(engine, client, name, shown)
         if reference is not None:
             if temporal is not None:
                 raise temporal
             shards[name] = reference
         elif temporal is None:
-            version = _version(engine, name, properties, invocation_id)
+            version = _version(engine, name, shown.properties, invocation_id)
             if version is not None:
                 pinned[name] = version
-    return References(shards, pinned)
+    return References(shards, pinned, described)
 
 
-def table_properties(engine: Engine, name: str) -> dict[str, str]:
-    """The properties of the relation ``name`` (quoted already); none if it does not exist."""
+def catalog_entry(engine: Engine, name: str) -> Shown:
+    """What the catalog shows of the relation ``name``, quoted already; nothing if there is none."""
     try:
-        return view_properties(engine, name)
+        return look_up(engine, name)
     except EngineError:
-        return {}
+        return Shown()
 
 
-def open_reference(
-    engine: Engine, client: ShardClient, name: str, properties: Mapping[str, str]
-) -> Reference | None:
+def open_reference(engine: Engine, client: ShardClient, name: str, shown: Shown) -> Reference | None:
     """The shard that the relation ``name`` shows, at its newest version; None if it shows none.
-    Raises `UnreachableShard`, `UnreadableView`.
+    ``shown``: its `catalog_entry`. Raises `UnreachableShard`, `UnreadableView`.
     """
-    published = read_published(engine, name, properties)
+    published = read_published(engine, name, shown)
     if published is None:
         return None
     uri = published.uri
     try:
         reader = client.open_reader(uri)
         state = reader.state()
-        parts = Layout.of(reader, state)
+        layout = Layout.of(reader, state)
     except (ShardError, DamagedFiles) as error:
         raise UnreachableShard(name, uri, str(error)) from error
     first, order = first_refresh(state), published.columns
-    return Reference(name, uri, state, parts, order, first, reader.columns_of, reader.history)
+    return Reference(name, uri, state, layout, order, first, reader.columns_of, reader.history)
 
 
 def _version(engine: Engine, name: str, properties: Mapping[str, str], invocation_id: str) -> int | None:

@@ -16,7 +16,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from dbt.adapters.mvsink.engine import DataflowError, EngineError
 
@@ -101,30 +101,43 @@ class _Described:
     text: str
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What the catalog shows of a relation. ``properties``: as `view_properties`. ``description``:
+    by DESCRIBE AS JSON; None where Spark does not have that, or not for this relation.
+    """
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+    description: Mapping[str, Any] | None = None
+
+
 def view_properties(catalog: Catalog, relation: str) -> dict[str, str]:
     """The properties of ``relation`` (quoted) as Spark shows them; a value may be redacted."""
     return {str(row[0]): str(row[1]) for row in catalog.query(f"show tblproperties {relation}", "catalog")}
 
 
-def read_published(
-    catalog: Catalog, relation: str, properties: Mapping[str, str] | None = None
-) -> PublishedView | None:
-    """The published view of that name, or None if what is there is not one of ours.
-    ``properties``: as `view_properties`, if known.
+def look_up(catalog: Catalog, relation: str) -> Shown:
+    """What the catalog shows of ``relation`` (quoted), by one statement if that is possible."""
+    try:
+        [[text]] = catalog.query(f"describe table extended {relation} as json", "catalog")
+        description: Mapping[str, Any] = json.loads(str(text))
+    except (EngineError, ValueError):
+        return Shown(view_properties(catalog, relation))
+    properties = {str(key): str(value) for key, value in description.get("table_properties", {}).items()}
+    return Shown(properties, description)
+
+
+def read_published(catalog: Catalog, relation: str, known: Shown | None = None) -> PublishedView | None:
+    """The published view of that name, or None if what is there is not one of ours. ``known``: what
+    the catalog shows of it.
 
     Raises `UnreadableView` if Spark gives back neither the shard nor what is to be carried over.
     """
-    shown: Mapping[str, str]
-    described: _Described | None = None
-    if properties is not None:
-        shown = properties
-    elif in_one := _described_in_one(catalog, relation):
-        shown, described = in_one
-    else:
-        shown = view_properties(catalog, relation)
+    looked_up = look_up(catalog, relation) if known is None else known
+    shown, description = looked_up.properties, looked_up.description
     if URI not in shown or SHARD_ID not in shown:
         return None
-    described = described or _described(catalog, relation)
+    described = _described(catalog, relation) if description is None else _read(description)
     in_text = read_marker(described.text)
     others = [
         key for key in shown if key not in OWN and key not in BY_THE_METASTORE and not key.startswith("view.")
@@ -178,23 +191,14 @@ def _marker(relation: str, in_text: Marker | None, values: Mapping[str, str]) ->
     return Marker(values[URI], values[SHARD_ID], int(values.get(VERSION, "-1")), values.get(FILES, ""))
 
 
-def _described_in_one(catalog: Catalog, relation: str) -> tuple[dict[str, str], _Described] | None:
-    """`view_properties` and `_described` by one statement; None where Spark does not have it, or
-    not for this relation.
-    """
-    try:
-        [[text]] = catalog.query(f"describe table extended {relation} as json", "catalog")
-        shown = json.loads(str(text))
-    except (EngineError, ValueError):
-        return None
-    columns = {str(column["name"]): str(column.get("comment") or "") for column in shown["columns"]}
-    described = _Described(
+def _read(description: Mapping[str, Any]) -> _Described:
+    columns = {str(column["name"]): str(column.get("comment") or "") for column in description["columns"]}
+    return _Described(
         columns=tuple(columns),
         column_comments={name: note for name, note in columns.items() if note},
-        comment=shown.get("comment") or "",
-        text=shown.get("view_text") or "",
+        comment=description.get("comment") or "",
+        text=description.get("view_text") or "",
     )
-    return {str(key): str(value) for key, value in shown.get("table_properties", {}).items()}, described
 
 
 def _described(catalog: Catalog, relation: str) -> _Described:

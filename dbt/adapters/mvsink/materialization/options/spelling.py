@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from functools import lru_cache
 
 
 def nearest(key: str, known: Iterable[str]) -> str:
@@ -23,6 +24,7 @@ def nearest(key: str, known: Iterable[str]) -> str:
     return ""
 
 
+@lru_cache(maxsize=4096)  # the models of a project have the same keys
 def _distance(a: str, b: str) -> int:
     """How many letters must be changed, added or dropped: an upper bound, by matching blocks."""
     blocks = difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
