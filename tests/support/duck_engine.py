@@ -147,6 +147,8 @@ def _call(node: exp.Anonymous) -> exp.Expression:
         return exp.Paren(
             this=exp.BitwiseRightShift(this=exp.Paren(this=value.copy()), expression=bits.copy())
         )
+    if name == "octet_length":
+        return exp.Anonymous(this="strlen", expressions=node.expressions)
     if name == "raise_error":
         return exp.Anonymous(this="error", expressions=node.expressions)
     if name == "timestamp_millis":

@@ -25,6 +25,13 @@ TYPES = {
     "j": ("map<string,int>", "map('a', 1)"),
     "k": ("struct<x:int,y:string>", "named_struct('x', 1, 'y', 'z')"),
     "l": ("timestamp_ntz", "timestamp_ntz'2020-01-01 00:00:00'"),
+    "m": ("int", "0"),
+    "n": ("int", "1"),
+    "o": ("tinyint", "-1"),
+    "p": ("smallint", "1"),
+    "q": ("float", "1.5"),
+    "r": ("decimal(38,2)", "2.25"),
+    "s": ("string", "''"),
 }
 
 
@@ -54,8 +61,15 @@ def test_a_change_that_keeps_the_hash_is_corrected(model):
 def test_the_digest_is_another_for_all_rows_that_group_by_keeps_apart(quick):
     columns = tuple(Column(name, parse_type(kind, name)) for name, (kind, _) in TYPES.items())
     base = {name: value for name, (_, value) in TYPES.items()}
-    rows = [base, dict.fromkeys(base, "null"), {**base, "c": "-0.0D"}, {**base, "b": "'x'"}]
+    rows = [
+        base,
+        dict.fromkeys(base, "null"),
+        {**base, "c": "-0.0D"},
+        {**base, "b": "'x'"},
+    ]  # of the third, the first's
     rows += [{**base, name: "null"} for name in base]
+    rows += [{**base, "m": "-2147483648", "n": str(n)} for n in (-2147483648, -1, 0, 2147483647)]
+    rows += [{**base, "b": "'x|'", "s": "'y'"}, {**base, "b": "'x'", "s": "'|y'"}, {**base, "o": "-128"}]
     query = "\nunion all\n".join(
         "select "
         + ", ".join(f"cast({value} as {TYPES[name][0]}) {name}" for name, value in row.items())
