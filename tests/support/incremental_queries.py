@@ -232,6 +232,11 @@ class Queries:
     def joined(self, depth: int, joins: int) -> tuple[str, list[Leaf]]:
         first = self.leaf(depth)
         text, scope = first.text, [first]
+        if joins and self.random.random() < 0.1:
+            # A comma in front binds as tightly as the joins behind it: what is before it is part of
+            # their left side. For DuckDB it is translated to a cross join.
+            before = self.leaf(0)
+            text, scope = f"{before.text}, {text}", [before, *scope]
         for _ in range(joins):
             text, scope = self.join(text, scope, depth)
         return text, scope
