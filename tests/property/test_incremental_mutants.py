@@ -19,7 +19,7 @@ from tests.support.incremental_database import Database, Table
 from tests.support.incremental_queries import tables
 from tests.support.wrong_rules import BLOCKS, FOCUS, MUTANTS, keys_of_the_first_window
 
-WITHIN = 300  # cases
+WITHIN = 600  # cases
 
 
 @pytest.mark.parametrize("wrong", MUTANTS)

@@ -61,7 +61,7 @@ class SessionConnection(FrameConnection):
     def fetchall(self) -> list[Any]:
         if self._frame is None:
             return []
-        with self._statement():
+        with self._statement(jobs=not self._listed):
             if self._rows is not None:
                 return list(self._rows)
             self._rows = iter(())

@@ -32,6 +32,7 @@ _HARMLESS = {  # first words of statements after which the session is as before
     *("alter", "analyze", "comment", "create", "delete", "desc", "describe", "drop", "explain", "insert"),
     *("merge", "refresh", "select", "show", "truncate", "update", "with"),
 }
+_LISTINGS = {"desc", "describe", "explain", "set", "show"}  # Spark has their rows at once
 
 
 class FrameConnection(SparkConnectionWrapper):
@@ -49,6 +50,7 @@ class FrameConnection(SparkConnectionWrapper):
         self._frame: Any = None
         self._next_job: str | None = None
         self._job: str | None = None
+        self._listed = False
         self._busy = threading.Event()
         self._cancelled = threading.Event()
 
@@ -112,6 +114,7 @@ class FrameConnection(SparkConnectionWrapper):
         self._forget()
         if may_change_session(statement):
             self._session_changed()
+        self._listed = is_listing(statement)
         with self._statement():
             self._frame = self.session.sql(statement)
 
@@ -163,9 +166,10 @@ class FrameConnection(SparkConnectionWrapper):
         self._frame = None
 
     @contextmanager
-    def _statement(self) -> Iterator[None]:
-        """A statement runs inside. Its jobs can be cancelled and are reported."""
-        self._enter()
+    def _statement(self, *, jobs: bool = True) -> Iterator[None]:
+        """A statement runs inside. Its jobs can be cancelled and are reported, if it has any."""
+        if jobs:
+            self._enter()
         self._busy.set()
         try:
             if self._cancelled.is_set():  # checked after _busy is set, so that no cancel is lost
@@ -179,14 +183,16 @@ class FrameConnection(SparkConnectionWrapper):
             raise
         except Exception as error:
             self._busy.clear()
-            with suppress(Exception):
-                self._leave()
+            if jobs:
+                with suppress(Exception):
+                    self._leave()
             ended = self._ended(error)
             if ended is not None:
                 raise DbtRuntimeError(ended) from error
             raise
         self._busy.clear()
-        self._leave()
+        if jobs:
+            self._leave()
 
 
 def may_change_session(statement: str) -> bool:
@@ -201,6 +207,16 @@ def may_change_session(statement: str) -> bool:
         return True
     shows_settings = word[1].lower() == "set" and len(statement[word.end() :].replace("=", " = ").split()) < 2
     return word[1].lower() not in _HARMLESS and not shows_settings
+
+
+def is_listing(statement: str) -> bool:
+    """Whether Spark has all rows when the statement has run, so that to fetch them runs no job.
+
+    >>> [is_listing(f"/* dbt */ {text}") for text in ("SHOW x", "set", "select 1", "(table t)")]
+    [True, True, False, False]
+    """
+    word = _FIRST_WORD.match(statement)
+    return word is not None and word[1].lower() in _LISTINGS
 
 
 def _literal(value: Any) -> str:
