@@ -1,0 +1,80 @@
+"""Where tables stand: what the catalog said when the run began is asked once."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dbt.adapters.mvsink.engine import EngineError
+from dbt.adapters.mvsink.references.positions import Inspector
+from dbt.adapters.mvsink.references.reads import Reads
+from dbt.adapters.mvsink.references.reference import References
+from tests.support.engines import NoEngine
+
+
+class Catalog(NoEngine):
+    """A table of text files at ``location``; an Iceberg table, if there is none."""
+
+    def __init__(self, location=None):
+        self.location, self.ran = location, []
+
+    def query(self, query, what):
+        self.ran.append(query)
+        if self.location is not None:
+            return [(json.dumps(description(self.location)),)]
+        if query.endswith("as json"):
+            raise EngineError("not of this catalog", "0A000")
+        return [("Provider", "iceberg"), ("Name", "ice.raw.my-table")]
+
+
+def description(location, name="t"):
+    return {
+        "catalog_name": "spark_catalog",
+        "namespace": ["shop"],
+        "table_name": name,
+        "provider": "text",
+        "location": str(location),
+    }
+
+
+TABLE = Reads(tables=("spark_catalog.shop.t",))
+
+
+@pytest.fixture
+def places(tmp_path):
+    """Two directories with a file each."""
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "part.txt").write_text(name)
+    return tmp_path / "old", tmp_path / "new"
+
+
+def test_a_run_that_begins_asks_no_second_time_and_a_later_look_does(places):
+    old, new = places
+    catalog = Catalog(new)
+    inspector = Inspector(catalog, References(descriptions={("shop", "t"): description(old)}), local=True)
+    [first] = inspector.first_positions(TABLE)
+    assert catalog.ran == [] and first.id == f"text {old}" and not first.problem
+    [later] = inspector.positions(TABLE)
+    assert catalog.ran == ["describe table extended `spark_catalog`.`shop`.`t` as json"]
+    assert later.id == f"text {new}" and later != first
+
+
+@pytest.mark.parametrize("other", [("raw", "t"), ("shop", "u")])
+def test_what_describes_another_table_is_not_used(places, other):
+    old, new = places
+    shown = {**description(old), "namespace": [other[0]], "table_name": other[1]}
+    catalog = Catalog(new)
+    inspector = Inspector(catalog, References(descriptions={("shop", "t"): shown}), local=True)
+    [first] = inspector.first_positions(TABLE)
+    assert first.id == f"text {new}" and len(catalog.ran) == 1
+
+
+def test_a_table_that_is_not_described_as_json_is_not_asked_for_that_again():
+    catalog = Catalog()
+    references = References(pinned={"raw.`my-table`": 7}, descriptions={("raw", "my-table"): None})
+    inspector = Inspector(catalog, references)
+    [position] = inspector.first_positions(Reads(tables=("ice.raw.my-table",)))
+    assert (position.kind, position.number) == ("iceberg", 7)  # at its version, whatever its name is
+    assert catalog.ran == ["describe table extended `ice`.`raw`.`my-table`"]
