@@ -26,6 +26,7 @@ pytestmark = [
 
 EXPIRE = "expire all snapshots but the present ones"
 MODES = {"copy_on_write": "copy-on-write", "merge_on_read": "merge-on-read"}
+NAMES = {"copy_on_write": "copy_on_write", "merge_on_read": "merge-on-read"}  # one needs quotes
 STEPS = {  # statements, and the rows that come and go with them
     "the first rows": (
         ["insert into {t} values (1, 'a'), (2, 'b'), (3, 'c'), (3, 'c')"],
@@ -61,11 +62,11 @@ BROKEN = {  # what breaks a task: statements, the task's error
     "copy_on_write": (
         ["insert into {t} values (10, 'x')", "insert into {t} values (11, 'y')",
          EXPIRE],
-        r"table \S+copy_on_write: its snapshot \d+ has expired, so what changed since then cannot be read\. Keep .*reset the task",
+        r"table \S+copy_on_write\S*: its snapshot \d+ has expired, so what changed since then cannot be read\. Keep .*reset the task",
     ),
     "merge_on_read": (
         ["call iceberg.system.set_current_snapshot(table => '{t}', ref => 'dev')"],
-        r"table \S+merge_on_read: its snapshot \d+ does not descend from snapshot \d+, .* rolled back, .* reset the task",
+        r"table \S+merge-on-read\S*: its snapshot \d+ does not descend from snapshot \d+, .* rolled back, .* reset the task",
     ),
 }  # fmt: skip
 NOT_INCREMENTAL = ("the first rows", "a column dropped and added again")
@@ -87,7 +88,10 @@ class TestFollowing(Base):
 
     @pytest.fixture(scope="class")
     def models(self):
-        tables = ", ".join(f"{{name: {mode}}}" for mode in MODES)
+        tables = ", ".join(
+            f"{{name: {mode}, identifier: {name}, quoting: {{identifier: true}}}}"
+            for mode, name in NAMES.items()
+        )
         return {
             "raw.yml": f'sources: [{{name: raw, schema: "iceberg.{{{{ target.schema }}}}", tables: [{tables}]}}]',
             **{f"view_{mode}.sql": VIEW.format(mode) for mode in MODES},
@@ -101,14 +105,14 @@ class TestFollowing(Base):
         for mode, written in MODES.items():
             modes = ", ".join(f"'write.{each}.mode' = '{written}'" for each in ("delete", "update", "merge"))
             project.run_sql(
-                f"create table iceberg.{project.test_schema}.{mode} (id bigint, val string) using iceberg tblproperties ({modes})"
+                f"create table iceberg.{project.test_schema}.`{NAMES[mode]}` (id bigint, val string) using iceberg tblproperties ({modes})"
             )
         observed = {
             step: self.step(spark, project, step, statements) for step, (statements, _, _) in STEPS.items()
         }
         yield observed
         for mode in MODES:
-            project.run_sql(f"drop table iceberg.{project.test_schema}.{mode} purge")
+            project.run_sql(f"drop table iceberg.{project.test_schema}.`{NAMES[mode]}` purge")
         project.run_sql(f"drop schema iceberg.{project.test_schema}")
 
     def step(self, spark, project, step, statements):
@@ -120,7 +124,7 @@ class TestFollowing(Base):
         return {name: (Counter(self.rows(project, name)), self.last(project, name)) for name in names}
 
     def write(self, spark, project, mode, statements):
-        table = f"iceberg.{project.test_schema}.{mode}"
+        table = f"iceberg.{project.test_schema}.`{NAMES[mode]}`"
         for statement in statements:
             if statement == EXPIRE:
                 expire(spark, table)

@@ -75,6 +75,6 @@ def test_a_table_that_is_not_described_as_json_is_not_asked_for_that_again():
     catalog = Catalog()
     references = References(pinned={"raw.`my-table`": 7}, descriptions={("raw", "my-table"): None})
     inspector = Inspector(catalog, references)
-    [position] = inspector.first_positions(Reads(tables=("ice.raw.my-table",)))
-    assert (position.kind, position.number) == ("iceberg", 7)  # at its version, whatever its name is
+    [position] = inspector.first_positions(Reads(tables=("ice.raw.`my-table`",)))
+    assert (position.kind, position.number) == ("iceberg", 7)  # at its version
     assert catalog.ran == ["describe table extended `ice`.`raw`.`my-table`"]

@@ -25,7 +25,7 @@ from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.references.session import session_settings
 from dbt.adapters.mvsink.sink import Full, Increment, Incremental, InputSides
 from dbt.adapters.mvsink.user_sql.marks import query_at
-from dbt.adapters.mvsink.user_sql.words import parts, plan_parts
+from dbt.adapters.mvsink.user_sql.words import parts
 
 SMALL_BYTES = 32 * 1024 * 1024  # of all that is read: the whole query is a job or two
 
@@ -105,7 +105,7 @@ class Inputs:
 
     def _named_twice(self) -> str | None:
         """A name whose last two parts are those of another input, too: either may be meant."""
-        names = Counter(plan_parts(position.name)[-2:] for position in self.positions)
+        names = Counter(parts(position.name)[-2:] for position in self.positions)
         return next((".".join(name) for name, times in names.items() if times > 1), None)
 
     def _reason(self, position: Position) -> Full | None:
@@ -127,7 +127,7 @@ class Inputs:
         """Why the view through which the query reads ``name`` is not a part of it, as a clause."""
         refused = {} if self.context.views is None else self.context.views.refused
         for view, reads in self.reads.below.items():
-            reason = refused.get(plan_parts(view)[-2:])
+            reason = refused.get(parts(view)[-2:])
             if reason and (name == view or name in reads.every_table or name in reads.below):
                 return f": it is read through the view {view}, and {reason}"
         return ""
@@ -139,7 +139,7 @@ class Inputs:
         if reference is not None:
             types = {column.name: column.type.text for column in reference.layout.columns}
             return [(column, types[column]) for column in reference.columns]
-        known = {plan_parts(each)[-2:] for each in (*self.reads.tables, *self.reads.views)}
+        known = {parts(each)[-2:] for each in (*self.reads.tables, *self.reads.views)}
         if len(key) < 2 or key[-2:] not in known:
             return None
         try:
@@ -149,7 +149,7 @@ class Inputs:
 
     def _sides(self, analysed: Analysed, changed: set[str]) -> Iterator[InputSides | Full]:
         """What the query's relations are read as."""
-        by_parts = {plan_parts(position.name)[-2:]: position for position in self.positions}
+        by_parts = {parts(position.name)[-2:]: position for position in self.positions}
         for name in analysed.relations:
             key = parts(name)
             position = by_parts.get(key[-2:])
@@ -189,11 +189,11 @@ class Inputs:
     def _pinned(self, name: str) -> int | None:
         """The version at which the table is read."""
         pinned = {parts(key)[-2:]: version for key, version in self.references.pinned.items()}
-        return pinned.get(plan_parts(name)[-2:])
+        return pinned.get(parts(name)[-2:])
 
     def _small(self, analysed: Analysed, sides: Sequence[InputSides], own: int) -> bool:
         """Whether the columns that the query uses, and its own ``own`` bytes, are few bytes."""
-        sizes = {plan_parts(position.name)[-2:]: position.size for position in self.positions}
+        sizes = {parts(position.name)[-2:]: position.size for position in self.positions}
         total = float(own)
         for each in sides:
             size, used = sizes.get(parts(each.name)[-2:]), analysed.relations[each.name]

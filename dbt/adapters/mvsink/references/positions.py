@@ -32,7 +32,7 @@ from dbt.adapters.mvsink.shard import ShardClient, ShardError, ShardState, files
 from dbt.adapters.mvsink.shard_sql.published_view import read_marker, view_properties
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
 from dbt.adapters.mvsink.user_sql.determinism import uncertain
-from dbt.adapters.mvsink.user_sql.words import names, parts, plan_parts
+from dbt.adapters.mvsink.user_sql.words import names, parts, words
 
 FILES, VERSION = "/files", "/version"  # what the ids of a shard's further numbers end with
 CLOCK = "clock"  # the kind of `mv_now()`
@@ -192,10 +192,10 @@ class Inspector:
 
     def _description(self, name: str) -> Mapping[str, Any]:
         """See `described`."""
-        known = self.known.get(plan_parts(name)[-2:], {})
+        known = self.known.get(parts(name)[-2:], {})
         if known is None:
             return _without_json(self.engine, name)
-        return known if known and _described_name(known) == plan_parts(name) else described(self.engine, name)
+        return known if known and _described_name(known) == parts(name) else described(self.engine, name)
 
     def _table(self, name: str) -> Position:
         try:
@@ -247,7 +247,7 @@ class Inspector:
 
     def _iceberg(self, name: str, described: str) -> Position:
         """Snapshots' ids are unique: a table that was created again has others."""
-        if not names(described, _quoted(name)):
+        if not names(described, name):
             return Position(name, ICEBERG, problem=f"{name} is a branch of {described}")
         version = self._pinned(name)
         if version is not None:
@@ -262,7 +262,7 @@ class Inspector:
     def _pinned(self, name: str) -> int | None:
         """The version at which a run reads the table; None if it reads it as it is."""
         pinned = {parts(key)[-2:]: version for key, version in self.references.pinned.items()}
-        return pinned.get(plan_parts(name)[-2:])
+        return pinned.get(parts(name)[-2:])
 
 
 def described(engine: Engine, name: str) -> Mapping[str, Any]:
@@ -296,7 +296,8 @@ def _described_name(description: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _quoted(name: str) -> str:
-    return ".".join(map(sql.identifier, name.split(".")))
+    """A name as a plan spells it, with every part in quotes, not only those that need them."""
+    return ".".join(sql.identifier(word.text) for word in words(name) if word.upper != ".")
 
 
 def _stable(described: Mapping[str, Any]) -> str:

@@ -23,7 +23,9 @@ _INDENTATION = re.compile(r"(?:[ :]  )*(?:[:+]- )?")
 _VIEW = re.compile(r"View \(`(\w+)`\.`(\w+)`\.`(\w+)`, ")
 _TABLE = re.compile(r"Relation ((?:\w+\.){2}\w+)\[")
 # of another catalog's tables; the version is a number, or the name of a branch, which moves
-_OTHER_TABLE = re.compile(r"RelationV2\[.*\] ((?:\w+\.)+\w+)(?: VERSION AS OF '\d+')?$")
+_OTHER_TABLE = re.compile(
+    r"RelationV2\[.*\] ((?:{0}\.)+{0})(?: VERSION AS OF '\d+')?$".format(r"(?:\w+|`[^`]+`)")
+)
 # nodes that read nothing but their children, and constants
 _PURE = re.compile(
     r"(?:Aggregate|CTERelationDef|CTERelationRef|Deduplicate|Distinct|Except|Expand|Filter|Generate|GlobalLimit|Intersect|Join|"
@@ -36,7 +38,8 @@ UNREADABLE = "what Spark does not show"
 
 @dataclass(frozen=True)
 class Reads:
-    """The catalog's relations that a query or a view reads, as ``catalog.db.name``.
+    """The catalog's relations that a query or a view reads, as ``catalog.db.name``, each part in
+    backticks if it needs them.
 
     ``below``: what each of its ``views`` reads in turn. ``unknown``: what else it reads, as a
     clause; empty if that is nothing.

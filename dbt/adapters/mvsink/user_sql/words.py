@@ -98,15 +98,6 @@ def parts(name: str) -> tuple[str, ...]:
     return tuple(word.text.lower() for word in words(name) if word.upper != ".")
 
 
-def plan_parts(name: str) -> tuple[str, ...]:
-    """The same of a name as Spark's plans spell it, which is without quotes, or of a quoted one.
-
-    >>> plan_parts("iceberg.raw.My-Table"), plan_parts("raw.`My-Table`")
-    (('iceberg', 'raw', 'my-table'), ('raw', 'my-table'))
-    """
-    return parts(name) if "`" in name else tuple(name.lower().split("."))
-
-
 def names(described: str, name: str) -> bool:
     """Whether ``name`` is the relation that the catalog describes by its own whole name, unquoted,
     and not a part of it:
