@@ -96,6 +96,19 @@ def test_a_wrong_restriction_is_noticed_by_a_query(wrong, monkeypatch):
     assert restricted(database, query)[0] != database.difference(query)
 
 
+def test_a_change_that_does_not_leave_its_side_is_noticed_by_a_query(monkeypatch):
+    """`(3, 2)` has no changed `v`, but without it the 3 of b would match nothing."""
+    a = Table({"k": "int", "v": "int"}, [(3, 2), (3, 3)], [((0, 1), 1), ((3, 3), -1)])
+    database = Database({"a": a, "b": Table({"w": "int"}, [(0,), (3,)])})
+    query = "select b.w, a.v from b c right join (a right join b on a.k = b.w) on c.w = a.v"
+    assert restricted(database, query)[0] == database.difference(query)
+    right = restrict._Needs._equal
+    monkeypatch.setattr(
+        restrict._Needs, "_equal", lambda self, block, start, changed=False: right(self, block, start)
+    )
+    assert restricted(database, query)[0] != database.difference(query)
+
+
 RESTRICT = {
     "a chain leaves by the condition by which it entered": ("padded", lambda join: Nest(0, 0, join)),
     "a condition of a left join on one side holds": ("_crosses", lambda *sides: True),

@@ -34,6 +34,13 @@ def needed(query: str, *changed: str, types: dict[str, str] | None = None) -> di
         # the padded side is read as it is and as it was, too
         (JOINED.format("", "left"), ["e"], {"f": {("e_id", "e.id")}, "d": None, "e": {("id", "e.id")}}),
         (JOINED.format("left semi", "left anti"), ["d"], {"f": {("d_id", "d.id")}, "d": {("id", "d.id")}, "e": None}),
+        # and all of its rows that the other side's may match
+        (
+            "select e.id from f right join (d right join e on d.id = e.code) on f.id = d.g_id",
+            ["d"],
+            {"f": {("id", "d.g_id")}, "d": {("id", "d.id")}, "e": {("code", "d.id")}},
+        ),
+        ("select e.id from e left join (d join f on d.g_id = f.d_id) on e.code = d.id", ["d"], {"e": {("code", "d.id")}, "d": {("id", "d.id")}, "f": None}),
         # several inputs: one of the alternatives
         (JOINED.format("", ""), ["f", "d"], {"f": {("d_id", "d.id")}, "d": {("id", "f.d_id")}, "e": None}),
         ("select f.id from f, d where f.d_id = d.id or f.id = 1", ["d"], {"f": None, "d": set()}),

@@ -6,7 +6,9 @@ compare the two sides. In every term, a row whose column is connected with one o
 and equals no key of that change, joins with nothing that is kept. If the row is on the side of an
 outer join that is filled with NULLs, the rows that get these NULLs are omitted as well. A chain
 that enters such a side by a join's condition does not leave it by the same condition, because rows
-that did not match are not equal.
+that did not match are not equal. A chain that begins there, at a change, leaves it by the condition
+before it reaches a leaf of the side: whether a row matches is decided by all rows of the side that
+it may match, not only by the changed ones and those that are connected with them.
 """
 
 from __future__ import annotations
@@ -179,7 +181,7 @@ class _Needs:
     def _connected(self, block: Block, leaf: Leaf, position: Leaf) -> None:
         """The leaf's rows that equalities connect to the position's change; all if none does."""
         for start in dict.fromkeys(c for edge in self._edges(block) for c in edge[:2] if c[0] is position):
-            column = self._equal(block, start).get(leaf)
+            column = self._equal(block, start, changed=True).get(leaf)
             if column is not None and (keys := self._keys_of(position, start[1])) is not None:
                 self._need(leaf, column, keys, nulls=False)
                 return
@@ -275,25 +277,32 @@ class _Needs:
                 outputs.append(None if isinstance(owner, LateralView) or name is None else (owner, name))
         return outputs
 
-    def _equal(self, block: Block, start: _Column) -> dict[Leaf, str]:
-        """A column of each leaf that is connected with ``start``."""
+    def _equal(self, block: Block, start: _Column, *, changed: bool = False) -> dict[Leaf, str]:
+        """A column of each leaf that is connected with ``start``; ``changed``: of its change."""
         edges = [*self._edges(block)]
         edges += [(other, one, join) for one, other, join in edges]
-        reached, left = {start[0]: start[1]}, [(start, frozenset[Join]())]
+        reached: dict[Leaf, str] = {}
+        within: frozenset[Join | None] = frozenset(_deciding(block, start[0]) if changed else ())
+        left = [(start, frozenset[Join](), within)]
         observed = set(left)
         while left:
-            column, entered = left.pop()
+            column, entered, within = left.pop()
+            if within.isdisjoint(_deciding(block, column[0])):
+                reached.setdefault(*column)
             for one, other, join in edges:
                 if one != column:
                     continue
-                enters = join is not None and any(each is other[0] for each in leaves(padded(join)))
+                enters = join is not None and _decides(join, other[0])
                 if join is not None and not enters and join in entered:
                     continue
-                state = other, entered | {join} if enters and join else entered
+                state = (
+                    other,
+                    entered | {join} if enters and join else entered,
+                    within if enters else within - {join},
+                )
                 if state not in observed:
                     observed.add(state)
                     left.append(state)
-                    reached.setdefault(other[0], other[1])
         return reached
 
     def _edges(self, block: Block) -> Iterator[_Edge]:
@@ -324,10 +333,17 @@ def _followed(block: Block) -> bool:
 
 def _padded(block: Block, leaf: Leaf) -> bool:
     """Whether the leaf's columns may be NULL because nothing matches."""
-    return any(
-        join.kind in ("left", "right") and any(each is leaf for each in leaves(padded(join)))
-        for join in joins(block.source)
-    )
+    return any(join.kind in ("left", "right") for join in _deciding(block, leaf))
+
+
+def _deciding(block: Block, leaf: Leaf) -> Iterator[Join]:
+    """The joins in which the leaf's rows decide what becomes of the other side's."""
+    kinds = ("left", "right", "semi", "anti")
+    return (join for join in joins(block.source) if join.kind in kinds and _decides(join, leaf))
+
+
+def _decides(join: Join, leaf: Leaf) -> bool:
+    return any(each is leaf for each in leaves(padded(join)))
 
 
 def _crosses(join: Join, *sides: Leaf) -> bool:
