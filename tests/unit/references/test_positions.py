@@ -78,3 +78,17 @@ def test_a_table_that_is_not_described_as_json_is_not_asked_for_that_again():
     [position] = inspector.first_positions(Reads(tables=("ice.raw.`my-table`",)))
     assert (position.kind, position.number) == ("iceberg", 7)  # at its version
     assert catalog.ran == ["describe table extended `ice`.`raw`.`my-table`"]
+
+
+def test_a_table_of_files_is_never_described_without_its_partitions():
+    """The catalog failed when the run began."""
+
+    class Recovered(Catalog):
+        def query(self, query, what):
+            answer = super().query(query, what)
+            return answer if query.endswith("as json") else [("Provider", "text"), ("Location", "/t")]
+
+    catalog = Recovered("/t")
+    inspector = Inspector(catalog, References(descriptions={("shop", "t"): None}), local=True)
+    assert inspector.first_positions(TABLE) == inspector.positions(TABLE)
+    assert catalog.ran[0].endswith("`t`") and all(query.endswith("as json") for query in catalog.ran[1:])

@@ -194,7 +194,9 @@ class Inspector:
         """See `described`."""
         known = self.known.get(parts(name)[-2:], {})
         if known is None:
-            return _without_json(self.engine, name)
+            facts = _without_json(self.engine, name)
+            if _has_versions(facts):
+                return facts
         return known if known and _described_name(known) == parts(name) else described(self.engine, name)
 
     def _table(self, name: str) -> Position:
@@ -273,7 +275,7 @@ def described(engine: Engine, name: str) -> Mapping[str, Any]:
         [[text]] = engine.query(f"describe table extended {_quoted(name)} as json", "catalog")
     except EngineError as error:
         facts = _without_json(engine, name)
-        if facts.get("provider", "").lower() not in (DELTA, ICEBERG):
+        if not _has_versions(facts):
             raise error
         return facts
     description: Mapping[str, Any] = json.loads(str(text))
@@ -281,9 +283,13 @@ def described(engine: Engine, name: str) -> Mapping[str, Any]:
 
 
 def _without_json(engine: Engine, name: str) -> Mapping[str, str]:
-    """Of a table of another catalog's making, as Delta's and Iceberg's, which has no other."""
+    """The description that every table has. Of a table of files, it lacks the partitions."""
     rows = engine.query(f"describe table extended {_quoted(name)}", "catalog")
     return {str(row[0]).lower(): str(row[1]) for row in rows}
+
+
+def _has_versions(facts: Mapping[str, str]) -> bool:
+    return facts.get("provider", "").lower() in (DELTA, ICEBERG)
 
 
 def _described_name(description: Mapping[str, Any]) -> tuple[str, ...]:
