@@ -46,6 +46,15 @@ CASES = {
         both(f"select k, count(*) as n, {{diff}} from a' as `a` where {among(K, 'k')} group by k"),
         {},
     ),
+    "GROUP BY an alias that is a column behind a semi join": Case(
+        "select a.k + 1 as w, count(*) as n from a left semi join b on a.k = b.k group by w",
+        {"a": twice, "b": b_still},
+        both(
+            "select a.k + 1 as w, count(*) as n, {diff} from a' as `a` left semi join b on a.k = b.k where "
+            f"{among('select (a.k + 1) as _mv_k0 from Δa as `a` left semi join b on a.k = b.k', 'a.k + 1')} group by w"
+        ),
+        {},
+    ),
     "a group that comes, one that goes, NULL as a key": Case(
         "select k, max(v) as v from a group by k",
         {"a": nulls},

@@ -47,6 +47,11 @@ REFUSED = {
     "select k from a where k in (select k from b limit 2)": "line 1: LIMIT or OFFSET",
     "select k from a where exists (select 1 from b where a.k = other.k)": "line 1: other.k is not a column of what the block reads",
     "select k from a where exists (select 1 from (select * from b where b.k = a.v) c)": "line 1: a.v is not a column of what the block reads",
+    # what only ON may name is a column of the query around, or an alias
+    "select k from a where exists (select 1 from u left semi join b on u.k = b.k where b.k = name)": "line 1: b.k is a column behind a semi or anti join",
+    "select k from a where exists (select 1 from u left anti join a as o on u.k = o.k where v = 1)": "line 1: v is a column behind a semi or anti join",
+    "select k as v, v + 1 as n from u left semi join a on u.k = a.k": "line 1: v is a column behind a semi or anti join",
+    "select k as v, count(*) as n from u left semi join a on u.k = a.k group by v + 1": "line 1: v is a column behind a semi or anti join",
     "select k from a where k > (select rand() from b)": "line 1: rand() differs from run to run",
     "select k from a where k in (select first(k) from b group by ok)": "line 1: first() cannot be repeated, and decides more than an output value",
     "select (select max(k) from b) as n, count(*) as o from a group by n": "line 1: GROUP BY a subquery",

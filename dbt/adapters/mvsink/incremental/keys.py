@@ -88,7 +88,7 @@ def _of_entry(block: Block, names: Names, part: Fragment) -> Key:
         if not node.name.isdigit() or not 0 < int(node.name) <= len(block.items):
             raise Refused("GROUP BY a number beyond the items", part.start)
         return _of_item(block, names, int(node.name) - 1)
-    if isinstance(node, exp.Column) and not node.table and not _is_column(block, names, node.name):
+    if isinstance(node, exp.Column) and not node.table and node.name.lower() not in names.columns(block):
         aliased = [
             number
             for number, item in enumerate(block.items)
@@ -129,10 +129,6 @@ def _shared_by_windows(block: Block, names: Names) -> tuple[Key, ...]:
         for key in shared:
             names.check(block, key.part)
     return shared
-
-
-def _is_column(block: Block, names: Names, name: str) -> bool:
-    return any(name.lower() in columns for _, columns in names.scope(block))
 
 
 def canonical(block: Block, names: Names, node: exp.Expr) -> str:

@@ -114,13 +114,28 @@ class Names:
             *((view, self.of_lateral(view)) for view in block.laterals),
         ]
 
+    def columns(self, block: Block) -> set[str | None]:
+        """The columns that the block may name outside ON."""
+        seen = {id(owner) for owner in (*_visible(block), *block.laterals)}
+        return {name for owner, names in self.scope(block) if id(owner) in seen for name in names}
+
+    def _in_on_alone(self, block: Block) -> set[str | None]:
+        """The columns and aliases of the leaves behind a semi or anti join, and of no others."""
+        seen = {id(leaf) for leaf in _visible(block)}
+        hidden = [leaf for leaf in leaves(block.source) if id(leaf) not in seen]
+        names = {leaf.alias and leaf.alias.lower() for leaf in hidden}
+        return names.union(*map(self.of_leaf, hidden)) - self.columns(block)
+
     def check(self, block: Block, part: Fragment, later: Collection[str] = ()) -> None:
         """Refuse ``part`` of the block if it names what is not a column of the block's leaves.
 
         ``later``: aliases of items before this one. What else a name could be: a column of an outer
-        query, a variable of the session, a function without parentheses.
+        query, a variable of the session, a function without parentheses. One that only a leaf
+        behind a semi or anti join has is one of these for Spark, except in ON.
         """
         scope = [*self.scope(block)]
+        of_on = any(join.on is part for join in joins(block.source))
+        hidden = set() if of_on else self._in_on_alone(block)
         around = self.outer.get(block)
         while around is not None:
             scope += self.scope(around)
@@ -128,6 +143,8 @@ class Names:
         columns = {name for _, names in scope for name in names} | set(later)
         for column in _own_columns(self.nodes[part]):
             first = tuple(piece.name.lower() for piece in column.parts)
+            if first[0] in hidden and not (part in block.keys and first[0] in later):
+                raise Refused(f"{'.'.join(first)} is a column behind a semi or anti join", part.start)
             known = first[0] in columns or (
                 len(first) > 1 and any(_means(owner, first[:1]) for owner, _ in scope)
             )
