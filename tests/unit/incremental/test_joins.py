@@ -66,8 +66,8 @@ CASES = {
         "select a.k, v, w, e.k as o from a, b right join e on b.k = e.k",
         {"a": a, "b": b_still, "e": e_still},
         """
-        select a.k, v, w, e.k as o, 1L _mv_diff from a' as `a`, b right join (e left semi join (Δa as `a`, b) on b.k = e.k ) on b.k = e.k union all
-        select a.k, v, w, e.k as o, -1L _mv_diff from a° as `a`, b right join (e left semi join (Δa as `a`, b) on b.k = e.k ) on b.k = e.k
+        select a.k, v, w, e.k as o, 1L _mv_diff from a' as `a`, b right join (e left semi join (Δa as `a` cross join b) on b.k = e.k ) on b.k = e.k union all
+        select a.k, v, w, e.k as o, -1L _mv_diff from a° as `a`, b right join (e left semi join (Δa as `a` cross join b) on b.k = e.k ) on b.k = e.k
         """,
         {(3, 30, 100, 1): 1, (1, 10, 100, 1): -1, (3, 30, 300, 3): 1, (1, 10, 300, 3): -1},
     ),

@@ -182,16 +182,25 @@ class Writer:
         columns = [*leaf.columns, DIFF] if change and leaf.columns else [*leaf.columns]
         return f"(\n{query}\n){alias}" + (f"({sql.columns(columns)})" if columns else "")
 
-    def source(self, source: Source, reading: Reading, scopes: Scopes) -> str:
+    def primary(self, source: Source, reading: Reading, scopes: Scopes) -> str:
+        """`source` as one relation of another FROM tree."""
+        text = self.source(source, reading, scopes, nested=True)
+        return f"({text})" if isinstance(source, Join) else text
+
+    def source(self, source: Source, reading: Reading, scopes: Scopes, *, nested: bool = False) -> str:
         """A FROM tree. ``scopes`` restrict the preserved side of an outer, semi or anti join, and
-        both sides of a full one.
+        both sides of a full one. ``nested``: in parentheses, where Spark reads no comma.
         """
         if isinstance(source, Nest):
-            return f"({self.source(source.inner, reading, scopes)})"
+            return f"({self.source(source.inner, reading, scopes, nested=True)})"
         if not isinstance(source, Join):
             return self.leaf(source, reading(source))
-        left, right = (self.source(side, reading, scopes) for side in (source.left, source.right))
+        left, right = (
+            self.source(side, reading, scopes, nested=nested) for side in (source.left, source.right)
+        )
         joined = self.text[source.left.end : source.right.start]
+        if source.kind == "comma" and nested:
+            joined = "\ncross join "
         criteria = self.cut(Fragment(source.right.end, source.end), Side.NEW)
         natural = "natural " if source.natural else ""
         if source.kind == "full" and source in scopes:

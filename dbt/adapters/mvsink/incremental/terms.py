@@ -25,7 +25,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     Source,
     leaves,
 )
-from dbt.adapters.mvsink.incremental.compose import Reading, Scope, Scopes, Side, Writer
+from dbt.adapters.mvsink.incremental.compose import Reading, Scope, Side, Writer
 from dbt.adapters.mvsink.incremental.equalities import full_keys
 from dbt.adapters.mvsink.incremental.keys import key_names
 from dbt.adapters.mvsink.incremental.resolve import Names
@@ -107,16 +107,12 @@ class Terms:
         assert block.source is not None
         inner = scoping(part, leaf)
         if inner is None:
-            return [self._primary(part, telescope(block.source, leaf, Side.CHANGE), {})]
+            return [self.writer.primary(part, telescope(block.source, leaf, Side.CHANGE), {})]
         return [
-            self._primary(part, telescope(block.source, leaf, side), {inner: scope})
+            self.writer.primary(part, telescope(block.source, leaf, side), {inner: scope})
             for scope in self._scopes(block, inner, leaf)
             for side in (Side.NEW, Side.OLD)
         ]
-
-    def _primary(self, source: Source, reading: Reading, scopes: Scopes) -> str:
-        text = self.writer.source(source, reading, scopes)
-        return f"({text})" if isinstance(source, Join) else text
 
     def _of_time(self, block: Block, conjunct: Fragment) -> Iterator[str]:
         """Rows that enter and rows that leave because time passes, or because of what a subquery
