@@ -21,6 +21,7 @@ from dbt.adapters.mvsink.engine import Column, parse_type, sql
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard_sql import Layout, as_of, layout
 from dbt.adapters.mvsink.sink import correction, ways, write
+from tests.support.duck_engine import DuckEngine
 from tests.support.session_engine import Model, open_shard
 
 HISTORIES, RUNS = 7, 14
@@ -79,6 +80,7 @@ class History:
     def run(self, way, monkeypatch):
         monkeypatch.setattr(write, "FEW_ROWS", 10**9 if way == "whole rows" else 0)
         monkeypatch.setattr(write, "way", lambda *_: way)
+        monkeypatch.setattr(DuckEngine, "cores", self.chance.randrange(3))
         outcome = self.model.run(query(self.rows, self.model.added))
         self.contents[outcome.time] = +self.rows
         before = Counter(list(self.contents.values())[-2]) if len(self.contents) > 1 else Counter()

@@ -39,6 +39,8 @@ def _database() -> duckdb.DuckDBPyConnection:
 class DuckEngine:
     """`Engine` on a connection of its own; remembers every statement it ran."""
 
+    cores = 1  # 0: what could be done in this process is done by statements, too
+
     def __init__(self) -> None:
         self.connection = _database().cursor()
         self.connection.execute("set timezone = 'UTC'")
@@ -65,6 +67,9 @@ class DuckEngine:
 
     def arrow(self, query: str, what: str) -> None:
         """Its types are not Spark's: the statements for Spark are what runs here."""
+
+    def cores_here(self) -> int:
+        return self.cores
 
     def analyzed(self, query: str, what: str) -> None:
         """Its statements do."""

@@ -21,6 +21,9 @@ class NoEngine:
     def arrow(self, query: str, what: str) -> None:
         """It gives no rows in this form."""
 
+    def cores_here(self) -> int:
+        return 0
+
     def analyzed(self, query: str, what: str) -> None:
         """Its statements do."""
 

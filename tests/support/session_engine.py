@@ -38,6 +38,9 @@ class SessionEngine:
     def arrow(self, query: str, what: str) -> Any:
         return self._run(query, what, fetch="arrow")
 
+    def cores_here(self) -> int:
+        return 2
+
     def analyzed(self, query: str, what: str) -> None:
         """Its statements do."""
 

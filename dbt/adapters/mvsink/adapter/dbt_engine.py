@@ -6,6 +6,7 @@ connection method.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.credentials import SESSION
 from dbt.adapters.mvsink.engine import EngineError, sql
 from dbt.adapters.mvsink.references.session import session_of, session_settings, setting
 from dbt.adapters.mvsink.shard_sql.session_settings import by_conf, by_statements, pinned
@@ -25,6 +27,7 @@ UNDEFINED = "<undefined>"  # what SET shows for a name that it does not know
 _CUT = re.compile(r"\.\.\. \d+ more fields")
 _DATA_STATE = re.compile(r"SQLSTATE: ?((?:22|23)[0-9A-Z]{3})")
 _STATE = re.compile(r"SQLSTATE: ?([0-9A-Z]{5})")
+_LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:, *\d+)?\])?")
 _CONDITION = re.compile(r"\[[A-Z0-9_.]+\][^\n]*?SQLSTATE: ?([0-9A-Z]{5})")
 
 
@@ -107,6 +110,13 @@ class AdapterEngine:
             defaults[key] = None if value == UNDEFINED else value
         return defaults[key]
 
+    def cores_here(self) -> int:
+        """See `Engine`: those of the embedded session, unless it is a cluster's."""
+        credentials: Any = self.adapter.config.credentials
+        if credentials.method != SESSION:
+            return 0
+        return cores_of(session_settings(self).get("spark.master", ""), os.cpu_count() or 1)
+
     def analyzed(self, query: str, what: str) -> tuple[str, list[tuple[str, str]]] | None:
         """See `Engine`: the embedded session's. As a derived table, a command is refused."""
         handle = self.adapter.connections.get_thread_connection().handle
@@ -140,6 +150,16 @@ class AdapterEngine:
         except DbtRuntimeError as error:
             raise engine_error(error) from error
         return cursor
+
+
+def cores_of(master: str, machine: int) -> int:
+    """The cores that Spark has by its master's URL, if it is this process's machine with as many
+    cores as ``machine``; else 0.
+    """
+    local = _LOCAL.fullmatch(master)
+    if local is None:
+        return 0
+    return machine if local[1] == "*" else min(int(local[1] or 1), machine)
 
 
 def engine_error(error: BaseException) -> EngineError:

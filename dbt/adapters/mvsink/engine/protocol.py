@@ -40,6 +40,12 @@ class Engine(Protocol):
         """The engine's settings are ``wanted`` in here, and as before afterwards."""
         ...
 
+    def cores_here(self) -> int:
+        """How many of this machine's cores the engine computes with; 0 if it runs elsewhere, or if
+        that is not known.
+        """
+        ...
+
     def analyzed(self, query: str, what: str) -> tuple[str, list[tuple[str, str]]] | None:
         """The analyzed plan of a query, as EXPLAIN EXTENDED prints it, and its columns as `columns`
         gives them, by one analysis; None where that takes a statement for each.

@@ -70,6 +70,7 @@ from dbt.adapters.mvsink.shard.state import (
     schema_differences,
 )
 from dbt.adapters.mvsink.shard.storage import MemoryStorage, Storage
+from dbt.adapters.mvsink.shard.turning import negate_with_pyarrow
 from dbt.adapters.mvsink.shard.updates import consolidate, grouped
 from dbt.adapters.mvsink.shard.write import AppendResult, CompactionResult, WriteHandle
 
@@ -120,6 +121,7 @@ __all__ = [
     "grouped",
     "is_negation",
     "negatable",
+    "negate_with_pyarrow",
     "number_of",
     "perform_maintenance",
     "schema_differences",

@@ -65,6 +65,11 @@ class Storage(Protocol):
     uri: str
     timeout: float
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the files are on this machine, or mounted."""
+        ...
+
     def create(self, schema: pa.Schema, shard_id: uuid.UUID, salt: int, created: int) -> None:
         """Create the shard; harmless if another writer just did."""
         ...
@@ -200,6 +205,7 @@ class MemoryStorage:
     inputs: dict[str, int] = field(default_factory=dict)
     checkpoint_version: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
+    is_local: bool = True
 
     def create(self, schema: pa.Schema, shard_id: uuid.UUID, salt: int, created: int) -> None:
         with self.lock:

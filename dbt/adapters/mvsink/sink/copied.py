@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 
 from dbt.adapters.mvsink.engine import Column, Engine, sql
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
+from dbt.adapters.mvsink.shard import StagedDirectory, negate_with_pyarrow
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
+from dbt.adapters.mvsink.shard_sql.stager import Stager
 from dbt.adapters.mvsink.sink.correction import BASE, Desired
 from dbt.adapters.mvsink.sink.detection import Buckets, believed_hash, differing_buckets
 
@@ -70,8 +72,17 @@ def updates_of(desired: Desired, time: int) -> str:
     return f"select {_items(desired.columns)}, {meta} from (\n{desired.hashed()}\n)"
 
 
-def negated_updates(shard: Layout, time: int) -> str:
-    """All updates of ``shard`` with their diffs turned, at ``time`` (ms). Nothing is shuffled."""
+def staged_negation(stager: Stager, shard: Layout, time: int) -> StagedDirectory:
+    """The negation at ``time`` (ms) of all that ``shard`` holds: of files at hand by this process,
+    else by the engine, which shuffles nothing.
+    """
+    cores = stager.engine.cores_here()
+    with stager.watch("negate"):
+        staged = negate_with_pyarrow(stager.handle, shard.files, time, cores) if cores else None
+    return staged or stager.stage(_negated_updates(shard, time), "negate", negates=shard.files)
+
+
+def _negated_updates(shard: Layout, time: int) -> str:
     return shard.updates(
         f"{_items(shard.columns)}, {sql.bigint(time)} {TIME}, -{DIFF} {DIFF}, {ERROR}, {HASH}"
     )

@@ -44,7 +44,7 @@ from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
 from dbt.adapters.mvsink.shard import Batch, CommitNote, StagedDirectory, WriteHandle, negatable
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.shard_sql.stager import Stager, added_up
-from dbt.adapters.mvsink.sink.copied import Copied, Hashes, differing_hashes, negated_updates, updates_of
+from dbt.adapters.mvsink.sink.copied import Copied, Hashes, differing_hashes, staged_negation, updates_of
 from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
 from dbt.adapters.mvsink.sink.detection import Buckets, BucketScope, differing_buckets, narrow
 from dbt.adapters.mvsink.sink.in_process import correct
@@ -297,7 +297,7 @@ class Write:
         description: BatchDescription,
     ) -> Written:
         """All rows, ``staged``, and the negation of what the shard holds."""
-        taken_back = self.stager.stage(negated_updates(shard, time), "negate", negates=shard.files)
+        taken_back = staged_negation(self.stager, shard, time)
         written = Written(
             None, Counts(), evaluated_once=True, negation=self.stager.adopt(taken_back, description)
         )
