@@ -58,7 +58,7 @@ VALUES = {
 
 @pytest.mark.parametrize(("values", "by_spark"), VALUES.values(), ids=VALUES)
 @pytest.mark.parametrize("cores", [0, 2])
-def test_the_past_has_every_value_whoever_copies_it(model, quick, monkeypatch, cores, values, by_spark):
+def test_a_negation_has_every_value(model, quick, monkeypatch, cores, values, by_spark):
     model.session = quick
     engine = model.engine()
     monkeypatch.setattr(type(engine), "cores_here", lambda _: cores)

@@ -38,7 +38,7 @@ def test_every_update_is_taken_back_at_one_time(handle, threads, files):
 
 
 def test_a_file_in_chunks(handle, monkeypatch):
-    monkeypatch.setattr(turning, "MOST_ROWS", 1)
+    monkeypatch.setattr(turning, "MAX_ROWS", 1)
     turned = negate_with_pyarrow(handle, handle.state().files, 9, 1)
     assert [footer.file.rows for footer in turned.footers()] == [2 * APPENDED]
 
@@ -58,7 +58,7 @@ def test_what_is_left_to_the_engine_leaves_nothing(handle, monkeypatch, why):
     if why == "an object store":
         monkeypatch.setattr(DeltaStorage, "is_local", False)
     elif why == "too many bytes":
-        monkeypatch.setattr(turning, "MOST_BYTES", 100)
+        monkeypatch.setattr(turning, "MAX_BYTES", 100)
     else:
         handle.storage.delete([live[-1].path])
     before = staged(handle)

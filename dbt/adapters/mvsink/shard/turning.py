@@ -25,9 +25,9 @@ from dbt.adapters.mvsink.shard.write import WriteHandle
 
 log = logging.getLogger("mvsink.shard")
 # Bytes of all files: an interrupt is noticed when the copy is made, after some 10 s on two cores.
-MOST_BYTES = 2 * 2**30
+MAX_BYTES = 2 * 2**30
 CHUNK_BYTES = 8 * 2**20  # of a file, which are several times as many in memory
-MOST_ROWS = 2**17  # of a chunk, and so of a row group
+MAX_ROWS = 2**17  # of a chunk, and so of a row group
 
 
 class _Ambiguous(Exception):
@@ -42,14 +42,14 @@ def negate_with_pyarrow(
     copy, its files are in an object store, a date depends on the calendar (`calendars`), or a file
     cannot be read or written here.
     """
-    if not handle.storage.is_local or sum(file.size for file in files) > MOST_BYTES:
+    if not handle.storage.is_local or sum(file.size for file in files) > MAX_BYTES:
         return None
     schema, staged = physical_schema(handle.schema), handle.stage(files)
 
     def turn(number: int, group: Sequence[DataFile]) -> None:
         part = handle.storage.write_part(part_path(staged.batch_id, number), schema)
         for file in group:
-            rows = max(1, min(MOST_ROWS, (file.rows or 0) * CHUNK_BYTES // max(file.size, 1)))
+            rows = max(1, min(MAX_ROWS, (file.rows or 0) * CHUNK_BYTES // max(file.size, 1)))
             for updates in handle.storage.scan(file, schema, rows):
                 if ambiguous(updates):
                     raise _Ambiguous
