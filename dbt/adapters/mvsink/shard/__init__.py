@@ -72,6 +72,7 @@ from dbt.adapters.mvsink.shard.state import (
 from dbt.adapters.mvsink.shard.storage import MemoryStorage, Storage
 from dbt.adapters.mvsink.shard.turning import negate_with_pyarrow
 from dbt.adapters.mvsink.shard.updates import consolidate, grouped
+from dbt.adapters.mvsink.shard.verified import Verified, digests_of, keep_verified, last_verified
 from dbt.adapters.mvsink.shard.write import AppendResult, CompactionResult, WriteHandle
 
 __all__ = [
@@ -107,6 +108,7 @@ __all__ = [
     "Storage",
     "StorageError",
     "UpperMismatch",
+    "Verified",
     "WriteHandle",
     "ambiguous",
     "cancelled_among",
@@ -116,10 +118,13 @@ __all__ = [
     "compaction_due",
     "consolidate",
     "delete_dropped",
+    "digests_of",
     "files_number",
     "following",
     "grouped",
     "is_negation",
+    "keep_verified",
+    "last_verified",
     "negatable",
     "negate_with_pyarrow",
     "number_of",

@@ -6,6 +6,7 @@ This module does not know the log, nor which files are live: `delta` does.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from dbt.adapters.mvsink.shard.errors import OutsideShard, StorageError, message
 from dbt.adapters.mvsink.shard.state import DataFile
 from dbt.adapters.mvsink.shard.storage import DEFAULT_TIMEOUT, Footer, PartWriter, StoredFile, with_schema
 
+CHUNK = 2**20  # bytes per read of a whole file
 BUFFER = 2**16  # bytes per read if only a part of a file is needed
 
 
@@ -68,6 +70,17 @@ class FileStore:
 
     def column_names(self, file: DataFile) -> Sequence[str]:
         return list(self.schema_of(file.path).names)
+
+    def digest(self, path: str) -> str:
+        self._inside(path)
+        hashed = hashlib.sha256()
+        with (
+            _storage_errors("read", path, self.uri),
+            self.filesystem.open_input_stream(self._at(path)) as source,
+        ):
+            while chunk := source.read_buffer(CHUNK):
+                hashed.update(chunk)
+        return hashed.hexdigest()
 
     def schema_of(self, path: str) -> pa.Schema:
         """The columns that a Parquet file physically has, with their types."""

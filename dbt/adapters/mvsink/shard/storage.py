@@ -6,6 +6,7 @@ takes effect, and a later `load` sees it.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -132,6 +133,10 @@ class Storage(Protocol):
 
     def column_names(self, file: DataFile) -> Sequence[str]:
         """The columns that a file physically has."""
+        ...
+
+    def digest(self, path: str) -> str:
+        """The SHA-256 of a file's bytes, in hexadecimal digits."""
         ...
 
     def list_files(self, directory: str) -> list[StoredFile]:
@@ -286,6 +291,9 @@ class MemoryStorage:
 
     def column_names(self, file: DataFile) -> Sequence[str]:
         return list(self._table(file.path).column_names)
+
+    def digest(self, path: str) -> str:
+        return hashlib.sha256(repr(self._table(path).to_pydict()).encode()).hexdigest()
 
     def list_files(self, directory: str) -> list[StoredFile]:
         within = directory.rstrip("/") + "/"

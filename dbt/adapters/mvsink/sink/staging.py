@@ -106,7 +106,7 @@ class Staging:
         after = shard if change.batch is None else with_batch(shard, change.batch)
         try:
             with write.watch("verify"):
-                right = equal(write.engine, desired, after)
+                right = equal(write, desired, after)
             if right:
                 return replace(change, drift=Drift())
             differences = write.preview(desired, after, time, SAMPLE)

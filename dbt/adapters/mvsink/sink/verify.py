@@ -8,12 +8,14 @@ even after the correction, whole rows are compared. A small shard always is (`wr
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from dbt.adapters.mvsink.engine import Engine, sql
+from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.engine.row_digest import row_digest
 from dbt.adapters.mvsink.physical import DIFF, ERROR
+from dbt.adapters.mvsink.shard import Verified, digests_of, keep_verified, last_verified
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.shard_sql.layout import with_batch
 from dbt.adapters.mvsink.sink.correction import Desired, persisted
@@ -22,6 +24,7 @@ from dbt.adapters.mvsink.sink.write import FEW_ROWS, Write, Written
 
 log = logging.getLogger("mvsink.sink.write")
 SEEDS = (1, 2)
+SUMS = 3 * len(SEEDS)
 
 
 def verified(
@@ -31,35 +34,90 @@ def verified(
     if shard.empty or shard.rows <= FEW_ROWS:
         return write.stage(desired, shard, time, description)
     with write.watch("verify"):
-        if equal(write.engine, desired, shard):
+        if equal(write, desired, shard):
             return Written(None, Counts())
     written = replace(write.stage(desired, shard, time, description), way="")  # its time is another
     if written.negation is not None:  # all rows of the query, as it gave them
         return written
     with write.watch("verify"):
         after = shard if written.batch is None else with_batch(shard, written.batch)
-        if equal(write.engine, desired, after):
+        if equal(write, desired, after):
             return written
     log.warning("%s: the row hash missed a difference; comparing whole rows", write.model)
     written.delete()
     return write.whole_rows(desired, shard, time, description)
 
 
-def equal(engine: Engine, desired: Desired, shard: Layout) -> bool:
-    """Whether both have the same rows, as often, by the sums of two numbers from each digest."""
-    digest, items = row_digest(desired.columns, ERROR), sql.columns(c.name for c in desired.columns)
-    sides = [f"select {items}, {ERROR}, 1L {DIFF} from (\n{desired.rows()}\n)"]
-    current = persisted(shard)
-    if current is not None:
-        sides.append(f"select {items}, {ERROR}, -{DIFF} {DIFF} from (\n{current}\n)")
-    digests = f"select {digest} _mv_digest, {DIFF} from (\n{sql.union_all(sides)}\n)"
-    numbers = ", ".join(f"xxhash64({seed}, _mv_digest) _mv_n{seed}" for seed in SEEDS)
-    rows = f"select {numbers}, {DIFF} from (\n{digests}\n)"
-    sums = ", ".join(
-        f"coalesce(sum({part} * {DIFF}), 0) = 0" for seed in SEEDS for part in _parts(f"_mv_n{seed}")
-    )
-    [row] = engine.query(f"select {sums} from (\n{rows}\n)", "verify")
-    return all(row)
+def equal(write: Write, desired: Desired, shard: Layout) -> bool:
+    """Whether both have the same rows, as often, by the sums of two numbers from each digest.
+
+    Of a base whose files have the bytes that they had when a verification last read it, no row is
+    read (`shard.verified`): where Spark is on this machine, and so its bytes are at hand.
+    """
+    adds = _Adds.up(desired)
+    digests = _bytes_of_base(write, shard)
+    kept = last_verified(write.handle) if digests else None
+    if kept is not None and (kept.what, kept.digests, len(kept.sums)) != (adds.what, digests, SUMS):
+        kept = None
+    sides = {"desired": f"select {adds.items}, 1L {DIFF} from (\n{desired.rows()}\n)"}
+    for name, part in _parted(shard).items() if digests else [("shard", shard)]:
+        rows = None if name == "base" and kept is not None else persisted(part)
+        if rows is not None:
+            sides[name] = f"select {adds.items}, {DIFF} from (\n{rows}\n)"
+    found = write.engine.query(sql.union_all(map(adds.query, range(len(sides)), sides.values())), "verify")
+    sums = {name: tuple(map(_integer, row[1:])) for name, row in zip(sides, sorted(found), strict=True)}
+    if kept is not None:
+        sums["base"] = kept.sums
+    wanted = sums.pop("desired")
+    if any(number != sum(each) for number, *each in zip(wanted, *sums.values(), strict=True)):
+        return False
+    if digests and kept is None:
+        keep_verified(write.handle, Verified(adds.what, digests, sums["base"]))
+    return True
+
+
+def _bytes_of_base(write: Write, shard: Layout) -> dict[str, str]:
+    """The digests of the base's files; none if they are not at hand. They are taken before the rows
+    are read: what changes in between is found now, or makes the next digests others.
+    """
+    cores = write.engine.cores_here()
+    return digests_of(write.handle, shard.base.files, cores) if cores and shard.base is not None else {}
+
+
+def _parted(shard: Layout) -> dict[str, Layout]:
+    """The base alone, and the rest."""
+    base = replace(shard, recent=(), unhashed=(), loose=(), loose_columns=())
+    return {"base": base, "others": replace(shard, base=None)}
+
+
+@dataclass(frozen=True)
+class _Adds:
+    """How rows are added up: ``items`` of each, besides its diff, and its ``digest``."""
+
+    items: str
+    digest: str
+
+    @classmethod
+    def up(cls, rows: Desired) -> _Adds:
+        return cls(f"{sql.columns(c.name for c in rows.columns)}, {ERROR}", row_digest(rows.columns, ERROR))
+
+    @property
+    def what(self) -> str:
+        """Stands for this way of adding up."""
+        return hashlib.sha256(self.query(0, self.items).encode()).hexdigest()
+
+    def query(self, number: int, rows: str) -> str:
+        """One row: the ``number`` of ``rows``, and their sums."""
+        digests = f"select {self.digest} _mv_digest, {DIFF} from (\n{rows}\n)"
+        numbers = ", ".join(f"xxhash64({seed}, _mv_digest) _mv_n{seed}" for seed in SEEDS)
+        parts = [part for seed in SEEDS for part in _parts(f"_mv_n{seed}")]
+        sums = ", ".join(f"coalesce(sum({part} * {DIFF}), 0) s{at}" for at, part in enumerate(parts))
+        return f"select {number} side, {sums} from (\nselect {numbers}, {DIFF} from (\n{digests}\n)\n)"
+
+
+def _integer(value: object) -> int:
+    assert isinstance(value, int)
+    return value
 
 
 def _parts(number: str) -> list[str]:

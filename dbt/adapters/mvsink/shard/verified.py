@@ -1,0 +1,64 @@
+"""What a verification has read: the bytes of a directory's files, and what their rows add up to.
+
+To hash a file takes a tenth of the time of reading its rows. So once the rows of the base have been
+added up, later verifications hash its files: the same bytes have the same rows. That is kept in a
+small file beside the log. It only saves reading: if it is missing, unreadable, or about something
+else, all rows are read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from dbt.adapters.mvsink.shard.state import DataFile
+from dbt.adapters.mvsink.shard.write import WriteHandle
+
+PLACE = "_mvsink/verified.json"  # VACUUM ignores names that begin with an underscore
+
+
+@dataclass(frozen=True)
+class Verified:
+    """``sums`` of the rows in the files with these SHA-256 ``digests`` (hexadecimal, by path).
+
+    ``what``: what was added up, for sums of something else are not comparable.
+    """
+
+    what: str
+    digests: Mapping[str, str]
+    sums: tuple[int, ...]
+
+    def text(self, shard_id: str) -> str:
+        return json.dumps(
+            {"shard_id": shard_id, "what": self.what, "digests": dict(self.digests), "sums": self.sums}
+        )
+
+
+def read(text: str | None, shard_id: str) -> Verified | None:
+    """What is in ``text``; None if it is another shard's, or unreadable."""
+    try:
+        stored = json.loads(text or "")
+        digests = {str(path): str(digest) for path, digest in stored["digests"].items()}
+        verified = Verified(str(stored["what"]), digests, tuple(map(int, stored["sums"])))
+        return verified if stored["shard_id"] == shard_id else None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def last_verified(handle: WriteHandle) -> Verified | None:
+    """What was kept last."""
+    return read(handle.storage.read_text(PLACE), str(handle.shard_id))
+
+
+def keep_verified(handle: WriteHandle, verified: Verified) -> None:
+    """Keep it in place of what was kept before."""
+    handle.storage.write_text(PLACE, verified.text(str(handle.shard_id)))
+
+
+def digests_of(handle: WriteHandle, files: Sequence[DataFile], threads: int) -> dict[str, str]:
+    """The SHA-256 of each file's bytes, by path. Raises `StorageError`."""
+    paths = [file.path for file in files]
+    with ThreadPoolExecutor(threads, "digest") as pool:
+        return dict(zip(paths, pool.map(handle.storage.digest, paths), strict=True))
