@@ -5,11 +5,13 @@ and benchmarks.
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from dbt.adapters.mvsink.adapter.dbt_engine import cores_of
 from dbt.adapters.mvsink.engine import Column, EngineError, arrow_schema, parse_type
 from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
@@ -39,7 +41,7 @@ class SessionEngine:
         return self._run(query, what, fetch="arrow")
 
     def cores_here(self) -> int:
-        return 2
+        return cores_of(self.session.conf.get("spark.master"), os.cpu_count() or 1)
 
     def analyzed(self, query: str, what: str) -> None:
         """Its statements do."""

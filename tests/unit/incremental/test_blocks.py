@@ -36,7 +36,7 @@ def among(keys: str, *texts: str) -> str:
 K = "select (k) as _mv_k0 from Δa as `a`"
 CHANGED_K = "( select distinct _mv_k0 from ( select k, _mv_diff from Δa as `a` ) as _mv_k(_mv_k0, _mv_diff) ) as _mv_k"
 SET_KEYS = (
-    "( select distinct _mv_k0 from ( ( select k, _mv_diff from Δa as `a` ) union all ( select k, 0L _mv_diff from b where ( false ) ) ) "
+    "( select distinct _mv_k0 from ( ( select k, _mv_diff from Δa as `a` ) union all ( select k, 0L _mv_diff from b where ( 1 = 0 ) ) ) "
     "as _mv_k(_mv_k0, _mv_diff) ) as _mv_k on _mv_k._mv_k0 <=> _mv_o.`k`"
 )
 CASES = {
@@ -173,7 +173,7 @@ CASES = {
     "groups of what did not change": Case(
         "select k, count(*) as n from a group by k",
         {"a": a_still},
-        "select *, 0L _mv_diff from ( select k, count(*) as n from a group by k ) as _mv_o where false",
+        "select *, 0L _mv_diff from ( select k, count(*) as n from a group by k ) as _mv_o where 1 = 0",
         {},
     ),
     "groups as time passes": Case(

@@ -43,7 +43,7 @@ CASES = {
         "select k as n from a union all select w from b",
         {"a": a_still, "b": b},
         """
-        ( select k as n, 0L _mv_diff from a where ( false ) ) union all
+        ( select k as n, 0L _mv_diff from a where ( 1 = 0 ) ) union all
         ( select w, _mv_diff from Δb as `b` )
         """,
         {(300,): -1, (200,): 1},
@@ -53,7 +53,7 @@ CASES = {
         {"a": a, "b": b_still},
         """
         ( select k as n, _mv_diff from Δa as `a` ) union all
-        ( ( select w, 0L _mv_diff from b where ( false ) ) union all
+        ( ( select w, 0L _mv_diff from b where ( 1 = 0 ) ) union all
         ( select v, _mv_diff from Δa as `a` ) )
         """,
         {(3,): 1, (1,): -1, (30,): 1, (10,): -1},
@@ -70,7 +70,7 @@ CASES = {
         "select k from a",
         {"a": a_still},
         """
-        select k, 0L _mv_diff from a where ( false )
+        select k, 0L _mv_diff from a where ( 1 = 0 )
         """,
         {},
     ),
@@ -78,7 +78,7 @@ CASES = {
         "select 1 as one",
         {},
         """
-        select 1 as one, 0L _mv_diff where ( false )
+        select 1 as one, 0L _mv_diff where ( 1 = 0 )
         """,
         {},
     ),

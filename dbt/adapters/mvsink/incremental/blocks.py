@@ -29,7 +29,7 @@ from dbt.adapters.mvsink.incremental.keys import (
 )
 from dbt.adapters.mvsink.incremental.repeatable import Repeatable
 from dbt.adapters.mvsink.incremental.resolve import Names
-from dbt.adapters.mvsink.incremental.terms import MINUS, NONE, PLUS, Terms
+from dbt.adapters.mvsink.incremental.terms import MINUS, NONE, NOTHING, PLUS, Terms
 from dbt.adapters.mvsink.physical import DIFF
 
 _SIDES = ((Side.NEW, PLUS), (Side.OLD, MINUS))
@@ -102,7 +102,7 @@ class Changes:
         if isinstance(body, Block) and kind_of(body) is Kind.PLAIN:
             return "\nunion all\n".join(list(self.terms.terms(body)) or [self.terms.no_rows(body)])
         if not self.writer.moves(query):
-            return f"select *, {NONE} as {DIFF} from (\n{self.writer.contents(query, Side.NEW)}\n) as _mv_o where false"
+            return f"select *, {NONE} as {DIFF} from (\n{self.writer.contents(query, Side.NEW)}\n) as _mv_o where {NOTHING}"
         return "\nunion all\n".join(self._pair(query, body))
 
     def count(self, query: Query) -> int:

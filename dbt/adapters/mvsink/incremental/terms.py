@@ -32,6 +32,7 @@ from dbt.adapters.mvsink.incremental.resolve import Names
 from dbt.adapters.mvsink.physical import DIFF
 
 PLUS, MINUS, NONE = "1L", "-1L", "0L"
+NOTHING = "1 = 0"  # Spark 4.1 refuses `false` over some joins in parentheses
 # A comparison of these is NULL at one time only if it is at any: only their columns can be NULL.
 _COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ, exp.Between)
 _NULL_ONLY_BY_COLUMNS = (
@@ -59,7 +60,7 @@ class Terms:
             yield from self._of_values(block)
 
     def no_rows(self, block: Block) -> str:
-        return self.writer.select(block, lambda leaf: Side.NEW, NONE, [*self.conjuncts(block), "false"], {})
+        return self.writer.select(block, lambda leaf: Side.NEW, NONE, [*self.conjuncts(block), NOTHING], {})
 
     def conjuncts(self, block: Block) -> list[str]:
         """The WHERE of the terms of leaves: all conjuncts come after them, so they are new."""
