@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 logger = AdapterLogger("mvsink")
 STOP_TIMEOUT = 20  # seconds
+# what PySpark imports in its first calls, with pandas among it
+NEEDED_SOON = ("pyspark.testing.utils", "pyspark.sql.classic.dataframe")
 
 
 def launch(conf: SparkConf, log: Path, options: Sequence[str]) -> None:
@@ -29,7 +32,7 @@ def launch(conf: SparkConf, log: Path, options: Sequence[str]) -> None:
     """
     from pyspark import SparkContext, java_gateway
 
-    with open(log, "ab") as file, _prepended("SPARK_SUBMIT_OPTS", options):
+    with open(log, "ab") as file, _prepended("SPARK_SUBMIT_OPTS", options), _importing(NEEDED_SOON):
         launch_gateway: Any = java_gateway.launch_gateway
         SparkContext._ensure_initialized(gateway=launch_gateway(conf, {"stdout": file, "stderr": file}))
 
@@ -92,6 +95,23 @@ def _prepended(variable: str, options: Sequence[str]) -> Iterator[None]:
             del os.environ[variable]
         else:
             os.environ[variable] = before
+
+
+@contextmanager
+def _importing(modules: Sequence[str]) -> Iterator[None]:
+    """Inside, another thread imports them, while this one waits for Java."""
+
+    def load() -> None:
+        for module in modules:
+            with suppress(Exception):  # its user will see the error
+                importlib.import_module(module)
+
+    thread = threading.Thread(target=load, name="import", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 def java_command() -> JavaCommand:

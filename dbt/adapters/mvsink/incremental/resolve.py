@@ -116,13 +116,13 @@ class Names:
 
     def columns(self, block: Block) -> set[str | None]:
         """The columns that the block may name outside ON."""
-        seen = {id(owner) for owner in (*_visible(block), *block.laterals)}
-        return {name for owner, names in self.scope(block) if id(owner) in seen for name in names}
+        owners = {id(owner) for owner in (*_visible(block), *block.laterals)}
+        return {name for owner, names in self.scope(block) if id(owner) in owners for name in names}
 
     def _in_on_alone(self, block: Block) -> set[str | None]:
         """The columns and aliases of the leaves behind a semi or anti join, and of no others."""
-        seen = {id(leaf) for leaf in _visible(block)}
-        hidden = [leaf for leaf in leaves(block.source) if id(leaf) not in seen]
+        visible = {id(leaf) for leaf in _visible(block)}
+        hidden = [leaf for leaf in leaves(block.source) if id(leaf) not in visible]
         names = {leaf.alias and leaf.alias.lower() for leaf in hidden}
         return names.union(*map(self.of_leaf, hidden)) - self.columns(block)
 

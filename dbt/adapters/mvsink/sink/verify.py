@@ -64,8 +64,8 @@ def equal(write: Write, desired: Desired, shard: Layout) -> bool:
         rows = None if name == "base" and kept is not None else persisted(part)
         if rows is not None:
             sides[name] = f"select {adds.items}, {DIFF} from (\n{rows}\n)"
-    found = write.engine.query(sql.union_all(map(adds.query, range(len(sides)), sides.values())), "verify")
-    sums = {name: tuple(map(_integer, row[1:])) for name, row in zip(sides, sorted(found), strict=True)}
+    totals = write.engine.query(sql.union_all(map(adds.query, range(len(sides)), sides.values())), "verify")
+    sums = {name: tuple(map(_integer, row[1:])) for name, row in zip(sides, sorted(totals), strict=True)}
     if kept is not None:
         sums["base"] = kept.sums
     wanted = sums.pop("desired")
