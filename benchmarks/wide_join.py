@@ -95,7 +95,7 @@ def main() -> None:
     try:
         for step in steps(session, place, arguments):
             rounds, warm = arguments.rounds, arguments.warm
-            if step.way != VIEW and arguments.against_rounds:
+            if not step.way.startswith(VIEW) and arguments.against_rounds:
                 rounds, warm = arguments.against_rounds, 0
             seconds, reference = in_turn(rounds, step.run, lambda: rebuild(session), warm)
             figure = Figure("wide join", step.way, step.share, arguments.scale, seconds, reference, rounds)
