@@ -150,10 +150,9 @@ def corrections(session: Any, root: Path, share: float, *, verify: bool = False)
 def merges(session: Any, share: float, known: bool = False) -> Callable[[], None]:
     """Merges into one Delta table; ``known``: of the rows that changed."""
     rounds, table = Rounds(), f"merged_{'known' if known else 'all'}"
+    session.sql(f"create or replace table {table} using delta as {query(0)}")
 
     def step() -> None:
-        if rounds.end == 0 and (share == 0 or not session.catalog.tableExists(table)):
-            session.sql(f"create or replace table {table} using delta as {query(0)}")
         whole = rounds.next(share)
         source = query(rounds.end, rounds.begin) if known else whole
         on = " and ".join(f"t.{name} = s.{name}" for name in KEY.split(", "))

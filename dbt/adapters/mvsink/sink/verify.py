@@ -52,7 +52,7 @@ def equal(write: Write, desired: Desired, shard: Layout) -> bool:
     """Whether both have the same rows, as often, by the sums of two numbers from each digest.
 
     Of a base whose files have the bytes that they had when a verification last read it, no row is
-    read (`shard.verified`): where Spark is on this machine, and so its bytes are at hand.
+    read (`shard.verified`): where Spark and the files are on this machine.
     """
     adds = _Adds.up(desired)
     digests = _bytes_of_base(write, shard)
@@ -80,7 +80,7 @@ def _bytes_of_base(write: Write, shard: Layout) -> dict[str, str]:
     """The digests of the base's files; none if they are not at hand. They are taken before the rows
     are read: what changes in between is found now, or makes the next digests others.
     """
-    cores = write.engine.cores_here()
+    cores = write.engine.cores_here() if write.handle.storage.is_local else 0
     return digests_of(write.handle, shard.base.files, cores) if cores and shard.base is not None else {}
 
 
