@@ -120,6 +120,12 @@ CASES = {
         """,
         {(3, 30): 1, (1, 10): -1},
     ),
+    "an alias that is also a column behind the semi join": Case(
+        "select w.k from a as w left semi join b on w.k = b.k where w.v > 5",
+        {"a": a, "b": b_still},
+        "select w.k, _mv_diff from Δa as `w` left semi join b on w.k = b.k where ( w.v > 5 )",
+        {(1,): -1, (3,): 1},
+    ),
     "the right side of a semi join": Case(
         "select * from a left semi join b on a.k = b.k",
         {"a": a_still, "b": b},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -121,10 +121,10 @@ class Names:
 
     def _in_on_alone(self, block: Block) -> set[str | None]:
         """The columns and aliases of the leaves behind a semi or anti join, and of no others."""
-        visible = {id(leaf) for leaf in _visible(block)}
-        hidden = [leaf for leaf in leaves(block.source) if id(leaf) not in visible]
-        names = {leaf.alias and leaf.alias.lower() for leaf in hidden}
-        return names.union(*map(self.of_leaf, hidden)) - self.columns(block)
+        visible = list(_visible(block))
+        hidden = [leaf for leaf in leaves(block.source) if leaf not in visible]
+        names = _aliases(hidden).union(*map(self.of_leaf, hidden))
+        return names - self.columns(block) - _aliases([*visible, *block.laterals])
 
     def check(self, block: Block, part: Fragment, later: Collection[str] = ()) -> None:
         """Refuse ``part`` of the block if it names what is not a column of the block's leaves.
@@ -230,6 +230,10 @@ def _visible(block: Block) -> Iterator[Leaf]:
         for leaf in leaves(join.right)
     }
     return (leaf for leaf in leaves(block.source) if id(leaf) not in hidden)
+
+
+def _aliases(owners: Iterable[Leaf | LateralView]) -> set[str | None]:
+    return {owner.alias.lower() for owner in owners if owner.alias is not None}
 
 
 def _means(owner: Leaf | LateralView, qualifier: tuple[str, ...]) -> bool:

@@ -1,7 +1,7 @@
 """A negation made in this process: a copy of live files with their diffs turned, at one time.
 
-Columns are copied as they are, by Arrow, from file to file. Spark makes every row of them a row of
-its own, and a row columns again, which takes it six times as long.
+Columns are copied as they are, by Arrow, from file to file. Spark makes rows of them, and columns
+of these again, which takes it more than twice as long (docs/performance.md).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.shard.updates import physical_schema
 from dbt.adapters.mvsink.shard.write import WriteHandle
 
 log = logging.getLogger("mvsink.shard")
-# Bytes of all files: an interrupt is noticed when the copy is made, after some 10 s on two cores.
+# Bytes of all files: an interrupt is noticed when the copy is made.
 MAX_BYTES = 2 * 2**30
 CHUNK_BYTES = 8 * 2**20  # of a file, which are several times as many in memory
 MAX_ROWS = 2**17  # of a chunk, and so of a row group

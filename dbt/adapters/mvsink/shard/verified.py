@@ -1,9 +1,9 @@
 """What a verification has read: the bytes of a directory's files, and what their rows add up to.
 
-To hash a file takes a tenth of the time of reading its rows. So once the rows of the base have been
-added up, later verifications hash its files: the same bytes have the same rows. That is kept in a
-small file beside the log. It only saves reading: if it is missing, unreadable, or about something
-else, all rows are read.
+To hash a file (1.5 GB a second and core) takes far less than to read its rows. So once the rows of
+the base have been added up, later verifications hash its files: the same bytes have the same rows.
+That is kept in a small file beside the log. It only saves reading: if it is missing, unreadable, or
+about something else, all rows are read.
 """
 
 from __future__ import annotations
