@@ -170,12 +170,16 @@ def make_tpch(session: Any, names: Sequence[str] = ("lineitem", "orders"), scale
     model's sources are.
     """
     place = TPCH if scale == 1 else TPCH.with_name(f"tpch-{scale:g}")
-    if not all((place / f"{name}.parquet").exists() for name in names):
+    missing = [name for name in names if not (place / name).is_dir()]
+    if missing:
         place.mkdir(parents=True, exist_ok=True)
         command = [str(Path(sys.executable).parent / "tpchgen-cli"), "parquet", "-s", f"{scale:g}"]
-        subprocess.run([*command, f"--tables={','.join(names)}", f"--output-dir={place}"], check=True)
+        subprocess.run([*command, f"--tables={','.join(missing)}", f"--output-dir={place}"], check=True)
+    for name in missing:  # a table of the catalog is a directory
+        (place / name).mkdir()
+        (place / f"{name}.parquet").rename(place / name / "part-0.parquet")
     for name in names:
-        session.sql(f"create table {name} using parquet location '{place}/{name}.parquet'")
+        session.sql(f"create table {name} using parquet location '{place}/{name}'")
 
 
 def start(formats: Sequence[str] = ()) -> Any:

@@ -39,6 +39,11 @@ QUERIES = (
     "select name, count(*) orders, sum(amount) amount, max(ordered) ordered from {source} where region = {region} group by name",
 )
 DBT = "from dbt.cli.main import cli; cli()"
+DBT_PROJECT = (
+    "name: p\nversion: '1.0'\nprofile: p\nmodels: {p: {+file_format: parquet}}\n"
+    "flags: {send_anonymous_usage_stats: false}\n"
+)
+PROFILES = "p: {target: dev, outputs: {dev: {type: mvsink, schema: s, threads: 1}}}\n"
 
 
 class Cost(NamedTuple):
@@ -73,13 +78,8 @@ class Project:
         (models / "sources.yml").write_text(
             "sources: [{name: raw, schema: default, tables: [{name: orders}]}]\n"
         )
-        (self.place / "dbt_project.yml").write_text(
-            "name: p\nversion: '1.0'\nprofile: p\nmodels: {p: {+file_format: parquet}}\n"
-            "flags: {send_anonymous_usage_stats: false}\n"
-        )
-        (self.place / "profiles.yml").write_text(
-            "p: {target: dev, outputs: {dev: {type: mvsink, schema: s, threads: 1}}}\n"
-        )
+        (self.place / "dbt_project.yml").write_text(DBT_PROJECT)
+        (self.place / "profiles.yml").write_text(PROFILES)
         self.source.parent.mkdir()
 
     def change(self) -> None:
@@ -154,18 +154,19 @@ def _seconds(process: int) -> float:
     return sum(map(int, stat.rpartition(")")[2].split()[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
-def warm_run() -> tuple[Callable[[Sequence[str]], object], Any]:
-    """A run in this process, and its Spark session."""
+def start_dbt() -> tuple[Callable[[Sequence[str]], Any], Any]:
+    """What runs dbt in this process and gives its result, and the Spark session."""
     from dbt.cli.main import dbtRunner
 
     from benchmarks.bench import start
 
     session = start()
 
-    def run(arguments: Sequence[str]) -> None:
+    def run(arguments: Sequence[str]) -> Any:
         result = dbtRunner().invoke(list(arguments))
         if not result.success:
             raise SystemExit(f"dbt {' '.join(arguments)}: {result.exception or result.result}")
+        return result.result
 
     return run, session
 
@@ -189,7 +190,7 @@ def main() -> None:
     arguments = parser.parse_args()
     projects = []
     if not arguments.cold:
-        run, session = warm_run()
+        run, session = start_dbt()
     for models in arguments.models:
         with tempfile.TemporaryDirectory(prefix="mvsink-small-") as directory:
             project = Project(Path(directory) / "p", models)

@@ -77,6 +77,9 @@ class DuckEngine:
     def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
         return self.query(query, what)
 
+    def recent(self, query: str, what: str) -> list[tuple[object, ...]]:
+        return self.query(query, what)
+
     def columns(self, query: str) -> list[tuple[str, str]]:
         described = self._run(f"describe {translated(query)}").fetchall()
         return [

@@ -30,6 +30,9 @@ class NoEngine:
     def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
         return self.query(query, what)
 
+    def recent(self, query: str, what: str) -> list[tuple[object, ...]]:
+        return self.query(query, what)
+
     def columns(self, query: str) -> list[tuple[str, str]]:
         raise AssertionError(query)
 

@@ -49,6 +49,9 @@ class SessionEngine:
     def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
         return self.query(query, what)
 
+    def recent(self, query: str, what: str) -> list[tuple[object, ...]]:
+        return self.query(query, what)
+
     def columns(self, query: str) -> list[tuple[str, str]]:
         return [(row[0], row[1]) for row in self.query(f"describe query\n{query}", "describe")]
 

@@ -14,6 +14,7 @@ from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
 from dbt.adapters.mvsink.connection.error_text import error_text
 from dbt.adapters.mvsink.connection.factory import CONNECTIONS
+from dbt.adapters.mvsink.connection.frames import may_change_catalog
 from dbt.adapters.mvsink.connection.metastore_lock import notice_interrupts
 from dbt.adapters.mvsink.connection.thrift import open_thrift
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
@@ -32,6 +33,8 @@ class MvsinkConnectionManager(SparkConnectionManager):
 
     def __init__(self, profile: Any, mp_context: Any):
         super().__init__(profile, mp_context)
+        # another one once a statement of macros or hooks may have changed the catalog
+        self.user_changes = object()
         if isinstance(profile.credentials, MvsinkCredentials):
             profile.credentials.belong_to(_project(profile))
             notice_interrupts()
@@ -60,8 +63,12 @@ class MvsinkConnectionManager(SparkConnectionManager):
         """dbt-spark's, with errors translated also while rows are fetched: the embedded session
         evaluates a query only then.
         """
-        with self.exception_handler(sql):
-            return super().execute(sql, *arguments, **options)
+        try:
+            with self.exception_handler(sql):
+                return super().execute(sql, *arguments, **options)
+        finally:
+            if may_change_catalog(sql):
+                self.user_changes = object()
 
     @contextmanager
     def exception_handler(self, sql: str) -> Generator[None, None, None]:

@@ -35,6 +35,7 @@ class MvsinkAdapter(
     def __init__(self, config: Any, mp_context: Any):
         check_variables(config)  # before anything runs, also hooks
         self.session_facts: dict[str, tuple[object, list[tuple[object, ...]]]] = {}  # by query
+        self.recent_answers: dict[str, tuple[object, float, list[tuple[object, ...]]]] = {}  # likewise
         self.server_defaults: dict[object, str | None] = {}  # of settings, by server, version and name
         super().__init__(config, mp_context)
 

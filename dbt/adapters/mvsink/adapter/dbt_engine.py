@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from dbt.adapters.mvsink.shard_sql.session_settings import by_conf, by_statement
 if TYPE_CHECKING:
     from dbt.adapters.spark.impl import SparkAdapter
 
+RECENT = 2.0  # seconds
 UNDEFINED = "<undefined>"  # what SET shows for a name that it does not know
 _CUT = re.compile(r"\.\.\. \d+ more fields")
 _DATA_STATE = re.compile(r"SQLSTATE: ?((?:22|23)[0-9A-Z]{3})")
@@ -75,6 +77,18 @@ class AdapterEngine:
         if remembered is None or remembered[0] != changes:
             remembered = known[query] = (changes, self.query(query, what))
         return list(remembered[1])
+
+    def recent(self, query: str, what: str) -> list[tuple[object, ...]]:
+        """See `Engine`."""
+        connections: Any = self.adapter.connections
+        known = getattr(self.adapter, "recent_answers", None)
+        if known is None:
+            return self.query(query, what)
+        changes, now = connections.user_changes, time.monotonic()
+        answer = known.get(query)
+        if answer is None or answer[0] is not changes or now - answer[1] > RECENT:
+            answer = known[query] = (changes, now, self.query(query, what))
+        return list(answer[2])
 
     @property
     def session(self) -> object:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DESCRIPTION = "spark.job.description"
+KNOWN = ("CommandResult", "LocalTableScan")  # the plans whose rows are there
 
 
 def open_session(spark: EmbeddedSpark, credentials: MvsinkCredentials) -> SessionConnection:
@@ -58,6 +59,13 @@ class SessionConnection(FrameConnection):
     def _session_changed(self) -> None:
         self._spark.changes += 1
 
+    def _sent(self, statement: str) -> Any:
+        """As `SparkSession.sql`, which asks Java three more times, for parameters."""
+        from pyspark.sql import DataFrame
+
+        session: Any = self.session
+        return DataFrame(session._jsparkSession.sql(statement), session)
+
     def fetchall(self) -> list[Any]:
         if self._frame is None:
             return []
@@ -65,8 +73,22 @@ class SessionConnection(FrameConnection):
             if self._rows is not None:
                 return list(self._rows)
             self._rows = iter(())
-            rows: list[Any] = self._frame.collect()
+            row = self._known_row()
+            rows: list[Any] = self._frame.collect() if row is None else [row]
             return rows
+
+    def _known_row(self) -> tuple[str | int | None, ...] | None:
+        """The only row of a command, or of a query of constants, asked for in Java; None if there
+        are more, or other types. To collect it, as PySpark does, runs a query over the rows and
+        takes as long as the command.
+        """
+        plan = self._frame._jdf.queryExecution().executedPlan()
+        rows: Any = plan.executeCollectPublic() if plan.nodeName() in KNOWN else ()
+        if len(rows) != 1:
+            return None
+        values = [rows[0].get(index) for index in range(rows[0].length())]
+        known = all(value is None or isinstance(value, (str, int)) for value in values)
+        return tuple(values) if known else None
 
     def fetchmany(self, size: int) -> list[Any]:
         """Spark computes no more partitions than they need."""

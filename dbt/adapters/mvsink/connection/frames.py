@@ -88,6 +88,10 @@ class FrameConnection(SparkConnectionWrapper):
     def _ended(self, error: Exception) -> str | None:
         """A sentence for the user if the session has ended: nothing works after that."""
 
+    def _sent(self, statement: str) -> Any:
+        """The data frame of a statement, which has run if it is a command."""
+        return self.session.sql(statement)
+
     @abstractmethod
     def fetchall(self) -> list[Any]:
         """The rows of the last statement that were not fetched yet."""
@@ -116,7 +120,7 @@ class FrameConnection(SparkConnectionWrapper):
             self._session_changed()
         self._listed = is_listing(statement)
         with self._statement():
-            self._frame = self.session.sql(statement)
+            self._frame = self._sent(statement)
 
     def fetch_arrow(self) -> pa.Table:
         """All rows of the last statement, as Arrow."""
@@ -207,6 +211,18 @@ def may_change_session(statement: str) -> bool:
         return True
     shows_settings = word[1].lower() == "set" and len(statement[word.end() :].replace("=", " = ").split()) < 2
     return word[1].lower() not in _HARMLESS and not shows_settings
+
+
+def may_change_catalog(statement: str) -> bool:
+    """Whether it may change relations, or which ones its names mean.
+
+    >>> texts = ("SELECT 1", "show tables", "drop table t", "use s", "set a.b=1")
+    >>> [may_change_catalog(f"/* dbt */ {text}") for text in texts]
+    [False, False, True, True, True]
+    """
+    word = _FIRST_WORD.match(statement)
+    reads = _LISTINGS - {"set"} | {"select"}
+    return word is None or word[1].lower() not in reads
 
 
 def is_listing(statement: str) -> bool:

@@ -175,7 +175,7 @@ class _Text:
     """The same query as text and tokens."""
 
     query: str
-    stream: list[Word]
+    stream: Sequence[Word]
     input: str
 
     def carried(self, spans: Sequence[Span]) -> str:

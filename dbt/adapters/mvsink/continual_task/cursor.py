@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink.continual_task.errors import Place, StatementSyntax
@@ -19,7 +19,7 @@ class Cursor:
 
     model: str
     source: str
-    stream: list[Word] = field(repr=False)
+    stream: Sequence[Word] = field(repr=False)
     at: int
     end: int
     statement: int | None = None

@@ -36,6 +36,12 @@ class Engine(Protocol):
         """
         ...
 
+    def recent(self, query: str, what: str) -> list[tuple[object, ...]]:
+        """The rows of a query of the catalog. They may be of the same query at most two seconds
+        ago, if none of the user's statements in this invocation can have changed the catalog since.
+        """
+        ...
+
     def settings(self, wanted: Mapping[str, str]) -> AbstractContextManager[None]:
         """The engine's settings are ``wanted`` in here, and as before afterwards."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -221,7 +221,7 @@ class _Checks:
             if has_row_keys(query):
                 row_names(query, self.names)
 
-    def _block(self, block: Block, stream: list[Word]) -> None:
+    def _block(self, block: Block, stream: Sequence[Word]) -> None:
         plain = kind_of(block) is Kind.PLAIN
         grouped = frozenset() if plain else AGGREGATES | PEER_WINDOWS | ROW_WINDOWS
         generators = ("explode", "explode_outer") if plain else ()
@@ -251,7 +251,7 @@ class _Checks:
         self,
         block: Block,
         part: Fragment,
-        stream: list[Word],
+        stream: Sequence[Word],
         generators: Collection[str] = (),
         aliases: Collection[str] = (),
         grouped: Collection[str] = (),
@@ -272,7 +272,7 @@ class _Checks:
             raise Refused("a parameter", part.start)
         self.names.check(block, part, aliases)
 
-    def _constant(self, leaf: Constant, stream: list[Word]) -> None:
+    def _constant(self, leaf: Constant, stream: Sequence[Word]) -> None:
         inside = [word for word in stream if leaf.call.start <= word.start < leaf.call.end]
         check_expression(inside[1:] if not leaf.function else inside, self.allowed, TABLE_FUNCTIONS)
         if self.names.nodes[leaf.call].find(exp.Column):

@@ -37,6 +37,13 @@ class Invocation:
     rehearsal: bool = False  # write no shard but the model's own, in a place of its own
     explain: bool = False  # evaluate nothing, say whether a run would
 
+    @property
+    def sources(self) -> frozenset[str]:
+        """What the model reads and no model makes."""
+        return frozenset(
+            name for name, unique_id in self.references.items() if unique_id.startswith("source.")
+        )
+
 
 @dataclass(frozen=True)
 class RunContext:

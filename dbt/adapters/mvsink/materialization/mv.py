@@ -359,8 +359,9 @@ def _checked(
 
 
 def _references(context: RunContext) -> References:
+    invocation = context.invocation
     return find_references(
-        context.engine, context.client, context.query, context.relations, context.invocation.id
+        context.engine, context.client, context.query, context.relations, invocation.id, invocation.sources
     )
 
 

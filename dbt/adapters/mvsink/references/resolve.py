@@ -6,7 +6,8 @@ an Iceberg table shows by its own properties, if Spark has the format's jar.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from dbt.adapters.mvsink.engine import DataflowError, Engine, EngineError
 from dbt.adapters.mvsink.inputs.iceberg import current_snapshot
@@ -15,7 +16,13 @@ from dbt.adapters.mvsink.references.reference import Reference, References
 from dbt.adapters.mvsink.shard import ShardClient, ShardError
 from dbt.adapters.mvsink.shard_sql import DamagedFiles, Layout
 from dbt.adapters.mvsink.shard_sql.properties import first_refresh
-from dbt.adapters.mvsink.shard_sql.published_view import Shown, look_up, read_published, view_properties
+from dbt.adapters.mvsink.shard_sql.published_view import (
+    Catalog,
+    Shown,
+    look_up,
+    read_published,
+    view_properties,
+)
 from dbt.adapters.mvsink.user_sql.splice import TemporalReference, relations
 from dbt.adapters.mvsink.user_sql.words import names, parts
 
@@ -31,10 +38,27 @@ class UnreachableShard(DataflowError):
         super().__init__(f"reference {name}: its shard {uri} cannot be opened: {problem}")
 
 
+@dataclass(frozen=True)
+class _Recent:
+    """A catalog as it was a moment ago."""
+
+    engine: Engine
+
+    def query(self, query: str, what: str) -> list[tuple[object, ...]]:
+        return self.engine.recent(query, what)
+
+
 def find_references(
-    engine: Engine, client: ShardClient, query: str, names: Iterable[str], invocation_id: str
+    engine: Engine,
+    client: ShardClient,
+    query: str,
+    names: Iterable[str],
+    invocation_id: str,
+    sources: Collection[str] = (),
 ) -> References:
     """Those of the relations ``names`` that ``query`` reads and that have times or versions.
+    ``sources``: those that no model of the invocation makes; the catalog is not asked for them
+    again for each model.
 
     Raises `UnreachableShard`, `splice.TemporalReference` for a shard with a time travel clause of
     its own, `splice.Unreadable`.
@@ -47,7 +71,7 @@ def find_references(
             temporal = None
         except TemporalReference as error:  # fine for a table
             temporal = error
-        shown = catalog_entry(engine, name)
+        shown = catalog_entry(_Recent(engine) if name in sources else engine, name)
         described[parts(name)] = shown.description
         reference = open_reference(engine, client, name, shown)
         if reference is not None:
@@ -61,10 +85,10 @@ def find_references(
     return References(shards, pinned, described)
 
 
-def catalog_entry(engine: Engine, name: str) -> Shown:
+def catalog_entry(catalog: Catalog, name: str) -> Shown:
     """What the catalog shows of the relation ``name``, quoted already; nothing if there is none."""
     try:
-        return look_up(engine, name)
+        return look_up(catalog, name)
     except EngineError:
         return Shown()
 

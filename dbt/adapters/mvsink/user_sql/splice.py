@@ -81,7 +81,7 @@ class _Name:
 class _Walk:
     """One pass over the tokens that decides which dotted names are relations."""
 
-    stream: list[Word]
+    stream: Sequence[Word]
     names: list[_Name] = field(default_factory=list)
     frames: list[_Frame] = field(default_factory=lambda: [_Frame()])
 

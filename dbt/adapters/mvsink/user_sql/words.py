@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from sqlglot.dialects.spark import Spark
@@ -20,6 +21,7 @@ def keywords(listed: str) -> frozenset[str]:
     return frozenset(listed.split())
 
 
+LONG = 20_000  # characters of a text that is not remembered
 ENDS_FROM = keywords(
     "WHERE GROUP HAVING ORDER SORT CLUSTER DISTRIBUTE LIMIT OFFSET WINDOW UNION EXCEPT INTERSECT MINUS SETMINUS QUALIFY SELECT SET "
     "VALUES |> ;"
@@ -63,8 +65,12 @@ class Word:
         return self.quoted_name or (not self.literal and (self.text[:1].isalnum() or self.text[:1] == "_"))
 
 
-def words(sql: str) -> list[Word]:
+def words(sql: str) -> tuple[Word, ...]:
     """The tokens of ``sql``; keywords of several words are separate. Raises `Unreadable`."""
+    return _read(sql) if len(sql) > LONG else _remembered(sql)
+
+
+def _read(sql: str) -> tuple[Word, ...]:
     try:
         tokens = _Tokenizer(dialect=Spark()).tokenize(sql)
     except TokenError:
@@ -81,7 +87,10 @@ def words(sql: str) -> list[Word]:
             stream.append(Word(token.text, start, end, literal=True))
         else:
             stream.extend(_separate(shown, start))
-    return stream
+    return tuple(stream)
+
+
+_remembered = lru_cache(maxsize=64)(_read)  # one run reads the same query and names many times
 
 
 def _separate(shown: str, start: int) -> Iterator[Word]:
