@@ -2,7 +2,7 @@
 
 Spark sends Hadoop's whole configuration with every scan and every listing of files: 1,079 settings.
 715 of them are defaults of YARN and MapReduce, which nothing in a local session reads. Without them
-a small statement over files takes a seventh less time.
+Spark learns the columns of a Parquet file in 25 ms instead of 42.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ def drop_cluster_defaults(started: SparkSession) -> None:
     """
     context: Any = started.sparkContext
     java = context._jvm
-    # The first job would load them; load them now, so that they are not added afterwards.
+    # The session's catalog and the first job would load them, and whatever loads one of Hadoop's
+    # files brings all defaults back: load them now, so that they are not added afterwards.
+    session: Any = started
+    session._jsparkSession.sessionState()
     java.org.apache.hadoop.mapreduce.util.ConfigUtil.loadResources()
     shipped = java.org.apache.hadoop.conf.Configuration(False)
     for file in DEFAULTS:

@@ -21,7 +21,7 @@ from dbt.adapters.mvsink.materialization.increment import Inputs
 from dbt.adapters.mvsink.materialization.sums import TIME as SUMS_TIME
 from dbt.adapters.mvsink.materialization.sums import KeptSums, in_use
 from dbt.adapters.mvsink.references.listings import refresh
-from dbt.adapters.mvsink.references.positions import Inspector, Position, clock_position
+from dbt.adapters.mvsink.references.positions import CLOCK, Inspector, Position, clock_position
 from dbt.adapters.mvsink.references.reads import Reads, reads_of
 from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.references.session import session_of, session_settings
@@ -73,6 +73,13 @@ class InputEvidence:
         return not self.problems(state) and all(
             position.unchanged(recorded) for position in self.positions(time)
         )
+
+    def fixes_columns(self, state: ShardState, time: int) -> bool:
+        """Whether the query has the columns that it had when the contents in ``state`` were
+        computed: the plan is the same, and contains the columns of all that the query reads.
+        """
+        kinds = {position.kind for position in self.positions(time)}
+        return not self.problems(state) and kinds <= {"files", "view", CLOCK}
 
     def progress(self, state: ShardState, time: int) -> Progress:
         """See `Evidence`."""

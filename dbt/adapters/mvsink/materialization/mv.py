@@ -100,8 +100,8 @@ class SelfCorrectingView:
             return _checked(context, References())
         context = with_view_texts(context)
         references = _references(context)
-        unchanged, earlier = _unchanged(context, references)
-        return unchanged or _checked(context, references, earlier)
+        recalled, earlier = _recalled(context, references)
+        return recalled or _checked(context, references, earlier)
 
 
 @dataclass(frozen=True)
@@ -315,11 +315,9 @@ class CheckedView:
             ledgers.of(invocation.id).origins[opened.handle.uri] = origins
 
 
-def _unchanged(
-    context: RunContext, references: References
-) -> tuple[CheckedView | None, InputEvidence | None]:
-    """The query, if its inputs are certainly as they were: then its columns are the shard's. And
-    what is known about the inputs, even if they are not.
+def _recalled(context: RunContext, references: References) -> tuple[CheckedView | None, InputEvidence | None]:
+    """The query without asking Spark, if its columns are certainly the shard's: its inputs are as
+    they were, or at least have the same columns. And what is known about the inputs, in any case.
     """
     if context.published is None:
         return None, None
@@ -330,7 +328,8 @@ def _unchanged(
             if recalled is None:
                 return None, None
             evidence, time = recalled
-            if not evidence.proves(state, reader.progress, time):
+            proved = evidence.proves(state, reader.progress, time)
+            if not proved and not evidence.fixes_columns(state, time):
                 return None, evidence
     except (ShardError, DataflowError):  # what is wrong is found again on the usual way, and said
         return None, None
@@ -339,6 +338,9 @@ def _unchanged(
         context.published.columns,
     )
     names = order if sorted(order) == sorted(columns) else columns
+    if not proved:
+        described = references.described(context.query)
+        evidence = evaluating(context, references, described, evidence.reads, evidence)
     return CheckedView(context, tuple(columns[name] for name in names), references, evidence), None
 
 
