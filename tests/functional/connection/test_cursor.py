@@ -247,15 +247,12 @@ class TestCancelling:
         """Cancelled while it is analyzed: its jobs are stopped when they come."""
         analyzing, go_on = threading.Event(), threading.Event()
 
-        class Slow:
-            sparkContext = spark.sparkContext
+        def slowly(text):
+            analyzing.set()
+            assert go_on.wait(60)
+            return spark.sql(f"create table default.t{uuid.uuid4().hex} as {text}")
 
-            def sql(self, text):
-                analyzing.set()
-                assert go_on.wait(60)
-                return spark.sql(f"create table default.t{uuid.uuid4().hex} as {text}")
-
-        connection.session = Slow()
+        connection._sent = slowly
         statement = Running(connection)
         assert analyzing.wait(60)
         connection.cancel()
@@ -276,13 +273,10 @@ class TestCancelling:
         statement = Running(connection)
         wait_for(lambda: active(spark, connection.tag), 60, "it runs")
 
-        class Interrupted:
-            sparkContext = spark.sparkContext
+        def interrupted(text):
+            raise KeyboardInterrupt
 
-            def sql(self, text):
-                raise KeyboardInterrupt
-
-        connection.session = Interrupted()
+        connection._sent = interrupted
         with pytest.raises(KeyboardInterrupt):
             connection.execute("select 1")
         assert statement.ended() and "cancelled" in str(statement.error)
