@@ -98,12 +98,14 @@ demo: setup
 bench: setup
 ifdef QUICK
 	$(BIN)/python -m benchmarks.wide_join --scale 0.01 --rounds 1 --warm 0 --first-load --verify --shares nothing "1 %" --against merge incremental
+	$(BIN)/python -m benchmarks.unchanged --scale 0.01 --rounds 1 --warm 1
 	$(BIN)/python -m benchmarks.small_models --models 1 --rounds 1 --warm 1
 	$(BIN)/python -m benchmarks.incremental --scale 0.01 --share 0.01 --rounds 1 --warm 0 --where recent --models "wide join" "TPC-H 1"
 	$(BIN)/python -m benchmarks.choice --scale 0.01 --rounds 1 --shares 0.01 --models "TPC-H 12"
 else
 	$(BIN)/python -m benchmarks.bench
 	$(BIN)/python -m benchmarks.wide_join --first-load --verify --against merge incremental --against-rounds 1
+	$(BIN)/python -m benchmarks.unchanged
 	$(BIN)/python -m benchmarks.incremental
 	$(BIN)/python -m benchmarks.choice
 	$(BIN)/python -m benchmarks.tasks

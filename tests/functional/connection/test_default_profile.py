@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -153,3 +155,21 @@ def test_a_session_started_again_is_not_in_its_own_way_and_a_killed_holder_frees
         assert not _is_java(jvm)
     finally:
         lock.release()
+
+
+CARRIED = """
+from dbt.adapters.mvsink.connection.factory import EMBEDDED
+from dbt.adapters.mvsink.connection.hadoop import CLUSTERS
+from dbt.adapters.mvsink.credentials import MvsinkCredentials
+
+session = EMBEDDED.session(MvsinkCredentials(schema="default"))
+session.sql("create table t using parquet as select 1 a")
+hadoop = session._jsparkSession.sessionState().newHadoopConf()
+print(sum(hadoop.getPropsWithPrefix(prefix).size() for prefix in CLUSTERS))
+"""
+
+
+def test_no_defaults_of_clusters_once_hive_has_begun(tmp_path):
+    """Hive loads files of Hadoop's when the session's catalog is made, and with them all defaults."""
+    ran = subprocess.run([sys.executable, "-c", CARRIED], cwd=tmp_path, capture_output=True, text=True)
+    assert ran.stdout.splitlines()[-1:] == ["2"], ran

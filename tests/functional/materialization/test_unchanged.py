@@ -14,6 +14,7 @@ from tests.functional.materialization.base import responses
 
 pytestmark = pytest.mark.usefixtures("small_data")
 MV = "{{ config(materialized='self_correcting_mv') }} "
+NEW_COLUMNS = "{{ config(materialized='self_correcting_mv', on_schema_change='append_new_columns') }} "
 MODELS = {
     "over_files.sql": "select id, id * 2 d from {{ source('raw', 'files') }}",
     "through_a_view.sql": "select id from {{ ref('seen') }}",
@@ -120,3 +121,30 @@ class TestUnchanged:
         assert self.rows(project, "over_files") == [(1, 2), (3, 6), (7, 14)]
         again = self.run(project, "--select", "over_files", "--vars", "{mvsink_verify: true}")["over_files"]
         assert again["verified"] and not again["warnings"]
+
+
+@pytest.mark.embedded("only there the columns of tables of files are recalled")
+class TestColumnsOfInputs:
+    """A run that evaluates its query knows the columns without asking Spark, unless they changed."""
+
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {
+            "raw.yml": "sources: [{name: raw, schema: \"{{ target.schema }}\", tables: [{name: wide}]}]",
+            "all_columns.sql": NEW_COLUMNS + "select * from {{ source('raw', 'wide') }}",
+            "below_it.sql": NEW_COLUMNS + "select * from {{ ref('all_columns') }}",
+        }  # fmt: skip
+
+    def test_a_new_column_with_new_rows(self, project, tmp_path):
+        table = f"{project.test_schema}.wide"
+        project.run_sql(f"create table {table} (id bigint) using parquet location '{tmp_path}'")
+        project.run_sql(f"insert into {table} values (1)")
+        run_dbt(["run"])
+        project.run_sql(f"insert into {table} values (2)")
+        run_dbt(["run"])
+        project.run_sql(f"alter table {table} add columns (name string)")
+        project.run_sql(f"insert into {table} values (3, 'c')")
+        run_dbt(["run"])
+        for model in ("all_columns", "below_it"):
+            rows = project.run_sql(f"select id, name from {project.test_schema}.{model}", fetch="all")
+            assert sorted(map(tuple, rows)) == [(1, None), (2, None), (3, "c")]
