@@ -170,6 +170,6 @@ print(sum(hadoop.getPropsWithPrefix(prefix).size() for prefix in CLUSTERS))
 
 
 def test_no_defaults_of_clusters_once_hive_has_begun(tmp_path):
-    """Hive loads files of Hadoop's when the session's catalog is made, and with them all defaults."""
+    """Hive loads files of Hadoop when the session's catalog is made: then all defaults are back."""
     ran = subprocess.run([sys.executable, "-c", CARRIED], cwd=tmp_path, capture_output=True, text=True)
     assert ran.stdout.splitlines()[-1:] == ["2"], ran

@@ -125,7 +125,7 @@ class TestUnchanged:
 
 @pytest.mark.embedded("only there the columns of tables of files are recalled")
 class TestColumnsOfInputs:
-    """A run that evaluates its query knows the columns without asking Spark, unless they changed."""
+    """A run that evaluates its query knows its columns without Spark, unless they changed."""
 
     @pytest.fixture(scope="class")
     def models(self):
