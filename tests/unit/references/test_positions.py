@@ -54,7 +54,7 @@ def test_a_run_that_begins_asks_no_second_time_and_a_later_look_does(places):
     old, new = places
     catalog = Catalog(new)
     inspector = Inspector(catalog, References(descriptions={("shop", "t"): description(old)}), local=True)
-    [first] = inspector.first_positions(TABLE)
+    [first] = inspector.at_the_start().positions(TABLE)
     assert catalog.ran == [] and first.id == f"text {old}" and not first.problem
     [later] = inspector.positions(TABLE)
     assert catalog.ran == ["describe table extended `spark_catalog`.`shop`.`t` as json"]
@@ -67,7 +67,7 @@ def test_what_describes_another_table_is_not_used(places, other):
     shown = {**description(old), "namespace": [other[0]], "table_name": other[1]}
     catalog = Catalog(new)
     inspector = Inspector(catalog, References(descriptions={("shop", "t"): shown}), local=True)
-    [first] = inspector.first_positions(TABLE)
+    [first] = inspector.at_the_start().positions(TABLE)
     assert first.id == f"text {new}" and len(catalog.ran) == 1
 
 
@@ -75,7 +75,7 @@ def test_a_table_that_is_not_described_as_json_is_not_asked_for_that_again():
     catalog = Catalog()
     references = References(pinned={"raw.`my-table`": 7}, descriptions={("raw", "my-table"): None})
     inspector = Inspector(catalog, references)
-    [position] = inspector.first_positions(Reads(tables=("ice.raw.`my-table`",)))
+    [position] = inspector.at_the_start().positions(Reads(tables=("ice.raw.`my-table`",)))
     assert (position.kind, position.number) == ("iceberg", 7)  # at its version
     assert catalog.ran == ["describe table extended `ice`.`raw`.`my-table`"]
 
@@ -90,5 +90,5 @@ def test_a_table_of_files_is_never_described_without_its_partitions():
 
     catalog = Recovered("/t")
     inspector = Inspector(catalog, References(descriptions={("shop", "t"): None}), local=True)
-    assert inspector.first_positions(TABLE) == inspector.positions(TABLE)
+    assert inspector.at_the_start().positions(TABLE) == inspector.positions(TABLE)
     assert catalog.ran[0].endswith("`t`") and all(query.endswith("as json") for query in catalog.ran[1:])

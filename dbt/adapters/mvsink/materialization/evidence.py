@@ -174,7 +174,7 @@ class InputEvidence:
     def _inputs(self) -> tuple[Position, ...]:
         if self.before is not None:
             return self.before
-        return self._inspector.first_positions(self.reads)
+        return self._inspector.at_the_start().positions(self.reads)
 
     @cached_property
     def _inspector(self) -> Inspector:
@@ -219,10 +219,8 @@ class InputEvidence:
 
     def refreshed(self) -> InputEvidence:
         """The same after Spark has listed the tables' files again."""
-        context = self.context
-        listed = refresh(
-            context.engine, self.reads.every_table, context.invocation.id, self._inspector.manifest
-        )
+        context, inspector = self.context, self._inspector.at_the_start()
+        listed = refresh(context.engine, self.reads.every_table, context.invocation.id, inspector.manifest)
         prepared = replace(self, certain=False, listed=listed)
         _ = prepared._inputs  # before Spark reads them
         return prepared

@@ -140,10 +140,10 @@ class Inspector:
         self._walk(reads, positions, "the query")
         return tuple(positions.values())
 
-    def first_positions(self, reads: Reads) -> tuple[Position, ...]:
+    def at_the_start(self) -> Inspector:
         """The same for a run that begins: the catalog was asked when the references were found."""
         known = {name[-2:]: description for name, description in self.references.descriptions.items()}
-        return replace(self, known=known).positions(reads)
+        return replace(self, known=known)
 
     def shards(self, time: int) -> tuple[Position, ...]:
         """Of the references that are shards, for contents as of ``time`` (ms)."""
