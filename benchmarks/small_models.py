@@ -105,7 +105,7 @@ class Project:
     def arguments(self, kind: str) -> list[str]:
         """The command line of a run of one kind of models."""
         chosen = f"tag:{KINDS[kind]}" if KINDS[kind] else "tag:none"
-        return ["--quiet", "run", "--select", chosen, "--project-dir", str(self.place), "--profiles-dir", str(self.place)]  # fmt: skip
+        return run_arguments(str(self.place), chosen)
 
     def rounds(self, run: Callable[[Sequence[str]], object], *, warm: int, rounds: int) -> None:
         """Run all kinds in turn; ``run`` is given dbt's arguments."""
@@ -122,6 +122,11 @@ class Project:
         """What the models of ``kind`` add to a run without models."""
         of_kind, of_none = self.costs[kind], self.costs["nothing"]
         return Cost(*(statistics.median(a) - statistics.median(b) for a, b in zip(zip(*of_kind), zip(*of_none))))  # fmt: skip
+
+
+def run_arguments(place: str, selected: str) -> list[str]:
+    """The command line of a run of the ``selected`` models of the project at ``place``."""
+    return ["--quiet", "run", "--select", selected, "--project-dir", place, "--profiles-dir", place]
 
 
 def measured(run: Callable[[], object]) -> Cost:

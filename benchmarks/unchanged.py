@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bench import make_tpch
-from benchmarks.small_models import DBT_PROJECT, PROFILES, start_dbt
+from benchmarks.small_models import DBT_PROJECT, PROFILES, run_arguments, start_dbt
 from benchmarks.wide_join import TABLES, query
 
 KINDS = {"rebuilt": "table", "kept": "self_correcting_mv"}  # by the model's name
@@ -37,17 +37,7 @@ def main() -> None:
         for number in range(arguments.warm + arguments.rounds):
             for name in KINDS:
                 before = started_jobs(session)
-                chosen = [
-                    "--quiet",
-                    "run",
-                    "--select",
-                    name,
-                    "--project-dir",
-                    directory,
-                    "--profiles-dir",
-                    directory,
-                ]
-                [result] = run(chosen)
+                [result] = run(run_arguments(directory, name))
                 if number >= arguments.warm:
                     seconds[name].append(result.execution_time)
                     jobs[name].append(started_jobs(session) - before)

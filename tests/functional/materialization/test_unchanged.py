@@ -9,12 +9,18 @@ import pyarrow.parquet as pq
 import pytest
 from dbt.tests.util import run_dbt
 
+from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.connection.factory import EMBEDDED
-from tests.functional.materialization.base import responses
+from dbt.adapters.mvsink.materialization.evidence import COLUMNS
+from tests.functional.materialization.base import Base, responses
 
 pytestmark = pytest.mark.usefixtures("small_data")
 MV = "{{ config(materialized='self_correcting_mv') }} "
-NEW_COLUMNS = "{{ config(materialized='self_correcting_mv', on_schema_change='append_new_columns') }} "
+FILES = "{{ source('raw', 'files') }}"
+ALL_COLUMNS = (
+    "{{ config(materialized='self_correcting_mv', on_schema_change='append_new_columns') }} "
+    f"select * from {FILES}"
+)
 MODELS = {
     "over_files.sql": "select id, id * 2 d from {{ source('raw', 'files') }}",
     "through_a_view.sql": "select id from {{ ref('seen') }}",
@@ -124,27 +130,71 @@ class TestUnchanged:
 
 
 @pytest.mark.embedded("only there the columns of tables of files are recalled")
-class TestColumnsOfInputs:
+class TestColumns(Base):
     """A run that evaluates its query knows its columns without Spark, unless they changed."""
 
     @pytest.fixture(scope="class")
     def models(self):
+        raw = 'sources: [{name: raw, schema: "{{ target.schema }}", tables: [{name: files}]}]'
         return {
-            "raw.yml": "sources: [{name: raw, schema: \"{{ target.schema }}\", tables: [{name: wide}]}]",
-            "all_columns.sql": NEW_COLUMNS + "select * from {{ source('raw', 'wide') }}",
-            "below_it.sql": NEW_COLUMNS + "select * from {{ ref('all_columns') }}",
-        }  # fmt: skip
+            "raw.yml": raw,
+            "mv.sql": ALL_COLUMNS,
+            "above.sql": ALL_COLUMNS.replace(FILES, "{{ ref('mv') }}"),
+        }
 
-    def test_a_new_column_with_new_rows(self, project, tmp_path):
-        table = f"{project.test_schema}.wide"
-        project.run_sql(f"create table {table} (id bigint) using parquet location '{tmp_path}'")
-        project.run_sql(f"insert into {table} values (1)")
+    @pytest.fixture(scope="class", autouse=True)
+    def table(self, project, tmp_path_factory):
+        table = f"{project.test_schema}.files"
+        project.run_sql(
+            f"create table {table} (id bigint) using parquet location '{tmp_path_factory.mktemp('files')}'"
+        )
+        return table
+
+    @pytest.fixture(autouse=True)
+    def fresh(self):
+        """The files are those of the test before."""
+
+    @pytest.fixture
+    def analyzed(self, monkeypatch):
+        """The models whose query Spark was asked about."""
+        seen, analyze = [], AdapterEngine.analyzed
+
+        def analyzed(engine, query, what):
+            seen.append(engine.model.split(".")[1])
+            return analyze(engine, query, what)
+
+        monkeypatch.setattr(AdapterEngine, "analyzed", analyzed)
+        return seen
+
+    def after(self, project, values):
+        """Run once these rows have arrived."""
+        project.run_sql(f"insert into {project.test_schema}.files values {values}")
         run_dbt(["run"])
-        project.run_sql(f"insert into {table} values (2)")
-        run_dbt(["run"])
+
+    def test_a_new_column_with_new_rows(self, project, table, analyzed):
+        self.after(project, "(1)")
+        assert sorted(analyzed) == ["above", "mv"]
+        self.after(project, "(2)")
+        assert sorted(analyzed) == ["above", "above", "mv"]  # a shard's columns are not in the plan
         project.run_sql(f"alter table {table} add columns (name string)")
-        project.run_sql(f"insert into {table} values (3, 'c')")
-        run_dbt(["run"])
-        for model in ("all_columns", "below_it"):
-            rows = project.run_sql(f"select id, name from {project.test_schema}.{model}", fetch="all")
-            assert sorted(map(tuple, rows)) == [(1, None), (2, None), (3, "c")]
+        self.after(project, "(3, 'c')")
+        assert self.rows(project) == self.rows(project, "above") == [(1, None), (2, None), (3, "c")]
+
+    def test_a_column_that_only_the_shard_has(self, project, analyzed):
+        """`append_new_columns` keeps it; the query's columns are not the shard's, run after run."""
+        self.set_model(project, ALL_COLUMNS.replace("*", "id"))
+        for new in (4, 5, 6):
+            self.after(project, f"({new}, 'd')")
+        assert analyzed.count("mv") == 3
+        assert self.rows(project)[3:] == [(4, None), (5, None), (6, None)]
+
+    def test_after_a_run_that_was_killed_before_it_recorded_its_columns(self, project, analyzed):
+        self.set_model(project, ALL_COLUMNS)
+        self.after(project, "(7, 'e')")
+        of_all = self.state(project).properties[COLUMNS]
+        self.set_model(project, ALL_COLUMNS.replace("*", "id"))
+        self.after(project, "(8, 'e')")
+        with self.writer(project) as handle:
+            handle.set_properties({COLUMNS: of_all})
+        self.after(project, "(9, 'e')")
+        assert (9, None) in self.rows(project)

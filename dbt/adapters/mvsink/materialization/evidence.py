@@ -10,11 +10,11 @@ only give the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from dbt.adapters.mvsink.engine import EngineError
+from dbt.adapters.mvsink.engine import Column, EngineError
 from dbt.adapters.mvsink.materialization.assertions import assertions
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.increment import Inputs
@@ -31,7 +31,8 @@ from dbt.adapters.mvsink.sink import Full, Increment, run_timing
 from dbt.adapters.mvsink.user_sql.determinism import uncertain
 from dbt.adapters.mvsink.user_sql.marks import NOW, query_at
 
-READS = "reads"  # the property that keeps what the query was last seen to read
+# properties: what the query was last seen to read, and a number for its columns and plan
+READS, COLUMNS = "reads", "query_columns"
 OTHER_TOOL = "another tool wrote to its shard"
 # catalogs that Iceberg adds to a session for itself, for example when it compacts a table
 OF_ICEBERG = ("spark.sql.catalog.default_iceberg", "spark.sql.catalog.default_rewrite_catalog")
@@ -74,12 +75,24 @@ class InputEvidence:
             position.unchanged(recorded) for position in self.positions(time)
         )
 
-    def fixes_columns(self, state: ShardState, time: int) -> bool:
-        """Whether the query has the columns that it had when the contents in ``state`` were
-        computed: the plan is the same, and contains the columns of all that the query reads.
+    def proves_columns(self, state: ShardState, time: int, columns: Sequence[Column]) -> bool:
+        """Whether the query has these ``columns``: it had them when the contents in ``state`` were
+        computed (the shard's may differ: it keeps old ones), the plan is the same, and the columns
+        of all that the query reads are a part of it.
         """
+        had_them = state.properties.get(COLUMNS) == self._columns_number(columns)
         kinds = {position.kind for position in self.positions(time)}
-        return not self.problems(state) and kinds <= {"files", "view", CLOCK}
+        return had_them and not self.problems(state) and kinds <= {"files", "view", CLOCK}
+
+    def properties(self, columns: Sequence[Column]) -> dict[str, str]:
+        """The properties that keep what the query reads, and its ``columns`` if it is evaluated."""
+        kept = {READS: json.dumps(self.reads.stored(), sort_keys=True)}
+        return kept if self.certain else {**kept, COLUMNS: self._columns_number(columns)}
+
+    def _columns_number(self, columns: Sequence[Column]) -> str:
+        """With the plan: a run killed between its contents and its properties leaves old ones."""
+        described = json.dumps([(column.name, column.type.spelled) for column in columns])
+        return str(number_of([f"columns {described}", f"plan {self.plan}"]))
 
     def progress(self, state: ShardState, time: int) -> Progress:
         """See `Evidence`."""
@@ -267,8 +280,3 @@ def verification_due(context: RunContext, state: ShardState | None) -> bool:
     if every is None or context.read_only or state is None:
         return False
     return state.verified is None or context.invocation.time - state.verified >= every
-
-
-def reads_property(reads: Reads) -> dict[str, str]:
-    """The property that keeps ``reads``."""
-    return {READS: json.dumps(reads.stored(), sort_keys=True)}

@@ -7,6 +7,7 @@ The phases are those of `run`; the work itself is the sink's.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,7 +32,6 @@ from dbt.adapters.mvsink.materialization.evidence import (
     InputEvidence,
     InputsMoved,
     evaluating,
-    reads_property,
     recollection,
     verification_due,
 )
@@ -48,7 +48,7 @@ from dbt.adapters.mvsink.references.holds import Holds
 from dbt.adapters.mvsink.references.reads import reads_and_columns
 from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.references.resolve import find_references
-from dbt.adapters.mvsink.shard import Antichain, ShardError, ShardReplaced, following
+from dbt.adapters.mvsink.shard import Antichain, ShardError, ShardReplaced, ShardState, following
 from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.shard_sql.holds import held_shards
 from dbt.adapters.mvsink.sink import (
@@ -262,8 +262,8 @@ class CheckedView:
             definition = opened.definition
             properties = definition.properties_before_effect(outcome.state)
             if not outcome.up_to_date:
-                reads = {} if self.evidence is None else reads_property(self.evidence.reads)
-                properties = {**definition.properties(), **reads}
+                of_query = {} if self.evidence is None else self.evidence.properties(self.columns)
+                properties = {**definition.properties(), **of_query}
             freshness = self.context.options.freshness.properties(outcome.state.properties)
             opened.handle.set_properties({**properties, **freshness, **gate_properties(opened)})
         return warnings
@@ -328,20 +328,22 @@ def _recalled(context: RunContext, references: References) -> tuple[CheckedView 
             if recalled is None:
                 return None, None
             evidence, time = recalled
+            columns = _columns(state, context.published.columns)
             proved = evidence.proves(state, reader.progress, time)
-            if not proved and not evidence.fixes_columns(state, time):
+            if not proved and not evidence.proves_columns(state, time, columns):
                 return None, evidence
     except (ShardError, DataflowError):  # what is wrong is found again on the usual way, and said
         return None, None
-    columns, order = (
-        {column.name: column for column in shard_columns(state.schema)},
-        context.published.columns,
-    )
-    names = order if sorted(order) == sorted(columns) else columns
     if not proved:
         described = references.described(context.query)
         evidence = evaluating(context, references, described, evidence.reads, evidence)
-    return CheckedView(context, tuple(columns[name] for name in names), references, evidence), None
+    return CheckedView(context, columns, references, evidence), None
+
+
+def _columns(state: ShardState, order: Sequence[str]) -> tuple[Column, ...]:
+    """The shard's columns, in the ``order`` of its view if that has the same."""
+    columns = {column.name: column for column in shard_columns(state.schema)}
+    return tuple(columns[name] for name in (order if sorted(order) == sorted(columns) else columns))
 
 
 def _checked(
