@@ -157,14 +157,14 @@ class TestColumns(Base):
     @pytest.fixture
     def analyzed(self, monkeypatch):
         """The models whose query Spark was asked about."""
-        seen, analyze = [], AdapterEngine.analyzed
+        asked, analyze = [], AdapterEngine.analyzed
 
         def analyzed(engine, query, what):
-            seen.append(engine.model.split(".")[1])
+            asked.append(engine.model.split(".")[1])
             return analyze(engine, query, what)
 
         monkeypatch.setattr(AdapterEngine, "analyzed", analyzed)
-        return seen
+        return asked
 
     def after(self, project, values):
         """Run once these rows have arrived."""
@@ -198,3 +198,27 @@ class TestColumns(Base):
             handle.set_properties({COLUMNS: of_all})
         self.after(project, "(9, 'e')")
         assert (9, None) in self.rows(project)
+
+
+@pytest.mark.embedded("files on a disk are known to be unchanged only where Spark runs on the same machine")
+class TestSourceThatAHookMoves:
+    @pytest.fixture(scope="class")
+    def models(self):
+        raw = 'sources: [{name: raw, schema: "{{ target.schema }}", tables: [{name: files}]}]'
+        hook = "{{ config(pre_hook=var('hook', 'select 1')) }} "
+        return {"raw.yml": raw, "first.sql": ALL_COLUMNS, "second.sql": hook + ALL_COLUMNS}
+
+    def test_the_next_model_sees_it_at_once(self, project, tmp_path):
+        """Whatever the catalog said to the first model a moment ago."""
+        places = [tmp_path / name for name in ("here", "there")]
+        for id, place in enumerate(places):
+            place.mkdir()
+            pq.write_table(pa.table({"id": pa.array((id,), pa.int64())}), place / "part.parquet")
+        table = f"{project.test_schema}.files"
+        project.run_sql(f"create table {table} (id bigint) using parquet location '{places[0]}'")
+        run = ["run", "--threads", "1", "--vars"]
+        run_dbt([*run, "{}"])
+        run_dbt([*run, f"{{hook: \"alter table {table} set location '{places[1]}'\"}}"])
+        ran = responses(project)
+        assert [ran[name]["evaluated"] for name in ("first", "second")] == [False, True]
+        assert project.run_sql(f"select id from {project.test_schema}.second", fetch="one")[0] == 1
