@@ -21,6 +21,7 @@ from typing import Any
 
 from benchmarks.bench import start
 from dbt.adapters.mvsink.engine import shard_columns
+from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.sink import Driver, SinkRequest
 from tests.functional.continual_task.driver import DAY, UPSERT, Shard, Task
 from tests.support.session_engine import SessionEngine
@@ -126,6 +127,7 @@ def refresh(session: Any, shard: Shard, rows: int, n: int) -> None:
             query=query,
             columns=shard_columns(shard.schema),
             time=T0 + n,
+            references=References(),
             clock=T0 + n,
             retain_history=DAY,
         )

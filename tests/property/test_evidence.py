@@ -17,7 +17,8 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.materialization.evidence import evaluating, reads_property, recollection
+from dbt.adapters.mvsink.engine import shard_columns
+from dbt.adapters.mvsink.materialization.evidence import evaluating, recollection
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
 from dbt.adapters.mvsink.references.reference import Reference, References
 from dbt.adapters.mvsink.references.session import SESSION
@@ -114,6 +115,7 @@ class World:
 
     def other_tool_writes(self) -> None:
         state, storage = self.own.state(), self.own.storage
+        assert isinstance(storage, MemoryStorage)
         kind = self.random.randrange(3)
         if kind == 0 and state.files:
             storage.commit(
@@ -207,7 +209,7 @@ class World:
             [batch], state.upper, Antichain.of(time + 1), progress=evidence.progress(state, time)
         )
         if self.random.random() < 0.9:  # else the process dies here
-            self.own.set_properties(reads_property(evidence.reads))
+            self.own.set_properties(evidence.properties(shard_columns(SCHEMA)))
 
 
 def contents(handle, time: int) -> Counter:

@@ -14,6 +14,7 @@ from dbt.adapters.mvsink.materialization.publish import Docs, is_current, publis
 from dbt.adapters.mvsink.shard import collect_garbage
 from dbt.adapters.mvsink.shard_sql import Layout, current_view, view_query
 from dbt.adapters.mvsink.shard_sql.published_view import read_published
+from dbt.adapters.mvsink.shard_sql.small import FEW_ROWS
 from tests.support.session_engine import Model, SessionEngine
 
 pytestmark = pytest.mark.usefixtures("small_data")
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("small_data")
 DAY = 86_400_000
 
 
-@pytest.fixture(params=[0, current_view.FEW_ROWS], ids=["as a large one", "as a small one"])
+@pytest.fixture(params=[0, FEW_ROWS], ids=["as a large one", "as a small one"])
 def model(request, monkeypatch, quick, tmp_path):
     monkeypatch.setattr(current_view, "FEW_ROWS", request.param)
     return Model(quick, tmp_path)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from dbt.adapters.mvsink.connection import class_archive, class_archive_maker, embedded
+from dbt.adapters.mvsink.connection import class_archive, class_archive_maker, embedded, jvm
 from dbt.adapters.mvsink.connection.class_archive import (
     ClassArchive,
     JavaCommand,
@@ -318,9 +318,9 @@ class Launches:
     def __init__(self, monkeypatch, refused: tuple[str, ...], uses_archive: bool = True):
         self.options: list[list[str]] = []
         self._refused = refused
-        monkeypatch.setattr(embedded.jvm, "launch", self._launch)
-        monkeypatch.setattr(embedded.jvm, "uses_archive", lambda: uses_archive)
-        monkeypatch.setattr(embedded.jvm, "java_command", lambda: None)
+        monkeypatch.setattr(jvm, "launch", self._launch)
+        monkeypatch.setattr(jvm, "uses_archive", lambda: uses_archive)
+        monkeypatch.setattr(jvm, "java_command", lambda: None)
 
     def _launch(self, conf, log, options):
         self.options.append(options)

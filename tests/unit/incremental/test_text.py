@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from dbt.adapters.mvsink.incremental import Analysed, Sides, analyse, clock_probe, delta
@@ -31,7 +33,7 @@ def changed(query: str, *names: str) -> str:
     return delta(analysed(query), {name: SIDES[name.replace("`", "")] for name in names}).query
 
 
-def shape(node: object) -> str:
+def shape(node: Any) -> str:
     if isinstance(node, Query):
         return shape(node.body)
     if isinstance(node, SetOp):

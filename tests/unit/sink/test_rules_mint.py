@@ -5,6 +5,7 @@ configuration is a field. And what `since` trails (docs/design/overview.md).
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_frontiers_never_go_back():
     assert mint.mint() == BatchDescription(Antichain.of(5), Antichain.of(9))
 
 
-ROWS = {
+ROWS: dict[str, tuple[Sequence[object], Sequence[object]]] = {
     "refresh": (
         [None, "on_commit", ["on_commit"], "every 1 hour", {"every": "1 hour"}],
         ["never", {"each": "1 hour"}, 5],
