@@ -10,6 +10,7 @@ from pathlib import Path
 from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
 from dbt.adapters.mvsink.shard import Antichain, ShardClient
+from dbt.adapters.mvsink.shard_sql.published_view import read_marker
 from tests.functional.materialization.base import MV, Base, configured
 
 CHANGED = "select * from values (1, 'a'), (9, 'z') as t(id, name)"
@@ -114,8 +115,9 @@ class TestPlace(Base):
         run_dbt(["run", "--full-refresh"])
         properties, state = self.properties(project), self.state(project)
         assert properties["mvsink.shard_id"] == str(state.shard_id)
-        assert int(properties["mvsink.version"]) <= state.version
         text = project.run_sql(f"show create table {project.test_schema}.mv", fetch="one")[0]
+        marker = read_marker(text.rpartition("\nAS ")[2])
+        assert marker.uri == self.uri(project) and marker.version <= state.version
         # directories, never single files
         assert "/batches/" in text and ".parquet`" not in text.split("/batches/")[1]
 

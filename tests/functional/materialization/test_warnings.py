@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
+from dbt.adapters.mvsink.shard_sql.published_view import read_marker
 from tests.functional.materialization.base import MV, Base, configured
 
 pytestmark = pytest.mark.usefixtures("small_data")
@@ -53,7 +54,8 @@ class TestWarnings(Base):
         results = run_dbt(STRICT, expect_pass=False)
         assert "rows break an assertion" in results[1].message
         # published
-        assert self.properties(project)["mvsink.version"] == str(self.state(project).version)
+        text = project.run_sql(f"show create table {project.test_schema}.mv", fetch="one")[0]
+        assert read_marker(text.rpartition("\nAS ")[2]).version == self.state(project).version
         assert project.run_sql(f"show tables in {project.test_schema} like 'hooked'", fetch="all")
         project.run_sql(f"drop table {project.test_schema}.hooked")
 

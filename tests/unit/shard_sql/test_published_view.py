@@ -8,9 +8,11 @@ import pytest
 
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.shard_sql.published_view import (
+    FILES,
     REDACTED,
     SHARD_ID,
     URI,
+    VERSION,
     Marker,
     UnreadableView,
     read_marker,
@@ -98,8 +100,10 @@ def test_a_text_with_other_properties_gives_none():
     assert stated_properties("", ["a"]) == {}
 
 
-EVERYTHING = (*MARKER.properties(), "team")
+EARLIER = {**MARKER.properties(), VERSION: "7", FILES: "f00"}
+EVERYTHING = (*EARLIER, "team")
 PROPERTIES = {**MARKER.properties(), "team": "it's \\ ours"}
+EARLIER_PROPERTIES = {**EARLIER, "team": "it's \\ ours"}
 
 
 @pytest.mark.parametrize(
@@ -108,15 +112,16 @@ PROPERTIES = {**MARKER.properties(), "team": "it's \\ ours"}
         (Catalog(PROPERTIES, MARKER.within("select 1")), True),
         (Catalog(PROPERTIES, MARKER.within("select 1"), EVERYTHING), True),
         (Catalog({**PROPERTIES, URI: REDACTED}, MARKER.within("select 1")), True),
-        (Catalog(PROPERTIES, "select 1"), False),  # of an earlier release
-        (Catalog(PROPERTIES, "select 1", EVERYTHING), False),
+        (Catalog(EARLIER_PROPERTIES, "select 1"), False),  # of an earlier release
+        (Catalog(EARLIER_PROPERTIES, "select 1", EVERYTHING), False),
     ],
     ids=["plain", "all redacted", "overwritten", "earlier", "earlier, all redacted"],
 )
 def test_a_view_is_read_whatever_is_redacted(catalog, marked):
     view = read_published(catalog, "s.v")
     assert (view.uri, view.shard_id, view.version, view.files) == ("/shards/s/hourly", "id-1", 7, "f00")
-    assert view.properties == {"team": "it's \\ ours"} and view.marked == marked
+    assert view.properties == {"team": "it's \\ ours"}
+    assert (view.marked, view.versioned) == (marked, not marked)
     assert (view.columns, view.comment, view.column_comments) == (
         ("id", "# x", "Comment"),
         "a view",

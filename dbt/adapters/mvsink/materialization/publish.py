@@ -1,8 +1,9 @@
 """Publishing: `schema.model` as a view over the shard's live files.
 
-One function, `publish`. It keeps what people put on the view (comments, properties, grants),
-overlays what dbt wants, and writes everything in one `CREATE OR REPLACE VIEW`, which alone would
-lose all of it.
+One function, `publish`. It keeps what people put on the view (comments, properties, grants), and
+overlays what dbt wants. Usually only the view's text changes: `ALTER VIEW ... AS` replaces that, and
+readers find the view at any moment. Otherwise everything is written in one `CREATE OR REPLACE VIEW`,
+which alone would lose what is there, and for which Spark drops the view and creates it.
 
 The view carries the log version that it shows (`published_view.Marker`). Two runs may finish in the
 opposite order of their commits, so `publish` reads the log again afterwards, and starts over if the
@@ -12,11 +13,12 @@ files have changed.
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dbt.adapters.mvsink.engine import Column, DataflowError, Engine, sql
+from dbt.adapters.mvsink.engine import Column, DataflowError, Engine, EngineError, sql
 from dbt.adapters.mvsink.materialization import grants
 from dbt.adapters.mvsink.shard import DataFile, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout, view_query
@@ -25,6 +27,8 @@ from dbt.adapters.mvsink.shard_sql.properties import first_refresh
 from dbt.adapters.mvsink.shard_sql.published_view import Marker, PublishedView
 from dbt.adapters.mvsink.shard_sql.reshaped import renamed
 from dbt.adapters.mvsink.shard_sql.small import FEW_ROWS
+
+log = logging.getLogger("mvsink.sink.append")
 
 MAX_ROUNDS = 100
 LONG = 24_000  # characters of a view's text, from which on it uses short names
@@ -73,11 +77,13 @@ def publish(
     ``relation`` is quoted already. ``order`` is the model's order of columns; the shard's own where
     it is empty.
     """
-    existing = grants.on_view(engine, relation) if current else ()
     for _ in range(MAX_ROUNDS):
         state = handle.state()
-        engine.execute(view_statement(relation, handle, state, current, docs, order), "publish")
-        grants.restore(engine, relation, existing)
+        wanted = relation, handle, state, current, docs, order
+        if not _altered(engine, relation, alter_statement(*wanted)):
+            existing = grants.on_view(engine, relation) if current else ()
+            engine.execute(view_statement(*wanted), "publish")
+            grants.restore(engine, relation, existing)
         if fingerprint(handle.state()) == fingerprint(state):
             return state
     raise RuntimeError(
@@ -122,38 +128,88 @@ def view_statement(
     order: Sequence[str],
 ) -> str:
     """The whole `CREATE OR REPLACE VIEW` for one version."""
-    parts = Layout.of(handle, state)
-    names = list(order) if sorted(order) == sorted(parts.names) else list(parts.names)
-    comments = dict(current.column_comments) if current else {}
-    comments.update({name: text for name, text in (docs.column_comments or {}).items() if text})
+    parts, marker = Layout.of(handle, state), _marker(handle, state)
+    names, wanted = _names(parts, order), _overlaid(current, docs)
+    comments = wanted.column_comments or {}
     columns = ", ".join(_column(name, comments.get(name, "")) for name in names)
-    comment = docs.comment if docs.comment is not None else (current.comment if current else "")
-    marker = Marker(handle.uri, str(state.shard_id), state.version, fingerprint(state))
-    properties = {**(current.properties if current else {}), **docs.properties, **marker.properties()}
+    properties = {**wanted.properties, **marker.properties()}
     listed = ", ".join(f"{sql.text(key)} = {sql.text(value)}" for key, value in properties.items())
     return (
         f"create or replace view {relation} ({columns})\n"
-        + (f"comment {sql.text(comment)}\n" if comment else "")
-        + f"tblproperties ({listed})\nas\n{marker.within(_query(parts, names, state.readable, first_refresh(state)))}"
+        + (f"comment {sql.text(wanted.comment)}\n" if wanted.comment else "")
+        + f"tblproperties ({listed})\nas\n{marker.within(_query(parts, names, state))}"
     )
 
 
-def _query(parts: Layout, names: Sequence[str], refreshed: bool = True, first: str = "") -> str:
-    """The view's query; ``names`` is the order of its columns. The view's own column list names
-    them, so a long text may use short names inside.
+def alter_statement(
+    relation: str,
+    handle: WriteHandle,
+    state: ShardState,
+    current: PublishedView | None,
+    docs: Docs,
+    order: Sequence[str],
+) -> str:
+    """The `ALTER VIEW` that does the same; empty if one would not: it gives the columns the names
+    that they have in the query, drops their comments, and keeps all else.
     """
-    query = _ordered(parts, list(parts.names), list(names), refreshed, first)
+    if current is None or not current.marked or current.versioned:
+        return ""
+    parts, marker = Layout.of(handle, state), _marker(handle, state)
+    names = _names(parts, order)
+    same = (current.uri, current.shard_id, *current.columns) == (marker.uri, marker.shard_id, *names)
+    kept = Docs(current.comment, {}, current.properties)
+    if not same or _overlaid(current, docs) != kept or len(query := _long(parts, names, state)) > LONG:
+        return ""
+    return f"alter view {relation} as\n{marker.within(query)}"
+
+
+def _altered(engine: Engine, relation: str, statement: str) -> bool:
+    """Execute the ``statement``, if there is one. Whether it did what was wanted."""
+    try:
+        if statement:
+            engine.execute(statement, "publish")
+    except EngineError as error:  # it was dropped meanwhile, or its catalog does not offer this
+        log.debug("%s is created anew, because it cannot be altered: %s", relation, error)
+        return False
+    return bool(statement)
+
+
+def _marker(handle: WriteHandle, state: ShardState) -> Marker:
+    return Marker(handle.uri, str(state.shard_id), state.version, fingerprint(state))
+
+
+def _overlaid(current: PublishedView | None, docs: Docs) -> Docs:
+    """What people put on the ``current`` view, overlaid with what dbt wants."""
+    kept = current or PublishedView("", "", 0, "")
+    of_columns = {name: text for name, text in (docs.column_comments or {}).items() if text}
+    return Docs(
+        kept.comment if docs.comment is None else docs.comment,
+        {**kept.column_comments, **of_columns},
+        {**kept.properties, **docs.properties},
+    )
+
+
+def _names(parts: Layout, order: Sequence[str]) -> list[str]:
+    return list(order if sorted(order) == sorted(parts.names) else parts.names)
+
+
+def _query(parts: Layout, names: Sequence[str], state: ShardState | None = None) -> str:
+    """The view's query; ``names`` is the order of its columns. The view's own column list names
+    them, so a long text may use short names inside. ``state``: None for one that has contents.
+    """
+    query = _long(parts, names, state)
     if len(query) <= LONG:
         return query
     short = renamed(parts)
     shorter = dict(zip(parts.names, short.names, strict=True))
-    text = _ordered(short, list(short.names), [shorter[name] for name in names], refreshed, first)
-    return SHORT_NAME.sub(r"\1", text)
+    return SHORT_NAME.sub(r"\1", _long(short, [shorter[name] for name in names], state))
 
 
-def _ordered(parts: Layout, own: list[str], names: list[str], refreshed: bool, first: str) -> str:
+def _long(parts: Layout, names: Sequence[str], state: ShardState | None) -> str:
+    """The query with the columns' own names."""
+    refreshed, first = (True, "") if state is None else (state.readable, first_refresh(state))
     query = view_query(parts, refreshed=refreshed, first_refresh=first, whole=True)
-    return query if names == own else f"select {sql.columns(names)} from (\n{query}\n)"
+    return query if tuple(names) == parts.names else f"select {sql.columns(names)} from (\n{query}\n)"
 
 
 def check_fits(limit: int, uri: str, columns: Sequence[Column]) -> None:

@@ -3,8 +3,8 @@
 Spark redacts properties whose key or value matches `spark.redaction.regex` or
 `spark.sql.redaction.options.regex`: the default patterns match a model called `hourly`, because of
 `url`. So what the adapter needs is in the view's text, as a comment that Spark gives back
-unchanged (`Marker`). The properties of the same names remain, for people, for earlier releases, and
-to tell a published view from any other.
+unchanged (`Marker`). The shard's place and id are properties as well, for people and earlier
+releases, and to tell a published view from any other.
 
 What others put on a view is carried over when it is published again. Where Spark redacts it, `SHOW
 CREATE TABLE` still has the value.
@@ -62,8 +62,8 @@ class Marker:
     files: str
 
     def properties(self) -> dict[str, str]:
-        """As properties of the view."""
-        return {URI: self.uri, SHARD_ID: self.shard_id, VERSION: str(self.version), FILES: self.files}
+        """Its properties: what stays the same when only the view's text is replaced."""
+        return {URI: self.uri, SHARD_ID: self.shard_id}
 
     def within(self, query: str) -> str:
         """``query`` with the marker behind its first word, where Spark keeps it in the view's text.
@@ -78,7 +78,9 @@ class Marker:
 
 @dataclass(frozen=True)
 class PublishedView:
-    """Our marker, and what others put on the view. ``marked``: the marker is in the view's text."""
+    """Our marker, and what others put on the view. ``marked``: the marker is in the view's text.
+    ``versioned``: its version and files are in the properties too, by an earlier release.
+    """
 
     uri: str
     shard_id: str
@@ -89,6 +91,7 @@ class PublishedView:
     column_comments: Mapping[str, str] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
     marked: bool = True
+    versioned: bool = False
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,7 @@ def read_published(catalog: Catalog, relation: str, known: Shown | None = None) 
         column_comments=described.column_comments,
         properties={key: values[key] for key in others},
         marked=in_text == marker,
+        versioned=VERSION in shown or FILES in shown,
     )
 
 
