@@ -82,7 +82,7 @@ def test_a_text_that_needs_short_names_needs_the_list_of_columns():
     assert alter_statement("`s`.`m`", HANDLE, few, replace(view, columns=tuple(names[:6])), Docs(), ())
 
 
-def test_a_view_that_cannot_be_altered_is_created_with_all_that_was_on_it():
+def test_a_view_that_cannot_be_altered_is_replaced_with_all_that_was_on_it():
     engine = Engine(refused="alter")
     publish(engine, "`s`.`m`", HANDLE, VIEW, Docs(), ORDER)
     altered, created = engine.ran

@@ -1,9 +1,9 @@
 """Publishing: `schema.model` as a view over the shard's live files.
 
 One function, `publish`. It keeps what people put on the view (comments, properties, grants), and
-overlays what dbt wants. Usually only the view's text changes: `ALTER VIEW ... AS` replaces that, and
-readers find the view at any moment. Otherwise everything is written in one `CREATE OR REPLACE VIEW`,
-which alone would lose what is there, and for which Spark drops the view and creates it.
+overlays what dbt wants. Usually only the view's text changes: `ALTER VIEW ... AS` replaces that,
+and readers find the view at any moment. Otherwise everything is written in one `CREATE OR REPLACE
+VIEW`, which alone would lose what is there, and for which Spark drops the view and creates it.
 
 The view carries the log version that it shows (`published_view.Marker`). Two runs may finish in the
 opposite order of their commits, so `publish` reads the log again afterwards, and starts over if the
@@ -169,7 +169,7 @@ def _altered(engine: Engine, relation: str, statement: str) -> bool:
         if statement:
             engine.execute(statement, "publish")
     except EngineError as error:  # it was dropped meanwhile, or its catalog does not offer this
-        log.debug("%s is created anew, because it cannot be altered: %s", relation, error)
+        log.debug("%s is replaced, because it cannot be altered: %s", relation, error)
         return False
     return bool(statement)
 
