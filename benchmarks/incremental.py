@@ -183,7 +183,9 @@ def by_sums(session: Any, inputs: Inputs, query: str, root: Path) -> Callable[[]
     assert shown is not None
     steps = (
         runs(session, inputs, kept, sums.query, columns, uris),
-        runs(session, inputs, model, shown, model.columns(plain(query)), {"shards.sums": kept.uri}),
+        runs(
+            session, inputs, model, shown, model.columns(plain(query)), {"shards.sums": kept.uri}, summed=True
+        ),
     )
 
     def run() -> None:
@@ -207,8 +209,11 @@ def runs(
     columns: tuple[Column, ...],
     uris: Mapping[str, str],
     way: Incremental = Incremental.ALWAYS,
+    *,
+    summed: bool = False,
 ) -> Callable[[], Outcome]:
-    known = KnownInputs(named, uris, SessionEngine(session), never=way is Incremental.NEVER)
+    never = way is Incremental.NEVER
+    known = KnownInputs(named, uris, SessionEngine(session), never=never, summed=summed)
 
     def run() -> Outcome:
         request = model.request(
@@ -218,6 +223,7 @@ def runs(
             references=References(known.look()),
             evidence=known,
             incremental=way,
+            summed=summed,
         )
         with open_shard(model.uri, arrow_schema(columns)) as handle:
             outcome = Driver(request, handle, model.engine()).run()

@@ -57,12 +57,14 @@ QUERIES = (
 
 
 class World:
-    def __init__(self, seed: int, root: Path, query: str = ""):
+    """``session``: None for DuckDB."""
+
+    def __init__(self, seed: int, root: Path, query: str = "", session: Any = None):
         self.random, self.root, self.time = random.Random(seed), root, T0
         self.rows = {name: Counter(self.some(12)) for name in ("a", "b")}
-        self.inputs = {name: Model(None, root, f"in.{name}") for name in self.rows}
+        self.inputs = {name: Model(session, root, f"in.{name}") for name in self.rows}
         self.query = query or self.random.choice(QUERIES)
-        self.model = Model(None, root, "dev.m")
+        self.model = Model(session, root, "dev.m")
         self.engine = self.model.engine()
         uris = {f"db.{name}": model.uri for name, model in self.inputs.items()}
         self.known = KnownInputs(self.query, uris, self.engine)

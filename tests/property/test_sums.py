@@ -91,7 +91,12 @@ def run_over(model: Model, kept: KeptSums) -> Outcome:
     references = OverSums(References(), kept.reference, kept.time)
     columns = model.columns(references.read_at(kept.query, kept.time))
     request = model.request(
-        kept.query, columns=columns, time=kept.time, references=references, evidence=OfSums(kept)
+        kept.query,
+        columns=columns,
+        time=kept.time,
+        references=references,
+        evidence=OfSums(kept),
+        summed=True,
     )
     with open_shard(model.uri, arrow_schema(columns)) as handle:
         return Driver(request, handle, model.engine()).run()
@@ -112,9 +117,18 @@ def kept_of(world: World, shown: str) -> KeptSums:
     return KeptSums(reference, shown, world.time)
 
 
+@pytest.fixture
+def many(monkeypatch):
+    """Of few sums, all are read; of many, those that changed."""
+    monkeypatch.setattr("dbt.adapters.mvsink.materialization.sums.FEW_ROWS", -1)
+
+
 @pytest.mark.parametrize("query", QUERIES[:3])
-def test_runs_that_end_between_the_two_commits(query, tmp_path, unlimited):
+@pytest.mark.parametrize("size", ["few", "many"])
+def test_runs_that_end_between_the_two_commits(query, size, tmp_path, unlimited, request):
     """The sums are then ahead of the model, which follows from all that changed in them since."""
+    if size == "many":
+        request.getfixturevalue("many")
     ran: Counter[bool] = Counter()
     sums = split(query)
     shown = sums.shown("mvsink.sums", {})
@@ -135,13 +149,22 @@ def test_runs_that_end_between_the_two_commits(query, tmp_path, unlimited):
     assert ran[True] > 0
 
 
-@pytest.mark.parametrize(
-    ("point", "of_sums"), [*((point, True) for point in (*POINTS, STAGED)), *((p, False) for p in POINTS)]
-)
-def test_a_run_after_one_that_was_killed_holds_what_the_query_gives(point, of_sums, tmp_path, unlimited):
+KILLED = {
+    **{f"the sums, {point}": (point, True, "many") for point in (*POINTS, STAGED)},
+    **{f"the model, {point}": (point, False, "many") for point in POINTS},
+    **{f"the model of few sums, {point}": (point, False, "few") for point in ("staged", "appended")},
+}
+
+
+@pytest.mark.parametrize(("point", "of_sums", "size"), KILLED.values(), ids=KILLED)
+def test_a_run_after_one_that_was_killed_holds_what_the_query_gives(
+    point, of_sums, size, tmp_path, unlimited, request
+):
     """Killed while it brought the sums to its time, or the model to the sums; the model's query
     over the sums has no keys.
     """
+    if size == "many":
+        request.getfixturevalue("many")
     sums = split(QUERIES[0])
     shown = sums.shown("mvsink.sums", {})
     assert shown is not None

@@ -10,7 +10,7 @@ the tests on Spark to say.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from itertools import product
@@ -76,6 +76,9 @@ class DuckEngine:
 
     def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
         return self.query(query, what)
+
+    def relist(self, table: Sequence[str]) -> None:
+        self.execute(f"refresh table {sql.qualified(table)}", "refresh")
 
     def recent(self, query: str, what: str) -> list[tuple[object, ...]]:
         return self.query(query, what)

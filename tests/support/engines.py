@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+
+from dbt.adapters.mvsink.engine import sql
 
 
 class NoEngine:
@@ -29,6 +31,9 @@ class NoEngine:
 
     def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
         return self.query(query, what)
+
+    def relist(self, table: Sequence[str]) -> None:
+        self.execute(f"refresh table {sql.qualified(table)}", "refresh")
 
     def recent(self, query: str, what: str) -> list[tuple[object, ...]]:
         return self.query(query, what)

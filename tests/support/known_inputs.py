@@ -11,6 +11,7 @@ from dbt.adapters.mvsink.references.changes import sides_of_shard, unchanged_sha
 from dbt.adapters.mvsink.references.reference import Reference
 from dbt.adapters.mvsink.shard import Progress, ShardClient, files_number, untouched
 from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.shard_sql.small import FEW_ROWS
 from dbt.adapters.mvsink.sink import Full, Increment
 
 
@@ -30,6 +31,7 @@ class KnownInputs:
     moves: bool = False  # while it is read
     plan: int = 1
     never: bool = False  # incremental
+    summed: bool = False  # the shards hold the model's sums
 
     def look(self) -> dict[str, Reference]:
         """The shards as they are now; the next run reads these."""
@@ -83,7 +85,9 @@ class KnownInputs:
             if isinstance(side, Full):
                 return side
             sides.append(side)
-        return Increment(analysed, tuple(sides), (self.contents, time) if self.timed else None)
+        few = sum(reference.layout.rows for reference in self.references.values()) <= FEW_ROWS
+        clock = (self.contents, time) if self.timed else None
+        return Increment(analysed, tuple(sides), clock, small=self.summed and few)
 
     def columns_of(self, name: str) -> list[tuple[str, str]]:
         if name in self.references:

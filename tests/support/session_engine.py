@@ -7,12 +7,13 @@ from __future__ import annotations
 import itertools
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from dbt.adapters.mvsink.adapter.dbt_engine import cores_of
-from dbt.adapters.mvsink.engine import Column, EngineError, arrow_schema, parse_type
+from dbt.adapters.mvsink.engine import Column, EngineError, arrow_schema, parse_type, sql
 from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout, view_query
@@ -48,6 +49,9 @@ class SessionEngine:
 
     def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
         return self.query(query, what)
+
+    def relist(self, table: Sequence[str]) -> None:
+        self.execute(f"refresh table {sql.qualified(table)}", "refresh")
 
     def recent(self, query: str, what: str) -> list[tuple[object, ...]]:
         return self.query(query, what)

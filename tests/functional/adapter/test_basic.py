@@ -14,7 +14,6 @@ from dbt.tests.adapter.basic.test_incremental import (
 )
 from dbt.tests.adapter.basic.test_singular_tests import BaseSingularTests
 from dbt.tests.adapter.basic.test_singular_tests_ephemeral import BaseSingularTestsEphemeral
-from dbt.tests.adapter.basic.test_snapshot_check_cols import BaseSnapshotCheckCols
 from dbt.tests.adapter.basic.test_snapshot_timestamp import BaseSnapshotTimestamp
 from dbt.tests.adapter.basic.test_table_materialization import BaseTableMaterialization
 from dbt.tests.adapter.basic.test_validate_connection import BaseValidateConnection
@@ -67,10 +66,6 @@ class TestSingularTests(BaseSingularTests):
 
 
 class TestSingularTestsEphemeral(BaseSingularTestsEphemeral):
-    pass
-
-
-class TestSnapshotCheckCols(Delta, BaseSnapshotCheckCols):
     pass
 
 

@@ -21,6 +21,10 @@ class TestIncrementalUniqueKey(Delta, SparkScripts, BaseIncrementalUniqueKey):
         """dbt-spark appends unless it is configured to merge."""
         return MERGE
 
+    # the same merge as with one key, or none as with an empty list
+    test__unary_unique_key_list = test__duplicated_unary_unique_key_list = None
+    test__no_unique_keys = test__empty_str_unique_key = None
+
     def fail_to_build_inc_missing_unique_key_column(self, incremental_model_name):
         """The base wants the column's name in the message: this Delta has lost the text of its
         message, the SQL has the name.

@@ -321,11 +321,11 @@ Task(None, Path(sys.argv[1]), UPSERT).run(58)
 
 
 def test_a_process_that_is_killed_again_and_again_leaves_nothing_behind(tmp_path):
-    """Every process lives for one step more than the one before; together they come to the end."""
+    """Every process lives longer than the one before; together they come to the end."""
     task = prepare(tmp_path / "task", "upsert, two statements", begun=True)
     serial = copy(task, tmp_path / "serial")
     serial.run(TIME)
-    for steps in (0, 1, 2, 3, 99):
+    for steps in (0, 2, 99):
         done = subprocess.run(
             [sys.executable, "-c", PROCESS, str(task.root), str(steps)],
             env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])},

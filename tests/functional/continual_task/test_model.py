@@ -6,6 +6,7 @@ Most run on DuckDB; some on Spark too, and then what both wrote must be the same
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from tests.functional.continual_task.driver import DELETES, NOW, Task
 from tests.support.shards import client
 from tests.support.task_model import Collection, ModelTask, Step, Updates, random_history, random_steps
 
-PROGRAMS = 500
+PROGRAMS = int(os.environ.get("MVSINK_TASK_PROGRAMS", "250"))
 BLOCK = 50
 ON_SPARK = 8
 

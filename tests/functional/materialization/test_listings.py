@@ -54,5 +54,8 @@ class TestListings:
                     f"select id from {project.test_schema}.{name} order by id", fetch="all"
                 )
                 assert (name, [id for (id,) in rows]) == (name, list(ids))
+            if len(more) > 1:  # its rows are stale once the files have arrived
+                project.run_sql(f"cache table {project.test_schema}.files")
             if more:
                 arrive(*more)
+        project.run_sql(f"uncache table {project.test_schema}.files")

@@ -29,7 +29,6 @@ PATTERNS = {  # by their names on the page
     "describe the view": r"describe table extended \S*\.mv\d as json",
     "describe the input": r"describe table extended \S*files\S* as json",
     "select from the query": r"select \* from \(\s*select id",
-    "refresh table": r"refresh table",
     "set": r"set$",
     "select version()": r"select version\(\)",
     "set spark.master": r"set spark.master$",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +89,14 @@ class AdapterEngine:
         if answer is None or answer[0] is not changes or now - answer[1] > RECENT:
             answer = known[query] = (changes, now, self.query(query, what))
         return list(answer[2])
+
+    def relist(self, table: Sequence[str]) -> None:
+        """See `Engine`. The embedded session does it without a statement."""
+        handle = self.adapter.connections.get_thread_connection().handle
+        catalog, name = table[:-2], table[-2:]
+        forget = getattr(handle, "forget_files", None) if catalog == ["spark_catalog"] else None
+        if forget is None or not forget(sql.qualified(name)):
+            self.execute(f"refresh table {sql.qualified(table)}", "refresh")
 
     @property
     def session(self) -> object:

@@ -109,6 +109,18 @@ class SessionConnection(FrameConnection):
             raise DbtRuntimeError("no statement has run")
         return str(self._frame._jdf.queryExecution().analyzed().toString())
 
+    def forget_files(self, table: str) -> bool:
+        """Spark lists the files of ``table`` (`schema.name`, quoted) of its own catalog again when
+        it is read. False, and nothing has happened, if rows of tables are cached: then that takes a
+        REFRESH TABLE, which resolves the table.
+        """
+        session: Any = self.session._jsparkSession
+        if not session.sharedState().cacheManager().isEmpty():
+            return False
+        state = session.sessionState()
+        state.catalog().invalidateCachedTable(state.sqlParser().parseTableIdentifier(table))
+        return True
+
     def _forget(self) -> None:
         super()._forget()
         self._rows = None

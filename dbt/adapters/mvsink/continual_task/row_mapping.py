@@ -131,7 +131,7 @@ def _step(query: str) -> _Step:
 
 
 def _name(table: exp.Table) -> str:
-    return ".".join(sql.identifier(part.name) for part in table.parts)
+    return sql.qualified(part.name for part in table.parts)
 
 
 def _more_than_rows(tree: exp.Expr, tables: int) -> str:

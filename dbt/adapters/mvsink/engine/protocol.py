@@ -6,7 +6,7 @@ passes through it; `arrow` returns the rows of small results.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -40,6 +40,10 @@ class Engine(Protocol):
         """The rows of a query of the catalog. They may be of the same query at most two seconds
         ago, if none of the user's statements in this invocation can have changed the catalog since.
         """
+        ...
+
+    def relist(self, table: Sequence[str]) -> None:
+        """The files of ``table`` (the parts of its name) are listed again before it is read."""
         ...
 
     def settings(self, wanted: Mapping[str, str]) -> AbstractContextManager[None]:

@@ -25,6 +25,11 @@ def identifier(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def qualified(parts: Iterable[str]) -> str:
+    """A relation's quoted name, of all its parts."""
+    return ".".join(map(identifier, parts))
+
+
 def check_name(name: str) -> None:
     """Raises `SubstitutedName` for a name of which Spark would replace a part in any statement."""
     if "${" in name and _VARIABLE.search(name):

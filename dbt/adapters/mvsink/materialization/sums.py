@@ -30,6 +30,7 @@ from dbt.adapters.mvsink.references.reference import Reference, References
 from dbt.adapters.mvsink.shard import Commit, WriteHandle, delete_dropped, number_of
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard_sql import Kind, Layout
+from dbt.adapters.mvsink.shard_sql.small import FEW_ROWS
 from dbt.adapters.mvsink.sink import (
     SUMMED,
     Driver,
@@ -105,7 +106,8 @@ class KeptSums:
         analysed = analyse(self.query, self._columns_of)
         if isinstance(analysed, NotIncremental):
             return Full(analysed.reason)
-        return Increment(analysed, (sides,))
+        few = self.reference.layout.rows <= FEW_ROWS
+        return Increment(analysed, (sides,), small=few)
 
     def _columns_of(self, name: str) -> list[tuple[str, str]]:
         return [(column.name, column.type.text) for column in columns_of(self.reference)]

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from dbt.adapters.mvsink.engine import Engine, EngineError, sql
+from dbt.adapters.mvsink.engine import Engine, EngineError
 from dbt.adapters.mvsink.references.per_invocation import PerInvocation
 
 log = logging.getLogger("mvsink.shard")
@@ -44,7 +44,7 @@ def refresh(
                 continue
             before = manifest(name)
             try:
-                engine.execute(f"refresh table {'.'.join(map(sql.identifier, name.split('.')))}", "refresh")
+                engine.relist(name.split("."))
             except EngineError as error:  # not a table after all, or gone: then reading it fails
                 log.debug("%s was not refreshed: %s", name, error.message)
             done.manifests[name] = before

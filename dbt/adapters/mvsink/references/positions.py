@@ -303,7 +303,7 @@ def _described_name(description: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _quoted(name: str) -> str:
     """A name as a plan spells it, with every part in quotes, not only those that need them."""
-    return ".".join(sql.identifier(word.text) for word in words(name) if word.upper != ".")
+    return sql.qualified(word.text for word in words(name) if word.upper != ".")
 
 
 def _stable(described: Mapping[str, Any]) -> str:

@@ -62,6 +62,9 @@ class DeltaWrite:
                     return Full(plan.reason, usual=True)
                 if plan.terms == 0:
                     return Written(None, Counts(), incremental=True)
+                written = self._few_sums(plan.adding, files, desired, shard, time, description)
+                if written is not None:
+                    return replace(written, evaluated_once=False, incremental=True)
                 correction = self._correction(plan, files, desired, shard, time, resources)
                 if isinstance(correction, Full):
                     return correction
@@ -99,6 +102,27 @@ class DeltaWrite:
         new, stored = scope
         correction = correction.insert(replace(desired, query=new).hashed())
         return correction.insert_negated(stored) if stored else correction
+
+    def _few_sums(
+        self,
+        adding: Adding | None,
+        files: sql.Shared,
+        desired: Desired,
+        shard: Layout,
+        time: int,
+        description: BatchDescription,
+    ) -> Written | None:
+        """All of a few sums, by one query: the shard's and those over the change. None if they are
+        not few: see `Write.in_process`.
+        """
+        stored = persisted(shard)
+        if stored is None or adding is None or not adds_up(adding, desired.columns):
+            return None
+        new = files.around(added(adding, desired.columns, adding.query, files.of(stored)))
+        written = self.write.in_process(replace(desired, query=new), shard, time, description)
+        if written is not None and written.batch is not None:
+            failpoints.reach("staged")
+        return written
 
     def _scope(
         self, scoped: Scoped, files: sql.Shared, shard: Layout, resources: ExitStack

@@ -77,7 +77,8 @@ class Increment:
 
     ``inputs``: the relations that are read in another way than the text of the query has it.
     ``clock``: the times (ms) that `mv_now()` was and is; None if the query does not use it.
-    ``small``: so little data is read that evaluating the query costs no more.
+    ``small``: so little data is read that evaluating the query costs no more; of a query over the
+    model's sums: there are few.
     """
 
     analysed: Analysed

@@ -197,11 +197,18 @@ class Write:
         self, desired: Desired, shard: Layout, time: int, description: BatchDescription
     ) -> Written:
         """Stage the correction without looking at a hash; of a small shard, in this process."""
+        written = self.in_process(desired, shard, time, description)
+        if written is not None:
+            return written
+        return self._staged(self._correction(desired, shard, time), description, evaluated_once=True)
+
+    def in_process(
+        self, desired: Desired, shard: Layout, time: int, description: BatchDescription
+    ) -> Written | None:
+        """`whole_rows` of what is small; None, and nothing is staged, if it is left to Spark."""
         with self.watch("write"):
             updates = correct(self.engine, self.handle, desired, shard, time)
-        if updates is not None:
-            return self._corrected(updates, description)
-        return self._staged(self._correction(desired, shard, time), description, evaluated_once=True)
+        return None if updates is None else self._corrected(updates, description)
 
     def _large(self, desired: Desired, shard: Layout, time: int, description: BatchDescription) -> Written:
         chosen = way(self.handle.history(LAST_COMMITS), shard)
