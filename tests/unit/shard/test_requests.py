@@ -96,3 +96,30 @@ def test_where_a_checkpoint_cannot_be_read_here_the_library_reads_the_log(tmp_pa
         lambda path, name: copied(f"../{kept.name}" if "checkpoint" in path else path, name),
     )
     assert storage.load() == expected and asked
+
+
+def test_the_newest_commits_are_read_once_and_those_of_a_log_that_was_replaced_again(tmp_path, monkeypatch):
+    texts, read = [], DeltaStorage._commit_text
+    monkeypatch.setattr(
+        DeltaStorage, "_commit_text", lambda self, version: texts.append(version) or read(self, version)
+    )
+
+    def fill(name):
+        handle = ShardClient().open_or_create(str(tmp_path / name), SCHEMA, name)
+        for upper in range(1, 6):
+            handle.compare_and_append(updates((name, upper - 1, 1)), at(upper - 1), at(upper))
+        return handle
+
+    with fill("s") as handle:
+        storage = handle.storage
+        for newest, versions in ((3, [3, 4, 5]), (3, []), (4, [2])):
+            texts.clear()
+            assert len(storage.history(newest)) == newest and texts == versions
+        handle.compare_and_append(updates(("x", 5, 1)), at(5), at(6))
+        texts.clear()
+        assert [commit.version for commit in storage.history(4)] == [3, 4, 5, 6] and texts == [6]
+    with fill("other"):
+        pass
+    shutil.rmtree(tmp_path / "s")
+    shutil.copytree(tmp_path / "other", tmp_path / "s")
+    assert storage.history(4) == DeltaStorage(str(tmp_path / "s")).history(4)

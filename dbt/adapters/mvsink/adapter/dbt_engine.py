@@ -75,8 +75,22 @@ class AdapterEngine:
             return self.query(query, what)
         remembered = known.get(query)
         if remembered is None or remembered[0] != changes:
-            remembered = known[query] = (changes, self.query(query, what))
+            remembered = known[query] = (changes, self._fact(handle, query, what))
         return list(remembered[1])
+
+    def _fact(self, handle: Any, query: str, what: str) -> list[tuple[object, ...]]:
+        """Perhaps of an earlier invocation in this process, if the session is what it was."""
+        earlier = getattr(handle, "earlier_facts", None)
+        if earlier is None:
+            return self.query(query, what)
+        facts = earlier()
+        if query in facts:
+            rows: list[tuple[object, ...]] = facts[query]
+            return rows
+        rows = self.query(query, what)
+        if earlier() is facts:  # else another thread has changed the session meanwhile
+            facts[query] = rows
+        return rows
 
     def recent(self, query: str, what: str) -> list[tuple[object, ...]]:
         """See `Engine`."""

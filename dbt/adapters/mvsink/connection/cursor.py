@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from itertools import islice
@@ -58,6 +59,16 @@ class SessionConnection(FrameConnection):
 
     def _session_changed(self) -> None:
         self._spark.changes += 1
+
+    def earlier_facts(self) -> dict[str, Any]:
+        """What queries of the session alone have given in this process, by query, while it was as
+        it is now: its settings, catalog and schema. To be added to.
+        """
+        state = self.session._jsparkSession.sessionState()
+        manager = state.catalogManager()
+        place = [manager.currentCatalog().name(), *manager.currentNamespace()]
+        settings = state.conf().getAllConfs().mkString("\n")
+        return self._spark.facts_of(json.dumps([self.identity, *place, settings]))
 
     def _sent(self, statement: str) -> Any:
         """As `SparkSession.sql`, which asks Java three more times, for parameters."""

@@ -9,11 +9,12 @@ changed apply while their profile is the one in use.
 from __future__ import annotations
 
 import atexit
+import hashlib
 import logging
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
@@ -40,6 +41,8 @@ from dbt.adapters.mvsink.masking import is_secret
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+MOST_SESSIONS = 20  # states of the session of which facts are remembered
+
 
 class EmbeddedSpark:
     """This process's Spark session, started when it is first needed. Every method is thread-safe.
@@ -56,6 +59,7 @@ class EmbeddedSpark:
         self._archive: ClassArchive | None = None
         self._java: JavaCommand | None = None
         self.changes = 0  # statements and profiles so far that may have changed the session
+        self._facts: dict[bytes, dict[str, Any]] = {}
 
     def session(self, credentials: MvsinkCredentials) -> SparkSession:
         """The session, started if need be. `DbtRuntimeError` without Java or a free metastore."""
@@ -73,6 +77,14 @@ class EmbeddedSpark:
                 require_formats(session, credentials)
                 self.changes += self._settings.apply(session, parameters)
             return session
+
+    def facts_of(self, description: str) -> dict[str, Any]:
+        """What is known of a session that fits the ``description``, whose text is not kept: it may
+        hold secrets.
+        """
+        if len(self._facts) >= MOST_SESSIONS:
+            self._facts.clear()
+        return self._facts.setdefault(hashlib.sha256(description.encode()).digest(), {})
 
     def running(self) -> SparkSession | None:
         """The session if it was started; never starts one."""

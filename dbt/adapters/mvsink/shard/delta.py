@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -61,8 +61,8 @@ NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_log
 class DeltaStorage(FileStore):
     """See `Storage`. ``storage_options`` are the `deltalake` package's, for object stores.
 
-    The table and its newest version are cached, so a load reads only the commits since. A log that
-    was replaced is noticed by the commit file of the cached version.
+    The table, its newest version and the newest commits are cached, so only the commits since are
+    read. A log that was replaced is noticed by the commit file of the cached version.
     """
 
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None):
@@ -70,6 +70,7 @@ class DeltaStorage(FileStore):
         self._cached: DeltaTable | None = None
         self._cached_file: StoredFile | None = None  # the commit file of the cached version
         self._state: ShardState | None = None
+        self._newest: dict[int, Commit] = {}  # as far as the last `history` went
         self._transactions = self._new_transactions()
 
     def object_store(self) -> pafs.FileSystem:
@@ -199,12 +200,23 @@ class DeltaStorage(FileStore):
 
     def history(self, newest: int | None = None) -> list[Commit]:
         versions = sorted(self._versions())
-        kept = versions if newest is None else versions[len(versions) - min(newest, len(versions)) :]
+        if newest is None:
+            return self._commits_at(versions)
+        kept = versions[len(versions) - min(newest, len(versions)) :]
+        if self._newest:
+            self._table()  # forgets a log that was replaced
+        known = self._newest
+        unknown = [version for version in kept if version not in known]
+        known = {**known, **dict(zip(unknown, self._commits_at(unknown), strict=True))}
+        self._newest = {version: known[version] for version in kept}
+        return list(self._newest.values())
+
+    def _commits_at(self, versions: Sequence[int]) -> list[Commit]:
         if self.is_local:
-            return [self._commit_at(version) for version in kept]
+            return [self._commit_at(version) for version in versions]
         _ = self.filesystem  # one for all threads
         with ThreadPoolExecutor(READERS) as pool:  # a request takes 10 to 100 ms
-            return list(pool.map(self._commit_at, kept))
+            return list(pool.map(self._commit_at, versions))
 
     def _commit_at(self, version: int) -> Commit:
         text = self._commit_text(version) or ""
@@ -293,6 +305,7 @@ class DeltaStorage(FileStore):
 
     def _forget(self) -> None:
         self._cached = self._cached_file = self._state = None
+        self._newest = {}
         self._transactions.forget()
 
     def _versions(self) -> list[int]:
