@@ -41,7 +41,7 @@ from dbt.adapters.mvsink.masking import is_secret
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MOST_SESSIONS = 20  # states of the session of which facts are remembered
+MAX_SESSIONS = 20  # states of the session of which facts are remembered
 
 
 class EmbeddedSpark:
@@ -82,7 +82,7 @@ class EmbeddedSpark:
         """What is known of a session that fits the ``description``, whose text is not kept: it may
         hold secrets.
         """
-        if len(self._facts) >= MOST_SESSIONS:
+        if len(self._facts) >= MAX_SESSIONS:
             self._facts.clear()
         return self._facts.setdefault(hashlib.sha256(description.encode()).digest(), {})
 
