@@ -94,14 +94,15 @@ compat:
 demo: setup
 	$(BIN)/python example_project/demo.py
 
-# `make bench QUICK=1` runs each benchmark once, on little data: that they run, not what they cost.
-bench: setup
+# `make bench QUICK=1` runs each benchmark once, on little data, with Java as tests want it: that they run, not what they cost.
+QUICKLY = JDK_JAVA_OPTIONS="$$($(BIN)/python -m tests.support.quick_java options)" $(BIN)/python
+bench: setup $(if $(QUICK),$(VENV)/java-classes.jsa)
 ifdef QUICK
-	$(BIN)/python -m benchmarks.wide_join --scale 0.01 --rounds 1 --warm 0 --first-load --verify --shares nothing "1 %" --against merge incremental
-	$(BIN)/python -m benchmarks.unchanged --scale 0.01 --rounds 1 --warm 1
-	$(BIN)/python -m benchmarks.small_models --models 1 --rounds 1 --warm 1
-	$(BIN)/python -m benchmarks.incremental --scale 0.01 --share 0.01 --rounds 1 --warm 0 --where recent --models "wide join" "TPC-H 1"
-	$(BIN)/python -m benchmarks.choice --scale 0.01 --rounds 1 --shares 0.01 --models "TPC-H 12"
+	$(QUICKLY) -m benchmarks.wide_join --scale 0.01 --rounds 1 --warm 0 --first-load --verify --shares nothing "1 %" --against merge incremental
+	$(QUICKLY) -m benchmarks.unchanged --scale 0.01 --rounds 1 --warm 1
+	$(QUICKLY) -m benchmarks.small_models --models 1 --rounds 1 --warm 1
+	$(QUICKLY) -m benchmarks.incremental --scale 0.01 --share 0.01 --rounds 1 --warm 0 --where recent --models "wide join" "TPC-H 1"
+	$(QUICKLY) -m benchmarks.choice --scale 0.01 --rounds 1 --shares 0.01 --models "TPC-H 12"
 else
 	$(BIN)/python -m benchmarks.bench
 	$(BIN)/python -m benchmarks.wide_join --first-load --verify --against merge incremental --against-rounds 1
