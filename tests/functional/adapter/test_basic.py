@@ -14,7 +14,6 @@ from dbt.tests.adapter.basic.test_incremental import (
 )
 from dbt.tests.adapter.basic.test_singular_tests import BaseSingularTests
 from dbt.tests.adapter.basic.test_singular_tests_ephemeral import BaseSingularTestsEphemeral
-from dbt.tests.adapter.basic.test_snapshot_timestamp import BaseSnapshotTimestamp
 from dbt.tests.adapter.basic.test_table_materialization import BaseTableMaterialization
 from dbt.tests.adapter.basic.test_validate_connection import BaseValidateConnection
 from dbt.tests.util import run_dbt
@@ -66,10 +65,6 @@ class TestSingularTests(BaseSingularTests):
 
 
 class TestSingularTestsEphemeral(BaseSingularTestsEphemeral):
-    pass
-
-
-class TestSnapshotTimestamp(Delta, BaseSnapshotTimestamp):
     pass
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from dbt.tests.adapter.basic.test_snapshot_check_cols import BaseSnapshotCheckCols
+from dbt.tests.adapter.basic.test_snapshot_timestamp import BaseSnapshotTimestamp
 from dbt.tests.adapter.simple_snapshot import test_various_configs
 from dbt.tests.adapter.simple_snapshot.new_record_check_mode import BaseSnapshotNewRecordCheckMode
 from dbt.tests.adapter.simple_snapshot.new_record_dbt_valid_to_current import (
@@ -40,6 +42,14 @@ class SparkSnapshots(Delta, SparkScripts):
                 .replace("{{target.database}}.", "")
                 .replace("config(", "config(file_format='delta', ")
             )
+
+
+class TestSnapshotCheckCols(Delta, BaseSnapshotCheckCols):
+    pass
+
+
+class TestSnapshotTimestamp(Delta, BaseSnapshotTimestamp):
+    pass
 
 
 class TestSnapshot(SparkSnapshots, BaseSimpleSnapshot):
