@@ -18,8 +18,6 @@ from dbt.tests.adapter.basic.test_table_materialization import BaseTableMaterial
 from dbt.tests.adapter.basic.test_validate_connection import BaseValidateConnection
 from dbt.tests.util import run_dbt
 
-from tests.functional.adapter.spelling import Delta
-
 ARTIFACTS = True
 
 
