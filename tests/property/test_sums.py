@@ -86,7 +86,7 @@ class OfSums:
         return self.kept.increment(recorded)
 
 
-def run_over(model: Model, kept: KeptSums) -> Outcome:
+def run_over(model: Model, kept: KeptSums, *, verify: bool = False) -> Outcome:
     """One run of the model after its sums."""
     references = OverSums(References(), kept.reference, kept.time)
     columns = model.columns(references.read_at(kept.query, kept.time))
@@ -97,6 +97,7 @@ def run_over(model: Model, kept: KeptSums) -> Outcome:
         references=references,
         evidence=OfSums(kept),
         summed=True,
+        verify=verify,
     )
     with open_shard(model.uri, arrow_schema(columns)) as handle:
         return Driver(request, handle, model.engine()).run()
@@ -147,6 +148,26 @@ def test_runs_that_end_between_the_two_commits(query, size, tmp_path, unlimited,
             asked = References(world.known.references).read_at(query, world.time)
             assert Counter(model.rows()) == Counter(world.engine.query(asked, "asked"))
     assert ran[True] > 0
+
+
+def test_a_verification_of_a_model_of_few_sums_tells_drift_from_change(tmp_path, unlimited):
+    sums = split(QUERIES[0])
+    shown = sums.shown("mvsink.sums", {})
+    assert shown is not None
+    world = World(5, tmp_path, sums.query)
+    model = Model(None, tmp_path, "dev.shown")
+    world.run()
+    run_over(model, kept_of(world, shown))
+    for lost in (False, True):
+        if lost:
+            world.time += 1000
+            World.lose_a_row(SimpleNamespace(model=model), progress=True)  # type: ignore[arg-type]
+        change(world)
+        world.run()
+        outcome = run_over(model, kept_of(world, shown), verify=True)
+        assert outcome.drifted is not None and outcome.drifted.counts.nothing is not lost
+        asked = References(world.known.references).read_at(QUERIES[0], world.time)
+        assert Counter(model.rows()) == Counter(world.engine.query(asked, "asked"))
 
 
 KILLED = {

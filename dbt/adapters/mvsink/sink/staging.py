@@ -152,7 +152,9 @@ class Staging:
         elif request.summed and increment.small and not request.verify:
             outcome = self._of_few_sums(desired, shard, time, description)
         else:
-            outcome = DeltaWrite(self.write, forced).stage(increment, desired, shard, time, description)
+            # a verification needs the change apart from what was wrong before
+            whatever = forced or (request.summed and increment.small)
+            outcome = DeltaWrite(self.write, whatever).stage(increment, desired, shard, time, description)
         if isinstance(outcome, Written):
             return replace(outcome, summed=request.summed)
         if request.verify:
