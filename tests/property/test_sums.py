@@ -150,7 +150,7 @@ def test_runs_that_end_between_the_two_commits(query, size, tmp_path, unlimited,
     assert ran[True] > 0
 
 
-def test_a_verification_of_a_model_of_few_sums_tells_drift_from_change(tmp_path, unlimited):
+def test_a_verification_of_a_model_of_few_sums_reports_drift_apart_from_change(tmp_path, unlimited):
     sums = split(QUERIES[0])
     shown = sums.shown("mvsink.sums", {})
     assert shown is not None
