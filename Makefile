@@ -10,6 +10,8 @@ ICEBERG := tests/functional/inputs/test_iceberg.py
 ROUGH := tests/functional/rough tests/fault tests/functional/materialization/test_incremental.py tests/functional/cli/test_plan_against.py \
   tests/functional/cli/test_watch.py tests/functional/connection/test_class_archive.py tests/functional/connection/test_default_profile.py \
   tests/functional/adapter/test_snapshots.py tests/property/test_incremental_mutants.py
+# Imports, lengths and documents: `make lint` reads them, so that nothing is committed that breaks them.
+STRUCTURE := tests/unit/test_layers.py tests/unit/test_docs.py
 SUITES := $(addprefix tests/functional/,materialization continual_task connection $(addprefix cli/test_,plan.py past.py undo.py))
 # Every process of pytest-xdist collects the same tests in the same order, sets included.
 export PYTHONHASHSEED := 0
@@ -36,9 +38,10 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python tests/lint/dialect.py
+	$(BIN)/python -m pytest --quiet $(STRUCTURE)
 
 test: lint $(VENV)/java-classes.jsa
-	$(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(ROUGH) $(ICEBERG))
+	$(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(ROUGH) $(ICEBERG) $(STRUCTURE))
 
 # What takes longest: whole projects over tables as they are in real life, some of five million rows;
 # whole runs killed at every step, and at once; watches; sessions in processes of their own; dbt's

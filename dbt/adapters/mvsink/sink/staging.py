@@ -135,14 +135,8 @@ class Staging:
         if shard.empty:
             return Full()
         forced = request.incremental is Incremental.ALWAYS
-        if not forced and not request.verify:
-            if reason := suspended(state):
-                return Full(reason)
-            commits = self.write.handle.history(REMEMBERED)
-            if slow(commits, SUMMED if request.summed else INCREMENTAL):
-                return Full(SLOW)
-            if not request.summed and most_keys_change(commits):
-                return Full(USUALLY_MANY_KEYS)
+        if not forced and not request.verify and (reason := self._expected_in_vain(state)):
+            return Full(reason)
         increment = request.evidence.increment(state, self.recorded, time)
         if request.verify and isinstance(increment, Increment) and increment.analysed.unrepeatable:
             return Full()  # rows that did not change may differ when they are evaluated again
@@ -164,6 +158,16 @@ class Staging:
         if forced and isinstance(outcome, Full) and not outcome.expected:
             raise NotIncremental(outcome.reason)
         return outcome
+
+    def _expected_in_vain(self, state: ShardState) -> str | None:
+        """Why, after what earlier runs found, an increment is not tried."""
+        if reason := suspended(state):
+            return reason
+        commits = self.write.handle.history(REMEMBERED)
+        summed = self.request.summed
+        if slow(commits, SUMMED if summed else INCREMENTAL):
+            return SLOW
+        return USUALLY_MANY_KEYS if not summed and most_keys_change(commits) else None
 
     def _of_few_sums(
         self, desired: Desired, shard: Layout, time: int, description: BatchDescription
