@@ -77,6 +77,9 @@ class DuckEngine:
     def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
         return self.query(query, what)
 
+    def files_view(self, path: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
     def relist(self, table: Sequence[str]) -> None:
         self.execute(f"refresh table {sql.qualified(table)}", "refresh")
 

@@ -32,6 +32,9 @@ class NoEngine:
     def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
         return self.query(query, what)
 
+    def files_view(self, path: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
     def relist(self, table: Sequence[str]) -> None:
         self.execute(f"refresh table {sql.qualified(table)}", "refresh")
 

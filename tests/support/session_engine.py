@@ -7,12 +7,14 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from dbt.adapters.mvsink.adapter.dbt_engine import cores_of
+from dbt.adapters.mvsink.connection import files_view
 from dbt.adapters.mvsink.engine import Column, EngineError, arrow_schema, parse_type, sql
 from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
@@ -49,6 +51,13 @@ class SessionEngine:
 
     def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
         return self.query(query, what)
+
+    @contextmanager
+    def files_view(self, path: str) -> Iterator[str | None]:
+        name = files_view.make(self.session, path)
+        yield name
+        if name is not None:
+            files_view.drop(self.session, name)
 
     def relist(self, table: Sequence[str]) -> None:
         self.execute(f"refresh table {sql.qualified(table)}", "refresh")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -111,6 +111,18 @@ class AdapterEngine:
         forget = getattr(handle, "forget_files", None) if catalog == ["spark_catalog"] else None
         if forget is None or not forget(sql.qualified(name)):
             self.execute(f"refresh table {sql.qualified(table)}", "refresh")
+
+    @contextmanager
+    def files_view(self, path: str) -> Iterator[str | None]:
+        """See `Engine`. Only the embedded session has it."""
+        handle = self.adapter.connections.get_thread_connection().handle
+        make = getattr(handle, "files_view", None)
+        name = None if make is None else make(path)
+        try:
+            yield name
+        finally:
+            if name is not None:
+                handle.drop_view(name)
 
     @property
     def session(self) -> object:

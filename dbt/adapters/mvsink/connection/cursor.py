@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dbt.adapters.exceptions.connection import FailedToConnectError
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.connection import files_view
 from dbt.adapters.mvsink.connection.embedded import EmbeddedSpark
 from dbt.adapters.mvsink.connection.error_text import error_text
 from dbt.adapters.mvsink.connection.frames import FrameConnection
@@ -131,6 +132,14 @@ class SessionConnection(FrameConnection):
         state = session.sessionState()
         state.catalog().invalidateCachedTable(state.sqlParser().parseTableIdentifier(table))
         return True
+
+    def files_view(self, path: str) -> str | None:
+        """See `files_view.make`."""
+        return files_view.make(self.session, path)
+
+    def drop_view(self, name: str) -> None:
+        """Drop a view that `files_view` gave."""
+        files_view.drop(self.session, name)
 
     def _forget(self) -> None:
         super()._forget()

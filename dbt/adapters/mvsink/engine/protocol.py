@@ -46,6 +46,12 @@ class Engine(Protocol):
         """The files of ``table`` (the parts of its name) are listed again before it is read."""
         ...
 
+    def files_view(self, path: str) -> AbstractContextManager[str | None]:
+        """The name of a temporary view over a shard's Parquet files at ``path`` (a glob); it lasts
+        as long as the context. None where that would not be faster than to name the files.
+        """
+        ...
+
     def settings(self, wanted: Mapping[str, str]) -> AbstractContextManager[None]:
         """The engine's settings are ``wanted`` in here, and as before afterwards."""
         ...

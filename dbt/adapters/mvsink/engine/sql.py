@@ -12,7 +12,8 @@ escaped for the glob, and an identifier, which knows no escape, refuses such a n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 
 from dbt.adapters.mvsink.engine.errors import SubstitutedName
 
@@ -74,11 +75,13 @@ def parquet_in(directory: str) -> str:
 
 class Shared:
     """Relations over Parquet files that a statement names once, however often it reads them: Spark
-    lists the files and reads a footer, in a job, for each that it resolves.
+    lists the files and reads a footer, in a job, for each that it resolves. ``view_of``: gives a
+    view of the files at a path, or None.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, view_of: Callable[[str], str | None] = lambda path: None) -> None:
         self.names: dict[str, str] = {}
+        self._view_of = cache(view_of)
 
     def of(self, query: str) -> str:
         """``query``, in which names stand for the relations: `around` makes it whole. No literal of
@@ -90,9 +93,15 @@ class Shared:
         """``query``, which contains results of `of`, with what the names in it stand for."""
         used = set(_SHARED.findall(query))
         listed = ", ".join(
-            f"{name} as (select * from {files})" for files, name in self.names.items() if name in used
+            f"{name} as (select * from {self._shown(files)})"
+            for files, name in self.names.items()
+            if name in used
         )
         return f"with {listed}\n{query}" if listed else query
+
+    def _shown(self, files: str) -> str:
+        path = files.removeprefix("parquet.`").removesuffix(f"`{STRICT}").replace("``", "`")
+        return self._view_of(path) or files
 
 
 def escape_glob(path: str) -> str:

@@ -17,7 +17,6 @@ whose hash the shard holds, unless all of these are deleted.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -31,6 +30,7 @@ from dbt.adapters.mvsink.sink.correction import Correction, Desired, persisted
 from dbt.adapters.mvsink.sink.increment import MANY_KEYS, SMALL, Full, Increment
 from dbt.adapters.mvsink.sink.lookup import fit, without_hashes
 from dbt.adapters.mvsink.sink.staged_changes import StagedChanges
+from dbt.adapters.mvsink.sink.staged_keys import StagedKeys
 from dbt.adapters.mvsink.sink.write import FEW_ROWS, Write, Written
 
 log = logging.getLogger("mvsink.sink.write")
@@ -56,7 +56,7 @@ class DeltaWrite:
                 if isinstance(changes, Full):
                     return changes
                 failpoints.reach("changes staged")
-                files = sql.Shared()
+                files = sql.Shared(lambda path: resources.enter_context(self.write.engine.files_view(path)))
                 plan = self._plan(increment, changes, files)
                 if isinstance(plan, NotIncremental):
                     return Full(plan.reason, usual=True)
@@ -132,13 +132,15 @@ class DeltaWrite:
             too_many = shard.rows > FEW_ROWS and not self.forced
             if too_many:
                 return Full("all of its rows may differ", usual=True)
-            return scoped.new, _in_scope(shard, {}, "", files)
+            stored = persisted(shard)
+            return scoped.new, None if stored is None else files.of(stored)
         # of a few groups, too, most have to be computed again from most of the inputs
         keys = self._staged_keys(scoped.keys, files, shard.rows, resources)
         if isinstance(keys, Full):
             return keys
         names = {f"_mv_k{number}": name for number, name in enumerate(scoped.columns)}
-        return scoped.new.replace(scoped.keys, keys), _in_scope(shard, names, keys, files)
+        new = scoped.new.replace(scoped.keys, files.of(keys.query()))
+        return new, keys.in_scope(shard, names, files)
 
     def _added(
         self,
@@ -153,18 +155,21 @@ class DeltaWrite:
         change = self._staged_keys(adding.query, files, max(shard.rows, FEW_ROWS), resources)
         if isinstance(change, Full):
             return change
-        stored = _in_scope(shard, {name: name for name in adding.keys}, change, files)
-        new = added(adding, desired.columns, change, stored)
+        stored = change.in_scope(shard, {name: name for name in adding.keys}, files)
+        new = added(adding, desired.columns, files.of(change.query()), stored)
         correction = correction.insert(replace(desired, query=new).hashed())
         return correction.insert_negated(stored) if stored else correction
 
-    def _staged_keys(self, query: str, files: sql.Shared, rows: int, resources: ExitStack) -> str | Full:
+    def _staged_keys(
+        self, query: str, files: sql.Shared, rows: int, resources: ExitStack
+    ) -> StagedKeys | Full:
         """The rows of ``query``, staged: one for each key that may differ, of ``rows`` in all."""
-        keys = self.write.stager.stage(files.around(query), "keys")
-        resources.callback(keys.delete)
+        staged = self.write.stager.stage(files.around(query), "keys")
+        resources.callback(staged.delete)
+        keys = StagedKeys(self.write, staged)
         if not self.forced and keys.rows() > MAX_KEYS_SHARE * rows:
             return Full(MANY_KEYS)
-        return files.of(f"select * from {sql.parquet_in(keys.uri)}")
+        return keys
 
     def _staged(
         self,
@@ -203,21 +208,3 @@ class DeltaWrite:
         staged = without_hashes(self.write, unsure, correction.columns, shard)
         unsure.delete()
         return staged
-
-
-def _in_scope(shard: Layout, columns: Mapping[str, str], keys: str, files: sql.Shared) -> str | None:
-    """The shard's rows that have one of the ``keys``, a query; None if it has none. ``columns``:
-    the shard's, in lower case, by those of ``keys``; without any, all of its rows.
-    """
-    stored = persisted(shard)
-    if stored is None:
-        return None
-    stored = files.of(stored)
-    if not columns:
-        return stored
-    spelled = {name.lower(): name for name in shard.names}
-    equal = " and ".join(
-        f"_mv_k.{sql.identifier(key)} <=> _mv_s.{sql.identifier(spelled[name])}"
-        for key, name in columns.items()
-    )
-    return f"select _mv_s.* from (\n{stored}\n) _mv_s left semi join (\n{keys}\n) _mv_k on {equal}"

@@ -1,0 +1,81 @@
+"""Conditions that say to Parquet which of a shard's rows have one of the keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dbt.adapters.mvsink.engine import sql
+from dbt.adapters.mvsink.shard import DataFile
+from dbt.adapters.mvsink.shard.storage import Footer
+from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.sink import staged_keys
+from dbt.adapters.mvsink.sink.staged_keys import StagedKeys
+from tests.support.session_engine import Model
+
+
+@dataclass
+class Staged:
+    """What an engine staged: one file."""
+
+    table: pa.Table
+    uri: str = "/staged"
+
+    def footers(self) -> list[Footer]:
+        return [Footer(DataFile("p", 0, rows=len(self.table)), self.table.schema, {})]
+
+
+@pytest.fixture
+def shard(tmp_path) -> Layout:
+    """Of columns `K` and `amount`, both BIGINT, and `price`, a DOUBLE."""
+    model = Model(None, tmp_path)
+    model.run("select 1L K, 2L amount, 3D price from range(1)")
+    with model.open("select 1L K, 2L amount, 3D price from range(1)") as handle:
+        return Layout.of(handle, handle.state())
+
+
+def in_scope(shard: Layout, columns: dict[str, str], **keys: pa.Array) -> str:
+    def read_staged(staged: Any, schema: pa.Schema) -> pa.Table:
+        assert staged.table.schema.field(schema.names[0]).type == schema.types[0]
+        return staged.table.select(schema.names)
+
+    write: Any = SimpleNamespace(handle=SimpleNamespace(read_staged=read_staged))
+    staged: Any = Staged(pa.table(keys))
+    return StagedKeys(write, staged).in_scope(shard, columns, sql.Shared()) or ""
+
+
+def test_the_values_of_every_key_are_ranges(shard):
+    text = in_scope(
+        shard, {"k": "k", "amount": "amount"}, K=pa.array([7, 9, 800]), amount=pa.array([1, None, 5])
+    )
+    assert "`K` in (7,9,800)" in text and "`K` between cast('7' as bigint)" in text
+    assert "`K` is null" not in text and "in (1,5)) or `amount` is null)" in text
+    assert "_mv_k.`k` <=> _mv_s.`K` and _mv_k.`amount` <=> _mv_s.`amount`" in text
+
+
+def test_null_alone(shard):
+    assert "where (false or `K` is null)" in in_scope(shard, {"k": "k"}, k=pa.array([None], pa.int64()))
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [("k", pa.array([1, 2], pa.int32())), ("price", pa.array([1.0, float("nan")])), ("k", pa.array(["1"]))],
+    ids=["narrower", "double", "text"],
+)
+def test_values_of_another_type_and_doubles_have_none(shard, column, values):
+    text = in_scope(shard, {"_mv_k0": column}, _mv_k0=values)
+    assert "where" not in text and "left semi join" in text
+
+
+def test_many_keys_are_not_read(shard, monkeypatch):
+    monkeypatch.setattr(staged_keys, "MAX_KEYS", 2)
+    assert "where" not in in_scope(shard, {"_mv_k0": "k"}, _mv_k0=pa.array([1, 2, 3]))
+
+
+def test_without_a_key_all_rows_are_in_scope(shard):
+    text = in_scope(shard, {}, n=pa.array([1]))
+    assert "join" not in text and "where" not in text and "`K`, `amount`" in text
