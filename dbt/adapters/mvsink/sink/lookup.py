@@ -77,9 +77,9 @@ def _read(write: Write, staged: StagedDirectory, shard: Layout) -> Fit:
         for file in directory.files
     ]
     with ThreadPoolExecutor(max(write.engine.cores_here(), 1)) as threads:
-        held = list(threads.map(present, *zip(*files, strict=True))) if files else []
+        current = list(threads.map(present, *zip(*files, strict=True))) if files else []
     empty = _NARROW.append(pa.field(BASE, pa.int64())).empty_table()
-    sums = pa.concat_tables([empty, *held]).group_by(HASH).aggregate([(DIFF, "sum"), (BASE, "sum")])
+    sums = pa.concat_tables([empty, *current]).group_by(HASH).aggregate([(DIFF, "sum"), (BASE, "sum")])
     joined = updates.join(sums, HASH, join_type="left outer")
     diff = joined.column(DIFF)
     rows, base = (pc.fill_null(joined.column(f"{name}_sum"), 0) for name in (DIFF, BASE))
