@@ -17,7 +17,7 @@ from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard import StagedDirectory
 from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
 from dbt.adapters.mvsink.sink.increment import Full, Increment, InputSides, Rows
-from dbt.adapters.mvsink.sink.ranges import MAX_KEYS, among
+from dbt.adapters.mvsink.sink.ranges import MAX_KEYS, Among, among
 from dbt.adapters.mvsink.sink.write import Write
 
 MAX_SHARE = 0.1  # of an input's rows that changed: beyond, evaluating the query costs less
@@ -101,26 +101,43 @@ class StagedChanges:
             sources.setdefault(key.column, []).append((self.by_name[key.changed], key.changed_column))
         if sum(change.rows for listed in sources.values() for change, _ in listed) > MAX_BROADCAST:
             return ""
-        conditions = [f"({self._keyed(columns[column], listed)})" for column, listed in sources.items()]
-        nulls = dict.fromkeys(key.column for key in keys if key.nulls)
-        conditions += [f"{sql.identifier(columns[column].name)} is null" for column in nulls]
-        return " or ".join(conditions)
+        nulls = {key.column for key in keys if key.nulls}
+        conditions = [
+            self._keyed(columns[column], listed, nulls=column in nulls) for column, listed in sources.items()
+        ]
+        bounds = " or ".join(bound.condition for bound, _ in conditions)
+        looked_for = " or ".join(rows for _, rows in conditions)
+        if not all(bound.condition for bound, _ in conditions):
+            return looked_for
+        if all(bound.exact for bound, _ in conditions):
+            return bounds
+        # Spark does not give Parquet what is beside a subquery below an OR; if the two had a
+        # condition in common, it would make them one
+        return f"({bounds}) and ({looked_for})"
 
-    def _keyed(self, column: Column, sources: Sequence[tuple[StagedChange, str]]) -> str:
-        """Whether the column has one of the values that ``sources`` have in a column each."""
+    def _keyed(
+        self, column: Column, sources: Sequence[tuple[StagedChange, str]], *, nulls: bool
+    ) -> tuple[Among, str]:
+        """That the column has one of the values that ``sources`` have in a column each, or is NULL:
+        a condition of constants, and one with a subquery.
+        """
         name, values, bounds = sql.identifier(column.name), [], []
         for change, of in sources:
             key = next(each for each in change.used if each.name.lower() == of)
-            values.append(f"select {sql.identifier(key.name)} k from {sql.parquet_in(change.staged.uri)}")
+            values.append(f"select {sql.identifier(key.name)} _mv_v from {sql.parquet_in(change.staged.uri)}")
             if change.rows <= MAX_KEYS:
                 read = self.write.handle.read_staged(change.staged, arrow_schema((key,)))
                 bounds.append(among(name, key, read.column(0)))
-        every = len(bounds) == len(sources)
-        exact = every and all(each.exact for each in bounds)
-        conditions = [] if exact else [f"{name} in (\n{sql.union_all(values)}\n)"]
-        if every and all(each.condition for each in bounds):
-            conditions.insert(0, f"({' or '.join(each.condition for each in bounds)})")
-        return " and ".join(conditions)
+        every = len(bounds) == len(sources) and all(each.condition for each in bounds)
+        if nulls:
+            values.append(f"select cast(null as {column.type.spelled})")
+            bounds.append(Among(f"{name} is null", exact=True))
+        among_them = f"({' or '.join(each.condition for each in bounds)})" if every else ""
+        bound = Among(among_them, every and all(each.exact for each in bounds))
+        listed = f"(\n{sql.union_all(values)}\n)"
+        if not nulls:
+            return bound, f"{name} in {listed}"
+        return bound, f"exists (select 1 from {listed} _mv_n where _mv_n._mv_v <=> {name})"
 
 
 def _staged(write: Write, each: InputSides, used: tuple[Column, ...]) -> StagedDirectory:
