@@ -65,5 +65,5 @@ def test_spark_reads_rows_with_a_key_from_ranges(spark, tmp_path, condition_of, 
     assert all(f"GreaterThanOrEqual({key.column}," in pushed for key in keys)
     change = pa.table({"a": [5, 5, 7, 900], "b": [None, 1, 2, 3], "k": [100, 101, 102, 50_000]})
     wanted = [row for row in rows if chosen(row, keys, change)]
-    found = sorted(map(str, (row.asDict() for row in spark.sql(query).collect())))
-    assert found == sorted(map(str, wanted))
+    read = [row.asDict() for row in spark.sql(query).collect()]
+    assert sorted(map(str, read)) == sorted(map(str, wanted))
