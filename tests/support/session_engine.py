@@ -55,9 +55,11 @@ class SessionEngine:
     @contextmanager
     def files_view(self, path: str) -> Iterator[str | None]:
         name = files_view.make(self.session, path)
-        yield name
-        if name is not None:
-            files_view.drop(self.session, name)
+        try:
+            yield name
+        finally:
+            if name is not None:
+                files_view.drop(self.session, name)
 
     def relist(self, table: Sequence[str]) -> None:
         self.execute(f"refresh table {sql.qualified(table)}", "refresh")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -28,6 +29,7 @@ def make(session: SparkSession, path: str) -> str | None:
     another path, if this process does not see what Spark sees there, or if there is something wrong
     with the files: that is for the statement to say that reads them.
     """
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     if not (session.sparkContext.master or "").startswith("local"):
@@ -39,13 +41,17 @@ def make(session: SparkSession, path: str) -> str | None:
         name = f"_mv_files_{uuid4().hex}"
         session.read.schema(columns).options(**STRICT).parquet(path).createTempView(name)
         return name
-    except (OSError, ValueError, PySparkException):
+    except (OSError, ValueError, LookupError, PySparkException, Py4JError):
         return None
 
 
 def drop(session: SparkSession, name: str) -> None:
-    """Drop one that `make` made."""
-    session.catalog.dropTempView(name)
+    """Drop one that `make` made. If Spark has ended, so has the view."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    with suppress(PySparkException, Py4JError, OSError):
+        session.catalog.dropTempView(name)
 
 
 def _columns(path: str) -> StructType | None:
