@@ -10,7 +10,9 @@ COLUMNS = {"f": ["id", "d_id", "e_id"], "d": ["id", "g_id"], "e": ["id", "code"]
 JOINED = "select f.id from f {} join d on f.d_id = d.id {} join e on f.e_id = e.id"
 
 
-def needed(query: str, *changed: str, types: dict[str, str] | None = None) -> dict[str, object]:
+def needed(
+    query: str, *changed: str, types: dict[str, str] | None = None, added: bool = False
+) -> dict[str, object]:
     kinds = types or {}
     columns = {
         name: [(column, kinds.get(f"{name}.{column}", "int")) for column in each]
@@ -20,7 +22,7 @@ def needed(query: str, *changed: str, types: dict[str, str] | None = None) -> di
     assert isinstance(analysed, Analysed), analysed
     return {
         name: keys if keys is None else {(key.column, f"{key.changed}.{key.changed_column}") for key in keys}
-        for name, keys in restrictions(analysed, changed).items()
+        for name, keys in restrictions(analysed, changed, added=added).items()
     }
 
 
@@ -158,3 +160,29 @@ def test_when_time_passes_every_row_may_matter():
     analysed = analyse(query, lambda name: [(column, "int") for column in COLUMNS[name]])
     assert restrictions(analysed, ["f"], (1000, 2000)) == {"f": None, "d": None}
     assert restrictions(analysed, ["f"]) == {"f": (), "d": (Keys("id", "f", "d_id"),)}
+
+
+def test_of_sums_that_are_added_no_group_is_evaluated_again():
+    """Only what joins with a change is read. To evaluate groups again, all is: no change has the
+    values of their key.
+    """
+    query = (
+        "select e.code, sum(f.id) s from f join d on f.d_id = d.id join e on f.e_id = e.id group by e.code"
+    )
+    assert needed(query, "f", "d") == {"f": None, "d": None, "e": None}
+    assert needed(query, "f", "d", added=True) == {
+        "f": {("d_id", "d.id")},
+        "d": {("id", "f.d_id")},
+        "e": None,
+    }
+    assert needed("select id, count(*) n from f group by id", "f", added=True) == {"f": set()}
+
+
+def test_groups_below_sums_that_are_added_are_evaluated_again():
+    query = "select n, count(*) c from (select d_id, count(*) n from f group by d_id) g group by n"
+    assert needed(query, "f", added=True) == {"f": None}
+    analysed = analyse(query, lambda name: [(column, "int") for column in COLUMNS[name]])
+    assert isinstance(analysed, Analysed)
+    assert restrictions(analysed, ["f"], nulls=True, added=True) == {
+        "f": (Keys("d_id", "f", "d_id", nulls=True),)
+    }

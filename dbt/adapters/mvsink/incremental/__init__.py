@@ -25,7 +25,8 @@ they make a difference. Without it, `mv_now()` stays as it is.
   an input is read. `sums_of` splits a query that shows more than its sums into one that adds up and
   one over its rows.
 - `restrictions` returns, by the keys of the changes, which rows of ``new`` and ``old`` can matter.
-  The caller may omit the others, also of relations that did not change.
+  The caller may omit the others, also of relations that did not change. More of them if it uses
+  `Plan.adding`: whether it can shows `adding_of`, before the sides are known.
 - `NotIncremental` has the reason why the query must be evaluated in full, as it is in doubt.
 
 Modules:
@@ -49,7 +50,7 @@ from dbt.adapters.mvsink.incremental.adding import WRONG, Adding, exact_sums
 from dbt.adapters.mvsink.incremental.blocks import Scoped
 from dbt.adapters.mvsink.incremental.clock import clock_probe
 from dbt.adapters.mvsink.incremental.compose import Sides
-from dbt.adapters.mvsink.incremental.plan import Analysed, Plan, analyse, delta
+from dbt.adapters.mvsink.incremental.plan import Analysed, Plan, adding_of, analyse, delta
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental
 from dbt.adapters.mvsink.incremental.restrict import Keys, restrictions
 from dbt.adapters.mvsink.incremental.sums import Sums, sums_of
@@ -64,6 +65,7 @@ __all__ = [
     "Scoped",
     "Sides",
     "Sums",
+    "adding_of",
     "analyse",
     "clock_probe",
     "delta",

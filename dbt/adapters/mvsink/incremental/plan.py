@@ -129,6 +129,16 @@ def delta(
         return refused.outcome(analysed.text)
 
 
+def adding_of(
+    analysed: Analysed, changed: Collection[str], clock: tuple[int, int] | None = None
+) -> Adding | None:
+    """The `Plan.adding` of a change of the relations ``changed``, whatever they are read as; None
+    if there is none. Its ``query`` cannot be run.
+    """
+    plan = delta(analysed, dict.fromkeys(changed, Sides("", "", "")), clock)
+    return None if isinstance(plan, NotIncremental) else plan.adding
+
+
 def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Analysed:
     tree = read(text)
     unaliased = {

@@ -66,13 +66,15 @@ def restrictions(
     clock: tuple[int, int] | None = None,
     *,
     nulls: bool = False,
+    added: bool = False,
 ) -> dict[str, tuple[Keys, ...] | None]:
     """For each relation the alternatives, of which a row must satisfy one to matter to the change
     of the query, old or new. None: every row may matter. Empty: no row does, only its change.
 
     ``changed``: the relations that did. ``clock``: as for `delta`; rows that enter or leave because
     time passes have no key. ``nulls``: whether the caller heeds `Keys.nulls`; for one that does
-    not, every row of such a relation may matter.
+    not, every row of such a relation may matter. ``added``: the change is that of `Plan.adding`;
+    no group is evaluated again.
     """
     followed = all(
         _followed(query.body) for query in every_query(analysed.tree) if isinstance(query.body, Block)
@@ -80,7 +82,7 @@ def restrictions(
     if (clock is not None and analysed.marks) or not followed:
         return dict.fromkeys(analysed.relations)
     needs = _Needs(analysed.names, {parts(name) for name in changed})
-    needs.terms(analysed.tree)
+    needs.terms(analysed.tree, added=added)
     spelled = {parts(name): name for name in analysed.relations}
     return {name: needs.of(key, spelled, nulls) for key, name in spelled.items()}
 
@@ -102,11 +104,11 @@ class _Needs:
             Keys(column, spelled[by], name, keys[column, (by, name)]) for column, (by, name) in sorted(keys)
         )
 
-    def terms(self, query: Query) -> None:
+    def terms(self, query: Query, *, added: bool = False) -> None:
         """What the terms of the query's change read."""
         body = query.body
         if isinstance(body, Query):
-            self.terms(body)
+            self.terms(body, added=added)
         elif isinstance(body, SetOp):
             self.terms(body.left)
             self.terms(body.right)
@@ -114,7 +116,7 @@ class _Needs:
                 self._in_rows(query)
         else:
             self._of_source(body)
-            if kind_of(body) is not Kind.PLAIN and self._block_moves(body):
+            if not added and kind_of(body) is not Kind.PLAIN and self._block_moves(body):
                 self._in_keys(body)
 
     def _of_source(self, block: Block) -> None:

@@ -22,7 +22,15 @@ from dataclasses import dataclass, replace
 
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import EngineError, sql
-from dbt.adapters.mvsink.incremental import Adding, NotIncremental, Plan, Scoped, clock_probe, delta
+from dbt.adapters.mvsink.incremental import (
+    Adding,
+    NotIncremental,
+    Plan,
+    Scoped,
+    adding_of,
+    clock_probe,
+    delta,
+)
 from dbt.adapters.mvsink.shard import StagedDirectory
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.sink.adding import added, adds_up
@@ -57,7 +65,7 @@ class DeltaWrite:
                     return changes
                 failpoints.reach("changes staged")
                 files = sql.Shared(lambda path: resources.enter_context(self.write.engine.files_view(path)))
-                plan = self._plan(increment, changes, files)
+                plan = self._plan(increment, changes, files, desired, shard)
                 if isinstance(plan, NotIncremental):
                     return Full(plan.reason, usual=True)
                 if plan.terms == 0:
@@ -74,12 +82,23 @@ class DeltaWrite:
                 log.info("%s: the query of the change failed: %s", self.write.model, error)
                 return Full("the query of the change failed")
 
-    def _plan(self, increment: Increment, changes: StagedChanges, files: sql.Shared) -> Plan | NotIncremental:
+    def _plan(
+        self,
+        increment: Increment,
+        changes: StagedChanges,
+        files: sql.Shared,
+        desired: Desired,
+        shard: Layout,
+    ) -> Plan | NotIncremental:
+        """With ``adding`` only if that is the way to go; then the sides may not do for another."""
         clock = increment.clock
         if clock is not None and (probe := clock_probe(increment.analysed, clock)) is not None:
             [[same]] = self.write.engine.query(probe, "clock")
             clock = None if same else clock
-        return delta(increment.analysed, changes.sides(clock, files), clock)
+        adding = None if shard.empty else adding_of(increment.analysed, changes.by_name, clock)
+        added = adding is not None and adds_up(adding, desired.columns)
+        plan = delta(increment.analysed, changes.sides(clock, files, added=added), clock)
+        return plan if added or isinstance(plan, NotIncremental) else replace(plan, adding=None)
 
     def _correction(
         self,
@@ -91,7 +110,7 @@ class DeltaWrite:
         resources: ExitStack,
     ) -> Correction | Full:
         correction = Correction(desired.columns, 0).advance_since(time)
-        if plan.adding is not None and not shard.empty and adds_up(plan.adding, desired.columns):
+        if plan.adding is not None:
             return self._added(plan.adding, files, desired, shard, correction, resources)
         if plan.scoped is None:
             assert plan.query is not None
@@ -116,7 +135,7 @@ class DeltaWrite:
         not few: see `Write.in_process`.
         """
         stored = persisted(shard)
-        if stored is None or adding is None or not adds_up(adding, desired.columns):
+        if stored is None or adding is None:
             return None
         new = files.around(added(adding, desired.columns, adding.query, files.of(stored)))
         written = self.write.in_process(replace(desired, query=new), shard, time, description)

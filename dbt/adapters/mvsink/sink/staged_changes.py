@@ -72,9 +72,13 @@ class StagedChanges:
                 changes[each.name] = StagedChange(each, used, staged, count)
         return cls(write, increment, changes)
 
-    def sides(self, clock: tuple[int, int] | None, files: sql.Shared) -> dict[str, Sides]:
-        """What `incremental.delta` needs. Rows are missing where none of them can matter."""
-        needed = restrictions(self.increment.analysed, self.by_name, clock, nulls=True)
+    def sides(
+        self, clock: tuple[int, int] | None, files: sql.Shared, *, added: bool = False
+    ) -> dict[str, Sides]:
+        """What `incremental.delta` needs. Rows are missing where none of them can matter: more of
+        them if only `Plan.adding` is used, if it is ``added``.
+        """
+        needed = restrictions(self.increment.analysed, self.by_name, clock, nulls=True, added=added)
         sides = {}
         for each in self.increment.inputs:
             new, old = (self._rows(each, rows, needed[each.name]) for rows in (each.new, each.old))
