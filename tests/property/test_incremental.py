@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from random import Random
@@ -17,6 +17,7 @@ import pytest
 
 from dbt.adapters.mvsink.incremental import (
     Analysed,
+    Keys,
     NotIncremental,
     Plan,
     Sides,
@@ -99,18 +100,27 @@ def narrowed(database: Database, analysed: Analysed, *, added: bool = False) -> 
     sides = database.sides()
     read = [name.strip("`").lower() for name in analysed.relations]
     changed, left_out = {name: sides[name] for name in read if name in sides}, 0
-    for name, keys in restrictions(analysed, list(changed), nulls=True, added=added).items():
+    needed = restrictions(analysed, list(changed), nulls=True, added=added, reached=True)
+    for name, keys in needed.items():
         if keys is not None:
-            among = [
-                f"{key.column} in (select {key.changed_column} from changes.{key.changed})"
-                + (f" or {key.column} is null" if key.nulls else "")
-                for key in keys
-            ]
+            among = [_among(key, needed[key.changed] or ()) for key in keys]
             matters = f"coalesce({' or '.join(among) or 'false'}, false)"
             left_out += len(database.rows(f"select 1 from {name} where not {matters}", "after"))
             new, old = (f"select * from {schema}.{name} where {matters}" for schema in ("after", "before"))
             changed[name] = Sides(new, old, sides[name].change if name in sides else None)
     return changed, left_out
+
+
+def _among(key: Keys, those: Sequence[Keys]) -> str:
+    """That a row has one of the values of ``key``; ``those``: the keys of its `Keys.changed`."""
+    values = f"select {key.changed_column} from changes.{key.changed}"
+    if key.reached:
+        its = " or ".join(_among(each, ()) for each in those if not each.reached)
+        values = " union all ".join(
+            f"select {key.changed_column} from {schema}.{key.changed} where {its}"
+            for schema in ("before", "after")
+        )
+    return f"{key.column} in ({values})" + (f" or {key.column} is null" if key.nulls else "")
 
 
 def restricted(database: Database, query: str) -> tuple[Counter[Row], int]:

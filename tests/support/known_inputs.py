@@ -45,6 +45,7 @@ class KnownInputs:
                 Layout.of(reader, state),
                 read=reader.columns_of,
                 history=reader.history,
+                find=reader.find,
             )
         return self.references
 

@@ -32,5 +32,8 @@ def test_names_with_a_common_beginning_are_different():
 
 def test_only_what_is_written_quickly_has_no_dictionaries():
     plainly, quickly = (sql.overwrite_directory("/d", "select 1", quickly=each) for each in (False, True))
-    assert plainly == "insert overwrite directory '/d' using parquet\nselect 1"
-    assert quickly.replace(" options('parquet.enable.dictionary' = 'false')", "") == plainly != quickly
+    assert (
+        plainly
+        == "insert overwrite directory '/d' using parquet options('parquet.block.size' = '33554432')\nselect 1"
+    )
+    assert quickly.replace(", 'parquet.enable.dictionary' = 'false'", "") == plainly != quickly

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -38,7 +39,7 @@ from dbt.adapters.mvsink.incremental.equalities import column_type, plain_column
 from dbt.adapters.mvsink.incremental.keys import Kind, compares_rows, keys_of, kind_of, merges
 from dbt.adapters.mvsink.incremental.plan import Analysed
 from dbt.adapters.mvsink.incremental.resolve import Names
-from dbt.adapters.mvsink.incremental.terms import padded, scoping
+from dbt.adapters.mvsink.incremental.terms import decides, deciding, scoping
 from dbt.adapters.mvsink.user_sql.words import parts
 
 
@@ -46,18 +47,27 @@ from dbt.adapters.mvsink.user_sql.words import parts
 class Keys:
     """``column`` (of the restricted relation) must be a value of ``changed_column`` in the change
     of the relation ``changed``. Names are as in `Analysed.relations`; columns in lower case.
-    ``nulls``: or it is NULL.
+    ``nulls``: or it is NULL. ``reached``: not in the change of ``changed``, but among the rows of
+    it, new or old, that satisfy one of its own keys which are not ``reached``.
     """
 
     column: str
     changed: str
     changed_column: str
     nulls: bool = False
+    reached: bool = False
+
+
+class _Changed(NamedTuple):
+    """A relation and a column of its change, or of those of its rows that a change reaches."""
+
+    relation: tuple[str, ...]
+    column: str
+    reached: bool = False
 
 
 _Column = tuple[Leaf, str]
 _Edge = tuple[_Column, _Column, Join | None]  # the join whose sides it compares, if not inner
-_Changed = tuple[tuple[str, ...], str]  # a relation and a column of its change
 
 
 def restrictions(
@@ -67,14 +77,15 @@ def restrictions(
     *,
     nulls: bool = False,
     added: bool = False,
+    reached: bool = False,
 ) -> dict[str, tuple[Keys, ...] | None]:
     """For each relation the alternatives, of which a row must satisfy one to matter to the change
     of the query, old or new. None: every row may matter. Empty: no row does, only its change.
 
     ``changed``: the relations that did. ``clock``: as for `delta`; rows that enter or leave because
-    time passes have no key. ``nulls``: whether the caller heeds `Keys.nulls`; for one that does
-    not, every row of such a relation may matter. ``added``: the change is that of `Plan.adding`;
-    no group is evaluated again.
+    time passes have no key. ``nulls`` and ``reached``: whether the caller heeds `Keys.nulls` and
+    `Keys.reached`; for one that does not, every row of such a relation may matter. ``added``: the
+    change is that of `Plan.adding`; no group is evaluated again.
     """
     followed = all(
         _followed(query.body) for query in every_query(analysed.tree) if isinstance(query.body, Block)
@@ -84,7 +95,7 @@ def restrictions(
     needs = _Needs(analysed.names, {parts(name) for name in changed})
     needs.terms(analysed.tree, added=added)
     spelled = {parts(name): name for name in analysed.relations}
-    return {name: needs.of(key, spelled, nulls) for key, name in spelled.items()}
+    return {name: needs.of(key, spelled, nulls, reached) for key, name in spelled.items()}
 
 
 @dataclass
@@ -95,14 +106,26 @@ class _Needs:
     whole: set[tuple[str, ...]] = field(default_factory=set)
 
     def of(
-        self, relation: tuple[str, ...], spelled: Mapping[tuple[str, ...], str], nulls: bool
+        self,
+        relation: tuple[str, ...],
+        spelled: Mapping[tuple[str, ...], str],
+        nulls: bool,
+        reached: bool,
     ) -> tuple[Keys, ...] | None:
         keys = self.keys.get(relation, {})
         if relation in self.whole or (any(keys.values()) and not nulls):
             return None
+        sources = [by.relation for _, by in keys if by.reached]
+        if sources and (not reached or not all(map(self._read_in_part, sources))):
+            return None
         return tuple(
-            Keys(column, spelled[by], name, keys[column, (by, name)]) for column, (by, name) in sorted(keys)
+            Keys(column, spelled[by.relation], by.column, keys[column, by], by.reached)
+            for column, by in sorted(keys)
         )
+
+    def _read_in_part(self, relation: tuple[str, ...]) -> bool:
+        keys = self.keys.get(relation, {})
+        return relation not in self.whole and any(not by.reached for _, by in keys)
 
     def terms(self, query: Query, *, added: bool = False) -> None:
         """What the terms of the query's change read."""
@@ -126,8 +149,15 @@ class _Needs:
                 self.terms(position.query)
             linear = block.source is not None and scoping(block.source, position) is None
             for leaf in leaves(block.source):
-                if not (leaf is position and linear):
-                    self._connected(block, leaf, position)
+                if leaf is position and linear:
+                    continue
+                column, keys = self._connected(block, leaf, position)
+                if not keys and linear:
+                    column, keys = self._beside(block, leaf, position)
+                if keys:
+                    self._need(leaf, column, keys, nulls=False)
+                else:
+                    self._need_all(leaf)
 
     def _in_keys(self, block: Block) -> None:
         """A block is evaluated over the rows of its keys; one key that is known will do."""
@@ -180,19 +210,41 @@ class _Needs:
             return any(map(self._block_moves, blocks(leaf.query)))
         return isinstance(leaf, Relation) and leaf.parts in self.changed
 
-    def _connected(self, block: Block, leaf: Leaf, position: Leaf) -> None:
-        """The leaf's rows that equalities connect to the position's change; all if none does."""
+    def _connected(self, block: Block, leaf: Leaf, position: Leaf) -> tuple[str, set[_Changed]]:
+        """A column of the leaf that equalities connect to the position's change, and its keys
+        there; no keys if none is.
+        """
         for start in dict.fromkeys(c for edge in self._edges(block) for c in edge[:2] if c[0] is position):
             column = self._equal(block, start, changed=True).get(leaf)
             if column is not None and (keys := self._keys_of(position, start[1])) is not None:
-                self._need(leaf, column, keys, nulls=False)
-                return
-        self._need_all(leaf)
+                return column, keys
+        return "", set()
+
+    def _beside(self, block: Block, leaf: Leaf, position: Leaf) -> tuple[str, set[_Changed]]:
+        """The same by the rows of a leaf between the two. Every row of its side has one of these,
+        and what the leaf's rows decide is only whether they match it. So a term that the change
+        passes through row by row is the same without the leaf's other rows.
+        """
+        edges = [*self._edges(block)]
+        edges += [(other, one, join) for one, other, join in edges]
+        # a relation that changes is one of facts, and few of its rows are reached
+        for one, other, join in sorted(edges, key=lambda edge: not self._moves(edge[0][0])):
+            between = one[0]
+            if (
+                other[0] is leaf
+                and isinstance(between, Relation)
+                and between is not position
+                and not [*deciding(block, between)]
+                and [*deciding(block, leaf)] == ([] if join is None else [join])
+                and self._connected(block, between, position)[1]
+            ):
+                return other[1], {_Changed(between.parts, self._own_name(between, one[1]), reached=True)}
+        return "", set()
 
     def _keys_of(self, leaf: Leaf, column: str) -> set[_Changed] | None:
         """Columns of changes that hold every value of ``column`` in the leaf's change."""
         if isinstance(leaf, Relation):
-            return {(leaf.parts, self._own_name(leaf, column))}
+            return {_Changed(leaf.parts, self._own_name(leaf, column))}
         assert isinstance(leaf, Derived)
         keys: set[_Changed] = set()
         for block, origin in self._origins(leaf, column):
@@ -284,17 +336,17 @@ class _Needs:
         edges = [*self._edges(block)]
         edges += [(other, one, join) for one, other, join in edges]
         reached: dict[Leaf, str] = {}
-        within: frozenset[Join | None] = frozenset(_deciding(block, start[0]) if changed else ())
+        within: frozenset[Join | None] = frozenset(deciding(block, start[0]) if changed else ())
         left = [(start, frozenset[Join](), within)]
         observed = set(left)
         while left:
             column, entered, within = left.pop()
-            if within.isdisjoint(_deciding(block, column[0])):
+            if within.isdisjoint(deciding(block, column[0])):
                 reached.setdefault(*column)
             for one, other, join in edges:
                 if one != column:
                     continue
-                enters = join is not None and _decides(join, other[0])
+                enters = join is not None and decides(join, other[0])
                 if join is not None and not enters and join in entered:
                     continue
                 state = (
@@ -335,17 +387,7 @@ def _followed(block: Block) -> bool:
 
 def _padded(block: Block, leaf: Leaf) -> bool:
     """Whether the leaf's columns may be NULL because nothing matches."""
-    return any(join.kind in ("left", "right") for join in _deciding(block, leaf))
-
-
-def _deciding(block: Block, leaf: Leaf) -> Iterator[Join]:
-    """The joins in which the leaf's rows decide what becomes of the other side's."""
-    kinds = ("left", "right", "semi", "anti")
-    return (join for join in joins(block.source) if join.kind in kinds and _decides(join, leaf))
-
-
-def _decides(join: Join, leaf: Leaf) -> bool:
-    return any(each is leaf for each in leaves(padded(join)))
+    return any(join.kind in ("left", "right") for join in deciding(block, leaf))
 
 
 def _crosses(join: Join, *sides: Leaf) -> bool:

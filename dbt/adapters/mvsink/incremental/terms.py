@@ -23,6 +23,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     Leaf,
     Nest,
     Source,
+    joins,
     leaves,
 )
 from dbt.adapters.mvsink.incremental.compose import Reading, Scope, Side, Writer
@@ -155,6 +156,17 @@ def telescope(source: Source, position: Leaf, side: Side) -> Reading:
 def padded(join: Join) -> Source:
     """The side of the join whose rows decide what becomes of the other's."""
     return join.left if join.kind == "right" else join.right
+
+
+def deciding(block: Block, leaf: Leaf) -> Iterator[Join]:
+    """The joins in which the leaf's rows decide what becomes of the other side's."""
+    kinds = ("left", "right", "semi", "anti")
+    return (join for join in joins(block.source) if join.kind in kinds and decides(join, leaf))
+
+
+def decides(join: Join, leaf: Leaf) -> bool:
+    """Whether it is one of them."""
+    return any(each is leaf for each in leaves(padded(join)))
 
 
 def scoping(source: Source, leaf: Leaf) -> Join | None:

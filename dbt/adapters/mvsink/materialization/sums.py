@@ -190,7 +190,13 @@ class Keeper:
         if not ours or outcome.time != time or state.upper.stored() != time + 1:
             return None  # another run has other sums
         reference = Reference(
-            NAME, uri, state, Layout.of(handle, state), read=handle.columns_of, history=handle.history
+            NAME,
+            uri,
+            state,
+            Layout.of(handle, state),
+            read=handle.columns_of,
+            history=handle.history,
+            find=handle.find,
         )
         return KeptSums(reference, query, time, tuple(_warnings(outcome)))
 

@@ -19,11 +19,13 @@ from dbt.adapters.mvsink.physical import DIFF, TIME
 from dbt.adapters.mvsink.references.reference import Reference
 from dbt.adapters.mvsink.shard import ShardError, ambiguous, consolidate
 from dbt.adapters.mvsink.shard_sql import as_of
-from dbt.adapters.mvsink.sink import Full, InputSides
+from dbt.adapters.mvsink.sink import Find, Full, InputSides
 
 CONTENTS = ("append", "advance", "compact", "schema")  # commits that keep what was read before
 MANY = 10_000  # commits; reading so many takes seconds
 FEW = 100_000  # updates that are read into this process, where Spark takes a job
+FEW_NESTED = 2_000  # of these, with nested columns that are compared
+SCANNED = 100_000_000  # rows among which they are looked for
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ def sides_of_shard(
         ShardRows(reference, before),
         change,
         _few(reference, before + 1, now + 1),
+        _find(reference, before, now),
         reference.layout.rows,
     )
 
@@ -97,7 +100,14 @@ def sides_of_shard(
 def unchanged_shard(name: str, reference: Reference, time: int) -> InputSides:
     """The shard as of ``time`` (ms), in which nothing changed."""
     rows = ShardRows(reference, time)
-    return InputSides(name, columns_of(reference), rows, rows, rows=reference.layout.rows)
+    return InputSides(
+        name,
+        columns_of(reference),
+        rows,
+        rows,
+        find=_find(reference, time, time),
+        rows=reference.layout.rows,
+    )
 
 
 def sides_of_table(name: str, table: VersionedTable, before: int, now: int) -> InputSides | Full:
@@ -149,6 +159,50 @@ def _few(reference: Reference, lower: int, upper: int) -> Callable[[pa.Schema], 
         return None if ambiguous(change) else change
 
     return net
+
+
+def _find(reference: Reference, before: int, now: int) -> Find | None:
+    """See `Find`, for the shard as of ``before`` and ``now`` (ms)."""
+    find, layout = reference.find, reference.layout
+    times = (now, before)
+    files = dict.fromkeys(file for time in times for file in as_of.files_as_of(layout, time))
+    known = all(file.rows is not None and file.errors == 0 for file in files)
+    if find is None or layout.loose or not known or sum(file.rows or 0 for file in files) > SCANNED:
+        return None
+
+    def rows(columns: pa.Schema, where: pc.Expression) -> tuple[pa.Table, pa.Table] | None:
+        schema = pa.schema([*columns, (TIME, pa.int64()), (DIFF, pa.int64())])
+        updates = schema.empty_table()
+        for file in files:
+            more = find(file, schema, where, FEW + 1 - len(updates))
+            updates = pa.concat_tables([updates, more])
+            if len(updates) > FEW:
+                return None
+        if ambiguous(updates):
+            return None
+        new, old = (_rows_at(updates, time) for time in times)
+        return None if new is None or old is None else (new, old)
+
+    return rows
+
+
+def _rows_at(updates: pa.Table, time: int) -> pa.Table | None:
+    """The rows at ``time`` (ms), as often as they occur; None if adding them up is slow."""
+    table = updates.filter(pc.less_equal(updates.column(TIME), time)).drop_columns([TIME])
+    if pc.any(pc.not_equal(table.column(DIFF), 1)).as_py():
+        nested = any(pa.types.is_nested(field.type) for field in table.schema)
+        if nested and len(table) > FEW_NESTED:
+            return None
+        table = consolidate(table)
+        copies = table.column(DIFF)
+        if pc.any(pc.less(copies, 1)).as_py() or (pc.sum(copies).as_py() or 0) > FEW:
+            return None
+        ends = pc.cumulative_sum(copies).combine_chunks().cast(pa.int32())
+        lists = pa.ListArray.from_arrays(
+            pa.concat_arrays([pa.array([0], pa.int32()), ends]), pa.nulls(pc.sum(copies).as_py() or 0)
+        )
+        table = table.take(pc.list_parent_indices(lists))
+    return table.drop_columns([DIFF])
 
 
 def _rewritten(name: str, reference: Reference, version: int | None) -> str:

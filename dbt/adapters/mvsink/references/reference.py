@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import DataflowError, sql
@@ -46,7 +47,8 @@ class Reference:
     in order; empty: the shard's own.
 
     ``first_refresh``: when a shard without contents will have some, as text; empty without a
-    schedule. ``read`` gives columns of a file, ``history`` its newest commits, oldest first.
+    schedule. ``read`` and ``find`` give columns of a file, of all rows or of some (`Handle`);
+    ``history`` its newest commits, oldest first.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Reference:
     first_refresh: str = ""
     read: Callable[[DataFile, pa.Schema], pa.Table] | None = None
     history: Callable[[int | None], Sequence[Commit]] = _no_history
+    find: Callable[[DataFile, pa.Schema, pc.Expression, int], pa.Table] | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:

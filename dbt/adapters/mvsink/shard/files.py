@@ -14,6 +14,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
@@ -45,6 +47,17 @@ class FileStore:
                 return with_schema(parquet.read(columns=names), schema)
             first = next(parquet.iter_batches(rows, columns=names), None)
             return schema.empty_table() if first is None else with_schema(pa.table(first), schema)
+
+    def find(self, file: DataFile, schema: pa.Schema, where: pc.Expression, rows: int) -> pa.Table:
+        """Row groups whose statistics exclude ``where`` are not read."""
+        with _storage_errors("read", file.path, self.uri):
+            options = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")
+            fragment = ds.ParquetFileFormat(options).make_fragment(self._at(file.path), self.filesystem)
+            present = fragment.physical_schema.names
+            names = [name for name in schema.names if name in present]
+            # what is read ahead must not be much of the memory, however wide the rows are
+            table = fragment.head(rows, columns=names, filter=where, batch_readahead=4)
+            return with_schema(table, schema)
 
     def scan(self, file: DataFile, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
         with self._parquet(file.path, BUFFER) as (parquet, _):

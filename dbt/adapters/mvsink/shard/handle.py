@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.shard.commit_log import Commit
 from dbt.adapters.mvsink.shard.state import BATCHES, DataFile, ShardState
@@ -49,6 +50,10 @@ class Handle:
     def columns_of(self, file: DataFile, schema: pa.Schema) -> pa.Table:
         """These columns of a live file. They are read into memory: they are narrow, or few."""
         return self.storage.read(file, schema)
+
+    def find(self, file: DataFile, schema: pa.Schema, where: pc.Expression, rows: int) -> pa.Table:
+        """These columns of those rows of a live file that fulfil ``where``, at most ``rows``."""
+        return self.storage.find(file, schema, where, rows)
 
     def column_names(self, file: DataFile) -> Sequence[str]:
         """The columns that a live file physically has."""

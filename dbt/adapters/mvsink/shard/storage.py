@@ -119,8 +119,12 @@ class Storage(Protocol):
         """A file's rows in ``schema``, missing columns NULL; only the first ``rows`` if given."""
         ...
 
+    def find(self, file: DataFile, schema: pa.Schema, where: pc.Expression, rows: int) -> pa.Table:
+        """Those rows that fulfil ``where``, at most ``rows`` of them."""
+        ...
+
     def scan(self, file: DataFile, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
-        """The same in tables of at most ``rows`` rows, read one after the other."""
+        """All rows in tables of at most ``rows`` rows, read one after the other."""
         ...
 
     def describe(self, path: str) -> DataFile:
@@ -277,6 +281,9 @@ class MemoryStorage:
 
     def read(self, file: DataFile, schema: pa.Schema, rows: int | None = None) -> pa.Table:
         return with_schema(self._table(file.path).slice(0, rows), schema)
+
+    def find(self, file: DataFile, schema: pa.Schema, where: pc.Expression, rows: int) -> pa.Table:
+        return with_schema(self._table(file.path).filter(where).slice(0, rows), schema)
 
     def scan(self, file: DataFile, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
         table = with_schema(self._table(file.path), schema)

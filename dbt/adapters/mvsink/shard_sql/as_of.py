@@ -88,6 +88,11 @@ def few_rows_as_of(shard: Layout, time: int, columns: Sequence[Column], conditio
     return f"select {items} from (\n{rows}\n) {copies}"
 
 
+def files_as_of(shard: Layout, time: int) -> tuple[DataFile, ...]:
+    """The files that may hold updates up to ``time`` (ms)."""
+    return _up_to(shard, time).files
+
+
 def row_count_as_of(shard: Layout, time: int) -> str:
     """A query for the number of rows as of ``time`` (ms): it reads one narrow column."""
     return row_count(_up_to(shard, time))

@@ -30,6 +30,7 @@ from dbt.adapters.mvsink.incremental import (
     adding_of,
     clock_probe,
     delta,
+    restrictions,
 )
 from dbt.adapters.mvsink.shard import StagedDirectory
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
@@ -37,6 +38,7 @@ from dbt.adapters.mvsink.sink.adding import added, adds_up
 from dbt.adapters.mvsink.sink.correction import Correction, Desired, persisted
 from dbt.adapters.mvsink.sink.increment import MANY_KEYS, SMALL, Full, Increment
 from dbt.adapters.mvsink.sink.lookup import fit, without_hashes
+from dbt.adapters.mvsink.sink.restricted import RestrictedInputs
 from dbt.adapters.mvsink.sink.staged_changes import StagedChanges
 from dbt.adapters.mvsink.sink.staged_keys import StagedKeys
 from dbt.adapters.mvsink.sink.write import FEW_ROWS, Write, Written
@@ -65,7 +67,7 @@ class DeltaWrite:
                     return changes
                 failpoints.reach("changes staged")
                 files = sql.Shared(lambda path: resources.enter_context(self.write.engine.files_view(path)))
-                plan = self._plan(increment, changes, files, desired, shard)
+                plan = self._plan(increment, changes, files, desired, shard, resources)
                 if isinstance(plan, NotIncremental):
                     return Full(plan.reason, usual=True)
                 if plan.terms == 0:
@@ -89,6 +91,7 @@ class DeltaWrite:
         files: sql.Shared,
         desired: Desired,
         shard: Layout,
+        resources: ExitStack,
     ) -> Plan | NotIncremental:
         """With ``adding`` only if that is the way to go; then the sides may not do for another."""
         clock = increment.clock
@@ -97,7 +100,11 @@ class DeltaWrite:
             clock = None if same else clock
         adding = None if shard.empty else adding_of(increment.analysed, changes.by_name, clock)
         added = adding is not None and adds_up(adding, desired.columns)
-        plan = delta(increment.analysed, changes.sides(clock, files, added=added), clock)
+        needed = restrictions(
+            increment.analysed, changes.by_name, clock, nulls=True, added=added, reached=True
+        )
+        inputs = RestrictedInputs(self.write, increment, changes.by_name, needed, resources)
+        plan = delta(increment.analysed, inputs.sides(files), clock)
         return plan if added or isinstance(plan, NotIncremental) else replace(plan, adding=None)
 
     def _correction(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.incremental import Analysed
@@ -53,13 +54,24 @@ class Rows(Protocol):
         ...
 
 
+class Find(Protocol):
+    """Reads rows of an input into this process."""
+
+    def __call__(self, columns: pa.Schema, where: pc.Expression) -> tuple[pa.Table, pa.Table] | None:
+        """These columns of the rows that fulfil ``where``, an exact condition over columns of whole
+        rows: as they are now, and as they were before. None if that is too much.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class InputSides:
     """A relation that the query reads, now and before. ``name``: as in `Analysed.relations`.
 
     ``change`` is a query of its ``columns``, all of them, in order, and `_mv_diff`: new less old;
     None if it did not change. ``few`` reads the net change in these columns, with `_mv_diff`, into
-    this process; it gives None if that is too much. ``rows``: how many rows it has now, or None.
+    this process; it gives None if that is too much. ``find``: see `Find`. ``rows``: how many rows
+    it has now, or None.
     """
 
     name: str
@@ -68,6 +80,7 @@ class InputSides:
     old: Rows
     change: str | None = None
     few: Callable[[pa.Schema], pa.Table | None] | None = None
+    find: Find | None = None
     rows: int | None = None
 
 

@@ -20,6 +20,7 @@ MAX_RANGES = 16
 MAX_LISTED = 2_000
 _NUMBERED = ("tinyint", "smallint", "int", "bigint", "date")  # ranges may leave out gaps
 _BOUNDED = (*_NUMBERED, "string", "decimal")  # one range
+_COMPARED = ("boolean", "binary", "timestamp", "timestamp_ntz")
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,23 @@ def among(expression: str, column: Column, values: pa.ChunkedArray) -> Among:
     mark = "date" if column.type.name == "date" else ""
     listed = ",".join(f"{mark}'{value}'" if mark else str(value) for value in present.to_pylist())
     return Among(f"({condition} and {expression} in ({listed}))", exact=True)
+
+
+def matching(column: Column, values: pa.ChunkedArray, *, nulls: bool) -> pc.Expression | None:
+    """Arrow's condition that a column has one of ``values``, or is NULL if ``nulls``; other values
+    do not fulfil it. None for a type whose equality is not Spark's.
+    """
+    if column.type.name not in (*_BOUNDED, *_COMPARED):
+        return None
+    place, present = pc.field(column.name), pc.unique(values.drop_null())
+    condition = place.is_null() if nulls else pc.scalar(False)
+    if len(present) == 0:
+        return condition
+    bounds = pc.min_max(present) if column.type.name in _BOUNDED else None
+    listed = place.isin(present)
+    if bounds is not None:  # what statistics are compared with
+        listed = (place >= bounds["min"]) & (place <= bounds["max"]) & listed
+    return listed | condition
 
 
 def _bounds(values: pa.Array) -> tuple[str, str]:
