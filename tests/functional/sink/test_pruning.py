@@ -12,7 +12,8 @@ import pytest
 from dbt.adapters.mvsink.engine import Column, parse_type, sql
 from dbt.adapters.mvsink.incremental.restrict import Keys
 from dbt.adapters.mvsink.sink import ranges
-from dbt.adapters.mvsink.sink.staged_changes import StagedChange, StagedChanges
+from dbt.adapters.mvsink.sink.restricted import RestrictedInputs
+from dbt.adapters.mvsink.sink.staged_changes import StagedChange
 
 COLUMNS = tuple(Column(name, parse_type("bigint", name)) for name in ("a", "b", "k"))
 KEYS = {
@@ -38,8 +39,13 @@ def condition_of(request, tmp_path, monkeypatch):
     write: Any = SimpleNamespace(
         handle=SimpleNamespace(read_staged=lambda staged, schema: table.select(schema.names))
     )
-    restricted: Any = StagedChanges(write, None, changes)
-    return lambda keys: restricted._condition(keys, {column.name: column for column in COLUMNS})
+    inputs = RestrictedInputs(write, None, changes, {}, None)  # type: ignore[arg-type]
+
+    def condition(keys):
+        nulls = {key.column for key in keys if key.nulls}
+        return inputs._condition(inputs._sources(keys), nulls, {column.name: column for column in COLUMNS})
+
+    return condition
 
 
 def chosen(row: dict, keys, of: pa.Table) -> bool:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
+from dataclasses import replace
+
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from dbt.adapters.mvsink.references.changes import sides_of_shard
+from dbt.adapters.mvsink.references import changes
+from dbt.adapters.mvsink.references.changes import sides_of_shard, unchanged_shard
 from dbt.adapters.mvsink.references.reference import Reference
 from dbt.adapters.mvsink.shard import Antichain, MemoryStorage, ShardClient
 from dbt.adapters.mvsink.shard.state import Change
@@ -36,7 +41,13 @@ class Shard:
         state = self.handle.state()
         layout = Layout.of(self.handle, state)
         reference = Reference(
-            "db.t", "in", state, layout, read=self.handle.columns_of, history=self.handle.history
+            "db.t",
+            "in",
+            state,
+            layout,
+            read=self.handle.columns_of,
+            history=self.handle.history,
+            find=self.handle.find,
         )
         now = state.upper.stored() - 1 if now is None else now
         return sides_of_shard("db.t", reference, before, now, self.version if version == -1 else version)
@@ -50,6 +61,36 @@ def test_the_net_change_is_read_here():
     assert sides.few(SCHEMA).to_pylist() == [{"x": "b", "_mv_diff": 1}, {"x": "a", "_mv_diff": -1}]
     assert sides.few(pa.schema([])).to_pylist() == []
     assert shard.sides(now=5).few(pa.schema([])).to_pylist() == [{"_mv_diff": 1}]
+
+
+def values_in(sides: InputSides, *values: str) -> list[list[str]]:
+    """The rows with one of the values, now and before."""
+    tables = sides.find(SCHEMA, pc.field("x").isin(pa.array(values)))
+    return [sorted(row["x"] for row in table.to_pylist()) for table in tables]
+
+
+def test_rows_are_found_as_they_are_and_as_they_were():
+    shard = Shard()
+    shard.append(5, ("b", 5, 3), ("a", 5, -1), ("c", 5, 1))
+    shard.append(7, ("b", 7, -1), ("a", 7, 1))
+    assert values_in(shard.sides(), "a", "b") == [["a", "b", "b"], ["a"]]
+    assert values_in(shard.sides(before=5), "a", "b", "c") == [["a", "b", "b", "c"], ["b", "b", "b", "c"]]
+    assert values_in(shard.sides(), "d") == [[], []]
+    state = shard.handle.state()
+    reference = Reference("db.t", "in", state, Layout.of(shard.handle, state), find=shard.handle.find)
+    assert values_in(unchanged_shard("db.t", reference, 7), "b", "c") == [["b", "b", "c"]] * 2
+
+
+def test_many_rows_and_old_dates_are_not_found_here(monkeypatch):
+    shard = Shard()
+    shard.append(5, ("b", 5, 3), ("c", 5, 1))
+    monkeypatch.setattr(changes, "FEW", 2)
+    everything = pc.field("x").is_valid()
+    assert shard.sides().find(SCHEMA, everything) is None, "three updates"
+    assert shard.sides().find(SCHEMA, pc.field("x") == "b") is None, "one of three rows"
+    assert shard.sides().find(SCHEMA, pc.field("x") == "c")[0].num_rows == 1
+    monkeypatch.setattr(changes, "SCANNED", 2)
+    assert shard.sides().find is None
 
 
 def test_holds_and_properties_change_nothing():
@@ -72,6 +113,10 @@ def test_old_dates_are_read_by_spark():
     )
     assert sides_of_shard("db.t", reference, 0, 2, state.version).few(schema) is None
     assert sides_of_shard("db.t", reference, 1, 2, state.version).few(schema).num_rows == 1
+    reference = replace(reference, find=handle.find)
+    sides = sides_of_shard("db.t", reference, 0, 2, state.version)
+    assert sides.find(schema, pc.field("d").is_valid()) is None
+    assert sides.find(schema, pc.field("d") == datetime.date(1970, 1, 1))[0].num_rows == 1
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import shutil
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from dbt.adapters.mvsink.shard import (
@@ -221,6 +222,9 @@ def test_a_few_rows_of_a_file_and_what_an_engine_left(writer):
         {"x": "b", "new": None},
     ]
     assert writer.first_rows(file, schema, 9).num_rows == 5
+    some = writer.find(file, schema, pc.field("x") > "b", 2)
+    assert some.to_pylist() == [{"x": "c", "new": None}, {"x": "d", "new": None}]
+    assert writer.find(file, schema, pc.field("_mv_time") > 1, 9).schema == schema
     directory, wanted = writer.stage(), pa.schema([("x", pa.string())])
     physical = physical_schema(SCHEMA)
     left = writer.storage.read(file, physical)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from decimal import Decimal
 
 import duckdb
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 import sqlglot
 
 from dbt.adapters.mvsink.engine import Column, parse_type
-from dbt.adapters.mvsink.sink.ranges import MAX_LISTED, MAX_RANGES, among
+from dbt.adapters.mvsink.sink.ranges import MAX_LISTED, MAX_RANGES, among, matching
 
 DAY = datetime.date(2026, 1, 1)
 
@@ -62,3 +63,38 @@ def test_without_a_value_nothing_fulfils_it():
 def test_ranges_of_doubles_are_of_no_use():
     values = pa.chunked_array([pa.array([1.0, float("nan")])])
     assert among("x", Column("x", parse_type("double", "x")), values).condition == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "others"),
+    [
+        ("int", [1, 2, 900], [3, 901]),
+        ("decimal(10,2)", [Decimal("1.10"), Decimal("-5.00")], [Decimal("1.11")]),
+        ("date", [DAY], [DAY + datetime.timedelta(1)]),
+        ("string", ["b", ""], ["a", "z"]),
+        ("binary", [b"b"], [b""]),
+        (
+            "timestamp",
+            [datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)],
+            [datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)],
+        ),
+        ("boolean", [True], [False]),
+        ("bigint", [], [1]),
+    ],
+)
+@pytest.mark.parametrize("nulls", [False, True])
+def test_what_matches(kind, values, others, nulls):
+    column = Column("x", parse_type(kind, "x"))
+    rows = pa.table({"x": pa.array([*values, *others, None], column.type.arrow())})
+    keys = pa.chunked_array([pa.array([*values, None], column.type.arrow())])
+    matched = rows.filter(matching(column, keys, nulls=nulls)).column("x").to_pylist()
+    assert matched == [*values, *([None] if nulls else [])]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("double", 1.0), ("array<int>", [1]), ("date", datetime.date(1500, 1, 1))],
+)
+def test_what_has_no_condition(kind, value):
+    column = Column("x", parse_type(kind, "x"))
+    assert matching(column, pa.chunked_array([pa.array([value], column.type.arrow())]), nulls=False) is None

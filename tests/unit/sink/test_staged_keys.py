@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 from dbt.adapters.mvsink.engine import sql
+from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.shard import DataFile
 from dbt.adapters.mvsink.shard.storage import Footer
-from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.shard_sql import Layout, small
 from dbt.adapters.mvsink.sink import staged_keys
 from dbt.adapters.mvsink.sink.staged_keys import StagedKeys
 from tests.support.session_engine import Model
@@ -79,3 +80,50 @@ def test_many_keys_are_not_read(shard, monkeypatch):
 def test_without_a_key_all_rows_are_in_scope(shard):
     text = in_scope(shard, {}, n=pa.array([1]))
     assert "join" not in text and "where" not in text and "`K`, `amount`" in text
+
+
+ROWS = "select * from values (1L, 1L, 1D), (1L, 2L, 2D), (2L, 1L, 3D), (cast(null as bigint), 1L, 4D) t(K, amount, price)"
+
+
+@pytest.fixture
+def rows_in_scope(tmp_path):
+    """Which prices the rows have that are read in this process; None if they are left to Spark."""
+    model = Model(None, tmp_path)
+    model.run(ROWS)
+    with model.open(ROWS) as handle:
+
+        def prices(columns: dict[str, str], *, cores: int = 1, **keys: pa.Array) -> list[float] | None:
+            staged = handle.write_staged(pa.table(keys))
+            engine = SimpleNamespace(cores_here=lambda: cores)
+            write: Any = SimpleNamespace(handle=handle, engine=engine, model="m", watch=Stopwatch())
+            scope = StagedKeys(write, staged).rows_in_scope(Layout.of(handle, handle.state()), columns)
+            if scope is None:
+                return None
+            return sorted(
+                [*scope.base.column("price").to_pylist(), *scope.others.column("price").to_pylist()]
+            )
+
+        yield prices
+
+
+BIGINT = pa.int64()
+
+
+def test_rows_that_have_a_key_are_read_here(rows_in_scope):
+    assert rows_in_scope({"k": "k"}, k=pa.array([1, 7])) == [1, 2]
+    assert rows_in_scope({"k": "k"}, k=pa.array([None], BIGINT)) == [4]
+    both = {"_mv_k0": "k", "_mv_k1": "amount"}
+    keys = {"_mv_k0": pa.array([1, 2, None]), "_mv_k1": pa.array([2, 1, 1])}
+    assert rows_in_scope(both, **keys) == [2, 3, 4], "not every combination of the values"
+    assert rows_in_scope({"k": "k"}, k=pa.array([], BIGINT)) == []
+
+
+def test_rows_that_are_not_read_here(rows_in_scope, monkeypatch):
+    assert rows_in_scope({}, n=pa.array([1])) is None
+    assert rows_in_scope({"k": "k"}, k=pa.array([1]), cores=0) is None, "Spark is elsewhere"
+    assert rows_in_scope({"k": "k"}, k=pa.array([1], pa.int32())) is None, "of another type"
+    assert rows_in_scope({"k": "price"}, k=pa.array([1.0])) is None, "a double"
+    monkeypatch.setattr(small, "FEW_ROWS", 1)
+    assert rows_in_scope({"k": "k"}, k=pa.array([1])) is None, "two rows"
+    assert rows_in_scope({"k": "k"}, k=pa.array([2])) == [3]
+    assert rows_in_scope({"k": "k"}, k=pa.array([2, 3])) is None, "two keys"

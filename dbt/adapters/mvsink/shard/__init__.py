@@ -71,7 +71,7 @@ from dbt.adapters.mvsink.shard.state import (
 )
 from dbt.adapters.mvsink.shard.storage import MemoryStorage, Storage
 from dbt.adapters.mvsink.shard.turning import negate_with_pyarrow
-from dbt.adapters.mvsink.shard.updates import consolidate, grouped
+from dbt.adapters.mvsink.shard.updates import consolidate, grouped, physical_schema
 from dbt.adapters.mvsink.shard.verified import Verified, digests_of, keep_verified, last_verified
 from dbt.adapters.mvsink.shard.write import AppendResult, CompactionResult, WriteHandle
 
@@ -129,6 +129,7 @@ __all__ = [
     "negate_with_pyarrow",
     "number_of",
     "perform_maintenance",
+    "physical_schema",
     "schema_differences",
     "snapshot_step",
     "standing",

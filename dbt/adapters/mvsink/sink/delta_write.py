@@ -17,11 +17,14 @@ whose hash the shard holds, unless all of these are deleted.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+
 from dbt.adapters.mvsink import failpoints
-from dbt.adapters.mvsink.engine import EngineError, sql
+from dbt.adapters.mvsink.engine import EngineError, arrow_schema, sql
 from dbt.adapters.mvsink.incremental import (
     Adding,
     NotIncremental,
@@ -32,10 +35,13 @@ from dbt.adapters.mvsink.incremental import (
     delta,
     restrictions,
 )
-from dbt.adapters.mvsink.shard import StagedDirectory
+from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
+from dbt.adapters.mvsink.shard import StagedDirectory, physical_schema
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
+from dbt.adapters.mvsink.shard_sql.small import few
 from dbt.adapters.mvsink.sink.adding import added, adds_up
-from dbt.adapters.mvsink.sink.correction import Correction, Desired, persisted
+from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
+from dbt.adapters.mvsink.sink.in_process import Stored, difference, left_to_spark
 from dbt.adapters.mvsink.sink.increment import MANY_KEYS, SMALL, Full, Increment
 from dbt.adapters.mvsink.sink.lookup import fit, without_hashes
 from dbt.adapters.mvsink.sink.restricted import RestrictedInputs
@@ -61,176 +67,200 @@ class DeltaWrite:
         if increment.small and not self.forced:
             return Full(SMALL, usual=True)
         with ExitStack() as resources:
+            files = sql.Shared(lambda path: resources.enter_context(self.write.engine.files_view(path)))
+            run = _Delta(self.write, self.forced, desired, shard, time, description, files, resources)
             try:
-                changes = StagedChanges.stage(self.write, increment, resources, forced=self.forced)
-                if isinstance(changes, Full):
-                    return changes
-                failpoints.reach("changes staged")
-                files = sql.Shared(lambda path: resources.enter_context(self.write.engine.files_view(path)))
-                plan = self._plan(increment, changes, files, desired, shard, resources)
-                if isinstance(plan, NotIncremental):
-                    return Full(plan.reason, usual=True)
-                if plan.terms == 0:
-                    return Written(None, Counts(), incremental=True)
-                written = self._few_sums(plan.adding, files, desired, shard, time, description)
-                if written is not None:
-                    return replace(written, evaluated_once=False, incremental=True)
-                correction = self._correction(plan, files, desired, shard, time, resources)
-                if isinstance(correction, Full):
-                    return correction
-                compared = plan.scoped is not None or plan.adding is not None
-                return self._staged(correction, files, shard, description, compared=compared)
+                return run.stage(increment)
             except EngineError as error:  # an old state may fail where the new one does not
                 log.info("%s: the query of the change failed: %s", self.write.model, error)
                 return Full("the query of the change failed")
 
-    def _plan(
-        self,
-        increment: Increment,
-        changes: StagedChanges,
-        files: sql.Shared,
-        desired: Desired,
-        shard: Layout,
-        resources: ExitStack,
-    ) -> Plan | NotIncremental:
+
+@dataclass(frozen=True)
+class _Delta:
+    """One correction. ``files`` names what its statements read; ``resources`` ends with it."""
+
+    write: Write
+    forced: bool
+    desired: Desired
+    shard: Layout
+    time: int
+    description: BatchDescription
+    files: sql.Shared
+    resources: ExitStack
+
+    def stage(self, increment: Increment) -> Written | Full:
+        changes = StagedChanges.stage(self.write, increment, self.resources, forced=self.forced)
+        if isinstance(changes, Full):
+            return changes
+        failpoints.reach("changes staged")
+        plan = self._plan(increment, changes)
+        if isinstance(plan, NotIncremental):
+            return Full(plan.reason, usual=True)
+        if plan.terms == 0:
+            return Written(None, Counts(), incremental=True)
+        written = self._few_sums(plan.adding)
+        if written is not None:
+            return replace(written, evaluated_once=False, incremental=True)
+        correction = self._correction(plan, sum(change.rows for change in changes.by_name.values()))
+        if isinstance(correction, Full):
+            return correction
+        return self._staged(correction, compared=plan.scoped is not None or plan.adding is not None)
+
+    def _plan(self, increment: Increment, changes: StagedChanges) -> Plan | NotIncremental:
         """With ``adding`` only if that is the way to go; then the sides may not do for another."""
-        clock = increment.clock
-        if clock is not None and (probe := clock_probe(increment.analysed, clock)) is not None:
+        analysed, clock = increment.analysed, increment.clock
+        if clock is not None and (probe := clock_probe(analysed, clock)) is not None:
             [[same]] = self.write.engine.query(probe, "clock")
             clock = None if same else clock
-        adding = None if shard.empty else adding_of(increment.analysed, changes.by_name, clock)
-        added = adding is not None and adds_up(adding, desired.columns)
-        needed = restrictions(
-            increment.analysed, changes.by_name, clock, nulls=True, added=added, reached=True
-        )
-        inputs = RestrictedInputs(self.write, increment, changes.by_name, needed, resources)
-        plan = delta(increment.analysed, inputs.sides(files), clock)
-        return plan if added or isinstance(plan, NotIncremental) else replace(plan, adding=None)
+        adding = None if self.shard.empty else adding_of(analysed, changes.by_name, clock)
+        adds = adding is not None and adds_up(adding, self.desired.columns)
+        needed = restrictions(analysed, changes.by_name, clock, nulls=True, added=adds, reached=True)
+        inputs = RestrictedInputs(self.write, increment, changes.by_name, needed, self.resources)
+        plan = delta(analysed, inputs.sides(self.files), clock)
+        return plan if adds or isinstance(plan, NotIncremental) else replace(plan, adding=None)
 
-    def _correction(
-        self,
-        plan: Plan,
-        files: sql.Shared,
-        desired: Desired,
-        shard: Layout,
-        time: int,
-        resources: ExitStack,
-    ) -> Correction | Full:
-        correction = Correction(desired.columns, 0).advance_since(time)
-        if plan.adding is not None:
-            return self._added(plan.adding, files, desired, shard, correction, resources)
-        if plan.scoped is None:
-            assert plan.query is not None
-            return correction.insert(replace(desired, query=plan.query, signed=True).hashed())
-        scope = self._scope(plan.scoped, files, shard, resources)
-        if isinstance(scope, Full):
-            return scope
-        new, stored = scope
-        correction = correction.insert(replace(desired, query=new).hashed())
-        return correction.insert_negated(stored) if stored else correction
-
-    def _few_sums(
-        self,
-        adding: Adding | None,
-        files: sql.Shared,
-        desired: Desired,
-        shard: Layout,
-        time: int,
-        description: BatchDescription,
-    ) -> Written | None:
+    def _few_sums(self, adding: Adding | None) -> Written | None:
         """All of a few sums, by one query: the shard's and those over the change. None if they are
         not few: see `Write.in_process`.
         """
-        stored = persisted(shard)
+        stored = persisted(self.shard)
         if stored is None or adding is None:
             return None
-        new = files.around(added(adding, desired.columns, adding.query, files.of(stored)))
-        written = self.write.in_process(replace(desired, query=new), shard, time, description)
+        new = added(adding, self.desired.columns, adding.query, self.files.of(stored))
+        desired = replace(self.desired, query=self.files.around(new))
+        written = self.write.in_process(desired, self.shard, self.time, self.description)
         if written is not None and written.batch is not None:
             failpoints.reach("staged")
         return written
 
-    def _scope(
-        self, scoped: Scoped, files: sql.Shared, shard: Layout, resources: ExitStack
-    ) -> tuple[str, str | None] | Full:
-        """The query of the new rows in scope, and the shard's rows in scope, None for none."""
+    def _correction(self, plan: Plan, changed: int) -> Correction | pa.Table | Full:
+        """``changed``: how many rows of the inputs did."""
+        if plan.adding is not None:
+            return self._added(plan.adding)
+        if plan.scoped is not None:
+            return self._scoped(plan.scoped)
+        assert plan.query is not None
+        empty = physical_schema(self.write.handle.schema).empty_table()
+        # each may change several rows
+        none = Stored(empty, empty) if 0 < changed <= few(self.desired.columns) // 2 else None
+        return self._less(replace(self.desired, query=plan.query, signed=True), none, lambda: None)
+
+    def _scoped(self, scoped: Scoped) -> Correction | pa.Table | Full:
+        """The rows in scope, new less the shard's."""
         if scoped.keys is None:
-            too_many = shard.rows > FEW_ROWS and not self.forced
-            if too_many:
+            if self.shard.rows > FEW_ROWS and not self.forced:
                 return Full("all of its rows may differ", usual=True)
-            stored = persisted(shard)
-            return scoped.new, None if stored is None else files.of(stored)
+            stored = persisted(self.shard)
+            shown = None if stored is None else self.files.of(stored)
+            return self._less(replace(self.desired, query=scoped.new), None, lambda: shown)
         # of a few groups, too, most have to be computed again from most of the inputs
-        keys = self._staged_keys(scoped.keys, files, shard.rows, resources)
+        keys = self._staged_keys(scoped.keys, self.shard.rows)
         if isinstance(keys, Full):
             return keys
         names = {f"_mv_k{number}": name for number, name in enumerate(scoped.columns)}
-        new = scoped.new.replace(scoped.keys, files.of(keys.query()))
-        return new, keys.in_scope(shard, names, files)
+        new = scoped.new.replace(scoped.keys, self.files.of(keys.query()))
+        return self._less(
+            replace(self.desired, query=new),
+            keys.rows_in_scope(self.shard, names),
+            lambda: keys.in_scope(self.shard, names, self.files),
+        )
 
-    def _added(
-        self,
-        adding: Adding,
-        files: sql.Shared,
-        desired: Desired,
-        shard: Layout,
-        correction: Correction,
-        resources: ExitStack,
-    ) -> Correction | Full:
+    def _added(self, adding: Adding) -> Correction | pa.Table | Full:
         """The shard's rows with the sums over the change, less these rows."""
-        change = self._staged_keys(adding.query, files, max(shard.rows, FEW_ROWS), resources)
+        change = self._staged_keys(adding.query, max(self.shard.rows, FEW_ROWS))
         if isinstance(change, Full):
             return change
-        stored = change.in_scope(shard, {name: name for name in adding.keys}, files)
-        new = added(adding, desired.columns, files.of(change.query()), stored)
-        correction = correction.insert(replace(desired, query=new).hashed())
-        return correction.insert_negated(stored) if stored else correction
+        names = {name: name for name in adding.keys}
+        here = change.rows_in_scope(self.shard, names)
+        stored = change.in_scope(self.shard, names, self.files) if here is None else self._copied(here)
+        new = added(adding, self.desired.columns, self.files.of(change.query()), stored)
+        desired = replace(self.desired, query=new)
+        return self._less(desired, here, lambda: change.in_scope(self.shard, names, self.files))
 
-    def _staged_keys(
-        self, query: str, files: sql.Shared, rows: int, resources: ExitStack
-    ) -> StagedKeys | Full:
+    def _copied(self, stored: Stored) -> str | None:
+        """The query of rows that were read here; None if there are none."""
+        if stored.rows == 0:
+            return None
+        staged = self.write.handle.write_staged(pa.concat_tables([stored.base, stored.others]))
+        self.resources.callback(staged.delete)
+        return self.files.of(f"select * from {sql.parquet_in(staged.uri)}")
+
+    def _staged_keys(self, query: str, rows: int) -> StagedKeys | Full:
         """The rows of ``query``, staged: one for each key that may differ, of ``rows`` in all."""
-        staged = self.write.stager.stage(files.around(query), "keys")
-        resources.callback(staged.delete)
+        staged = self.write.stager.stage(self.files.around(query), "keys")
+        self.resources.callback(staged.delete)
         keys = StagedKeys(self.write, staged)
         if not self.forced and keys.rows() > MAX_KEYS_SHARE * rows:
             return Full(MANY_KEYS)
         return keys
 
-    def _staged(
-        self,
-        correction: Correction,
-        files: sql.Shared,
-        shard: Layout,
-        description: BatchDescription,
-        *,
-        compared: bool,
-    ) -> Written | Full:
+    def _less(
+        self, desired: Desired, here: Stored | None, stored: Callable[[], str | None]
+    ) -> Correction | pa.Table:
+        """The rows of ``desired`` less the shard's in scope: ``here``, if they are few, or what the
+        query ``stored`` gives, None for no rows. The updates themselves if they were computed in
+        this process.
+        """
+        rows = desired.hashed()
+        if here is not None:
+            staged = self._evaluated(rows)
+            updates = self._difference(staged, here)
+            if updates is not None:
+                return updates
+            rows = self.files.of(f"select *, 0L {BASE} from {sql.parquet_in(staged.uri)}")
+        correction = Correction(desired.columns, 0).advance_since(self.time).insert(rows)
+        negated = stored()
+        return correction if negated is None else correction.insert_negated(negated)
+
+    def _evaluated(self, rows: str) -> StagedDirectory:
+        """``rows`` as they come."""
+        items = sql.columns(column.name for column in self.desired.columns)
+        query = f"select {items}, {ERROR}, {HASH}, {DIFF} from (\n{rows}\n)"
+        staged = self.write.stager.stage(self.files.around(query), "write")
+        self.resources.callback(staged.delete)
+        return staged
+
+    def _difference(self, staged: StagedDirectory, stored: Stored) -> pa.Table | None:
+        """The staged rows less ``stored``, computed here; None if it is left to Spark."""
+        with self.write.watch("write"), left_to_spark(self.write.model):
+            if staged.rows() > few(self.desired.columns):
+                return None
+            more = [(ERROR, pa.string()), (HASH, pa.int64()), (DIFF, pa.int64())]
+            schema = pa.schema([*arrow_schema(self.desired.columns), *more])
+            return difference(self.write.handle.read_staged(staged, schema), stored, self.time)
+        return None
+
+    def _staged(self, correction: Correction | pa.Table, *, compared: bool) -> Written | Full:
         """``compared``: with the shard's rows, so that what it deletes is there."""
-        updates = files.around(correction.updates_before(description.upper.stored()))
-        staged = self.write.stager.stage(updates, "write")
+        staged = self._written(correction)
         try:
             if staged.rows() == 0:
                 staged.delete()
                 return Written(None, Counts(), incremental=True)
-            fits = fit(self.write, staged, shard)
+            fits = fit(self.write, staged, self.shard)
             if fits.missing or (fits.unhashed and not compared):
                 staged.delete()
                 what = "is not in the table" if fits.missing else "cannot be looked up: two have one hash"
                 return Full(f"a row that changes {what}")
             if fits.ambiguous:
-                staged = self._without_hashes(staged, correction, shard)
+                staged = self._without_hashes(staged)
         except BaseException:
             staged.delete()
             raise
-        written = self.write.adopted(staged, description)
+        written = self.write.adopted(staged, self.description)
         failpoints.reach("staged")
         return replace(written, incremental=True)
 
-    def _without_hashes(
-        self, staged: StagedDirectory, correction: Correction, shard: Layout
-    ) -> StagedDirectory:
+    def _written(self, correction: Correction | pa.Table) -> StagedDirectory:
+        if isinstance(correction, Correction):
+            updates = correction.updates_before(self.description.upper.stored())
+            return self.write.stager.stage(self.files.around(updates), "write")
+        with self.write.watch("write"):
+            return self.write.handle.write_staged(correction)
+
+    def _without_hashes(self, staged: StagedDirectory) -> StagedDirectory:
         unsure = staged
-        staged = without_hashes(self.write, unsure, correction.columns, shard)
+        staged = without_hashes(self.write, unsure, self.desired.columns, self.shard)
         unsure.delete()
         return staged

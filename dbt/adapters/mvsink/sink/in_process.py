@@ -1,10 +1,10 @@
-"""The correction of a small shard in this process: the same as Spark's, without its shuffles.
+"""Corrections of few rows in this process: the same as Spark's, without its shuffles.
 
 The query's rows come as Arrow, with the hashes that Spark computes for them. The shard's rows are
-read from its files. Both are added up by whole rows, as `correction` has Spark do it, and what
-differs is written by the shard layer.
+read from its files: all of a small shard, those of the changed keys of another. Both are added up
+by whole rows, as `correction` has Spark do it, and what differs is written by the shard layer.
 
-Whatever cannot be done exactly here is left to Spark: `correct` then returns None, and nothing is
+Whatever cannot be done exactly here is left to Spark: then the result is None, and nothing is
 staged. These cases are
 
 - a shard, or a result, that is not small
@@ -19,13 +19,16 @@ staged. These cases are
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Engine, EngineError, sql
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
-from dbt.adapters.mvsink.shard import StorageError, WriteHandle, ambiguous, grouped
+from dbt.adapters.mvsink.shard import DataFile, StorageError, WriteHandle, ambiguous, grouped
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.small import FEW_BYTES, are_few, few
 from dbt.adapters.mvsink.sink.correction import Desired
@@ -44,22 +47,26 @@ def correct(
     """
     if shard.loose or not few(desired.columns) or not are_few(shard.files, desired.columns):
         return None
-    try:
+    with left_to_spark(handle.uri):
         rows = _desired(engine, desired)
-        if rows is None:
-            return None
-        updates = _difference(rows, handle, shard, time)
-        return None if updates is None or ambiguous(updates) else updates
+        return None if rows is None else difference(rows, Stored.whole(handle, shard), time)
+    return None
+
+
+@contextmanager
+def left_to_spark(what: str) -> Iterator[None]:
+    """What fails in here is left to Spark, which reports it if it is not this process's failure."""
+    try:
+        yield
     except (pa.ArrowException, StorageError, OverflowError, ValueError) as error:
-        log.debug("%s is corrected by Spark: %s", handle.uri, error)
-        return None
+        log.debug("%s is left to Spark: %s", what, error)
 
 
 def _desired(engine: Engine, desired: Desired) -> pa.Table | None:
     """The query's rows with their hashes; None if they are too many or not available."""
     most = few(desired.columns)
     items = sql.columns(column.name for column in desired.columns)
-    query = f"select {items}, {ERROR}, {HASH} from (\n{desired.hashed()}\n) limit {most + 1}"
+    query = f"select {items}, {ERROR}, {HASH}, {DIFF} from (\n{desired.hashed()}\n) limit {most + 1}"
     try:
         rows = engine.arrow(query, "collect")
     except EngineError as error:
@@ -72,19 +79,40 @@ def _desired(engine: Engine, desired: Desired) -> pa.Table | None:
     return rows
 
 
-def _difference(rows: pa.Table, handle: WriteHandle, shard: Layout, time: int) -> pa.Table | None:
-    """The query's ``rows`` less the shard's; None if a row has no hash anywhere."""
-    in_base = [directory for directory in shard.directories if directory.compacted]
-    others = [directory for directory in shard.directories if not directory.compacted]
-    stored = [
-        (handle.read_updates([file for directory in directories for file in directory.files]), base)
-        for directories, base in ((in_base, 1), (others, 0))
-    ]
-    schema = stored[0][0].schema
-    wanted = rows.append_column(TIME, _repeated(time, rows)).append_column(DIFF, _repeated(1, rows))
+@dataclass(frozen=True)
+class Stored:
+    """Updates of a shard, in the physical schema: those of compacted directories, and others."""
+
+    base: pa.Table
+    others: pa.Table
+
+    @classmethod
+    def read(cls, shard: Layout, read: Callable[[list[DataFile]], pa.Table]) -> Stored:
+        """What ``read`` gives of the files of each kind."""
+        in_base = [each for each in shard.directories if each.compacted]
+        others = [each for each in shard.directories if not each.compacted]
+        return cls(*(read([file for each in some for file in each.files]) for some in (in_base, others)))
+
+    @classmethod
+    def whole(cls, handle: WriteHandle, shard: Layout) -> Stored:
+        """All of them."""
+        return cls.read(shard, handle.read_updates)
+
+    @property
+    def rows(self) -> int:
+        return len(self.base) + len(self.others)
+
+
+def difference(rows: pa.Table, stored: Stored, time: int) -> pa.Table | None:
+    """The updates at ``time`` (ms) that make ``rows``, with their hashes and diffs, of ``stored``.
+    None if a row has no hash anywhere, or other tools would read its dates as others.
+    """
+    schema = stored.base.schema
+    wanted = rows.append_column(TIME, _repeated(time, rows))
     sides = [
         (wanted.select(schema.names).cast(schema), 0),
-        *((_negated(table), base) for table, base in stored),
+        (_negated(stored.base), 1),
+        (_negated(stored.others), 0),
     ]
     together = pa.concat_tables([table for table, _ in sides])
     base = pa.chunked_array([_repeated(base, table) for table, base in sides], pa.int64())
@@ -103,7 +131,8 @@ def _difference(rows: pa.Table, handle: WriteHandle, shard: Layout, time: int) -
         HASH: changed.column("hash"),
     }
     columns = [replaced.get(field.name, updates.column(field.name)) for field in schema]
-    return pa.table([_as_grouped(column) for column in columns], schema=schema)
+    updates = pa.table([_as_grouped(column) for column in columns], schema=schema)
+    return None if ambiguous(updates) else updates
 
 
 def _own_hashes(groups: pa.Table) -> pa.ChunkedArray:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Column, sql
+from dbt.adapters.mvsink.shard import ambiguous
 
 MAX_KEYS = 100_000  # values that are read into this process
 MAX_RANGES = 16
@@ -55,9 +56,10 @@ def among(expression: str, column: Column, values: pa.ChunkedArray) -> Among:
 
 def matching(column: Column, values: pa.ChunkedArray, *, nulls: bool) -> pc.Expression | None:
     """Arrow's condition that a column has one of ``values``, or is NULL if ``nulls``; other values
-    do not fulfil it. None for a type whose equality is not Spark's.
+    do not fulfil it. None for a type whose equality is not Spark's, and for dates so old that a
+    file may have them in another calendar.
     """
-    if column.type.name not in (*_BOUNDED, *_COMPARED):
+    if column.type.name not in (*_BOUNDED, *_COMPARED) or ambiguous(pa.table([values], ["values"])):
         return None
     place, present = pc.field(column.name), pc.unique(values.drop_null())
     condition = place.is_null() if nulls else pc.scalar(False)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Column, sql
-from dbt.adapters.mvsink.shard import StagedDirectory
+from dbt.adapters.mvsink.shard import DataFile, StagedDirectory, physical_schema
 from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.shard_sql.small import few
 from dbt.adapters.mvsink.sink.correction import persisted
-from dbt.adapters.mvsink.sink.ranges import MAX_KEYS, among
+from dbt.adapters.mvsink.sink.in_process import Stored, left_to_spark
+from dbt.adapters.mvsink.sink.lookup import MAX_READ_HERE
+from dbt.adapters.mvsink.sink.ranges import MAX_KEYS, among, matching
 from dbt.adapters.mvsink.sink.write import Write
 
 
@@ -53,6 +59,57 @@ class StagedKeys:
         keys = files.of(self.query())
         return f"select _mv_s.* from (\n{rows}\n) _mv_s left semi join (\n{keys}\n) _mv_k on {equal}"
 
+    def rows_in_scope(self, shard: Layout, columns: Mapping[str, str]) -> Stored | None:
+        """The same rows, read into this process. None if they are many, or it is left to Spark."""
+        most, keys = few(shard.columns), None
+        with left_to_spark(self.write.model):
+            if columns and most and not shard.loose and self._searched_here(shard, most):
+                keys = self._keys(shard, columns)
+            with self.write.watch("keys"):
+                return None if keys is None else self._stored(shard, keys, most)
+        return None
+
+    def _searched_here(self, shard: Layout, most: int) -> bool:
+        here = self.write.engine.cores_here() > 0
+        return here and shard.rows <= MAX_READ_HERE and self.rows() <= most
+
+    def _keys(self, shard: Layout, columns: Mapping[str, str]) -> pa.Table | None:
+        """The keys under the names of the shard's ``columns``, if they have its types."""
+        spelled = {column.name.lower(): column for column in shard.columns}
+        footers = self.staged.footers()
+        keys = {}
+        for key, name in columns.items():
+            fields = [f for footer in footers for f in footer.schema if f.name.lower() == key]
+            kind = spelled[name].type.arrow()
+            if not all(field.type == kind for field in fields):
+                return None
+            wanted = pa.schema([(fields[0].name, kind)])
+            keys[spelled[name].name] = self.write.handle.read_staged(self.staged, wanted).column(0)
+        return pa.table(keys)
+
+    def _stored(self, shard: Layout, keys: pa.Table, most: int) -> Stored | None:
+        by_name = {column.name: column for column in shard.columns}
+        conditions = []
+        for name, values in zip(keys.column_names, keys.columns, strict=True):
+            condition = matching(by_name[name], values, nulls=values.null_count > 0)
+            if condition is None:
+                return None
+            conditions.append(condition)
+        where = functools.reduce(operator.and_, conditions)
+        schema, left = physical_schema(self.write.handle.schema), most
+
+        def read(files: list[DataFile]) -> pa.Table:
+            nonlocal left
+            tables = [schema.empty_table()]
+            for file in files if left >= 0 else ():
+                tables.append(self.write.handle.find(file, schema, where, left + 1))
+                left -= len(tables[-1])
+            table = pa.concat_tables(tables)
+            return table.filter(_have(table, keys))
+
+        stored = Stored.read(shard, read)
+        return stored if left >= 0 else None
+
     def _bounds(self, columns: Mapping[str, Column]) -> Iterator[str]:
         """For each column, if there is one, a condition that rows with one of the keys fulfil."""
         footers = self.staged.footers()
@@ -68,3 +125,18 @@ class StagedKeys:
                 condition = among(name, column, values).condition
                 if condition:
                     yield f"({condition} or {name} is null)" if values.null_count else condition
+
+
+def _have(rows: pa.Table, keys: pa.Table) -> pa.ChunkedArray:
+    """Which ``rows`` have one of the ``keys``, a row of its columns; NULL is equal to NULL."""
+    numbers = [pa.chunked_array([pa.nulls(len(table), pa.int64())]).fill_null(0) for table in (rows, keys)]
+    size = 1
+    for name in keys.column_names:
+        values = pc.unique(keys.column(name))
+        size *= max(len(values), 1)
+        if size >= 2**62:
+            raise OverflowError(f"{size} combinations of keys")
+        for at, table in enumerate((rows, keys)):
+            place = pc.index_in(table.column(name), value_set=values).cast(pa.int64())
+            numbers[at] = pc.add(pc.multiply(numbers[at], len(values)), place)
+    return pc.is_in(numbers[0], value_set=numbers[1].combine_chunks())
