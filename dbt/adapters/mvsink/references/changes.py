@@ -19,6 +19,7 @@ from dbt.adapters.mvsink.physical import DIFF, TIME
 from dbt.adapters.mvsink.references.reference import Reference
 from dbt.adapters.mvsink.shard import ShardError, ambiguous, consolidate
 from dbt.adapters.mvsink.shard_sql import as_of
+from dbt.adapters.mvsink.shard_sql.small import TooMany, found_in
 from dbt.adapters.mvsink.sink import Find, Full, InputSides
 
 CONTENTS = ("append", "advance", "compact", "schema")  # commits that keep what was read before
@@ -172,12 +173,11 @@ def _find(reference: Reference, before: int, now: int) -> Find | None:
 
     def rows(columns: pa.Schema, where: pc.Expression) -> tuple[pa.Table, pa.Table] | None:
         schema = pa.schema([*columns, (TIME, pa.int64()), (DIFF, pa.int64())])
-        updates = schema.empty_table()
-        for file in files:
-            more = find(file, schema, where, FEW + 1 - len(updates))
-            updates = pa.concat_tables([updates, more])
-            if len(updates) > FEW:
-                return None
+        try:
+            tables = found_in([*files], lambda file, rows: find(file, schema, where, rows), FEW)
+        except TooMany:
+            return None
+        updates = pa.concat_tables([schema.empty_table(), *tables])
         if ambiguous(updates):
             return None
         new, old = (_rows_at(updates, time) for time in times)

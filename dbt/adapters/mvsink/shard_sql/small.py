@@ -4,7 +4,8 @@ their compaction here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +27,11 @@ from dbt.adapters.mvsink.shard_sql.layout import Layout
 FEW_ROWS = 50_000
 FEW_NESTED = 2_000  # with nested columns: these are compared value by value in Python
 FEW_BYTES = 16 * 2**20  # of files
+# Rows with certain keys in a large shard: so many bytes of its files, and files, a few at a time;
+# each costs two requests, which on an object store are 50 ms.
+FOUND_BYTES = 4 * FEW_BYTES
+FOUND_FILES = 100
+AT_ONCE = 4
 
 
 def holds_float(kind: SparkType) -> bool:
@@ -49,6 +55,28 @@ def are_few(files: Sequence[DataFile], columns: Sequence[Column]) -> bool:
     """Whether all updates in these files are."""
     rows = sum(few(columns) + 1 if file.rows is None else file.rows for file in files)
     return rows <= few(columns) and sum(file.size for file in files) <= FEW_BYTES
+
+
+class TooMany(OverflowError):
+    """More rows than this process reads."""
+
+
+def found_in(
+    files: Sequence[DataFile], find: Callable[[DataFile, int], pa.Table], most: int
+) -> list[pa.Table]:
+    """What ``find`` gives of each file, up to so many rows. Together these are at most ``most``,
+    and take at most `FOUND_BYTES` of the files. Raises `TooMany`.
+    """
+    if len(files) > FOUND_FILES:
+        raise TooMany(f"{len(files)} files")
+    rows = sum(file.rows or 0 for file in files)
+    widest = max(sum(file.size for file in files) // max(rows, 1), 1)
+    most = min(most, FOUND_BYTES // widest)
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        tables = list(threads.map(lambda file: find(file, most + 1), files))
+    if sum(map(len, tables)) > most:
+        raise TooMany(f"more than {most} rows")
+    return tables
 
 
 def compact_small(handle: WriteHandle, plan: CompactionPlan, shard: Layout) -> bool | None:

@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Engine, EngineError, sql
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
-from dbt.adapters.mvsink.shard import DataFile, StorageError, WriteHandle, ambiguous, grouped
+from dbt.adapters.mvsink.shard import DataFile, ShardError, WriteHandle, ambiguous, grouped
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.small import FEW_BYTES, are_few, few
 from dbt.adapters.mvsink.sink.correction import Desired
@@ -58,7 +58,7 @@ def left_to_spark(what: str) -> Iterator[None]:
     """What fails in here is left to Spark, which reports it if it is not this process's failure."""
     try:
         yield
-    except (pa.ArrowException, StorageError, OverflowError, ValueError) as error:
+    except (pa.ArrowException, ShardError, OverflowError, ValueError) as error:
         log.debug("%s is left to Spark: %s", what, error)
 
 

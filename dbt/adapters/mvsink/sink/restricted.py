@@ -9,7 +9,6 @@ the rows are many, Spark reads them under a condition.
 from __future__ import annotations
 
 import functools
-import logging
 import operator
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -20,14 +19,14 @@ import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Column, arrow_schema, sql
 from dbt.adapters.mvsink.incremental import Keys, Sides
-from dbt.adapters.mvsink.shard import ShardError, StagedDirectory
+from dbt.adapters.mvsink.shard import StagedDirectory
 from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
+from dbt.adapters.mvsink.sink.in_process import left_to_spark
 from dbt.adapters.mvsink.sink.increment import Increment, InputSides, Rows
 from dbt.adapters.mvsink.sink.ranges import MAX_KEYS, Among, among, matching
 from dbt.adapters.mvsink.sink.staged_changes import StagedChange, padded
 from dbt.adapters.mvsink.sink.write import Write
 
-log = logging.getLogger("mvsink.sink.write")
 MAX_VALUES = 5 * MAX_KEYS  # that this process looks for; many are equal
 
 
@@ -145,16 +144,12 @@ class RestrictedInputs:
         exact = [condition for condition in conditions if condition is not None]
         if len(exact) < len(conditions):
             return None
-        try:
-            with self.write.watch("changes"):
-                tables = each.find(arrow_schema(used), functools.reduce(operator.or_, exact))
-                if tables is None:
-                    return None
+        with self.write.watch("changes"), left_to_spark(each.name):
+            tables = each.find(arrow_schema(used), functools.reduce(operator.or_, exact))
+            if tables is not None:
                 new, old = (self._staged(table) for table in tables)
-        except (pa.ArrowException, ShardError, OverflowError) as error:  # then Spark reports it
-            log.debug("%s: the rows of %s are read by Spark: %s", self.write.model, each.name, error)
-            return None
-        return Read(used, new, old, max(len(table) for table in tables))
+                return Read(used, new, old, max(map(len, tables)))
+        return None
 
     def _matching(self, column: Column, listed: Sequence[Values], *, nulls: bool) -> pc.Expression | None:
         read = [self._values(values) for values in listed]

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from dbt.adapters.mvsink.engine import Column, sql
 from dbt.adapters.mvsink.shard import DataFile, StagedDirectory, physical_schema
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.shard_sql.small import few
+from dbt.adapters.mvsink.shard_sql.small import few, found_in
 from dbt.adapters.mvsink.sink.correction import persisted
 from dbt.adapters.mvsink.sink.in_process import Stored, left_to_spark
 from dbt.adapters.mvsink.sink.lookup import MAX_READ_HERE
@@ -96,19 +96,17 @@ class StagedKeys:
                 return None
             conditions.append(condition)
         where = functools.reduce(operator.and_, conditions)
-        schema, left = physical_schema(self.write.handle.schema), most
+        schema = physical_schema(self.write.handle.schema)
+
+        def find(file: DataFile, rows: int) -> pa.Table:
+            return self.write.handle.find(file, schema, where, rows)
 
         def read(files: list[DataFile]) -> pa.Table:
-            nonlocal left
-            tables = [schema.empty_table()]
-            for file in files if left >= 0 else ():
-                tables.append(self.write.handle.find(file, schema, where, left + 1))
-                left -= len(tables[-1])
-            table = pa.concat_tables(tables)
+            table = pa.concat_tables([schema.empty_table(), *found_in(files, find, most)])
             return table.filter(_have(table, keys))
 
         stored = Stored.read(shard, read)
-        return stored if left >= 0 else None
+        return stored if stored.rows <= most else None
 
     def _bounds(self, columns: Mapping[str, Column]) -> Iterator[str]:
         """For each column, if there is one, a condition that rows with one of the keys fulfil."""

@@ -1,0 +1,45 @@
+"""What this process reads of a large shard is bounded by rows, bytes and files."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from dbt.adapters.mvsink.shard import DataFile
+from dbt.adapters.mvsink.shard_sql import small
+from dbt.adapters.mvsink.shard_sql.small import TooMany, found_in
+
+FILES = [DataFile(f"batches/b/part-{number}.parquet", 1_000, rows=100) for number in range(3)]
+
+
+def rows(number: int):
+    """Every file has so many rows."""
+    return lambda file, most: pa.table({"x": [file.path] * min(number, most)})
+
+
+def test_the_rows_of_every_file_in_order():
+    tables = found_in(FILES, rows(2), 6)
+    assert [table.column("x").to_pylist() for table in tables] == [[file.path] * 2 for file in FILES]
+    assert found_in([], rows(2), 6) == []
+
+
+def test_no_file_is_asked_for_more_than_one_row_too_many():
+    asked = []
+
+    def find(file: DataFile, most: int) -> pa.Table:
+        asked.append(most)
+        return rows(9)(file, most)
+
+    with pytest.raises(TooMany, match="more than 5 rows"):
+        found_in(FILES, find, 5)
+    assert set(asked) == {6}
+
+
+def test_wide_rows_and_many_files_are_too_much(monkeypatch):
+    monkeypatch.setattr(small, "FOUND_BYTES", 50)  # of ten bytes a row
+    assert len(found_in(FILES[:1], rows(5), 100)) == 1
+    with pytest.raises(TooMany):
+        found_in(FILES[:1], rows(6), 100)
+    monkeypatch.setattr(small, "FOUND_FILES", 2)
+    with pytest.raises(TooMany, match="3 files"):
+        found_in(FILES, rows(0), 100)
