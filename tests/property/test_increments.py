@@ -35,7 +35,6 @@ HISTORIES = int(os.environ.get("MVSINK_INCREMENT_HISTORIES", "12"))
 RUNS = 6
 QUERIES = (
     "select a.k, a.v, b.v w from db.a a join db.b b on a.k = b.k",
-    "select a.k, b.v, c.k w from db.a a join db.b b on a.k = b.k left join db.b c on c.v = b.v",
     "select a.k, a.v, b.v w from db.a a left join db.b b on a.k = b.k and b.v <> 'y'",
     "select k, v from db.a union all select k, v from db.b where v is not null",
     "select v from db.a",
@@ -54,6 +53,7 @@ QUERIES = (
     "select k from db.a where exists (select 1 from db.b b where b.k = a.k)".replace(
         "db.a where", "db.a a where"
     ),
+    "select a.k, b.v, c.k w from db.a a join db.b b on a.k = b.k left join db.b c on c.v = b.v",
 )
 
 

@@ -140,7 +140,7 @@ class Planning(SessionEngine):
 
     def execute(self, statement, what):
         if what == "write":
-            query = statement.split("using parquet\n", 1)[1]
+            query = statement.split("\n", 1)[1]
             self.plan = self.session.sql(query)._jdf.queryExecution().optimizedPlan().toString()
         super().execute(statement, what)
 
