@@ -1,10 +1,11 @@
 """A correction from the changes of the inputs, without evaluating the query for all rows.
 
 1. *Changes* of the inputs are staged (`staged_changes`).
-2. *Delta*: the query of the change (`incremental`) over them is staged as a batch. Where the query
-   groups by keys, the keys of what may differ are staged first; then its rows for these keys are
-   compared with the shard's. A query that adds up gets these rows from the shard's and the sums
-   over the change.
+2. *Delta*: the query of the change (`incremental`) over them, and over what can matter of the
+   inputs (`restricted`), is staged as a batch. Where the query groups by keys, the keys of what may
+   differ are staged first; then its rows for these keys are compared with the shard's. A query that
+   adds up gets these rows from the shard's and the sums over the change. Few rows are compared in
+   this process (`in_process`), others by Spark.
 3. *Look up*: every hash of the batch is looked up in the shard (`lookup`). A row that should be
    deleted and is not there shows that the shard is not what the progress says: then the query is
    evaluated.

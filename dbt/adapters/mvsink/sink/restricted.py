@@ -108,7 +108,8 @@ class RestrictedInputs:
         sources: dict[str, list[Values]] = {}
         for key in keys:
             if key.reached:
-                by = self._directly(next(each for each in self.increment.inputs if each.name == key.changed))
+                between = next((each for each in self.increment.inputs if each.name == key.changed), None)
+                by = None if between is None else self._directly(between)
                 if by is None:
                     return None
                 values = by.values(key.changed_column)
