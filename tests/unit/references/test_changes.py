@@ -75,6 +75,7 @@ def test_rows_are_found_as_they_are_and_as_they_were():
     shard.append(7, ("b", 7, -1), ("a", 7, 1))
     assert values_in(shard.sides(), "a", "b") == [["a", "b", "b"], ["a"]]
     assert values_in(shard.sides(before=5), "a", "b", "c") == [["a", "b", "b", "c"], ["b", "b", "b", "c"]]
+    assert values_in(shard.sides(before=5), "a") == [["a"], []], "it was deleted then"
     assert values_in(shard.sides(), "d") == [[], []]
     state = shard.handle.state()
     reference = Reference("db.t", "in", state, Layout.of(shard.handle, state), find=shard.handle.find)

@@ -123,6 +123,8 @@ def test_rows_that_are_not_read_here(rows_in_scope, monkeypatch):
     assert rows_in_scope({"k": "k"}, k=pa.array([1]), cores=0) is None, "Spark is elsewhere"
     assert rows_in_scope({"k": "k"}, k=pa.array([1], pa.int32())) is None, "of another type"
     assert rows_in_scope({"k": "price"}, k=pa.array([1.0])) is None, "a double"
+    both = {"_mv_k0": "k", "_mv_k1": "k"}
+    assert rows_in_scope(both, _mv_k0=pa.array([1]), _mv_k1=pa.array([2])) is None, "two keys of one column"
     monkeypatch.setattr(small, "FEW_ROWS", 1)
     assert rows_in_scope({"k": "k"}, k=pa.array([1])) is None, "two rows"
     assert rows_in_scope({"k": "k"}, k=pa.array([2])) == [3]

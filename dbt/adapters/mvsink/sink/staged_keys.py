@@ -74,7 +74,9 @@ class StagedKeys:
         return here and shard.rows <= MAX_READ_HERE and self.rows() <= most
 
     def _keys(self, shard: Layout, columns: Mapping[str, str]) -> pa.Table | None:
-        """The keys under the names of the shard's ``columns``, if they have its types."""
+        """The keys under the names of the shard's ``columns``, if these are as many, and have their
+        types.
+        """
         spelled = {column.name.lower(): column for column in shard.columns}
         footers = self.staged.footers()
         keys = {}
@@ -85,7 +87,7 @@ class StagedKeys:
                 return None
             wanted = pa.schema([(fields[0].name, kind)])
             keys[spelled[name].name] = self.write.handle.read_staged(self.staged, wanted).column(0)
-        return pa.table(keys)
+        return pa.table(keys) if len(keys) == len(columns) else None
 
     def _stored(self, shard: Layout, keys: pa.Table, most: int) -> Stored | None:
         by_name = {column.name: column for column in shard.columns}
