@@ -2,6 +2,9 @@
 
 In a process of its own because the store of the logs holds Python's lock while it waits. It ends
 with the process that started it, whose end of its input is then closed.
+
+It answers one request at a time: moto looks whether an object exists and then writes it, so of two
+puts at once that must not replace anything both may succeed. S3 lets one of them succeed.
 """
 
 from __future__ import annotations
@@ -24,7 +27,12 @@ STARTS_IN = 60.0  # seconds
 SERVER = """
 import os, sys, threading
 threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
-from moto.server import main
+from moto.server import DomainDispatcherApplication, main
+at_a_time, answer = threading.Lock(), DomainDispatcherApplication.__call__
+def answer_alone(*request):
+    with at_a_time:
+        return answer(*request)
+DomainDispatcherApplication.__call__ = answer_alone
 main()
 """
 
