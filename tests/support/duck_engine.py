@@ -77,8 +77,8 @@ class DuckEngine:
     def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
         return self.query(query, what)
 
-    def files_view(self, path: str) -> AbstractContextManager[None]:
-        return nullcontext()
+    def files_views(self, paths: Sequence[str]) -> AbstractContextManager[dict[str, str]]:
+        return nullcontext({})
 
     def relist(self, table: Sequence[str]) -> None:
         self.execute(f"refresh table {sql.qualified(table)}", "refresh")

@@ -53,13 +53,12 @@ class SessionEngine:
         return self.query(query, what)
 
     @contextmanager
-    def files_view(self, path: str) -> Iterator[str | None]:
-        name = files_view.make(self.session, path)
+    def files_views(self, paths: Sequence[str]) -> Iterator[dict[str, str]]:
+        names = files_view.make(self.session, paths)
         try:
-            yield name
+            yield names
         finally:
-            if name is not None:
-                files_view.drop(self.session, name)
+            files_view.drop(self.session, names.values())
 
     def relist(self, table: Sequence[str]) -> None:
         self.execute(f"refresh table {sql.qualified(table)}", "refresh")

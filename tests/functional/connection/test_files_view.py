@@ -32,12 +32,11 @@ def by_path(spark, path: str):
 
 
 def same(spark, path: str) -> bool:
-    name = files_view.make(spark, path)
-    assert name is not None
+    [name] = files_view.make(spark, [path]).values()
     view, files = spark.table(name), by_path(spark, path)
     assert view.schema == files.schema
     equal = view.drop("p").exceptAll(files.drop("p")).isEmpty() and view.count() == files.count()
-    files_view.drop(spark, name)
+    files_view.drop(spark, [name])
     assert not spark.catalog.tableExists(name)
     return equal
 
@@ -66,12 +65,16 @@ def test_what_this_process_has_written_in_two_batches(spark, tmp_path):
 def test_other_files_are_for_spark_to_look_at(spark, batch, tmp_path):
     other = tmp_path / "table"
     by_path(spark, sql.escape_glob(str(batch))).write.parquet(str(other))
-    assert files_view.make(spark, str(other)) is None
-    assert files_view.make(spark, f"s3a://bucket/batches/{uuid.uuid4().hex}") is None
-    assert files_view.make(spark, str(tmp_path / "batches" / uuid.uuid4().hex)) is None
+    missing = tmp_path / "batches" / uuid.uuid4().hex
+    paths = [str(other), f"s3a://bucket/batches/{uuid.uuid4().hex}", str(missing)]
+    assert files_view.make(spark, paths) == {}
+    known = sql.escape_glob(str(batch))
+    names = files_view.make(spark, [*paths, known])
+    assert list(names) == [known]
+    files_view.drop(spark, names.values())
 
 
 def test_what_is_wrong_with_a_file_is_said_by_the_statement(spark, batch):
     for file in batch.glob("*.parquet"):
         file.write_bytes(b"PAR1 no more")
-    assert files_view.make(spark, sql.escape_glob(str(batch))) is None
+    assert files_view.make(spark, [sql.escape_glob(str(batch))]) == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from dbt.adapters.mvsink.engine import sql
 
@@ -28,6 +29,30 @@ def test_names_with_a_common_beginning_are_different():
     files = sql.Shared()
     queries = [files.of(f"select * from {sql.parquet(f'/{number}')}") for number in range(11)]
     assert re.findall(r"parquet\.`([^`]*)`", files.around(queries[10])) == ["/10"]
+
+
+def test_few_rows_come_in_one_task():
+    files = sql.Shared()
+    few, many = files.of(sql.parquet("/few"), few=True), files.of(sql.parquet("/many"))
+    statement = files.around(f"select * from {few} join {many}")
+    assert "_mv_f0 as (select /*+ coalesce(1) */ * from" in statement
+    assert "_mv_f1 as (select * from" in statement
+
+
+def test_a_view_of_files_is_asked_for_once():
+    asked: list[str] = []
+
+    def views_of(paths: Sequence[str]) -> dict[str, str]:
+        asked.extend(paths)
+        return {path: "known" for path in paths if path != "/other"}
+
+    files = sql.Shared(views_of)
+    one, other = (files.of(f"select * from {sql.parquet(path)}") for path in ("/o`ne", "/other"))
+    assert files.around(one) == "with _mv_f0 as (select * from known)\nselect * from _mv_f0"
+    assert f"from known), _mv_f1 as (select * from {sql.parquet('/other')})" in files.around(
+        f"{one} union all {other}"
+    )
+    assert asked == ["/o`ne", "/other"]
 
 
 def test_only_what_is_written_quickly_has_no_dictionaries():

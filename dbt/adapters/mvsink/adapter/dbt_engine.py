@@ -113,16 +113,16 @@ class AdapterEngine:
             self.execute(f"refresh table {sql.qualified(table)}", "refresh")
 
     @contextmanager
-    def files_view(self, path: str) -> Iterator[str | None]:
+    def files_views(self, paths: Sequence[str]) -> Iterator[Mapping[str, str]]:
         """See `Engine`. Only the embedded session has it."""
         handle = self.adapter.connections.get_thread_connection().handle
-        make = getattr(handle, "files_view", None)
-        name = None if make is None else make(path)
+        make = getattr(handle, "files_views", None)
+        names: dict[str, str] = {} if make is None else make(paths)
         try:
-            yield name
+            yield names
         finally:
-            if name is not None:
-                handle.drop_view(name)
+            if names:
+                handle.drop_views(names.values())
 
     @property
     def session(self) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -133,13 +133,13 @@ class SessionConnection(FrameConnection):
         state.catalog().invalidateCachedTable(state.sqlParser().parseTableIdentifier(table))
         return True
 
-    def files_view(self, path: str) -> str | None:
+    def files_views(self, paths: Sequence[str]) -> dict[str, str]:
         """See `files_view.make`."""
-        return files_view.make(self.session, path)
+        return files_view.make(self.session, paths)
 
-    def drop_view(self, name: str) -> None:
-        """Drop a view that `files_view` gave."""
-        files_view.drop(self.session, name)
+    def drop_views(self, names: Iterable[str]) -> None:
+        """Drop views that `files_views` gave."""
+        files_view.drop(self.session, names)
 
     def _forget(self) -> None:
         super()._forget()

@@ -17,7 +17,7 @@ from dbt.adapters.mvsink.engine.errors import (
     SubstitutedName,
     UnsupportedType,
 )
-from dbt.adapters.mvsink.engine.protocol import Engine
+from dbt.adapters.mvsink.engine.protocol import Engine, shared_files
 from dbt.adapters.mvsink.engine.types import Column, arrow_schema, columns_added, parse_type, shard_columns
 
 __all__ = [
@@ -33,4 +33,5 @@ __all__ = [
     "columns_added",
     "parse_type",
     "shard_columns",
+    "shared_files",
 ]

@@ -6,11 +6,13 @@ passes through it; `arrow` returns the rows of small results.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Protocol
 
 import pyarrow as pa
+
+from dbt.adapters.mvsink.engine import sql
 
 
 class Engine(Protocol):
@@ -46,9 +48,9 @@ class Engine(Protocol):
         """The files of ``table`` (the parts of its name) are listed again before it is read."""
         ...
 
-    def files_view(self, path: str) -> AbstractContextManager[str | None]:
-        """The name of a temporary view over a shard's Parquet files at ``path`` (a glob); it lasts
-        as long as the context. None where that would not be faster than to name the files.
+    def files_views(self, paths: Sequence[str]) -> AbstractContextManager[Mapping[str, str]]:
+        """Names of temporary views over a shard's Parquet files, by their path (a glob); they last
+        as long as the context. A path is missing where to name the files is not slower.
         """
         ...
 
@@ -71,3 +73,10 @@ class Engine(Protocol):
     def columns(self, query: str) -> list[tuple[str, str]]:
         """Names and Spark type texts of a query's columns, without running it."""
         ...
+
+
+@contextmanager
+def shared_files(engine: Engine) -> Iterator[sql.Shared]:
+    """The files that statements in here read, by views of the engine where that is faster."""
+    with ExitStack() as views:
+        yield sql.Shared(lambda paths: views.enter_context(engine.files_views(paths)))

@@ -12,8 +12,7 @@ escaped for the glob, and an identifier, which knows no escape, refuses such a n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dbt.adapters.mvsink.engine.errors import SubstitutedName
 
@@ -60,6 +59,9 @@ STRICT = " with ('ignoreCorruptFiles' = 'false', 'ignoreMissingFiles' = 'false')
 # bytes of a row group, a quarter of what is usual: who looks for a few rows reads groups whole
 ROW_GROUP = 32 * 2**20
 
+# after SELECT: its rows are few. Spark then groups and joins what is made of such without a shuffle
+IN_ONE_TASK = "/*+ coalesce(1) */"
+
 _PARQUET = re.compile(r"parquet\.`(?:[^`]|``)*`" + re.escape(STRICT))
 _SHARED = re.compile(r"\b_mv_f\d+\b")
 
@@ -78,33 +80,43 @@ def parquet_in(directory: str) -> str:
 
 class Shared:
     """Relations over Parquet files that a statement names once, however often it reads them: Spark
-    lists the files and reads a footer, in a job, for each that it resolves. ``view_of``: gives a
-    view of the files at a path, or None.
+    lists the files and reads a footer, in a job, for each that it resolves. ``views_of``: gives
+    views of the files at paths, by path, or of some of them.
     """
 
-    def __init__(self, view_of: Callable[[str], str | None] = lambda path: None) -> None:
+    def __init__(self, views_of: Callable[[Sequence[str]], Mapping[str, str]] = lambda paths: {}) -> None:
         self.names: dict[str, str] = {}
-        self._view_of = cache(view_of)
+        self._few: set[str] = set()
+        self._views: dict[str, str | None] = {}
+        self._views_of = views_of
 
-    def of(self, query: str) -> str:
+    def of(self, query: str, *, few: bool = False) -> str:
         """``query``, in which names stand for the relations: `around` makes it whole. No literal of
-        ours contains one, because `text` escapes quotes; what a user has written may.
+        ours contains one, because `text` escapes quotes; what a user has written may. ``few``:
+        their rows are, so they come `IN_ONE_TASK`.
         """
-        return _PARQUET.sub(lambda match: self.names.setdefault(match[0], f"_mv_f{len(self.names)}"), query)
+        named = _PARQUET.sub(lambda match: self.names.setdefault(match[0], f"_mv_f{len(self.names)}"), query)
+        self._few.update(_SHARED.findall(named) if few else ())
+        return named
 
     def around(self, query: str) -> str:
         """``query``, which contains results of `of`, with what the names in it stand for."""
-        used = set(_SHARED.findall(query))
-        listed = ", ".join(
-            f"{name} as (select * from {self._shown(files)})"
-            for files, name in self.names.items()
-            if name in used
-        )
+        named = set(_SHARED.findall(query))
+        used = {name: files for files, name in self.names.items() if name in named}
+        new = [path for path in map(_path, used.values()) if path not in self._views]
+        views = self._views_of(new) if new else {}
+        self._views.update((path, views.get(path)) for path in new)
+        listed = ", ".join(f"{name} as ({self._rows(name, files)})" for name, files in used.items())
         return f"with {listed}\n{query}" if listed else query
 
-    def _shown(self, files: str) -> str:
-        path = files.removeprefix("parquet.`").removesuffix(f"`{STRICT}").replace("``", "`")
-        return self._view_of(path) or files
+    def _rows(self, name: str, files: str) -> str:
+        hint = f"{IN_ONE_TASK} " if name in self._few else ""
+        return f"select {hint}* from {self._views[_path(files)] or files}"
+
+
+def _path(files: str) -> str:
+    """Of a relation that `parquet` gave."""
+    return files.removeprefix("parquet.`").removesuffix(f"`{STRICT}").replace("``", "`")
 
 
 def escape_glob(path: str) -> str:

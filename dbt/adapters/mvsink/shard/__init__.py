@@ -69,7 +69,7 @@ from dbt.adapters.mvsink.shard.state import (
     ShardState,
     schema_differences,
 )
-from dbt.adapters.mvsink.shard.storage import MemoryStorage, Storage
+from dbt.adapters.mvsink.shard.storage import Footer, MemoryStorage, Storage
 from dbt.adapters.mvsink.shard.turning import negate_with_pyarrow
 from dbt.adapters.mvsink.shard.updates import consolidate, grouped, physical_schema
 from dbt.adapters.mvsink.shard.verified import Verified, digests_of, keep_verified, last_verified
@@ -92,6 +92,7 @@ __all__ = [
     "ErrorsRecorded",
     "Feed",
     "FilesChanged",
+    "Footer",
     "InvalidUsage",
     "Maintenance",
     "MemoryStorage",

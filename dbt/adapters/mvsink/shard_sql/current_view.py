@@ -91,7 +91,8 @@ def plain_rows(layout: Layout) -> str:
         items = ", ".join(f"cast(null as {c.type.spelled}) {sql.identifier(c.name)}" for c in layout.columns)
         return f"select {items} where false"
     if layout.directories != (layout.base,) and _is_small(layout):
-        rows = layout.select(layout.directories, f"{sql.columns(layout.names)}, {DIFF}", f"{ERROR} is null")
+        items = f"{sql.IN_ONE_TASK} {sql.columns(layout.names)}, {DIFF}"
+        rows = layout.select(layout.directories, items, f"{ERROR} is null")
         return _repeat(layout, net(layout.columns, [], rows, "> 0"), DIFF)
     if layout.unhashed or layout.loose:
         return _mixed(layout)

@@ -32,6 +32,7 @@ FEW_BYTES = 16 * 2**20  # of files
 FOUND_BYTES = 4 * FEW_BYTES
 FOUND_FILES = 100
 AT_ONCE = 4
+ONE_TASK = 100_000  # rows that one task of Spark joins and groups sooner than several exchange them
 
 
 def holds_float(kind: SparkType) -> bool:

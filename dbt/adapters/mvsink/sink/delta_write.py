@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from dbt.adapters.mvsink import failpoints
-from dbt.adapters.mvsink.engine import EngineError, arrow_schema, sql
+from dbt.adapters.mvsink.engine import EngineError, arrow_schema, shared_files, sql
 from dbt.adapters.mvsink.incremental import (
     Adding,
     NotIncremental,
@@ -39,10 +39,10 @@ from dbt.adapters.mvsink.incremental import (
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
 from dbt.adapters.mvsink.shard import StagedDirectory, physical_schema
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
-from dbt.adapters.mvsink.shard_sql.small import few
+from dbt.adapters.mvsink.shard_sql.small import are_few, few
 from dbt.adapters.mvsink.sink.adding import added, adds_up
 from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
-from dbt.adapters.mvsink.sink.in_process import Stored, difference, left_to_spark
+from dbt.adapters.mvsink.sink.in_process import Stored, correct, difference, left_to_spark
 from dbt.adapters.mvsink.sink.increment import MANY_KEYS, SMALL, Full, Increment
 from dbt.adapters.mvsink.sink.lookup import fit, without_hashes
 from dbt.adapters.mvsink.sink.restricted import RestrictedInputs
@@ -67,8 +67,7 @@ class DeltaWrite:
         """The correction that `Write.stage` would stage, if it follows from ``increment``."""
         if increment.small and not self.forced:
             return Full(SMALL, usual=True)
-        with ExitStack() as resources:
-            files = sql.Shared(lambda path: resources.enter_context(self.write.engine.files_view(path)))
+        with ExitStack() as resources, shared_files(self.write.engine) as files:
             run = _Delta(self.write, self.forced, desired, shard, time, description, files, resources)
             try:
                 return run.stage(increment)
@@ -123,15 +122,21 @@ class _Delta:
 
     def _few_sums(self, adding: Adding | None) -> Written | None:
         """All of a few sums, by one query: the shard's and those over the change. None if they are
-        not few: see `Write.in_process`.
+        not few: see `in_process.correct`.
         """
         stored = persisted(self.shard)
         if stored is None or adding is None:
             return None
-        new = added(adding, self.desired.columns, adding.query, self.files.of(stored))
-        desired = replace(self.desired, query=self.files.around(new))
-        written = self.write.in_process(desired, self.shard, self.time, self.description)
-        if written is not None and written.batch is not None:
+        few_rows = are_few(self.shard.files, self.shard.columns)
+        new = added(adding, self.desired.columns, adding.query, self.files.of(stored, few=few_rows))
+        desired = replace(self.desired, query=new)
+        write = self.write
+        with write.watch("write"):
+            updates = correct(write.engine, write.handle, desired, self.shard, self.time, self.files)
+        if updates is None:
+            return None
+        written = write.corrected(updates, self.description)
+        if written.batch is not None:
             failpoints.reach("staged")
         return written
 
@@ -160,7 +165,7 @@ class _Delta:
         if isinstance(keys, Full):
             return keys
         names = {f"_mv_k{number}": name for number, name in enumerate(scoped.columns)}
-        new = scoped.new.replace(scoped.keys, self.files.of(keys.query()))
+        new = scoped.new.replace(scoped.keys, keys.query(self.files))
         return self._less(
             replace(self.desired, query=new),
             keys.rows_in_scope(self.shard, names),
@@ -175,7 +180,7 @@ class _Delta:
         names = {name: name for name in adding.keys}
         here = change.rows_in_scope(self.shard, names)
         stored = change.in_scope(self.shard, names, self.files) if here is None else self._copied(here)
-        new = added(adding, self.desired.columns, self.files.of(change.query()), stored)
+        new = added(adding, self.desired.columns, change.query(self.files), stored)
         desired = replace(self.desired, query=new)
         return self._less(desired, here, lambda: change.in_scope(self.shard, names, self.files))
 
@@ -185,14 +190,14 @@ class _Delta:
             return None
         staged = self.write.handle.write_staged(pa.concat_tables([stored.base, stored.others]))
         self.resources.callback(staged.delete)
-        return self.files.of(f"select * from {sql.parquet_in(staged.uri)}")
+        return self.files.of(f"select * from {sql.parquet_in(staged.uri)}", few=True)
 
     def _staged_keys(self, query: str, rows: int) -> StagedKeys | Full:
         """The rows of ``query``, staged: one for each key that may differ, of ``rows`` in all."""
         staged = self.write.stager.stage(self.files.around(query), "keys")
         self.resources.callback(staged.delete)
         keys = StagedKeys(self.write, staged)
-        if not self.forced and keys.rows() > MAX_KEYS_SHARE * rows:
+        if not self.forced and keys.rows > MAX_KEYS_SHARE * rows:
             return Full(MANY_KEYS)
         return keys
 

@@ -38,17 +38,17 @@ FEW_DECODED = 4 * FEW_BYTES  # of the query's result, which Arrow does not compr
 
 
 def correct(
-    engine: Engine, handle: WriteHandle, desired: Desired, shard: Layout, time: int
+    engine: Engine, handle: WriteHandle, desired: Desired, shard: Layout, time: int, files: sql.Shared
 ) -> pa.Table | None:
     """The updates at ``time`` (ms) after which ``shard`` holds ``desired``, in the physical schema.
-    None, and nothing has happened, if that is left to Spark.
+    None, and nothing has happened, if that is left to Spark. ``files`` are those that it reads.
 
     Raises `EngineError` for an error that the data cause.
     """
     if shard.loose or not few(desired.columns) or not are_few(shard.files, desired.columns):
         return None
     with left_to_spark(handle.uri):
-        rows = _desired(engine, desired)
+        rows = _desired(engine, desired, files)
         return None if rows is None else difference(rows, Stored.whole(handle, shard), time)
     return None
 
@@ -62,13 +62,13 @@ def left_to_spark(what: str) -> Iterator[None]:
         log.debug("%s is left to Spark: %s", what, error)
 
 
-def _desired(engine: Engine, desired: Desired) -> pa.Table | None:
+def _desired(engine: Engine, desired: Desired, files: sql.Shared) -> pa.Table | None:
     """The query's rows with their hashes; None if they are too many or not available."""
     most = few(desired.columns)
     items = sql.columns(column.name for column in desired.columns)
     query = f"select {items}, {ERROR}, {HASH}, {DIFF} from (\n{desired.hashed()}\n) limit {most + 1}"
     try:
-        rows = engine.arrow(query, "collect")
+        rows = engine.arrow(files.around(files.of(query)), "collect")
     except EngineError as error:
         if error.caused_by_data:
             raise

@@ -75,31 +75,29 @@ class RestrictedInputs:
         """What `incremental.delta` needs. Rows are missing where none of them can matter."""
         sides = {}
         for each in self.increment.inputs:
-            new, old = self._both(each)
-            change = self.changes[each.name].query() if each.name in self.changes else None
-            sides[each.name] = Sides(
-                files.of(new), files.of(old), None if change is None else files.of(change)
-            )
+            new, old = self._both(each, files)
+            change = self.changes.get(each.name)
+            sides[each.name] = Sides(new, old, None if change is None else change.query(files))
         return sides
 
-    def _both(self, each: InputSides) -> tuple[str, str]:
+    def _both(self, each: InputSides, files: sql.Shared) -> tuple[str, str]:
         """Its rows now and before: those that have one of the keys, if there are keys."""
         keys = self.needed[each.name]
         sources = self._sources(keys) if keys else None
         if not sources:
-            return each.new.all(), each.old.all()
+            return files.of(each.new.all()), files.of(each.old.all())
         columns = {column.name.lower(): column for column in each.columns}
         nulls = {key.column for key in keys or () if key.nulls}
         direct = not any(key.reached for key in keys or ())
         read = self._directly(each) if direct else self._read(each, sources, nulls)
         if read is not None:
             new, old = (padded(each.columns, read.used, staged) for staged in (read.new, read.old))
-            return new, old
+            return files.of(new, few=True), files.of(old, few=True)
         condition = self._condition(sources, nulls, columns)
         names = self.increment.analysed.relations[each.name]
 
         def rows(side: Rows) -> str:
-            return side.where(names, condition) if condition else side.all()
+            return files.of(side.where(names, condition) if condition else side.all())
 
         return rows(each.new), rows(each.old)
 

@@ -14,6 +14,7 @@ from dbt.adapters.mvsink.engine import Column, arrow_schema, sql
 from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard import StagedDirectory
+from dbt.adapters.mvsink.shard_sql.small import ONE_TASK
 from dbt.adapters.mvsink.sink.increment import Full, Increment, InputSides
 from dbt.adapters.mvsink.sink.write import Write
 
@@ -29,9 +30,9 @@ class StagedChange:
     staged: StagedDirectory
     rows: int
 
-    def query(self) -> str:
+    def query(self, files: sql.Shared) -> str:
         """All columns of the input, and `_mv_diff`."""
-        return padded(self.input.columns, self.used, self.staged, DIFF)
+        return files.of(padded(self.input.columns, self.used, self.staged, DIFF), few=self.rows <= ONE_TASK)
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,15 @@ import functools
 import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Column, sql
-from dbt.adapters.mvsink.shard import DataFile, StagedDirectory, physical_schema
+from dbt.adapters.mvsink.shard import DataFile, Footer, StagedDirectory, physical_schema
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.shard_sql.small import few, found_in
+from dbt.adapters.mvsink.shard_sql.small import ONE_TASK, are_few, few, found_in
 from dbt.adapters.mvsink.sink.correction import persisted
 from dbt.adapters.mvsink.sink.in_process import Stored, left_to_spark
 from dbt.adapters.mvsink.sink.lookup import MAX_READ_HERE
@@ -28,13 +29,20 @@ class StagedKeys:
     write: Write
     staged: StagedDirectory
 
-    def rows(self) -> int:
-        """How many they are; reads footers."""
-        return self.staged.rows()
+    @cached_property
+    def footers(self) -> list[Footer]:
+        """Of their files."""
+        return self.staged.footers()
 
-    def query(self) -> str:
+    @property
+    def rows(self) -> int:
+        """How many they are."""
+        return sum(footer.file.rows or 0 for footer in self.footers)
+
+    def query(self, files: sql.Shared) -> str:
         """All of their columns."""
-        return f"select * from {sql.parquet_in(self.staged.uri)}"
+        query = f"select * from {sql.parquet_in(self.staged.uri)}"
+        return files.of(query, few=self.rows <= ONE_TASK)
 
     def in_scope(self, shard: Layout, columns: Mapping[str, str], files: sql.Shared) -> str | None:
         """The rows of ``shard`` that have one of the keys; None if it has none. ``columns``: those
@@ -43,20 +51,21 @@ class StagedKeys:
         stored = persisted(shard)
         if stored is None:
             return None
+        small = are_few(shard.files, shard.columns)
         if not columns:
-            return files.of(stored)
+            return files.of(stored, few=small)
         spelled = {column.name.lower(): column for column in shard.columns}
         pairs = {key: spelled[name] for key, name in columns.items()}
         # a semi-join does not say to Parquet which rows it looks for
         bounds = " and ".join(self._bounds(pairs))
-        rows = files.of(stored)
+        rows = files.of(stored, few=small)
         if bounds:
             rows = f"select * from (\n{rows}\n) where {bounds}"
         equal = " and ".join(
             f"_mv_k.{sql.identifier(key)} <=> _mv_s.{sql.identifier(column.name)}"
             for key, column in pairs.items()
         )
-        keys = files.of(self.query())
+        keys = self.query(files)
         return f"select _mv_s.* from (\n{rows}\n) _mv_s left semi join (\n{keys}\n) _mv_k on {equal}"
 
     def rows_in_scope(self, shard: Layout, columns: Mapping[str, str]) -> Stored | None:
@@ -71,17 +80,16 @@ class StagedKeys:
 
     def _searched_here(self, shard: Layout, most: int) -> bool:
         here = self.write.engine.cores_here() > 0
-        return here and shard.rows <= MAX_READ_HERE and self.rows() <= most
+        return here and shard.rows <= MAX_READ_HERE and self.rows <= most
 
     def _keys(self, shard: Layout, columns: Mapping[str, str]) -> pa.Table | None:
         """The keys under the names of the shard's ``columns``, if these are as many, and have their
         types.
         """
         spelled = {column.name.lower(): column for column in shard.columns}
-        footers = self.staged.footers()
         keys = {}
         for key, name in columns.items():
-            fields = [f for footer in footers for f in footer.schema if f.name.lower() == key]
+            fields = self._fields(key)
             kind = spelled[name].type.arrow()
             if not all(field.type == kind for field in fields):
                 return None
@@ -112,12 +120,11 @@ class StagedKeys:
 
     def _bounds(self, columns: Mapping[str, Column]) -> Iterator[str]:
         """For each column, if there is one, a condition that rows with one of the keys fulfil."""
-        footers = self.staged.footers()
-        if sum(footer.file.rows or 0 for footer in footers) > MAX_KEYS:
+        if self.rows > MAX_KEYS:
             return
         for key, column in columns.items():
             kind, name = column.type.arrow(), sql.identifier(column.name)
-            fields = [f for footer in footers for f in footer.schema if f.name.lower() == key]
+            fields = self._fields(key)
             # a value of another type may be equal to one that it is not between
             if all(field.type == kind for field in fields):
                 wanted = pa.schema([(fields[0].name, kind)])
@@ -125,6 +132,10 @@ class StagedKeys:
                 condition = among(name, column, values).condition
                 if condition:
                     yield f"({condition} or {name} is null)" if values.null_count else condition
+
+    def _fields(self, key: str) -> list[pa.Field]:
+        """The column, in each of the files."""
+        return [f for footer in self.footers for f in footer.schema if f.name.lower() == key]
 
 
 def _have(rows: pa.Table, keys: pa.Table) -> pa.ChunkedArray:

@@ -38,7 +38,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from dbt.adapters.mvsink import failpoints
-from dbt.adapters.mvsink.engine import Engine, EngineError, sql
+from dbt.adapters.mvsink.engine import Engine, EngineError, shared_files, sql
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
 from dbt.adapters.mvsink.shard import Batch, CommitNote, StagedDirectory, WriteHandle, negatable
@@ -197,18 +197,11 @@ class Write:
         self, desired: Desired, shard: Layout, time: int, description: BatchDescription
     ) -> Written:
         """Stage the correction without looking at a hash; of a small shard, in this process."""
-        written = self.in_process(desired, shard, time, description)
-        if written is not None:
-            return written
+        with self.watch("write"), shared_files(self.engine) as files:
+            updates = correct(self.engine, self.handle, desired, shard, time, files)
+        if updates is not None:
+            return self.corrected(updates, description)
         return self._staged(self._correction(desired, shard, time), description, evaluated_once=True)
-
-    def in_process(
-        self, desired: Desired, shard: Layout, time: int, description: BatchDescription
-    ) -> Written | None:
-        """`whole_rows` of what is small; None, and nothing is staged, if it is left to Spark."""
-        with self.watch("write"):
-            updates = correct(self.engine, self.handle, desired, shard, time)
-        return None if updates is None else self._corrected(updates, description)
 
     def _large(self, desired: Desired, shard: Layout, time: int, description: BatchDescription) -> Written:
         chosen = way(self.handle.history(LAST_COMMITS), shard)
@@ -345,8 +338,8 @@ class Write:
         staged = self.stager.stage(self._updates(correction, description), "write")
         return self.adopted(staged, description, evaluated_once=evaluated_once)
 
-    def _corrected(self, updates: pa.Table, description: BatchDescription) -> Written:
-        """Stage ``updates`` that this process has computed."""
+    def corrected(self, updates: pa.Table, description: BatchDescription) -> Written:
+        """Stage ``updates`` that this process has computed of all rows."""
         batch = None
         if updates.num_rows:
             with self.watch("write"):
