@@ -132,11 +132,7 @@ class Inputs:
         assert self.lasts(1), "no row may change twice: a change is computed from the plain table"
         begin, self.reached = self.reached, self.reached + self._parts
         for name in self.changing:
-            model, key = self.models[name], SHARDS[name]
-            chosen = f"pmod(xxhash64({key}), {PARTS}) between {begin} and {self.reached - 1}"
-            if self.recent:
-                [[top]] = self.session.sql(f"select max({key}) from {name}").collect()
-                chosen += f" and {key} > {int(top * 0.95)}"
+            model, chosen = self.models[name], self.chosen(name, begin)
             new = f"select * except ({CHANGED[name].split()[-1]}), {CHANGED[name]} from {name}"
             with open_shard(model.uri, None) as handle:
                 state = handle.state()
@@ -144,7 +140,7 @@ class Inputs:
                 items = ", ".join(column.name for column in columns)
                 signed = (
                     f"select {items}, -1L _mv_diff from {name} where {chosen} union all "
-                    f"select {items}, 1L from ({new}) where {chosen} and pmod(xxhash64({key}, 1), 10) > 0"
+                    f"select {items}, 1L from ({new}) where {chosen} and not {deleted(name)}"
                 )
                 at = T0 + (self.round + 1) * HOUR
                 rows = Desired(signed, columns, state.salt, signed=True).hashed()
@@ -154,6 +150,31 @@ class Inputs:
                 batch = stager.adopt(stager.stage(updates, "change"), description)
                 handle.compare_and_append_batch([batch], description.lower, description.upper)
         self.round += 1
+
+    def chosen(self, name: str, begin: int = 0) -> str:
+        """Whether the key of a row is among those that have changed, from ``begin`` on."""
+        key = SHARDS[name]
+        among = f"(pmod(xxhash64({key}), {PARTS}) between {begin} and {self.reached - 1}"
+        if self.recent:
+            [[top]] = self.session.sql(f"select max({key}) from {name}").collect()
+            among += f" and {key} > {int(top * 0.95)}"
+        return f"{among})"
+
+    def current(self, name: str) -> str:
+        """The query of what a shard holds now, from the plain table."""
+        if name not in self.changing:
+            return f"select * from {name}"
+        value, column = CHANGED[name].rsplit(" ", 1)
+        changed = self.chosen(name)
+        return (
+            f"select * except ({column}), if({changed}, {value}, {column}) {column} "
+            f"from {name} where not ({changed} and {deleted(name)})"
+        )
+
+
+def deleted(name: str) -> str:
+    """Whether a row that is chosen is deleted."""
+    return f"pmod(xxhash64({SHARDS[name]}, 1), 10) = 0"
 
 
 def named(query: str) -> str:
