@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.engine import EngineError
+from dbt.adapters.mvsink.engine import EngineError, sql
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Layout, OnError, small
 from dbt.adapters.mvsink.sink import Driver, in_process, not_null
 from tests.support.session_engine import Model, SessionEngine
@@ -61,7 +61,7 @@ def corrections(model, query, **changes):
         shard, time = Layout.of(handle, state), driver.request.time
         desired = driver._desired(state, time)
         description = BatchDescription(state.upper, state.upper.of(time + 1))
-        updates = in_process.correct(driver.engine, handle, desired, shard, time)
+        updates = in_process.correct(driver.engine, handle, desired, shard, time, sql.Shared())
         ways = [None if updates is None else handle.write_staged(updates)]
         correction = driver.write._correction(desired, shard, time)
         ways.append(driver.write.stager.stage(driver.write._updates(correction, description), "write"))
