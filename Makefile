@@ -101,7 +101,8 @@ demo: setup
 QUICKLY = JDK_JAVA_OPTIONS="$$($(BIN)/python -m tests.support.quick_java options)" $(BIN)/python
 bench: setup $(if $(QUICK),$(VENV)/java-classes.jsa)
 ifdef QUICK
-	$(QUICKLY) -m benchmarks.wide_join --scale 0.01 --rounds 1 --warm 0 --first-load --verify --shares nothing "1 %" --against merge incremental
+	$(QUICKLY) -m benchmarks.wide_join --scale 0.01 --rounds 1 --warm 0 --first-load --verify --shares nothing "1 %"
+	$(QUICKLY) -m benchmarks.side_by_side --scale 0.01 --shares 0.01 --rounds 1 --warm 0
 	$(QUICKLY) -m benchmarks.unchanged --scale 0.01 --rounds 1 --warm 1
 	$(QUICKLY) -m benchmarks.small_models --models 1 --rounds 1 --warm 1
 	$(QUICKLY) -m benchmarks.incremental --scale 0.01 --share 0.01 --rounds 1 --warm 0 --where recent --models "wide join" "TPC-H 1"
@@ -111,6 +112,7 @@ else
 	$(BIN)/python -m benchmarks.wide_join --first-load --verify --against merge incremental --against-rounds 1
 	$(BIN)/python -m benchmarks.unchanged
 	$(BIN)/python -m benchmarks.incremental
+	$(BIN)/python -m benchmarks.side_by_side --shares 0.0001 0.001 0.01 0.03 0.1
 	$(BIN)/python -m benchmarks.choice
 	$(BIN)/python -m benchmarks.tasks
 	$(BIN)/python -m benchmarks.small_models

@@ -182,6 +182,19 @@ def make_tpch(session: Any, names: Sequence[str] = ("lineitem", "orders"), scale
         session.sql(f"create table {name} using parquet location '{place}/{name}'")
 
 
+def merge(session: Any, table: str, source: str, keys: Sequence[str], *, known: bool) -> None:
+    """Merge the query ``source`` into a Delta table: either all rows, so that the table is the same
+    afterwards, or those ``known`` to have changed, as dbt's `incremental` does.
+    """
+    on = " and ".join(f"t.{key} = s.{key}" for key in keys)
+    differs = " or ".join(f"not (t.{name} <=> s.{name})" for name in session.table(table).columns)
+    session.sql(
+        f"merge into {table} t using ({source}) s on {on} when matched{'' if known else f' and ({differs})'} "
+        "then update set * when not matched then insert *"
+        f"{'' if known else ' when not matched by source then delete'}"
+    )
+
+
 def start(formats: Sequence[str] = ()) -> Any:
     """A session as the embedded default makes it."""
     import os

@@ -89,14 +89,14 @@ def _place(figure: Figure, by_scale: bool) -> float:
 
 def _label(axes: Any, measured: Sequence[Figure], by_scale: bool) -> None:
     if by_scale:
+        lines = sorted({_place(figure, by_scale) for figure in measured})
+        axes.set_xticks(lines, labels=[f"{each / 1_000_000:.0f} M" for each in lines])
         axes.set_xlabel("lines")
-        return
-    shares = sorted({figure.share or 0.0 for figure in measured})
-    axes.set_xticks([max(share, NOTHING) for share in shares])
-    axes.set_xticklabels(
-        [f"{share:.4g} %" if share else "nothing" for share in (100 * each for each in shares)]
-    )
-    axes.set_xlabel("rows that changed")
+    else:
+        shares = sorted({figure.share or 0.0 for figure in measured})
+        names = [f"{100 * share:.4g} %" if share else "nothing" for share in shares]
+        axes.set_xticks([max(share, NOTHING) for share in shares], labels=names)
+        axes.set_xlabel("rows that changed")
     ratios = [figure.ratio for figure in measured]
     ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10) if min(ratios) / 2 <= tick <= max(ratios) * 2]
     axes.set_yticks(ticks, labels=[f"{tick:g}" for tick in ticks])

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bench import make_tpch, start
+from benchmarks.bench import make_tpch, merge, start
 from benchmarks.figures import DELTA_MERGE, KNOWN_CHANGES, VIEW, Figure
 from benchmarks.incremental import MODELS, SHARDS, TABLES, Inputs, correction, fresh, rebuild, remove
 
@@ -68,10 +68,10 @@ def measured(
     run = correction(session, inputs, MODELS[name], inputs.root / name.replace(" ", "_"))
     run()
     ways: dict[str, Callable[[], object]] = {VIEW: run, REBUILD: lambda: rebuild(session, MODELS[name])}
-    others = {
-        DELTA_MERGE: Merge(session, inputs, name),
-        KNOWN_CHANGES: Merge(session, inputs, name, known=True),
-    }
+    others: dict[str, Callable[[], object]] = {}
+    if chosen.others:
+        others[DELTA_MERGE] = Merge(session, inputs, name)
+        others[KNOWN_CHANGES] = Merge(session, inputs, name, known=True)
     seconds: dict[str, list[float]] = {way: [] for way in [*ways, *others]}
     rounds = chosen.rounds + chosen.warm
     for number in range(rounds):
@@ -100,18 +100,11 @@ class Merge:
         return MODELS[self.name].format(**current)
 
     def __call__(self) -> None:
-        source, columns = self._query(), self.session.table(self.table).columns
+        source = self._query()
         if self.known:
             source = f"select * from ({source}) where {self.inputs.chosen('lineitem', self.reached)}"
         self.reached = self.inputs.reached
-        on = " and ".join(f"t.{key} = s.{key}" for key in KEYS[self.name])
-        statement = f"merge into {self.table} t using ({source}) s on {on} when matched"
-        if not self.known:
-            statement += f" and ({' or '.join(f'not (t.{each} <=> s.{each})' for each in columns)})"
-        statement += " then update set * when not matched then insert *"
-        if not self.known:
-            statement += " when not matched by source then delete"
-        self.session.sql(statement)
+        merge(self.session, self.table, source, KEYS[self.name], known=self.known)
 
 
 def report(seconds: Mapping[str, list[float]], name: str, share: float, chosen: argparse.Namespace) -> None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bench import in_turn, make_tpch, start
+from benchmarks.bench import in_turn, make_tpch, merge, start
 from benchmarks.figures import DELTA_MERGE, KNOWN_CHANGES, VIEW, Figure
 from tests.support.session_engine import T0, Model
 
@@ -32,7 +32,7 @@ TABLES = ("lineitem", "orders", "customer", "part", "supplier", "nation")
 PARTS = 1_000_000  # of all rows, by a hash; a round changes the next so many
 HOUR = 3_600_000
 SHARES = {"nothing": 0.0, "0.1 %": 0.001, "1 %": 0.01, "10 %": 0.1, "100 %": 1.0}
-KEY = "l_orderkey, l_linenumber"
+KEY = ("l_orderkey", "l_linenumber")
 # Measured: how often a row's part has been reached by the rounds so far.
 REACHED = "greatest(0L, ({end}L - pmod(xxhash64(l_orderkey, l_linenumber), 1000000L) + 999999L) div 1000000L)"
 
@@ -155,15 +155,7 @@ def merges(session: Any, share: float, known: bool = False) -> Callable[[], None
     def step() -> None:
         whole = rounds.next(share)
         source = query(rounds.end, rounds.begin) if known else whole
-        on = " and ".join(f"t.{name} = s.{name}" for name in KEY.split(", "))
-        statement = f"merge into {table} t using ({source}) s on {on} "
-        if known:
-            statement += "when matched then update set * when not matched then insert *"
-        else:
-            columns = session.table(table).columns
-            differs = " or ".join(f"not (t.{name} <=> s.{name})" for name in columns)
-            statement += f"when matched and ({differs}) then update set * when not matched then insert * when not matched by source then delete"
-        session.sql(statement)
+        merge(session, table, source, KEY, known=known)
 
     return step
 

@@ -78,3 +78,19 @@ def test_what_is_wrong_with_a_file_is_said_by_the_statement(spark, batch):
     for file in batch.glob("*.parquet"):
         file.write_bytes(b"PAR1 no more")
     assert files_view.make(spark, [sql.escape_glob(str(batch))]) == {}
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_few_rows_are_joined_and_grouped_without_a_shuffle(spark, tmp_path, few):
+    files = sql.Shared(lambda paths: files_view.make(spark, paths))
+    sides = []
+    for _ in range(2):
+        path = str(tmp_path / "batches" / uuid.uuid4().hex)
+        spark.sql(sql.overwrite_directory(path, "select id % 3 k, id v from range(10)"))
+        sides.append(files.of(f"select k, v from {sql.parquet(path)}", few=few))
+    left, right = sides
+    rows = f"select l.k, l.v + r.v v from ({left}) l join ({right}) r on l.k = r.k and l.v = r.v"
+    query = files.around(f"select k, sum(v) from ({sql.union_all([rows, left])}) group by k")
+    [[plan]] = spark.sql(f"explain {query}").collect()
+    assert ("Exchange hashpartitioning" in plan) == (not few)
+    assert sorted(map(tuple, spark.sql(query).collect())) == [(0, 54), (1, 36), (2, 45)]

@@ -11,6 +11,7 @@ import pytest
 
 from dbt.adapters.mvsink.credentials import DERBY_TEXT
 from dbt.adapters.mvsink.engine import Column, DataflowError, EngineError, parse_type
+from dbt.adapters.mvsink.engine.sql import IN_ONE_TASK
 from dbt.adapters.mvsink.materialization import grants
 from dbt.adapters.mvsink.materialization.publish import Docs, check_fits, view_statement
 from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
@@ -51,9 +52,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("sizes", CASES.values(), ids=CASES)
-def test_five_thousand_part_files(sizes):
-    state = shard(**sizes)
+def view_text(state: ShardState) -> str:
     counted = {
         batch: {f.path: f.size for f in state.files if f.batch_id == batch}
         for batch in {f.batch_id for f in state.files}
@@ -61,9 +60,20 @@ def test_five_thousand_part_files(sizes):
     handle = SimpleNamespace(
         uri="/a/rather/long/place/for/shards/analytics/orders", files_in=counted.get, column_names=None
     )
-    text = view_statement("`analytics`.`orders`", handle, state, None, Docs(), ())
+    return view_statement("`analytics`.`orders`", handle, state, None, Docs(), ())
+
+
+@pytest.mark.parametrize("sizes", CASES.values(), ids=CASES)
+def test_five_thousand_part_files(sizes):
+    state = shard(**sizes)
+    text = view_text(state)
     assert len(text) < LIMIT
-    assert "part-" not in text and all(batch in text for batch in counted)
+    assert "part-" not in text and all(file.batch_id in text for file in state.files)
+
+
+@pytest.mark.parametrize("files, few", [(4, True), (5000, False)])
+def test_only_a_small_shard_is_read_in_one_task(files, few):
+    assert (IN_ONE_TASK in view_text(shard(2, files))) == few
 
 
 class Engine:

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 # one directory of a batch, or several; all files of them have the same columns
 _BATCHES = re.compile(r"(?:file:)?(/.*/batches)/\{?([0-9a-f]{32}[\w-]*)(?:,[\w,-]+)?\}?")
-_T = TypeVar("_T")
 _ESCAPED = re.compile(r"\\(.)")
-AT_ONCE = 4  # views: each is some calls of the JVM, and waiting for them
 _COLUMNS = b"org.apache.spark.sql.parquet.row.metadata"  # what Spark itself goes by
+AT_ONCE = 4  # views: each is some calls of the JVM, and waiting for them
+_T = TypeVar("_T")
 
 
 def make(session: SparkSession, paths: Sequence[str]) -> dict[str, str]:
