@@ -7,8 +7,9 @@ changes of its inputs (`benchmarks.incremental`):
 - *incremental*: what dbt's `incremental` model does with `merge` and the exact condition for the
   keys that changed, which a user has to know; deleted rows stay
 
-They run in turn, each reading plain tables that hold what the shards hold. The figures are medians,
-the ratios those to the rebuild; `benchmarks.figures` draws them by share or by scale:
+They run in turn. The incremental run reads shards, the merges plain tables with the same contents,
+the rebuild the tables as they were first. The figures are medians, the ratios those to the rebuild;
+`benchmarks.figures` draws them by share or by scale:
 
 python -m benchmarks.side_by_side --shares 0.0001 0.001 0.01 0.1 --json shares.jsonl
 python -m benchmarks.side_by_side --scale 0.5 --json scales.jsonl
@@ -47,13 +48,17 @@ def main() -> None:
     parser.add_argument("--where", default="scattered", choices=["recent", "scattered"])
     parser.add_argument("--json", type=Path, help="append the figures to this file, a line each")
     arguments = parser.parse_args()
+    rounds = arguments.rounds + arguments.warm
+    most = 1 / rounds / (20 if arguments.where == "recent" else 1)  # no row may change twice
+    if too_large := [share for share in arguments.shares if share > most]:
+        parser.error(f"--shares {too_large[0]:g}: in {rounds} rounds at most {most:g} each can change")
     session = start(formats=("delta",))
     make_tpch(session, TABLES, arguments.scale)
     for share in arguments.shares:
         inputs = fresh(session, ("lineitem", "orders"), arguments.where == "recent", share)
         try:
             for name in arguments.models:
-                if not inputs.lasts(arguments.rounds + arguments.warm):
+                if not inputs.lasts(rounds):
                     remove(inputs)
                     inputs = fresh(session, inputs.changing, inputs.recent, share)
                 report(measured(session, inputs, name, arguments), name, share, arguments)
