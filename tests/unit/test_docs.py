@@ -25,6 +25,13 @@ def test_prose_is_at_most_100_columns_wide_but_for_tables(page):
     assert [line for line in lines if len(line) > 100 and not line.startswith("|")] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_rows_of_tables_are_whole_lines(page):
+    """Otherwise they would be shown as prose with bars in it."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    assert [line for line in text.splitlines() if line.startswith("|") != line.rstrip().endswith("|")] == []
+
+
 def test_the_number_of_packages_and_of_imports_between_them():
     [after] = re.findall(
         r"^\| now \| (\d+) \| (\d+) \| (\d+) \|$", (DESIGN / "overview.md").read_text(), re.M
