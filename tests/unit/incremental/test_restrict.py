@@ -186,3 +186,30 @@ def test_groups_below_sums_that_are_added_are_evaluated_again():
     assert restrictions(analysed, ["f"], nulls=True, added=True) == {
         "f": (Keys("d_id", "f", "d_id", nulls=True),)
     }
+
+
+BETWEEN = "select g.id from f join d on f.d_id = d.id join g on d.g_id = g.id"
+REACHED = Keys("id", "d", "g_id", reached=True)
+
+
+def reached(query: str) -> dict[str, object]:
+    columns = {name: [(column, "int") for column in each] for name, each in COLUMNS.items()}
+    analysed = analyse(query, columns.__getitem__)
+    assert isinstance(analysed, Analysed), analysed
+    return dict(restrictions(analysed, ["f"], reached=True))
+
+
+def test_values_in_the_rows_between_reach_a_relation_that_no_equality_connects_with_the_change():
+    assert reached(BETWEEN) == {"f": (), "d": (Keys("id", "f", "d_id"),), "g": (REACHED,)}
+    assert needed(BETWEEN, "f") == {"f": set(), "d": {("id", "f.d_id")}, "g": None}
+
+
+def test_rows_between_that_are_read_in_full_reach_nothing():
+    """``d`` has a key of the change, and is read in full for the sake of ``e``."""
+    by_e = "select d.id from f join e on f.e_id = e.id join d on e.code = d.id"
+    both = reached(f"{BETWEEN} union all {by_e}")
+    assert both["g"] == (REACHED,)
+    assert both["d"] == (Keys("id", "e", "code", reached=True), Keys("id", "f", "d_id"))
+    every_e = "select e.id from f cross join e"
+    whole = reached(f"{BETWEEN} union all {by_e} union all {every_e}")
+    assert whole == {"f": (), "d": None, "e": None, "g": None}

@@ -13,7 +13,7 @@ it may match, not only by the changed ones and those that are connected with the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -95,7 +95,11 @@ def restrictions(
     needs = _Needs(analysed.names, {parts(name) for name in changed})
     needs.terms(analysed.tree, added=added)
     spelled = {parts(name): name for name in analysed.relations}
-    return {name: needs.of(key, spelled, nulls, reached) for key, name in spelled.items()}
+    needed = {name: needs.of(key, spelled, nulls) for key, name in spelled.items()}
+    # values of rows between are known only where these rows are read by keys of their own
+    while unknown := [name for name, keys in needed.items() if not _known(keys or (), needed, reached)]:
+        needed |= dict.fromkeys(unknown)
+    return needed
 
 
 @dataclass
@@ -106,26 +110,15 @@ class _Needs:
     whole: set[tuple[str, ...]] = field(default_factory=set)
 
     def of(
-        self,
-        relation: tuple[str, ...],
-        spelled: Mapping[tuple[str, ...], str],
-        nulls: bool,
-        reached: bool,
+        self, relation: tuple[str, ...], spelled: Mapping[tuple[str, ...], str], nulls: bool
     ) -> tuple[Keys, ...] | None:
         keys = self.keys.get(relation, {})
         if relation in self.whole or (any(keys.values()) and not nulls):
-            return None
-        sources = [by.relation for _, by in keys if by.reached]
-        if sources and (not reached or not all(map(self._read_in_part, sources))):
             return None
         return tuple(
             Keys(column, spelled[by.relation], by.column, keys[column, by], by.reached)
             for column, by in sorted(keys)
         )
-
-    def _read_in_part(self, relation: tuple[str, ...]) -> bool:
-        keys = self.keys.get(relation, {})
-        return relation not in self.whole and any(not by.reached for _, by in keys)
 
     def terms(self, query: Query, *, added: bool = False) -> None:
         """What the terms of the query's change read."""
@@ -378,6 +371,12 @@ class _Needs:
                     and column_type(self.names, *one) == column_type(self.names, *other) is not None
                 ):
                     yield one, other, join
+
+
+def _known(keys: Iterable[Keys], needed: Mapping[str, Sequence[Keys] | None], reached: bool) -> bool:
+    """Whether the values of all ``keys`` are; ``reached``: whether those of rows between may be."""
+    between = [needed[key.changed] or () for key in keys if key.reached]
+    return not between or (reached and all(any(not key.reached for key in its) for its in between))
 
 
 def _followed(block: Block) -> bool:
