@@ -26,7 +26,8 @@ from dbt.adapters.mvsink.shard import (
     compaction_due,
     files_number,
 )
-from dbt.adapters.mvsink.sink import MANY_KEYS, USUALLY_MANY_KEYS, Driver, Incremental, Outcome
+from dbt.adapters.mvsink.sink import MANY_KEYS, Driver, Incremental, Outcome
+from dbt.adapters.mvsink.sink.increment import USUALLY_MANY_KEYS
 from tests.support import incremental_modes
 from tests.support.known_inputs import KnownInputs
 from tests.support.session_engine import T0, Model, open_shard

@@ -26,12 +26,12 @@ def install(mode: str, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(ModelOptions, "parse", staticmethod(never))
     elif mode == "wherever":
         patch.setattr("dbt.adapters.mvsink.materialization.increment.SMALL_BYTES", -1)
-        patch.setattr("dbt.adapters.mvsink.sink.staging.slow", lambda *_: False)
-        patch.setattr("dbt.adapters.mvsink.sink.staging.most_keys_change", lambda *_: False)
+        patch.setattr("dbt.adapters.mvsink.sink.staging.in_vain", lambda *_, **__: "")
         unlimited(patch)
 
 
 def unlimited(patch: pytest.MonkeyPatch) -> None:
-    """However much changed."""
+    """However much changed, and however quickly the query is evaluated."""
+    patch.setattr("dbt.adapters.mvsink.sink.experience.LEAST", 0)
     patch.setattr("dbt.adapters.mvsink.sink.staged_changes.MAX_SHARE", 1e9)
     patch.setattr("dbt.adapters.mvsink.sink.delta_write.MAX_KEYS_SHARE", 1e9)

@@ -11,14 +11,13 @@ from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.materialization.sums import wanted
 from dbt.adapters.mvsink.references.positions import Position
 from dbt.adapters.mvsink.sink import (
+    QUICK,
     REMEMBERED,
-    SLOW,
     SMALL,
-    USUALLY_MANY_KEYS,
     Full,
     Incremental,
-    most_keys_change,
-    slow,
+    in_vain,
+    quick,
     suspended,
 )
 
@@ -74,7 +73,7 @@ def _full(evidence: InputEvidence, opened: Opened, time: int, verified: str) -> 
         return ""
     if increment.small:
         return SMALL
-    return SLOW if slow(commits) else USUALLY_MANY_KEYS if most_keys_change(commits) else ""
+    return QUICK if quick(commits) else in_vain(commits, summed=False)
 
 
 def _input(position: Position, recorded: Callable[[str], int | None]) -> dict[str, str]:

@@ -29,12 +29,12 @@ from dbt.adapters.mvsink.sink.errors import (
     SchemaChanged,
     UnknownColumn,
 )
+from dbt.adapters.mvsink.sink.experience import REMEMBERED, in_vain, most_keys_change, quick, slow
 from dbt.adapters.mvsink.sink.gate import Audit, Gate, MaxChange, Scope
 from dbt.adapters.mvsink.sink.increment import (
     MANY_KEYS,
-    SLOW,
+    QUICK,
     SMALL,
-    USUALLY_MANY_KEYS,
     Find,
     Full,
     Increment,
@@ -54,7 +54,6 @@ from dbt.adapters.mvsink.sink.request import (
     SinkRequest,
     Superseded,
 )
-from dbt.adapters.mvsink.sink.staging import REMEMBERED, most_keys_change, slow
 from dbt.adapters.mvsink.sink.suspension import Drift, Suspended, suspended
 from dbt.adapters.mvsink.sink.usual_change import ENOUGH, Learned, limit, too_little_history
 from dbt.adapters.mvsink.sink.ways import SUMMED
@@ -63,11 +62,10 @@ from dbt.adapters.mvsink.sink.write import Write
 __all__ = [
     "ENOUGH",
     "MANY_KEYS",
+    "QUICK",
     "REMEMBERED",
-    "SLOW",
     "SMALL",
     "SUMMED",
-    "USUALLY_MANY_KEYS",
     "Assertion",
     "Audit",
     "Correction",
@@ -100,9 +98,11 @@ __all__ = [
     "Suspended",
     "UnknownColumn",
     "Write",
+    "in_vain",
     "limit",
     "most_keys_change",
     "not_null",
+    "quick",
     "run_timing",
     "slow",
     "suspended",

@@ -17,6 +17,7 @@ from dbt.adapters.mvsink.incremental import Analysed
 SMALL = "its data is small"
 MANY_KEYS = "more than 20% of its keys may differ"
 USUALLY_MANY_KEYS = "more than 20% of its keys changed in earlier runs"
+QUICK = "evaluating the query takes less than a second"
 SLOW = "its incremental runs took as long as evaluating the query"
 
 

@@ -4,7 +4,7 @@ comparing the query's result with the shard, or by verifying both."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,50 +17,15 @@ from dbt.adapters.mvsink.shard_sql.outcome import MAX_ERROR_LENGTH
 from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.delta_write import DeltaWrite
 from dbt.adapters.mvsink.sink.errors import NotIncremental
-from dbt.adapters.mvsink.sink.increment import (
-    MANY_KEYS,
-    SLOW,
-    USUALLY_MANY_KEYS,
-    Full,
-    Increment,
-    Incremental,
-)
+from dbt.adapters.mvsink.sink.experience import REMEMBERED, in_vain, quick
+from dbt.adapters.mvsink.sink.increment import QUICK, Full, Increment, Incremental
 from dbt.adapters.mvsink.sink.request import SinkRequest
 from dbt.adapters.mvsink.sink.suspension import Drift, suspended
 from dbt.adapters.mvsink.sink.verify import equal, verified
-from dbt.adapters.mvsink.sink.ways import EVALUATED, INCREMENTAL, LOADED, SUMMED
 from dbt.adapters.mvsink.sink.write import Write, Written
 
 log = logging.getLogger("mvsink.sink.write")
-REMEMBERED = 20  # commits
 SAMPLE = 5  # rows of a drift
-WORTHWHILE = 0.8  # of the seconds that evaluating the query takes
-
-
-def slow(commits: Sequence[Commit], mode: str = INCREMENTAL) -> bool:
-    """Whether evaluating the query took hardly longer than the last two runs of this ``mode``, as
-    far as these newest ``commits`` go. What is no longer among them is forgotten, and then tried
-    again.
-    """
-    seconds: dict[str, list[float]] = {mode: [], EVALUATED: [], LOADED: []}
-    for commit in commits:
-        if commit.note.mode in seconds and commit.note.seconds is not None:
-            seconds[commit.note.mode].append(commit.note.seconds)
-    # a correction that changes little takes about half as long as the first load
-    evaluated = [*seconds[EVALUATED], *(each / 2 for each in seconds[LOADED])]
-    last = seconds[mode][-2:]
-    return len(last) == 2 and bool(evaluated) and min(last) > WORTHWHILE * min(evaluated)
-
-
-def most_keys_change(commits: Sequence[Commit]) -> bool:
-    """Whether most keys could differ in the last two runs that computed which ones, as far as these
-    newest ``commits`` go.
-    """
-    notes = [commit.note for commit in commits]
-    attempts = [
-        note.reason for note in notes if note.mode in (INCREMENTAL, SUMMED) or note.reason == MANY_KEYS
-    ]
-    return attempts[-2:] == [MANY_KEYS, MANY_KEYS]
 
 
 @dataclass(frozen=True)
@@ -135,7 +100,8 @@ class Staging:
         if shard.empty:
             return Full()
         forced = request.incremental is Incremental.ALWAYS
-        if not forced and not request.verify and (reason := self._expected_in_vain(state)):
+        tried = forced or request.verify
+        if not tried and (reason := self._expected_in_vain(state)):
             return Full(reason)
         increment = request.evidence.increment(state, self.recorded, time)
         if request.verify and isinstance(increment, Increment) and increment.analysed.unrepeatable:
@@ -143,6 +109,8 @@ class Staging:
         outcome: Written | Full
         if isinstance(increment, Full):
             outcome = increment
+        elif not tried and not request.summed and quick(self._remembered()):
+            outcome = Full(QUICK, usual=True)
         elif request.summed and increment.small and not request.verify:
             outcome = self._of_few_sums(desired, shard, time, description)
         else:
@@ -159,15 +127,14 @@ class Staging:
             raise NotIncremental(outcome.reason)
         return outcome
 
-    def _expected_in_vain(self, state: ShardState) -> str | None:
+    def _expected_in_vain(self, state: ShardState) -> str:
         """Why, after what earlier runs found, an increment is not tried."""
         if reason := suspended(state):
             return reason
-        commits = self.write.handle.history(REMEMBERED)
-        summed = self.request.summed
-        if slow(commits, SUMMED if summed else INCREMENTAL):
-            return SLOW
-        return USUALLY_MANY_KEYS if not summed and most_keys_change(commits) else None
+        return in_vain(self._remembered(), summed=self.request.summed)
+
+    def _remembered(self) -> list[Commit]:
+        return self.write.handle.history(REMEMBERED)
 
     def _of_few_sums(
         self, desired: Desired, shard: Layout, time: int, description: BatchDescription

@@ -1,0 +1,85 @@
+"""Which runs show that computing from the changes is in vain."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from dbt.adapters.mvsink.shard import CommitNote
+from dbt.adapters.mvsink.sink.experience import REMEMBERED, in_vain, quick, slow
+from dbt.adapters.mvsink.sink.increment import MANY_KEYS, SLOW, USUALLY_MANY_KEYS
+from dbt.adapters.mvsink.sink.ways import EVALUATED, INCREMENTAL, LOADED, SUMMED
+
+Run = tuple[str, float | None]
+
+
+def commits(*runs: Run) -> list[SimpleNamespace]:
+    """The newest that a run remembers."""
+    every = [SimpleNamespace(note=CommitNote(mode=mode, seconds=seconds)) for mode, seconds in runs]
+    return every[-REMEMBERED:]
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ([], False),
+        ([(LOADED, 20.0), (INCREMENTAL, 9.0)], False),
+        ([(LOADED, 20.0), (INCREMENTAL, 9.0), (INCREMENTAL, 9.0)], True),
+        ([(LOADED, 20.0), (INCREMENTAL, 9.0), (INCREMENTAL, 7.0)], False),
+        ([(EVALUATED, 20.0), (EVALUATED, 4.0), (INCREMENTAL, 9.0), (INCREMENTAL, 3.5)], True),
+        ([(EVALUATED, 4.0), (INCREMENTAL, 9.0), (INCREMENTAL, 3.5), (INCREMENTAL, 3.0)], False),
+        ([(INCREMENTAL, 9.0), (INCREMENTAL, 9.0)], False),
+        ([(EVALUATED, 4.0), ("", 0.0), (INCREMENTAL, None), (INCREMENTAL, 9.0)], False),
+    ],
+)
+def test_two_slow_runs_in_a_row_are_enough(runs, expected):
+    assert slow(commits(*runs)) == expected
+
+
+def test_what_was_slow_is_tried_again_after_some_commits():
+    slow_runs = [(EVALUATED, 4.0), (INCREMENTAL, 9.0), (INCREMENTAL, 9.0)]
+    assert slow(commits(*slow_runs, *[(EVALUATED, 4.0)] * 18))
+    assert not slow(commits(*slow_runs, *[(EVALUATED, 4.0)] * 19))
+
+
+def test_a_run_that_evaluated_the_query_counts_and_not_the_guess_from_the_first_load():
+    """A correction may take far longer than the load: it also reads the shard."""
+    runs = [(LOADED, 2.0), (INCREMENTAL, 1.4), (INCREMENTAL, 1.2)]
+    assert slow(commits(*runs))
+    assert not slow(commits(*runs, (EVALUATED, 10.0)))
+
+
+def test_the_newest_run_that_evaluated_the_query_counts():
+    """More changes may come than before; then both ways take longer."""
+    runs = [(EVALUATED, 4.0), (INCREMENTAL, 5.0), (INCREMENTAL, 5.0)]
+    assert slow(commits(*runs))
+    assert not slow(commits(*runs, (EVALUATED, 14.0)))
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ([], False),
+        ([(LOADED, 1.5)], True),
+        ([(LOADED, 1.7)], False),
+        ([(LOADED, 0.5), (EVALUATED, 0.9)], False),
+        ([(LOADED, 9.0), (EVALUATED, 1.9), (EVALUATED, 0.7), (INCREMENTAL, 0.6)], True),
+    ],
+)
+def test_a_query_that_is_evaluated_in_less_than_a_second_is(runs, expected):
+    assert quick(commits(*runs)) == expected
+
+
+def test_where_most_keys_changed_they_are_not_looked_for():
+    many = SimpleNamespace(note=CommitNote(mode=EVALUATED, seconds=9.0, reason=MANY_KEYS))
+    assert in_vain([many], summed=False) == ""
+    assert in_vain([many, many], summed=False) == USUALLY_MANY_KEYS
+    assert in_vain([many, many], summed=True) == ""
+
+
+def test_a_query_over_sums_is_judged_by_runs_with_sums():
+    runs = [(EVALUATED, 4.0), (INCREMENTAL, 9.0), (INCREMENTAL, 9.0)]
+    assert in_vain(commits(*runs), summed=False) == SLOW
+    assert in_vain(commits(*runs), summed=True) == ""
+    assert in_vain(commits(*runs, (SUMMED, 9.0), (SUMMED, 9.0)), summed=True) == SLOW
