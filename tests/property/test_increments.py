@@ -227,6 +227,40 @@ def test_a_row_that_another_program_took_away_heals(tmp_path, unlimited):
     assert ran[False] and ran[True]
 
 
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("select k, v from db.a where k > 0", (320, 350)),
+        ("select a.k, a.v, b.v w from db.a a left join db.b b on a.k = b.k", (320, 350)),
+        ("select k, v from db.a union all select k, v from db.b", (320, 350)),
+        ("select k, max(v) v from db.a group by k", (50, 60)),
+        ("select distinct k, v from db.a", (50, 60)),
+        ("select k, v from db.a union select k, v from db.b", (50, 60)),
+        ("select k, v, row_number() over (partition by k order by v) n from db.a", (50, 60)),
+        ("select k, v from db.a where k in (select k from db.b)", (50, 60)),
+    ],
+)
+def test_where_more_rows_of_an_input_were_replaced_the_query_is_evaluated(
+    query, rows, tmp_path, unlimited, monkeypatch
+):
+    """Of a thousand; a replaced row is two changes, which the shard then has, too."""
+    monkeypatch.setattr("dbt.adapters.mvsink.sink.staged_changes.MAX_SHARE", 0.1)
+    monkeypatch.setattr("dbt.adapters.mvsink.sink.staged_changes.MAX_SHARE_LINEAR", 0.4)
+
+    def replaced(number: int) -> str:
+        world = World(1, tmp_path / str(number), query)
+        for values in (["x"] * 1000, ["y"] * number + ["x"] * (1000 - number)):
+            world.time += 1000
+            world.rows = {"a": Counter(enumerate(values)), "b": Counter({(1, "z"): 1})}
+            world.write("a")
+            reason = world.ran().not_incremental
+        return reason
+
+    few, many = map(replaced, rows)
+    assert few == ""
+    assert many.startswith("db.a changed by ")
+
+
 def test_where_most_keys_change_the_query_is_evaluated_and_soon_nothing_looks_for_them(
     tmp_path, unlimited, monkeypatch
 ):

@@ -33,5 +33,6 @@ def install(mode: str, patch: pytest.MonkeyPatch) -> None:
 def unlimited(patch: pytest.MonkeyPatch) -> None:
     """However much changed, and however quickly the query is evaluated."""
     patch.setattr("dbt.adapters.mvsink.sink.experience.LEAST", 0)
-    patch.setattr("dbt.adapters.mvsink.sink.staged_changes.MAX_SHARE", 1e9)
+    for each in ("MAX_SHARE", "MAX_SHARE_LINEAR"):
+        patch.setattr(f"dbt.adapters.mvsink.sink.staged_changes.{each}", 1e9)
     patch.setattr("dbt.adapters.mvsink.sink.delta_write.MAX_KEYS_SHARE", 1e9)

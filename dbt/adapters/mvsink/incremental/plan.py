@@ -15,6 +15,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     Fragment,
     Query,
     Relation,
+    SetOp,
     Window,
     every_query,
     joins,
@@ -23,7 +24,14 @@ from dbt.adapters.mvsink.incremental.algebra import (
 from dbt.adapters.mvsink.incremental.blocks import Changes, Scoped
 from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Sides, Writer
 from dbt.adapters.mvsink.incremental.equalities import full_keys
-from dbt.adapters.mvsink.incremental.keys import Kind, has_row_keys, keys_of, kind_of, row_names
+from dbt.adapters.mvsink.incremental.keys import (
+    Kind,
+    compares_rows,
+    has_row_keys,
+    keys_of,
+    kind_of,
+    row_names,
+)
 from dbt.adapters.mvsink.incremental.refuse import (
     NotIncremental,
     Refused,
@@ -61,6 +69,13 @@ class Analysed:
     names: Names
     marks: Marks  # where the text calls `mv_now()`
     unrepeatable: str | None  # why only `Plan.scoped` can be used; None if `Plan.query` can
+
+    @property
+    def linear(self) -> bool:
+        """Whether it only joins, filters and unites rows: a row of its result comes from one row of
+        each relation that it reads, and no other is evaluated for its sake.
+        """
+        return all(_linear(query.body) for query in every_query(self.tree))
 
 
 @dataclass(frozen=True)
@@ -137,6 +152,12 @@ def adding_of(
     """
     plan = delta(analysed, dict.fromkeys(changed, Sides("", "", "")), clock)
     return None if isinstance(plan, NotIncremental) else plan.adding
+
+
+def _linear(body: Block | SetOp | Query) -> bool:
+    if isinstance(body, Block):
+        return kind_of(body) is Kind.PLAIN and not body.subqueries
+    return not isinstance(body, SetOp) or not compares_rows(body)
 
 
 def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Analysed:

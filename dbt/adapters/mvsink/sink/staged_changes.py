@@ -18,7 +18,10 @@ from dbt.adapters.mvsink.shard_sql.small import ONE_TASK
 from dbt.adapters.mvsink.sink.increment import Full, Increment, InputSides
 from dbt.adapters.mvsink.sink.write import Write
 
-MAX_SHARE = 0.1  # of an input's rows that changed: beyond, evaluating the query costs less
+# Changes of an input, of which a replaced row is two, for each of its rows: beyond, evaluating the
+# query costs less. Where it groups, all rows with the key of one that changed are read again.
+MAX_SHARE = 0.1
+MAX_SHARE_LINEAR = 0.4
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class StagedChanges:
     ) -> StagedChanges | Full:
         """Stage them; ``resources`` deletes them. ``forced``: however many rows changed."""
         changes = {}
+        share = MAX_SHARE_LINEAR if increment.analysed.linear else MAX_SHARE
         for each in increment.inputs:
             if each.change is None:
                 continue
@@ -57,7 +61,7 @@ class StagedChanges:
             staged = _staged(write, each, used)
             resources.callback(staged.delete)
             count = staged.rows()
-            if not forced and each.rows is not None and count > MAX_SHARE * each.rows:
+            if not forced and each.rows is not None and count > share * each.rows:
                 return Full(f"{each.name} changed by {count / max(each.rows, 1):.0%}")
             if count:
                 changes[each.name] = StagedChange(each, used, staged, count)
