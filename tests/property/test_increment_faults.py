@@ -15,6 +15,7 @@ from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.shard import Batch, Progress, StagedDirectory, files_number
 from dbt.adapters.mvsink.shard_sql.stager import Stager
 from dbt.adapters.mvsink.sink import Outcome
+from dbt.adapters.mvsink.sink.staged_keys import StagedKeys
 from tests.property.test_increments import QUERIES, World, unlimited  # noqa: F401
 from tests.support.known_inputs import KnownInputs
 from tests.support.session_engine import open_shard
@@ -31,7 +32,7 @@ class Killed(BaseException):
 @contextmanager
 def at(point: str, do: Callable[[], object]) -> Iterator[None]:
     """``do`` when the next run reaches ``point``, once."""
-    stage = Stager.stage
+    stage, of = Stager.stage, StagedKeys.of
 
     def hook(reached: str) -> None:
         if reached == point:
@@ -44,10 +45,16 @@ def at(point: str, do: Callable[[], object]) -> Iterator[None]:
             failpoints.reach(STAGED)
         return directory
 
+    def known(*arguments: Any) -> StagedKeys:
+        keys = of(*arguments)
+        failpoints.reach(STAGED)
+        return keys
+
     failpoints.install(hook)
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Stager, "stage", staged)
+            patch.setattr(StagedKeys, "of", known)
             yield
     finally:
         failpoints.install(None)

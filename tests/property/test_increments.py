@@ -184,6 +184,31 @@ def test_every_run_holds_what_the_query_gives(tmp_path, unlimited):
     assert ran[True] > 2 * HISTORIES
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select k, v from db.a where k > 9",
+        "select k, count(*) n, sum(k) s from db.a where k > 9 group by k",
+        "select k, max(v) v from db.a group by k having max(k) > 9",
+        "select distinct a.k from db.a a join db.b b on a.k = b.k and a.v = 'many'",
+    ],
+)
+def test_no_rows_are_contents_too(query, tmp_path, unlimited):
+    """Views that look for what should not be there have none most of the time."""
+    world = World(1, tmp_path, query)
+    world.time += 1000
+    world.rows["b"] = Counter([(10, "x")])
+    world.write("b")
+    assert not world.run()
+    assert not world.model.rows()
+    for rows in ([(1, "x")], [(10, "many"), (10, "many")], [(2, "x")], [(10, "many")]):
+        world.time += 1000
+        world.rows["a"] = Counter(rows)
+        world.write("a")
+        assert world.ran(incremental=Incremental.ALWAYS).incremental
+        assert bool(world.model.rows()) == (rows[0][0] > 9)
+
+
 REACHED = "select a.k, b.v, c.k w from db.a a join db.b b on a.k = b.k {} join db.b c on c.v = b.v"
 
 

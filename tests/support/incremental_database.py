@@ -15,7 +15,16 @@ from weakref import finalize
 
 from duckdb import DuckDBPyConnection
 
-from dbt.adapters.mvsink.incremental import NotIncremental, Plan, Scoped, Sides, analyse, delta
+from dbt.adapters.mvsink.incremental import (
+    Analysed,
+    NotIncremental,
+    Plan,
+    Scoped,
+    Sides,
+    analyse,
+    delta,
+    known_scope,
+)
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from tests.support.duck_engine import DuckEngine, translated
 
@@ -104,11 +113,15 @@ class Database:
         return self.engine.connection.execute(translated(query)).fetchall()
 
     def plan(self, query: str, clock: tuple[int, int] | None = None) -> Plan | NotIncremental:
+        analysed, sides = self._read(query)
+        return analysed if isinstance(analysed, NotIncremental) else delta(analysed, sides, clock)
+
+    def _read(self, query: str) -> tuple[Analysed | NotIncremental, dict[str, Sides]]:
+        """The query, and the sides of those relations that it reads and that changed."""
         analysed = analyse(query, self.columns_of)
-        if isinstance(analysed, NotIncremental):
-            return analysed
-        read = {name.strip("`").lower() for name in analysed.relations}
-        return delta(analysed, {name: each for name, each in self.sides().items() if name in read}, clock)
+        names = () if isinstance(analysed, NotIncremental) else analysed.relations
+        read = {name.strip("`").lower() for name in names}
+        return analysed, {name: each for name, each in self.sides().items() if name in read}
 
     def change(self, query: str, clock: tuple[int, int] | None = None) -> Counter[Row]:
         """The rows of the query's change by `delta`, consolidated."""
@@ -128,7 +141,11 @@ class Database:
         plan = self.plan(query, clock)
         assert isinstance(plan, Plan), plan
         ways = [] if plan.query is None else [consolidated(self.rows(plan.query, "run"))]
-        return ways if plan.scoped is None else [*ways, self.replaced(query, plan.scoped, clock)]
+        analysed, sides = self._read(query)
+        assert isinstance(analysed, Analysed)
+        known = known_scope(analysed, sides, clock)
+        scopes = [scoped for scoped in (plan.scoped, known and known.scoped) if scoped is not None]
+        return [*ways, *(self.replaced(query, scoped, clock) for scoped in scopes)]
 
     def difference(self, query: str, clock: tuple[int, int] | None = None) -> Counter[Row]:
         """The same by evaluating the query before and after."""

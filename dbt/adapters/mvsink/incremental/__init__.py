@@ -21,6 +21,7 @@ they make a difference. Without it, `mv_now()` stays as it is.
   new ones, not consolidated. None if evaluating the old inputs again may give other values than the
   shard has (`Analysed.unrepeatable`): then `Plan.scoped` is the only way.
 - `Plan.scoped`, if any, uses the shard's rows in place of the old inputs: new rows for a scope.
+- `known_scope` has a wider scope whose keys are values in the changes: no query has to find them.
 - `Plan.adding`, if any, is sums over the change, to be added to the shard's rows; no other row of
   an input is read. `sums_of` splits a query that shows more than its sums into one that adds up and
   one over its rows.
@@ -43,13 +44,15 @@ Modules:
 - `terms`: the rules for sources. `blocks`: those for blocks and set operators. `compose`: cutting
   and putting together. `plan`: `analyse` and `delta`
 - `adding`: sums over changes. `sums`: splitting groups into sums and what is shown of them
-- `clock`: whether time makes a difference. `restrict`: which rows can matter
+- `clock`: whether time makes a difference. `restrict`: which rows can matter.
+  `known`: keys that the changes hold
 """
 
 from dbt.adapters.mvsink.incremental.adding import WRONG, Adding, exact_sums
 from dbt.adapters.mvsink.incremental.blocks import Scoped
 from dbt.adapters.mvsink.incremental.clock import clock_probe
 from dbt.adapters.mvsink.incremental.compose import Sides
+from dbt.adapters.mvsink.incremental.known import KnownScope, known_scope
 from dbt.adapters.mvsink.incremental.plan import Analysed, Plan, adding_of, analyse, delta
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental
 from dbt.adapters.mvsink.incremental.restrict import Keys, restrictions
@@ -60,6 +63,7 @@ __all__ = [
     "Adding",
     "Analysed",
     "Keys",
+    "KnownScope",
     "NotIncremental",
     "Plan",
     "Scoped",
@@ -70,6 +74,7 @@ __all__ = [
     "clock_probe",
     "delta",
     "exact_sums",
+    "known_scope",
     "restrictions",
     "sums_of",
 ]

@@ -7,19 +7,21 @@ operators other than UNION ALL have whole rows as keys, which are compared behin
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.incremental.algebra import Block, Derived, Query, SetOp, every_query
 from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Side, Sides, Writer
+from dbt.adapters.mvsink.incremental.equalities import Column, plain_column
 from dbt.adapters.mvsink.incremental.keys import (
     Key,
     Kind,
     canonical,
     column_of,
     compares_rows,
+    has_row_keys,
     key_names,
     keys_of,
     kind_of,
@@ -64,7 +66,8 @@ class _Scope:
 @dataclass(frozen=True)
 class Changes:
     """The changes of the queries in ``text``, of which ``tree`` is the outermost. ``marks``,
-    ``sides``, ``clock``: see `Writer`.
+    ``sides``, ``clock``: see `Writer`. ``known``: for a block the column that is the one key by
+    which it is to be scoped, and the query of its values; without it, by all keys that it shows.
     """
 
     text: str
@@ -73,6 +76,7 @@ class Changes:
     names: Names
     sides: Mapping[tuple[str, ...], Sides]
     clock: Clock | None
+    known: Callable[[Block], tuple[Column, str] | None] | None = None
 
     @cached_property
     def writer(self) -> Writer:
@@ -203,13 +207,14 @@ class Changes:
         body = query.body
         if isinstance(body, Query):
             return self._scope(body, usable)
-        if isinstance(body, SetOp):
-            return self._scope_of_rows(query, body, usable) if compares_rows(body) else None
+        if isinstance(body, SetOp) or kind_of(body) is Kind.DISTINCT:
+            has_keys = self.known is None and has_row_keys(query)
+            return self._scope_of_rows(query, body, usable) if has_keys else None
         kind = kind_of(body)
-        if kind is Kind.DISTINCT:
-            return self._scope_of_rows(query, body, usable)
         if kind is not Kind.PLAIN and not self._keyed(body):
-            return _Scope(self._grouped(body, Side.NEW, None, []), None, ())
+            return (
+                None if self.known is not None else _Scope(self._grouped(body, Side.NEW, None, []), None, ())
+            )
         return self._scope_of_keys(body, usable) if kind is Kind.KEYED else self._scope_below(body, usable)
 
     def _scope_of_rows(self, query: Query, body: Block | SetOp, usable: Collection[int]) -> _Scope | None:
@@ -236,9 +241,14 @@ class Changes:
             for key in keys_of(block, self.names)
             if (tree := canonical(block, self.names, key.node)) in at_of
         }
+        query = None
+        if self.known is not None:
+            column, query = self.known(block) or (None, None)
+            own = {plain_column(block, self.names, key.node): key for key in keys}
+            keys = {own[column]: keys[own[column]]} if query is not None and column in own else {}
         if not keys:
             return None
-        query = self._keys(block, [*keys])
+        query = query or self._keys(block, [*keys])
         scope = self._in_scope([*keys], query)
         return _Scope(self._grouped(block, Side.NEW, None, [scope]), query, tuple(keys.values()))
 

@@ -39,7 +39,7 @@ from dbt.adapters.mvsink.incremental.equalities import column_type, plain_column
 from dbt.adapters.mvsink.incremental.keys import Kind, compares_rows, keys_of, kind_of, merges
 from dbt.adapters.mvsink.incremental.plan import Analysed
 from dbt.adapters.mvsink.incremental.resolve import Names
-from dbt.adapters.mvsink.incremental.terms import decides, deciding, scoping
+from dbt.adapters.mvsink.incremental.terms import decides, deciding, nullable, scoping
 from dbt.adapters.mvsink.user_sql.words import parts
 
 
@@ -58,7 +58,7 @@ class Keys:
     reached: bool = False
 
 
-class _Changed(NamedTuple):
+class Changed(NamedTuple):
     """A relation and a column of its change, or of those of its rows that a change reaches."""
 
     relation: tuple[str, ...]
@@ -66,8 +66,8 @@ class _Changed(NamedTuple):
     reached: bool = False
 
 
-_Column = tuple[Leaf, str]
-_Edge = tuple[_Column, _Column, Join | None]  # the join whose sides it compares, if not inner
+LeafColumn = tuple[Leaf, str]
+_Edge = tuple[LeafColumn, LeafColumn, Join | None]  # the join whose sides it compares, if not inner
 
 
 def restrictions(
@@ -87,12 +87,9 @@ def restrictions(
     `Keys.reached`; for one that does not, every row of such a relation may matter. ``added``: the
     change is that of `Plan.adding`; no group is evaluated again.
     """
-    followed = all(
-        _followed(query.body) for query in every_query(analysed.tree) if isinstance(query.body, Block)
-    )
-    if (clock is not None and analysed.marks) or not followed:
+    if not followed(analysed, clock):
         return dict.fromkeys(analysed.relations)
-    needs = _Needs(analysed.names, {parts(name) for name in changed})
+    needs = Needs(analysed.names, {parts(name) for name in changed})
     needs.terms(analysed.tree, added=added)
     spelled = {parts(name): name for name in analysed.relations}
     needed = {name: needs.of(key, spelled, nulls) for key, name in spelled.items()}
@@ -102,11 +99,23 @@ def restrictions(
     return needed
 
 
+def followed(analysed: Analysed, clock: tuple[int, int] | None) -> bool:
+    """Whether it is known which rows of the query's relations matter."""
+    every = (query.body for query in every_query(analysed.tree))
+    return (clock is None or not analysed.marks) and all(
+        not body.subqueries and not any(join.kind == "full" for join in joins(body.source))
+        for body in every
+        if isinstance(body, Block)
+    )
+
+
 @dataclass
-class _Needs:
+class Needs:
+    """What the terms of a change read. ``changed``: the relations that did."""
+
     names: Names
     changed: Collection[tuple[str, ...]]
-    keys: dict[tuple[str, ...], dict[tuple[str, _Changed], bool]] = field(default_factory=dict)
+    keys: dict[tuple[str, ...], dict[tuple[str, Changed], bool]] = field(default_factory=dict)
     whole: set[tuple[str, ...]] = field(default_factory=set)
 
     def of(
@@ -154,18 +163,24 @@ class _Needs:
 
     def _in_keys(self, block: Block) -> None:
         """A block is evaluated over the rows of its keys; one key that is known will do."""
+        column, values = self.known_key(block) or (None, set())
+        self._restrict(block, column, values, nulls=True)
+
+    def known_key(self, block: Block) -> tuple[LeafColumn, set[Changed]] | None:
+        """The first key whose values, but NULL, are known for all rows of the source that may
+        differ, and the columns of changes that hold them.
+        """
         distinct = kind_of(block) is Kind.DISTINCT
         for key in self._origins_in(block) if distinct else self._key_columns(block) or []:
             if key is not None and self._has_values(block, key):
                 values = self._values(block, key)
                 if values is not None:
-                    self._restrict(block, key, values, nulls=True)
-                    return
-        self._restrict(block, None, set(), nulls=True)
+                    return key, values
+        return None
 
-    def _has_values(self, block: Block, column: _Column) -> bool:
+    def _has_values(self, block: Block, column: LeafColumn) -> bool:
         """Whether the column has only values of its leaf, of one type."""
-        return not _padded(block, column[0]) and column_type(self.names, *column) is not None
+        return not nullable(block, column[0]) and column_type(self.names, *column) is not None
 
     def _in_rows(self, query: Query) -> None:
         """A set operator is evaluated over whole rows; one column that is known will do."""
@@ -180,9 +195,9 @@ class _Needs:
             self._restrict(block, None, set(), nulls=True)
 
     def _values_at(
-        self, at: int, branches: Sequence[tuple[Block, list[_Column | None]]]
-    ) -> set[_Changed] | None:
-        values: set[_Changed] = set()
+        self, at: int, branches: Sequence[tuple[Block, list[LeafColumn | None]]]
+    ) -> set[Changed] | None:
+        values: set[Changed] = set()
         types = set()
         for block, origins in branches:
             origin = origins[at]
@@ -203,7 +218,7 @@ class _Needs:
             return any(map(self._block_moves, blocks(leaf.query)))
         return isinstance(leaf, Relation) and leaf.parts in self.changed
 
-    def _connected(self, block: Block, leaf: Leaf, position: Leaf) -> tuple[str, set[_Changed]]:
+    def _connected(self, block: Block, leaf: Leaf, position: Leaf) -> tuple[str, set[Changed]]:
         """A column of the leaf that equalities connect to the position's change, and its keys
         there; no keys if none is.
         """
@@ -213,7 +228,7 @@ class _Needs:
                 return column, keys
         return "", set()
 
-    def _beside(self, block: Block, leaf: Leaf, position: Leaf) -> tuple[str, set[_Changed]]:
+    def _beside(self, block: Block, leaf: Leaf, position: Leaf) -> tuple[str, set[Changed]]:
         """The same by the rows of a leaf between the two. Every row of its side has one of these,
         and what the leaf's rows decide is only whether they match it. So a term that the change
         passes through row by row is the same without the leaf's other rows.
@@ -231,15 +246,15 @@ class _Needs:
                 and [*deciding(block, leaf)] == ([] if join is None else [join])
                 and self._connected(block, between, position)[1]
             ):
-                return other[1], {_Changed(between.parts, self._own_name(between, one[1]), reached=True)}
+                return other[1], {Changed(between.parts, self._own_name(between, one[1]), reached=True)}
         return "", set()
 
-    def _keys_of(self, leaf: Leaf, column: str) -> set[_Changed] | None:
+    def _keys_of(self, leaf: Leaf, column: str) -> set[Changed] | None:
         """Columns of changes that hold every value of ``column`` in the leaf's change."""
         if isinstance(leaf, Relation):
-            return {_Changed(leaf.parts, self._own_name(leaf, column))}
+            return {Changed(leaf.parts, self._own_name(leaf, column))}
         assert isinstance(leaf, Derived)
-        keys: set[_Changed] = set()
+        keys: set[Changed] = set()
         for block, origin in self._origins(leaf, column):
             below = self._values(block, origin)
             if below is None:
@@ -247,10 +262,10 @@ class _Needs:
             keys |= below
         return keys
 
-    def _values(self, block: Block, column: _Column | None) -> set[_Changed] | None:
+    def _values(self, block: Block, column: LeafColumn | None) -> set[Changed] | None:
         """Columns of changes that hold the column's values, but NULL, in the block's change."""
         equal = {} if column is None else self._equal(block, column)
-        keys: set[_Changed] = set()
+        keys: set[Changed] = set()
         for position in filter(self._moves, leaves(block.source)):
             below = self._keys_of(position, equal[position]) if position in equal else None
             if below is None:
@@ -258,7 +273,7 @@ class _Needs:
             keys |= below
         return keys
 
-    def _need(self, leaf: Leaf, column: str, keys: set[_Changed], nulls: bool) -> None:
+    def _need(self, leaf: Leaf, column: str, keys: set[Changed], nulls: bool) -> None:
         if isinstance(leaf, Relation):
             needs = self.keys.setdefault(leaf.parts, {})
             for key in keys:
@@ -268,9 +283,9 @@ class _Needs:
             for block, origin in self._origins(leaf, column):
                 self._restrict(block, origin, keys, nulls)
 
-    def _restrict(self, block: Block, column: _Column | None, keys: set[_Changed], nulls: bool) -> None:
+    def _restrict(self, block: Block, column: LeafColumn | None, keys: set[Changed], nulls: bool) -> None:
         """The block's rows of these keys are read. NULLs may also come from an outer join."""
-        followed = column is not None and not (nulls and _padded(block, column[0]))
+        followed = column is not None and not (nulls and nullable(block, column[0]))
         equal = self._equal(block, column) if column is not None and followed else {}
         for leaf in leaves(block.source):
             if leaf in equal:
@@ -290,21 +305,21 @@ class _Needs:
         """The relation's own name for a column that its alias may rename."""
         return self.names.relations[leaf.parts][self.names.of_leaf(leaf).index(column)]
 
-    def _origins(self, leaf: Derived, column: str) -> Iterator[tuple[Block, _Column | None]]:
+    def _origins(self, leaf: Derived, column: str) -> Iterator[tuple[Block, LeafColumn | None]]:
         """Per branch of the leaf's query the column of a leaf that the column is, if it is one."""
         at = self.names.of_leaf(leaf).index(column)
         merged = merges(leaf.query)
         for block in blocks(leaf.query):
             yield block, None if merged else self._origins_in(block)[at]
 
-    def _origins_in(self, block: Block) -> list[_Column | None]:
+    def _origins_in(self, block: Block) -> list[LeafColumn | None]:
         """For each output, the column of a leaf that it is, if rows of other values there have no
         part in the block's rows of one value.
         """
         keys = self._key_columns(block)
         return [each if keys is None or each in keys else None for each in self._outputs(block)]
 
-    def _key_columns(self, block: Block) -> list[_Column] | None:
+    def _key_columns(self, block: Block) -> list[LeafColumn] | None:
         """The keys that are columns; None: every column is one."""
         clauses = {name: part for name, part in block.more.items() if name != "DISTINCT"}
         inner = replace(block, more=clauses)
@@ -314,8 +329,8 @@ class _Needs:
         columns = (plain_column(block, self.names, key.node) for key in keys)
         return [column for column in columns if column is not None]
 
-    def _outputs(self, block: Block) -> list[_Column | None]:
-        outputs: list[_Column | None] = []
+    def _outputs(self, block: Block) -> list[LeafColumn | None]:
+        outputs: list[LeafColumn | None] = []
         for item in block.items:
             if item.star is None:
                 outputs.append(plain_column(block, self.names, self.names.nodes[item].unalias()))
@@ -324,7 +339,7 @@ class _Needs:
                 outputs.append(None if isinstance(owner, LateralView) or name is None else (owner, name))
         return outputs
 
-    def _equal(self, block: Block, start: _Column, *, changed: bool = False) -> dict[Leaf, str]:
+    def _equal(self, block: Block, start: LeafColumn, *, changed: bool = False) -> dict[Leaf, str]:
         """A column of each leaf that is connected with ``start``; ``changed``: of its change."""
         edges = [*self._edges(block)]
         edges += [(other, one, join) for one, other, join in edges]
@@ -377,16 +392,6 @@ def _known(keys: Iterable[Keys], needed: Mapping[str, Sequence[Keys] | None], re
     """Whether the values of all ``keys`` are; ``reached``: whether those of rows between may be."""
     between = [needed[key.changed] or () for key in keys if key.reached]
     return not between or (reached and all(any(not key.reached for key in its) for its in between))
-
-
-def _followed(block: Block) -> bool:
-    """Whether it is known here which of its leaves' rows matter."""
-    return not block.subqueries and not any(join.kind == "full" for join in joins(block.source))
-
-
-def _padded(block: Block, leaf: Leaf) -> bool:
-    """Whether the leaf's columns may be NULL because nothing matches."""
-    return any(join.kind in ("left", "right") for join in deciding(block, leaf))
 
 
 def _crosses(join: Join, *sides: Leaf) -> bool:

@@ -164,6 +164,11 @@ def deciding(block: Block, leaf: Leaf) -> Iterator[Join]:
     return (join for join in joins(block.source) if join.kind in kinds and decides(join, leaf))
 
 
+def nullable(block: Block, leaf: Leaf) -> bool:
+    """Whether the leaf's columns may be NULL because nothing matches."""
+    return any(join.kind in ("left", "right") for join in deciding(block, leaf))
+
+
 def decides(join: Join, leaf: Leaf) -> bool:
     """Whether it is one of them."""
     return any(each is leaf for each in leaves(padded(join)))

@@ -3,9 +3,9 @@
 1. *Changes* of the inputs are staged (`staged_changes`).
 2. *Delta*: the query of the change (`incremental`) over them, and over what can matter of the
    inputs (`restricted`), is staged as a batch. Where the query groups by keys, the keys of what may
-   differ are staged first; then its rows for these keys are compared with the shard's. A query that
-   adds up gets these rows from the shard's and the sums over the change. Few rows are compared in
-   this process (`in_process`), others by Spark.
+   differ are taken from the changes, or staged by a query first; then its rows for these keys are
+   compared with the shard's. A query that adds up gets these rows from the shard's and the sums
+   over the change. Few rows are compared in this process (`in_process`), others by Spark.
 3. *Look up*: every hash of the batch is looked up in the shard (`lookup`). A row that should be
    deleted and is not there shows that the shard is not what the progress says: then the query is
    evaluated.
@@ -28,12 +28,14 @@ from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import EngineError, arrow_schema, shared_files, sql
 from dbt.adapters.mvsink.incremental import (
     Adding,
+    KnownScope,
     NotIncremental,
     Plan,
     Scoped,
     adding_of,
     clock_probe,
     delta,
+    known_scope,
     restrictions,
 )
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
@@ -77,6 +79,15 @@ class DeltaWrite:
 
 
 @dataclass(frozen=True)
+class _Planned:
+    """``known``: a scope that needs no query of keys; None if there is none."""
+
+    plan: Plan
+    changes: StagedChanges
+    known: KnownScope | None = None
+
+
+@dataclass(frozen=True)
 class _Delta:
     """One correction. ``files`` names what its statements read; ``resources`` ends with it."""
 
@@ -94,20 +105,21 @@ class _Delta:
         if isinstance(changes, Full):
             return changes
         failpoints.reach("changes staged")
-        plan = self._plan(increment, changes)
-        if isinstance(plan, NotIncremental):
-            return Full(plan.reason, usual=True)
+        planned = self._plan(increment, changes)
+        if isinstance(planned, NotIncremental):
+            return Full(planned.reason, usual=True)
+        plan = planned.plan
         if plan.terms == 0:
             return Written(None, Counts(), incremental=True)
         written = self._few_sums(plan.adding)
         if written is not None:
             return replace(written, evaluated_once=False, incremental=True)
-        correction = self._correction(plan, sum(change.rows for change in changes.by_name.values()))
+        correction = self._correction(planned)
         if isinstance(correction, Full):
             return correction
         return self._staged(correction, compared=plan.scoped is not None or plan.adding is not None)
 
-    def _plan(self, increment: Increment, changes: StagedChanges) -> Plan | NotIncremental:
+    def _plan(self, increment: Increment, changes: StagedChanges) -> _Planned | NotIncremental:
         """With ``adding`` only if that is the way to go; then the sides may not do for another."""
         analysed, clock = increment.analysed, increment.clock
         if clock is not None and (probe := clock_probe(analysed, clock)) is not None:
@@ -117,8 +129,13 @@ class _Delta:
         adds = adding is not None and adds_up(adding, self.desired.columns)
         needed = restrictions(analysed, changes.by_name, clock, nulls=True, added=adds, reached=True)
         inputs = RestrictedInputs(self.write, increment, changes.by_name, needed, self.resources)
-        plan = delta(analysed, inputs.sides(self.files), clock)
-        return plan if adds or isinstance(plan, NotIncremental) else replace(plan, adding=None)
+        sides = inputs.sides(self.files)
+        plan = delta(analysed, sides, clock)
+        if isinstance(plan, NotIncremental):
+            return plan
+        if adds:
+            return _Planned(plan, changes)
+        return _Planned(replace(plan, adding=None), changes, known_scope(analysed, sides, clock))
 
     def _few_sums(self, adding: Adding | None) -> Written | None:
         """All of a few sums, by one query: the shard's and those over the change. None if they are
@@ -140,10 +157,13 @@ class _Delta:
             failpoints.reach("staged")
         return written
 
-    def _correction(self, plan: Plan, changed: int) -> Correction | pa.Table | Full:
-        """``changed``: how many rows of the inputs did."""
+    def _correction(self, planned: _Planned) -> Correction | pa.Table | Full:
+        plan, changed = planned.plan, planned.changes.rows
         if plan.adding is not None:
             return self._added(plan.adding)
+        known = None if planned.known is None else self._known(planned.known, planned.changes)
+        if known is not None:
+            return known
         if plan.scoped is not None:
             return self._scoped(plan.scoped)
         assert plan.query is not None
@@ -171,6 +191,25 @@ class _Delta:
             keys.rows_in_scope(self.shard, names),
             lambda: keys.in_scope(self.shard, names, self.files),
         )
+
+    def _known(self, known: KnownScope, changes: StagedChanges) -> Correction | pa.Table | None:
+        """The rows in a scope whose keys are values of the changes; None if the keys, or the
+        shard's rows that have one, are many: those of a query may be fewer.
+        """
+        if (values := changes.values(known.keys)) is None:
+            return None
+        keys = StagedKeys.of(self.write, values)
+        self.resources.callback(keys.staged.delete)
+        if not self.forced and keys.rows > MAX_KEYS_SHARE * self.shard.rows:
+            return None
+        [name], text = known.scoped.columns, known.scoped.keys
+        names = {"_mv_k0": name}
+        here = keys.rows_in_scope(self.shard, names)
+        if here is None or text is None:
+            return None
+        new = known.scoped.new.replace(text, keys.query(self.files))
+        desired = replace(self.desired, query=new)
+        return self._less(desired, here, lambda: keys.in_scope(self.shard, names, self.files))
 
     def _added(self, adding: Adding) -> Correction | pa.Table | Full:
         """The shard's rows with the sums over the change, less these rows."""

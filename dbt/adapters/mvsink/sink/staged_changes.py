@@ -10,8 +10,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from dbt.adapters.mvsink.engine import Column, arrow_schema, sql
 from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.incremental import Keys
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard import StagedDirectory
 from dbt.adapters.mvsink.shard_sql.small import ONE_TASK
@@ -33,6 +36,11 @@ class StagedChange:
     staged: StagedDirectory
     rows: int
 
+    def values(self, write: Write, name: str) -> pa.ChunkedArray:
+        """Those of a column that the query uses, by its name in lower case, as they come."""
+        column = next(each for each in self.used if each.name.lower() == name)
+        return write.handle.read_staged(self.staged, arrow_schema((column,))).column(0)
+
     def query(self, files: sql.Shared) -> str:
         """All columns of the input, and `_mv_diff`."""
         return files.of(padded(self.input.columns, self.used, self.staged, DIFF), few=self.rows <= ONE_TASK)
@@ -45,6 +53,23 @@ class StagedChanges:
     write: Write
     increment: Increment
     by_name: Mapping[str, StagedChange]
+
+    @property
+    def rows(self) -> int:
+        """How many they are."""
+        return sum(change.rows for change in self.by_name.values())
+
+    def values(self, keys: Sequence[Keys]) -> pa.ChunkedArray | None:
+        """The values of columns of changes, of one type. None if there are many, or equal ones may
+        differ in form, as zeros do.
+        """
+        if sum(self.by_name[key.changed].rows for key in keys) > ONE_TASK:
+            return None
+        listed = [self.by_name[key.changed].values(self.write, key.changed_column) for key in keys]
+        types = {values.type for values in listed}
+        if len(types) != 1 or pa.types.is_floating(*types) or pa.types.is_nested(*types):
+            return None
+        return pa.chunked_array([chunk for values in listed for chunk in values.chunks], *types)
 
     @classmethod
     def stage(

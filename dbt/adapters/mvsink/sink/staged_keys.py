@@ -29,6 +29,13 @@ class StagedKeys:
     write: Write
     staged: StagedDirectory
 
+    @classmethod
+    def of(cls, write: Write, values: pa.ChunkedArray) -> StagedKeys:
+        """``values`` and NULL, as `_mv_k0`."""
+        unique = pc.unique(values.combine_chunks()).drop_null()
+        keys = pa.chunked_array([unique, pa.nulls(1, values.type)])
+        return cls(write, write.handle.write_staged(pa.table({"_mv_k0": keys})))
+
     @cached_property
     def footers(self) -> list[Footer]:
         """Of their files."""
