@@ -45,8 +45,8 @@ def at(point: str, do: Callable[[], object]) -> Iterator[None]:
             failpoints.reach(STAGED)
         return directory
 
-    def known(*arguments: Any) -> StagedKeys:
-        keys = of(*arguments)
+    def known(*arguments: Any, **more: Any) -> StagedKeys:
+        keys = of(*arguments, **more)
         failpoints.reach(STAGED)
         return keys
 

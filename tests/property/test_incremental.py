@@ -134,7 +134,7 @@ def restricted(database: Database, query: str) -> tuple[list[Counter[Row]], int]
     known = known_scope(analysed, sides)
     ways = [] if known is None else [database.replaced(query, known.scoped)]
     if plan.query is None:
-        return [database.replaced(query, plan.scoped)], left_out
+        return [database.replaced(query, plan.scoped), *ways], left_out
     return [consolidated(database.rows(plan.query, "run")), *ways], left_out
 
 

@@ -28,8 +28,11 @@ KNOWN = {
     ("select a.k, max(b.w) as m from a join b on a.t = b.k group by a.k", "b"): None,
     # another key is known, by which the relations are read
     ("select v, max(d) as m from a group by k, v", "a"): None,
-    # rows that are evaluated again could differ
-    ("select k, sum(x) as total from a group by k", "a"): None,
+    # rows that may differ when they are evaluated again: only those whose keys are in the change
+    ("select k, sum(x) as total from a group by k", "a"): ("k", {"a.k"}),
+    ("select * from (select *, row_number() over (partition by k order by v) as r from a) where r = 1", "a"): ("k", {"a.k"}),
+    ("select k, v, sum(x) as total from a group by k, v", "a"): None,
+    ("select a.k, sum(a.x) as total from a left join b on a.k = b.k group by a.k", "b"): None,
     # whole rows, and what has no keys
     ("select distinct k from a", "a"): None,
     ("select k from a union select k from b", "a"): None,
@@ -57,6 +60,7 @@ def test_one_key_that_the_changes_hold_is_enough(query, changed):
     assert scope.scoped.columns == (column,)
     assert {f"{key.changed}.{key.changed_column}" for key in scope.keys} == values
     assert scope.scoped.new.count(scope.scoped.keys) == 1
+    assert scope.nulls == ("null" in scope.scoped.keys) == (changed != "a")
 
 
 def test_as_time_passes_any_key_may_matter():

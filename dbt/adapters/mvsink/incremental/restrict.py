@@ -137,16 +137,16 @@ class Needs:
         elif isinstance(body, SetOp):
             self.terms(body.left)
             self.terms(body.right)
-            if compares_rows(body) and any(self._block_moves(block) for block in blocks(query)):
+            if compares_rows(body) and any(map(self.moving, blocks(query))):
                 self._in_rows(query)
         else:
             self._of_source(body)
-            if not added and kind_of(body) is not Kind.PLAIN and self._block_moves(body):
+            if not added and kind_of(body) is not Kind.PLAIN and self.moving(body):
                 self._in_keys(body)
 
     def _of_source(self, block: Block) -> None:
         """What the terms of a source read."""
-        for position in filter(self._moves, leaves(block.source)):
+        for position in self.moving(block):
             if isinstance(position, Derived):
                 self.terms(position.query)
             linear = block.source is not None and scoping(block.source, position) is None
@@ -210,12 +210,13 @@ class Needs:
             values |= more
         return values
 
-    def _block_moves(self, block: Block) -> bool:
-        return any(map(self._moves, leaves(block.source)))
+    def moving(self, block: Block) -> list[Leaf]:
+        """The leaves whose rows may differ."""
+        return [*filter(self._moves, leaves(block.source))]
 
     def _moves(self, leaf: Leaf) -> bool:
         if isinstance(leaf, Derived):
-            return any(map(self._block_moves, blocks(leaf.query)))
+            return any(map(self.moving, blocks(leaf.query)))
         return isinstance(leaf, Relation) and leaf.parts in self.changed
 
     def _connected(self, block: Block, leaf: Leaf, position: Leaf) -> tuple[str, set[Changed]]:
@@ -266,7 +267,7 @@ class Needs:
         """Columns of changes that hold the column's values, but NULL, in the block's change."""
         equal = {} if column is None else self._equal(block, column)
         keys: set[Changed] = set()
-        for position in filter(self._moves, leaves(block.source)):
+        for position in self.moving(block):
             below = self._keys_of(position, equal[position]) if position in equal else None
             if below is None:
                 return None

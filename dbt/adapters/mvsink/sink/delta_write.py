@@ -198,7 +198,7 @@ class _Delta:
         """
         if (values := changes.values(known.keys)) is None:
             return None
-        keys = StagedKeys.of(self.write, values)
+        keys = StagedKeys.of(self.write, values, nulls=known.nulls)
         self.resources.callback(keys.staged.delete)
         if not self.forced and keys.rows > MAX_KEYS_SHARE * self.shard.rows:
             return None

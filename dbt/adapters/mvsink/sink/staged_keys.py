@@ -30,10 +30,10 @@ class StagedKeys:
     staged: StagedDirectory
 
     @classmethod
-    def of(cls, write: Write, values: pa.ChunkedArray) -> StagedKeys:
-        """``values`` and NULL, as `_mv_k0`."""
-        unique = pc.unique(values.combine_chunks()).drop_null()
-        keys = pa.chunked_array([unique, pa.nulls(1, values.type)])
+    def of(cls, write: Write, values: pa.ChunkedArray, *, nulls: bool) -> StagedKeys:
+        """``values``, and NULL if ``nulls``, as `_mv_k0`."""
+        more = pa.nulls(1 if nulls else 0, values.type)
+        keys = pc.unique(pa.chunked_array([*values.chunks, more]))
         return cls(write, write.handle.write_staged(pa.table({"_mv_k0": keys})))
 
     @cached_property
