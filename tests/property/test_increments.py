@@ -27,7 +27,7 @@ from dbt.adapters.mvsink.shard import (
     files_number,
 )
 from dbt.adapters.mvsink.sink import MANY_KEYS, Driver, Incremental, Outcome
-from dbt.adapters.mvsink.sink.increment import USUALLY_MANY_KEYS
+from dbt.adapters.mvsink.sink.increment import USUALLY_MANY_KEYS, USUALLY_MUCH
 from tests.support import incremental_modes
 from tests.support.known_inputs import KnownInputs
 from tests.support.session_engine import T0, Model, open_shard
@@ -284,6 +284,27 @@ def test_where_more_rows_of_an_input_were_replaced_the_query_is_evaluated(
     few, many = map(replaced, rows)
     assert few == ""
     assert many.startswith("db.a changed by ")
+
+
+def test_after_two_runs_with_many_changes_as_many_are_not_looked_at(tmp_path, unlimited, monkeypatch):
+    """A run after few changes looks at them."""
+    monkeypatch.setattr("dbt.adapters.mvsink.sink.staged_changes.MAX_SHARE", 0.1)
+    monkeypatch.setattr("dbt.adapters.mvsink.sink.experience.WORTHWHILE", 1e9)
+    world = World(1, tmp_path, "select k, max(v) v from db.a group by k")
+    values = ["x"] * 1000
+
+    def replaced(number: int) -> str:
+        world.time += 1000
+        values[:number] = [f"x{world.time}"] * number
+        world.rows["a"] = Counter(enumerate(values))
+        world.write("a")
+        return world.ran().not_incremental
+
+    replaced(0)
+    assert all(replaced(500).startswith("db.a changed by ") for _ in range(2))
+    assert replaced(500) == USUALLY_MUCH
+    assert replaced(10) == ""
+    assert replaced(500).startswith("db.a changed by ")
 
 
 def test_where_most_keys_change_the_query_is_evaluated_and_soon_nothing_looks_for_them(

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from dbt.adapters.mvsink.shard import CommitNote
-from dbt.adapters.mvsink.sink.experience import REMEMBERED, in_vain, quick, slow
-from dbt.adapters.mvsink.sink.increment import MANY_KEYS, SLOW, USUALLY_MANY_KEYS
+from dbt.adapters.mvsink.sink.experience import REMEMBERED, in_vain, much_changed, quick, slow
+from dbt.adapters.mvsink.sink.increment import MANY_KEYS, SLOW, USUALLY_MANY_KEYS, USUALLY_MUCH
 from dbt.adapters.mvsink.sink.ways import EVALUATED, INCREMENTAL, LOADED, SUMMED
 
 Run = tuple[str, float | None]
@@ -76,6 +76,20 @@ def test_where_most_keys_changed_they_are_not_looked_for():
     assert in_vain([many], summed=False) == ""
     assert in_vain([many, many], summed=False) == USUALLY_MANY_KEYS
     assert in_vain([many, many], summed=True) == ""
+
+
+@pytest.mark.parametrize(
+    ("reasons", "expected"),
+    [
+        (["a changed by 30%"], False),
+        (["a changed by 30%", "b changed by 12%"], True),
+        (["a changed by 30%", "its query changed", USUALLY_MUCH, "b changed by 12%", USUALLY_MUCH], True),
+        (["a changed by 30%", "b changed by 12%", ""], False),
+    ],
+)
+def test_where_much_changed_twice_it_is_expected_again(reasons, expected):
+    notes = [CommitNote(mode=EVALUATED if reason else INCREMENTAL, reason=reason) for reason in reasons]
+    assert much_changed([SimpleNamespace(note=note) for note in notes]) is expected
 
 
 def test_a_query_over_sums_is_judged_by_runs_with_sums():

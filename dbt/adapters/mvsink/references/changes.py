@@ -7,7 +7,7 @@ only a reason why the changes are not known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from dbt.adapters.mvsink.engine import Column, DataflowError, sql
 from dbt.adapters.mvsink.inputs.versioned import VersionedTable, rows_at
 from dbt.adapters.mvsink.physical import DIFF, TIME
 from dbt.adapters.mvsink.references.reference import Reference
-from dbt.adapters.mvsink.shard import ShardError, ambiguous, consolidate
+from dbt.adapters.mvsink.shard import DataFile, ShardError, ambiguous, consolidate
 from dbt.adapters.mvsink.shard_sql import as_of
 from dbt.adapters.mvsink.shard_sql.small import TooMany, found_in
 from dbt.adapters.mvsink.sink import Find, Full, InputSides
@@ -95,6 +95,7 @@ def sides_of_shard(
         _few(reference, before + 1, now + 1),
         _find(reference, before, now),
         reference.layout.rows,
+        _rows(_between(reference, before + 1, now + 1)),
     )
 
 
@@ -134,17 +135,27 @@ def columns_of(reference: Reference) -> tuple[Column, ...]:
     return tuple(by_name[name] for name in reference.columns)
 
 
-def _few(reference: Reference, lower: int, upper: int) -> Callable[[pa.Schema], pa.Table | None] | None:
-    """See `InputSides.few`, for the updates with ``lower <= time < upper`` (ms)."""
-    read = reference.read
-    files = [
+def _between(reference: Reference, lower: int, upper: int) -> list[DataFile]:
+    """The files that may hold updates with ``lower <= time < upper`` (ms)."""
+    return [
         file
         for file in reference.state.files
         if file.min_time is None
         or file.max_time is None
         or (file.min_time < upper and file.max_time >= lower)
     ]
-    if read is None or any(file.rows is None for file in files) or sum(f.rows or 0 for f in files) > FEW:
+
+
+def _rows(files: Sequence[DataFile]) -> int | None:
+    """How many they have; None if that is not known of one."""
+    return None if any(file.rows is None for file in files) else sum(file.rows or 0 for file in files)
+
+
+def _few(reference: Reference, lower: int, upper: int) -> Callable[[pa.Schema], pa.Table | None] | None:
+    """See `InputSides.few`, for the updates with ``lower <= time < upper`` (ms)."""
+    read, files = reference.read, _between(reference, lower, upper)
+    rows = _rows(files)
+    if read is None or rows is None or rows > FEW:
         return None
 
     def net(columns: pa.Schema) -> pa.Table | None:

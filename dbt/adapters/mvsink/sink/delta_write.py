@@ -58,10 +58,13 @@ MAX_KEYS_SHARE = 0.2  # of the shard's rows that may have a key: beyond, all are
 
 @dataclass(frozen=True)
 class DeltaWrite:
-    """Stages corrections for ``write``'s shard. ``forced``: whatever it costs."""
+    """Stages corrections for ``write``'s shard. ``forced``: whatever it costs. ``wary``: not if too
+    much may have changed.
+    """
 
     write: Write
     forced: bool = False
+    wary: bool = False
 
     def stage(
         self, increment: Increment, desired: Desired, shard: Layout, time: int, description: BatchDescription
@@ -72,7 +75,7 @@ class DeltaWrite:
         with ExitStack() as resources, shared_files(self.write.engine) as files:
             run = _Delta(self.write, self.forced, desired, shard, time, description, files, resources)
             try:
-                return run.stage(increment)
+                return run.stage(increment, self.wary)
             except EngineError as error:  # an old state may fail where the new one does not
                 log.info("%s: the query of the change failed: %s", self.write.model, error)
                 return Full("the query of the change failed")
@@ -100,8 +103,9 @@ class _Delta:
     files: sql.Shared
     resources: ExitStack
 
-    def stage(self, increment: Increment) -> Written | Full:
-        changes = StagedChanges.stage(self.write, increment, self.resources, forced=self.forced)
+    def stage(self, increment: Increment, wary: bool) -> Written | Full:
+        forced = self.forced
+        changes = StagedChanges.stage(self.write, increment, self.resources, forced=forced, wary=wary)
         if isinstance(changes, Full):
             return changes
         failpoints.reach("changes staged")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dbt.adapters.mvsink.shard import Commit
-from dbt.adapters.mvsink.sink.increment import MANY_KEYS, SLOW, USUALLY_MANY_KEYS
+from dbt.adapters.mvsink.sink.increment import CHANGED_BY, MANY_KEYS, SLOW, USUALLY_MANY_KEYS
 from dbt.adapters.mvsink.sink.ways import EVALUATED, INCREMENTAL, LOADED, SUMMED
 
 REMEMBERED = 20  # commits
@@ -45,6 +45,13 @@ def most_keys_change(commits: Sequence[Commit]) -> bool:
         note.reason for note in notes if note.mode in (INCREMENTAL, SUMMED) or note.reason == MANY_KEYS
     ]
     return attempts[-2:] == [MANY_KEYS, MANY_KEYS]
+
+
+def much_changed(commits: Sequence[Commit]) -> bool:
+    """Whether much of an input had changed in the last two runs that read the changes."""
+    notes = [commit.note for commit in commits]
+    attempts = [note for note in notes if note.mode in (INCREMENTAL, SUMMED) or CHANGED_BY in note.reason]
+    return len(attempts) > 1 and all(CHANGED_BY in note.reason for note in attempts[-2:])
 
 
 def _evaluated(commits: Sequence[Commit]) -> float | None:

@@ -16,7 +16,9 @@ from dbt.adapters.mvsink.incremental import Analysed
 # reasons to evaluate the query
 SMALL = "its data is small"
 MANY_KEYS = "more than 20% of its keys may differ"
+CHANGED_BY = " changed by "  # behind the input's name, in front of the share
 USUALLY_MANY_KEYS = "more than 20% of its keys changed in earlier runs"
+USUALLY_MUCH = "much of an input may have changed, as it had in earlier runs"
 QUICK = "evaluating the query takes less than a second"
 SLOW = "its incremental runs took as long as evaluating the query"
 
@@ -72,7 +74,7 @@ class InputSides:
     ``change`` is a query of its ``columns``, all of them, in order, and `_mv_diff`: new less old;
     None if it did not change. ``few`` reads the net change in these columns, with `_mv_diff`, into
     this process; it gives None if that is too much. ``find``: see `Find`. ``rows``: how many rows
-    it has now, or None.
+    it has now, or None. ``updates``: how many rows ``change`` has at most, or None.
     """
 
     name: str
@@ -83,6 +85,7 @@ class InputSides:
     few: Callable[[pa.Schema], pa.Table | None] | None = None
     find: Find | None = None
     rows: int | None = None
+    updates: int | None = None
 
 
 @dataclass(frozen=True)

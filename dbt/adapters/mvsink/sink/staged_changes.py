@@ -18,7 +18,7 @@ from dbt.adapters.mvsink.incremental import Keys
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard import StagedDirectory
 from dbt.adapters.mvsink.shard_sql.small import ONE_TASK
-from dbt.adapters.mvsink.sink.increment import Full, Increment, InputSides
+from dbt.adapters.mvsink.sink.increment import CHANGED_BY, USUALLY_MUCH, Full, Increment, InputSides
 from dbt.adapters.mvsink.sink.write import Write
 
 # Changes of an input, of which a replaced row is two, for each of its rows: beyond, evaluating the
@@ -73,21 +73,26 @@ class StagedChanges:
 
     @classmethod
     def stage(
-        cls, write: Write, increment: Increment, resources: ExitStack, *, forced: bool
+        cls, write: Write, increment: Increment, resources: ExitStack, *, forced: bool, wary: bool
     ) -> StagedChanges | Full:
-        """Stage them; ``resources`` deletes them. ``forced``: however many rows changed."""
+        """Stage them; ``resources`` deletes them. ``forced``: however many rows changed. ``wary``:
+        none of them if too many may have changed.
+        """
         changes = {}
         share = MAX_SHARE_LINEAR if increment.analysed.linear else MAX_SHARE
         for each in increment.inputs:
             if each.change is None:
                 continue
+            most = None if forced or each.rows is None else share * each.rows
+            if wary and most is not None and (each.updates is None or each.updates > most):
+                return Full(USUALLY_MUCH)
             names = increment.analysed.relations[each.name]
             used = tuple(column for column in each.columns if column.name.lower() in names)
             staged = _staged(write, each, used)
             resources.callback(staged.delete)
             count = staged.rows()
-            if not forced and each.rows is not None and count > share * each.rows:
-                return Full(f"{each.name} changed by {count / max(each.rows, 1):.0%}")
+            if most is not None and count > most:
+                return Full(f"{each.name}{CHANGED_BY}{count / max(each.rows or 0, 1):.0%}")
             if count:
                 changes[each.name] = StagedChange(each, used, staged, count)
         return cls(write, increment, changes)

@@ -17,7 +17,7 @@ from dbt.adapters.mvsink.shard_sql.outcome import MAX_ERROR_LENGTH
 from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.delta_write import DeltaWrite
 from dbt.adapters.mvsink.sink.errors import NotIncremental
-from dbt.adapters.mvsink.sink.experience import REMEMBERED, in_vain, quick
+from dbt.adapters.mvsink.sink.experience import REMEMBERED, in_vain, much_changed, quick
 from dbt.adapters.mvsink.sink.increment import QUICK, Full, Increment, Incremental
 from dbt.adapters.mvsink.sink.request import SinkRequest
 from dbt.adapters.mvsink.sink.suspension import Drift, suspended
@@ -116,7 +116,9 @@ class Staging:
         else:
             # a verification needs the change apart from what was wrong before
             whatever = forced or (request.summed and increment.small)
-            outcome = DeltaWrite(self.write, whatever).stage(increment, desired, shard, time, description)
+            wary = not tried and much_changed(self._remembered())
+            delta = DeltaWrite(self.write, whatever, wary)
+            outcome = delta.stage(increment, desired, shard, time, description)
         if isinstance(outcome, Written):
             return replace(outcome, summed=request.summed)
         if request.verify:
