@@ -56,12 +56,12 @@ def much_changed(commits: Sequence[Commit]) -> bool:
 
 def _evaluated(commits: Sequence[Commit]) -> float | None:
     """The seconds of the last run that evaluated the query and corrected the shard. If none did, it
-    is assumed to take half as long as the first load.
+    is assumed to take as long as the first load.
     """
     if seconds := _seconds(commits, EVALUATED):
         return seconds[-1]
     loaded = _seconds(commits, LOADED)
-    return loaded[-1] / 2 if loaded else None
+    return loaded[-1] if loaded else None
 
 
 def _seconds(commits: Sequence[Commit], mode: str) -> list[float]:
