@@ -212,9 +212,8 @@ class Changes:
             return self._scope_of_rows(query, body, usable) if has_keys else None
         kind = kind_of(body)
         if kind is not Kind.PLAIN and not self._keyed(body):
-            return (
-                None if self.known is not None else _Scope(self._grouped(body, Side.NEW, None, []), None, ())
-            )
+            every = _Scope(self._grouped(body, Side.NEW, None, []), None, ())
+            return every if self.known is None else None
         return self._scope_of_keys(body, usable) if kind is Kind.KEYED else self._scope_below(body, usable)
 
     def _scope_of_rows(self, query: Query, body: Block | SetOp, usable: Collection[int]) -> _Scope | None:

@@ -35,7 +35,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     joins,
     leaves,
 )
-from dbt.adapters.mvsink.incremental.equalities import column_type, plain_column
+from dbt.adapters.mvsink.incremental.equalities import Column, column_type, plain_column
 from dbt.adapters.mvsink.incremental.keys import Kind, compares_rows, keys_of, kind_of, merges
 from dbt.adapters.mvsink.incremental.plan import Analysed
 from dbt.adapters.mvsink.incremental.resolve import Names
@@ -66,8 +66,7 @@ class Changed(NamedTuple):
     reached: bool = False
 
 
-LeafColumn = tuple[Leaf, str]
-_Edge = tuple[LeafColumn, LeafColumn, Join | None]  # the join whose sides it compares, if not inner
+_Edge = tuple[Column, Column, Join | None]  # the join whose sides it compares, if not inner
 
 
 def restrictions(
@@ -166,7 +165,7 @@ class Needs:
         column, values = self.known_key(block) or (None, set())
         self._restrict(block, column, values, nulls=True)
 
-    def known_key(self, block: Block) -> tuple[LeafColumn, set[Changed]] | None:
+    def known_key(self, block: Block) -> tuple[Column, set[Changed]] | None:
         """The first key whose values, but NULL, are known for all rows of the source that may
         differ, and the columns of changes that hold them.
         """
@@ -178,7 +177,7 @@ class Needs:
                     return key, values
         return None
 
-    def _has_values(self, block: Block, column: LeafColumn) -> bool:
+    def _has_values(self, block: Block, column: Column) -> bool:
         """Whether the column has only values of its leaf, of one type."""
         return not nullable(block, column[0]) and column_type(self.names, *column) is not None
 
@@ -195,7 +194,7 @@ class Needs:
             self._restrict(block, None, set(), nulls=True)
 
     def _values_at(
-        self, at: int, branches: Sequence[tuple[Block, list[LeafColumn | None]]]
+        self, at: int, branches: Sequence[tuple[Block, list[Column | None]]]
     ) -> set[Changed] | None:
         values: set[Changed] = set()
         types = set()
@@ -263,7 +262,7 @@ class Needs:
             keys |= below
         return keys
 
-    def _values(self, block: Block, column: LeafColumn | None) -> set[Changed] | None:
+    def _values(self, block: Block, column: Column | None) -> set[Changed] | None:
         """Columns of changes that hold the column's values, but NULL, in the block's change."""
         equal = {} if column is None else self._equal(block, column)
         keys: set[Changed] = set()
@@ -284,7 +283,7 @@ class Needs:
             for block, origin in self._origins(leaf, column):
                 self._restrict(block, origin, keys, nulls)
 
-    def _restrict(self, block: Block, column: LeafColumn | None, keys: set[Changed], nulls: bool) -> None:
+    def _restrict(self, block: Block, column: Column | None, keys: set[Changed], nulls: bool) -> None:
         """The block's rows of these keys are read. NULLs may also come from an outer join."""
         followed = column is not None and not (nulls and nullable(block, column[0]))
         equal = self._equal(block, column) if column is not None and followed else {}
@@ -306,21 +305,21 @@ class Needs:
         """The relation's own name for a column that its alias may rename."""
         return self.names.relations[leaf.parts][self.names.of_leaf(leaf).index(column)]
 
-    def _origins(self, leaf: Derived, column: str) -> Iterator[tuple[Block, LeafColumn | None]]:
+    def _origins(self, leaf: Derived, column: str) -> Iterator[tuple[Block, Column | None]]:
         """Per branch of the leaf's query the column of a leaf that the column is, if it is one."""
         at = self.names.of_leaf(leaf).index(column)
         merged = merges(leaf.query)
         for block in blocks(leaf.query):
             yield block, None if merged else self._origins_in(block)[at]
 
-    def _origins_in(self, block: Block) -> list[LeafColumn | None]:
+    def _origins_in(self, block: Block) -> list[Column | None]:
         """For each output, the column of a leaf that it is, if rows of other values there have no
         part in the block's rows of one value.
         """
         keys = self._key_columns(block)
         return [each if keys is None or each in keys else None for each in self._outputs(block)]
 
-    def _key_columns(self, block: Block) -> list[LeafColumn] | None:
+    def _key_columns(self, block: Block) -> list[Column] | None:
         """The keys that are columns; None: every column is one."""
         clauses = {name: part for name, part in block.more.items() if name != "DISTINCT"}
         inner = replace(block, more=clauses)
@@ -330,8 +329,8 @@ class Needs:
         columns = (plain_column(block, self.names, key.node) for key in keys)
         return [column for column in columns if column is not None]
 
-    def _outputs(self, block: Block) -> list[LeafColumn | None]:
-        outputs: list[LeafColumn | None] = []
+    def _outputs(self, block: Block) -> list[Column | None]:
+        outputs: list[Column | None] = []
         for item in block.items:
             if item.star is None:
                 outputs.append(plain_column(block, self.names, self.names.nodes[item].unalias()))
@@ -340,7 +339,7 @@ class Needs:
                 outputs.append(None if isinstance(owner, LateralView) or name is None else (owner, name))
         return outputs
 
-    def _equal(self, block: Block, start: LeafColumn, *, changed: bool = False) -> dict[Leaf, str]:
+    def _equal(self, block: Block, start: Column, *, changed: bool = False) -> dict[Leaf, str]:
         """A column of each leaf that is connected with ``start``; ``changed``: of its change."""
         edges = [*self._edges(block)]
         edges += [(other, one, join) for one, other, join in edges]

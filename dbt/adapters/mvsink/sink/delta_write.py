@@ -200,7 +200,8 @@ class _Delta:
         """The rows in a scope whose keys are values of the changes; None if the keys, or the
         shard's rows that have one, are many: those of a query may be fewer.
         """
-        if (values := changes.values(known.keys)) is None:
+        values = changes.values(known.keys) if self.write.engine.cores_here() else None
+        if values is None:
             return None
         keys = StagedKeys.of(self.write, values, nulls=known.nulls)
         self.resources.callback(keys.staged.delete)

@@ -80,19 +80,17 @@ class StagedChanges:
         """
         changes = {}
         share = MAX_SHARE_LINEAR if increment.analysed.linear else MAX_SHARE
-        for each in increment.inputs:
-            if each.change is None:
-                continue
-            most = None if forced or each.rows is None else share * each.rows
-            if wary and most is not None and (each.updates is None or each.updates > most):
-                return Full(USUALLY_MUCH)
+        changed = [each for each in increment.inputs if each.change is not None]
+        if wary and not forced and any(_may_exceed(each, share) for each in changed):
+            return Full(USUALLY_MUCH)
+        for each in changed:
             names = increment.analysed.relations[each.name]
             used = tuple(column for column in each.columns if column.name.lower() in names)
             staged = _staged(write, each, used)
             resources.callback(staged.delete)
             count = staged.rows()
-            if most is not None and count > most:
-                return Full(f"{each.name}{CHANGED_BY}{count / max(each.rows or 0, 1):.0%}")
+            if not forced and each.rows is not None and count > share * each.rows:
+                return Full(f"{each.name}{CHANGED_BY}{count / max(each.rows, 1):.0%}")
             if count:
                 changes[each.name] = StagedChange(each, used, staged, count)
         return cls(write, increment, changes)
@@ -110,6 +108,10 @@ def padded(columns: Sequence[Column], used: Sequence[Column], staged: StagedDire
         for column in columns
     ]
     return f"select {', '.join([*items, *more])} from {sql.parquet_in(staged.uri)}"
+
+
+def _may_exceed(each: InputSides, share: float) -> bool:
+    return each.rows is not None and (each.updates is None or each.updates > share * each.rows)
 
 
 def _staged(write: Write, each: InputSides, used: tuple[Column, ...]) -> StagedDirectory:
