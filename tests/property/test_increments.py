@@ -209,6 +209,24 @@ def test_no_rows_are_contents_too(query, tmp_path, unlimited):
         assert bool(world.model.rows()) == (rows[0][0] > 9)
 
 
+@pytest.mark.parametrize("how", ["verify", "summed"])
+@pytest.mark.parametrize("here", [True, False], ids=["here", "by a statement"])
+def test_no_rows_are_verified_and_shown_of_sums(how, here, tmp_path, unlimited, monkeypatch):
+    if not here:
+        monkeypatch.setattr("dbt.adapters.mvsink.sink.write.correct", lambda *_: None)
+    world = World(1, tmp_path, "select k, count(*) n, sum(k) s from db.a where k > 9 group by k")
+    world.run()
+    for rows in ([(1, "x")], [(10, "x"), (10, "y")], [(2, "x")], [(3, "x")], [(11, "x")]):
+        world.time += 1000
+        world.rows["a"] = Counter(rows)
+        world.write("a")
+        before = Counter(world.model.rows())
+        outcome = world.ran(incremental=Incremental.ALWAYS, **{how: True})
+        counts = outcome.counts
+        assert (counts.inserted, counts.deleted) == (len(set(world.model.rows())), len(before))
+        assert outcome.drift == 0
+
+
 REACHED = "select a.k, b.v, c.k w from db.a a join db.b b on a.k = b.k {} join db.b c on c.v = b.v"
 
 

@@ -19,7 +19,7 @@ MANY_KEYS = "more than 20% of its keys may differ"
 CHANGED_BY = " changed by "  # behind the input's name, in front of the share
 USUALLY_MANY_KEYS = "more than 20% of its keys changed in earlier runs"
 USUALLY_MUCH = "much of an input may have changed, as it had in earlier runs"
-QUICK = "evaluating the query takes less than a second"
+QUICK = "evaluating the query takes less than 0.8 s"
 SLOW = "its incremental runs took as long as evaluating the query"
 
 

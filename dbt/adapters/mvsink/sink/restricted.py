@@ -113,8 +113,7 @@ class RestrictedInputs:
                 values = by.values(key.changed_column)
             else:
                 change = self.changes[key.changed]
-                column = next(each for each in change.used if each.name.lower() == key.changed_column)
-                values = [Values(change.staged, column, change.rows)]
+                values = [Values(change.staged, change.column(key.changed_column), change.rows)]
             sources.setdefault(key.column, []).extend(values)
         return sources
 

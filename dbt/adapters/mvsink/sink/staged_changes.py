@@ -36,10 +36,13 @@ class StagedChange:
     staged: StagedDirectory
     rows: int
 
+    def column(self, name: str) -> Column:
+        """One that the query uses, by its name in lower case."""
+        return next(each for each in self.used if each.name.lower() == name)
+
     def values(self, write: Write, name: str) -> pa.ChunkedArray:
-        """Those of a column that the query uses, by its name in lower case, as they come."""
-        column = next(each for each in self.used if each.name.lower() == name)
-        return write.handle.read_staged(self.staged, arrow_schema((column,))).column(0)
+        """The values of that column, as they come."""
+        return write.handle.read_staged(self.staged, arrow_schema((self.column(name),))).column(0)
 
     def query(self, files: sql.Shared) -> str:
         """All columns of the input, and `_mv_diff`."""
