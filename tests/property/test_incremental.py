@@ -129,6 +129,7 @@ def restricted(database: Database, query: str) -> tuple[list[Counter[Row]], int]
     analysed = analyse(query, database.columns_of)
     assert isinstance(analysed, Analysed)
     sides, left_out = narrowed(database, analysed)
+    sides = database.with_filters(analysed, sides, whole=True)
     plan = delta(analysed, sides)
     assert isinstance(plan, Plan)
     known = known_scope(analysed, sides)

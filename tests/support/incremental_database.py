@@ -15,6 +15,7 @@ from weakref import finalize
 
 from duckdb import DuckDBPyConnection
 
+from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.incremental import (
     Analysed,
     NotIncremental,
@@ -23,8 +24,10 @@ from dbt.adapters.mvsink.incremental import (
     Sides,
     analyse,
     delta,
+    filters,
     known_scope,
 )
+from dbt.adapters.mvsink.sink.filtered import in_sql
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from tests.support.duck_engine import DuckEngine, translated
 
@@ -145,7 +148,40 @@ class Database:
         assert isinstance(analysed, Analysed)
         known = known_scope(analysed, sides, clock)
         scopes = [scoped for scoped in (plan.scoped, known and known.scoped) if scoped is not None]
-        return [*ways, *(self.replaced(query, scoped, clock) for scoped in scopes)]
+        ways += [self.replaced(query, scoped, clock) for scoped in scopes]
+        return ways + [each for whole in (False, True) for each in self._filtered(query, whole, clock)]
+
+    def _filtered(self, query: str, whole: bool, clock: tuple[int, int] | None) -> list[Counter[Row]]:
+        """The change without the rows that no filter keeps; ``whole``: not only in changes."""
+        analysed, sides = self._read(query)
+        assert isinstance(analysed, Analysed)
+        kept = self.with_filters(analysed, sides, whole=whole)
+        if kept == sides:
+            return []
+        plan = delta(analysed, kept, clock)
+        assert isinstance(plan, Plan), plan
+        if plan.query is not None:
+            return [consolidated(self.rows(plan.query, "run"))]
+        assert plan.scoped is not None
+        return [self.replaced(query, plan.scoped, clock)]
+
+    def with_filters(
+        self, analysed: Analysed, sides: Mapping[str, Sides], *, whole: bool
+    ) -> dict[str, Sides]:
+        """The sides without rows that the query's filters do not keep; ``whole``: not only
+        changes.
+        """
+        kept = {}
+        for name, each in filters(analysed).items():
+            table = name.strip("`").lower()
+            columns = [Column(n, parse_type(kind, n)) for n, kind in self.tables[table].columns.items()]
+            kept[table] = in_sql(each, columns)
+        outcome = {}
+        for name, side in sides.items():
+            rows = f"select * from (\n%s\n) kept where {kept[name]}" if name in kept else "%s"
+            new, old = (rows % query if whole else query for query in (side.new, side.old))
+            outcome[name] = Sides(new, old, None if side.change is None else rows % side.change)
+        return outcome
 
     def difference(self, query: str, clock: tuple[int, int] | None = None) -> Counter[Row]:
         """The same by evaluating the query before and after."""

@@ -300,19 +300,25 @@ class Queries:
     def conjunct(self, scope: list[Leaf]) -> str:
         one, other = self.column(scope, "int"), self.column(scope, "int")
         if self.equalities:
-            return f"{one} = {other}"
+            return f"{one} = {other}" if self.random.random() < 0.7 else self.comparison(scope)
         if not self.plain and self.random.random() < (0.6 if self.focus == "subquery" else 0.1):
             return self.subquery(scope)
         if self.random.random() < 0.3:
             return self.time(scope)
         return self.random.choice(
             [
-                f"{one} > 0",
+                self.comparison(scope),
                 f"{one} is null",
                 f"({one} = {other} or {other} < 2)",
-                f"{one} between 0 and 2",
                 f"not {one} = 1",
             ]
+        )
+
+    def comparison(self, scope: list[Leaf]) -> str:
+        """Of a column with constants."""
+        one = self.column(scope, "int")
+        return self.random.choice(
+            [f"{one} > 0", f"{one} between 0 and 2", f"2 > {one}", f"{one} <> 1", f"{one} in (1, 3)"]
         )
 
     def subquery(self, scope: list[Leaf]) -> str:

@@ -63,6 +63,19 @@ def test_the_net_change_is_read_here():
     assert shard.sides(now=5).few(pa.schema([])).to_pylist() == [{"_mv_diff": 1}]
 
 
+def test_of_many_updates_those_that_a_condition_keeps_are_read_here(monkeypatch):
+    shard = Shard()
+    shard.append(5, ("b", 5, 2), ("a", 5, -1), ("c", 5, 1))
+    only = pc.field("x") == "b"
+    assert shard.sides().few(SCHEMA, only).to_pylist() == [{"x": "b", "_mv_diff": 2}]
+    monkeypatch.setattr(changes, "FEW", 2)
+    assert shard.sides().few(SCHEMA) is None, "three updates"
+    assert shard.sides().few(SCHEMA, only).to_pylist() == [{"x": "b", "_mv_diff": 2}]
+    assert shard.sides().few(SCHEMA, pc.field("x").is_valid()) is None, "three that it keeps"
+    monkeypatch.setattr(changes, "FILTERED", 2)
+    assert shard.sides().few is None
+
+
 def values_in(sides: InputSides, *values: str) -> list[list[str]]:
     """The rows with one of the values, now and before."""
     tables = sides.find(SCHEMA, pc.field("x").isin(pa.array(values)))

@@ -28,6 +28,9 @@ they make a difference. Without it, `mv_now()` stays as it is.
 - `restrictions` returns, by the keys of the changes, which rows of ``new`` and ``old`` can matter.
   The caller may omit the others, also of relations that did not change. More of them if it uses
   `Plan.adding`: whether it can shows `adding_of`, before the sides are known.
+- `filters` returns, by the query's own comparisons with constants, which rows of each relation can
+  matter at all. The caller may omit the others from ``new``, ``old`` and ``change``, or from some
+  of these.
 - `NotIncremental` has the reason why the query must be evaluated in full, as it is in doubt.
 
 Modules:
@@ -45,13 +48,15 @@ Modules:
   and putting together. `plan`: `analyse` and `delta`
 - `adding`: sums over changes. `sums`: splitting groups into sums and what is shown of them
 - `clock`: whether time makes a difference. `restrict`: which rows can matter.
-  `known`: keys that the changes hold
+  `known`: keys that the changes hold. `filters`: which rows the query's conditions keep.
+  `origins`: which column of a relation an output is
 """
 
 from dbt.adapters.mvsink.incremental.adding import WRONG, Adding, exact_sums
 from dbt.adapters.mvsink.incremental.blocks import Scoped
 from dbt.adapters.mvsink.incremental.clock import clock_probe
 from dbt.adapters.mvsink.incremental.compose import Sides
+from dbt.adapters.mvsink.incremental.filters import Comparison, Filter, filters
 from dbt.adapters.mvsink.incremental.known import KnownScope, known_scope
 from dbt.adapters.mvsink.incremental.plan import Analysed, Plan, adding_of, analyse, delta
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental
@@ -62,6 +67,8 @@ __all__ = [
     "WRONG",
     "Adding",
     "Analysed",
+    "Comparison",
+    "Filter",
     "Keys",
     "KnownScope",
     "NotIncremental",
@@ -74,6 +81,7 @@ __all__ = [
     "clock_probe",
     "delta",
     "exact_sums",
+    "filters",
     "known_scope",
     "restrictions",
     "sums_of",

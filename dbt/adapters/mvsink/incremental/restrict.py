@@ -14,7 +14,7 @@ it may match, not only by the changed ones and those that are connected with the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -25,7 +25,6 @@ from dbt.adapters.mvsink.incremental.algebra import (
     Derived,
     Fragment,
     Join,
-    LateralView,
     Leaf,
     Query,
     Relation,
@@ -36,7 +35,8 @@ from dbt.adapters.mvsink.incremental.algebra import (
     leaves,
 )
 from dbt.adapters.mvsink.incremental.equalities import Column, column_type, plain_column
-from dbt.adapters.mvsink.incremental.keys import Kind, compares_rows, keys_of, kind_of, merges
+from dbt.adapters.mvsink.incremental.keys import Kind, compares_rows, kind_of
+from dbt.adapters.mvsink.incremental.origins import key_columns, origins, origins_in, own_name
 from dbt.adapters.mvsink.incremental.plan import Analysed
 from dbt.adapters.mvsink.incremental.resolve import Names
 from dbt.adapters.mvsink.incremental.terms import decides, deciding, nullable, scoping
@@ -170,7 +170,7 @@ class Needs:
         differ, and the columns of changes that hold them.
         """
         distinct = kind_of(block) is Kind.DISTINCT
-        for key in self._origins_in(block) if distinct else self._key_columns(block) or []:
+        for key in origins_in(self.names, block) if distinct else key_columns(self.names, block) or []:
             if key is not None and self._has_values(block, key):
                 values = self._values(block, key)
                 if values is not None:
@@ -183,12 +183,12 @@ class Needs:
 
     def _in_rows(self, query: Query) -> None:
         """A set operator is evaluated over whole rows; one column that is known will do."""
-        branches = [(block, self._origins_in(block)) for block in blocks(query)]
-        for at in range(min(len(origins) for _, origins in branches)):
+        branches = [(block, origins_in(self.names, block)) for block in blocks(query)]
+        for at in range(min(len(outputs) for _, outputs in branches)):
             values = self._values_at(at, branches)
             if values is not None:
-                for block, origins in branches:
-                    self._restrict(block, origins[at], values, nulls=True)
+                for block, outputs in branches:
+                    self._restrict(block, outputs[at], values, nulls=True)
                 return
         for block, _ in branches:
             self._restrict(block, None, set(), nulls=True)
@@ -198,8 +198,8 @@ class Needs:
     ) -> set[Changed] | None:
         values: set[Changed] = set()
         types = set()
-        for block, origins in branches:
-            origin = origins[at]
+        for block, outputs in branches:
+            origin = outputs[at]
             if origin is None or not self._has_values(block, origin):
                 return None
             types.add(column_type(self.names, *origin))
@@ -246,16 +246,16 @@ class Needs:
                 and [*deciding(block, leaf)] == ([] if join is None else [join])
                 and self._connected(block, between, position)[1]
             ):
-                return other[1], {Changed(between.parts, self._own_name(between, one[1]), reached=True)}
+                return other[1], {Changed(between.parts, own_name(self.names, between, one[1]), reached=True)}
         return "", set()
 
     def _keys_of(self, leaf: Leaf, column: str) -> set[Changed] | None:
         """Columns of changes that hold every value of ``column`` in the leaf's change."""
         if isinstance(leaf, Relation):
-            return {Changed(leaf.parts, self._own_name(leaf, column))}
+            return {Changed(leaf.parts, own_name(self.names, leaf, column))}
         assert isinstance(leaf, Derived)
         keys: set[Changed] = set()
-        for block, origin in self._origins(leaf, column):
+        for block, origin in origins(self.names, leaf, column):
             below = self._values(block, origin)
             if below is None:
                 return None
@@ -277,10 +277,10 @@ class Needs:
         if isinstance(leaf, Relation):
             needs = self.keys.setdefault(leaf.parts, {})
             for key in keys:
-                each = (self._own_name(leaf, column), key)
+                each = (own_name(self.names, leaf, column), key)
                 needs[each] = nulls or needs.get(each, False)
         elif isinstance(leaf, Derived):
-            for block, origin in self._origins(leaf, column):
+            for block, origin in origins(self.names, leaf, column):
                 self._restrict(block, origin, keys, nulls)
 
     def _restrict(self, block: Block, column: Column | None, keys: set[Changed], nulls: bool) -> None:
@@ -300,44 +300,6 @@ class Needs:
             for block in blocks(leaf.query):
                 for each in leaves(block.source):
                     self._need_all(each)
-
-    def _own_name(self, leaf: Relation, column: str) -> str:
-        """The relation's own name for a column that its alias may rename."""
-        return self.names.relations[leaf.parts][self.names.of_leaf(leaf).index(column)]
-
-    def _origins(self, leaf: Derived, column: str) -> Iterator[tuple[Block, Column | None]]:
-        """Per branch of the leaf's query the column of a leaf that the column is, if it is one."""
-        at = self.names.of_leaf(leaf).index(column)
-        merged = merges(leaf.query)
-        for block in blocks(leaf.query):
-            yield block, None if merged else self._origins_in(block)[at]
-
-    def _origins_in(self, block: Block) -> list[Column | None]:
-        """For each output, the column of a leaf that it is, if rows of other values there have no
-        part in the block's rows of one value.
-        """
-        keys = self._key_columns(block)
-        return [each if keys is None or each in keys else None for each in self._outputs(block)]
-
-    def _key_columns(self, block: Block) -> list[Column] | None:
-        """The keys that are columns; None: every column is one."""
-        clauses = {name: part for name, part in block.more.items() if name != "DISTINCT"}
-        inner = replace(block, more=clauses)
-        if kind_of(inner) is Kind.PLAIN:
-            return None
-        keys = keys_of(inner, self.names) if kind_of(inner) is Kind.KEYED else ()
-        columns = (plain_column(block, self.names, key.node) for key in keys)
-        return [column for column in columns if column is not None]
-
-    def _outputs(self, block: Block) -> list[Column | None]:
-        outputs: list[Column | None] = []
-        for item in block.items:
-            if item.star is None:
-                outputs.append(plain_column(block, self.names, self.names.nodes[item].unalias()))
-                continue
-            for owner, name in self.names.of_star(block, item):
-                outputs.append(None if isinstance(owner, LateralView) or name is None else (owner, name))
-        return outputs
 
     def _equal(self, block: Block, start: Column, *, changed: bool = False) -> dict[Leaf, str]:
         """A column of each leaf that is connected with ``start``; ``changed``: of its change."""

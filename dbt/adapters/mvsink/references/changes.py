@@ -7,7 +7,7 @@ only a reason why the changes are not known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -20,12 +20,13 @@ from dbt.adapters.mvsink.references.reference import Reference
 from dbt.adapters.mvsink.shard import DataFile, ShardError, ambiguous, consolidate
 from dbt.adapters.mvsink.shard_sql import as_of
 from dbt.adapters.mvsink.shard_sql.small import TooMany, found_in
-from dbt.adapters.mvsink.sink import Find, Full, InputSides
+from dbt.adapters.mvsink.sink import Few, Find, Full, InputSides
 
 CONTENTS = ("append", "advance", "compact", "schema")  # commits that keep what was read before
 MANY = 10_000  # commits; reading so many takes seconds
 FEW = 100_000  # updates that are read into this process, where Spark takes a job
 FEW_NESTED = 2_000  # of these, with nested columns that are compared
+FILTERED = 10 * FEW  # updates of which those that the query keeps may be few
 SCANNED = 100_000_000  # rows among which they are looked for
 
 
@@ -151,22 +152,35 @@ def _rows(files: Sequence[DataFile]) -> int | None:
     return None if any(file.rows is None for file in files) else sum(file.rows or 0 for file in files)
 
 
-def _few(reference: Reference, lower: int, upper: int) -> Callable[[pa.Schema], pa.Table | None] | None:
-    """See `InputSides.few`, for the updates with ``lower <= time < upper`` (ms)."""
-    read, files = reference.read, _between(reference, lower, upper)
+def _few(reference: Reference, lower: int, upper: int) -> Few | None:
+    """See `Few`, for the updates with ``lower <= time < upper`` (ms)."""
+    read, find, files = reference.read, reference.find, _between(reference, lower, upper)
     rows = _rows(files)
-    if read is None or rows is None or rows > FEW:
+    if read is None or rows is None or rows > FILTERED:
         return None
 
-    def net(columns: pa.Schema) -> pa.Table | None:
+    def tables(schema: pa.Schema, where: pc.Expression | None) -> list[pa.Table] | None:
+        if rows <= FEW:
+            return [read(file, schema) for file in files]
+        if where is None or find is None:
+            return None
+        try:
+            return [*found_in(files, lambda file, most: find(file, schema, where, most), FEW)]
+        except TooMany:
+            return None
+
+    def net(columns: pa.Schema, where: pc.Expression | None = None) -> pa.Table | None:
         schema = pa.schema([*columns, (TIME, pa.int64()), (DIFF, pa.int64())])
-        table = pa.concat_tables([schema.empty_table(), *(read(file, schema) for file in files)])
+        parts = tables(schema, where)
+        if parts is None:
+            return None
+        table = pa.concat_tables([schema.empty_table(), *parts])
         times = table.column(TIME)
         table = table.filter(pc.and_(pc.greater_equal(times, lower), pc.less(times, upper)))
         if len(columns) == 0:
             total = pc.sum(table.column(DIFF)).as_py() or 0
             return pa.table({DIFF: pa.array([total] if total else [], pa.int64())})
-        change = consolidate(table.drop_columns([TIME]))
+        change = consolidate((table if where is None else table.filter(where)).drop_columns([TIME]))
         # of files that Spark did not write, it may read old dates in another calendar
         return None if ambiguous(change) else change
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Column
-from dbt.adapters.mvsink.incremental import Analysed
+from dbt.adapters.mvsink.incremental import Analysed, Filter, filters
 
 # reasons to evaluate the query
 SMALL = "its data is small"
@@ -57,6 +58,16 @@ class Rows(Protocol):
         ...
 
 
+class Few(Protocol):
+    """Reads the net change of an input into this process."""
+
+    def __call__(self, columns: pa.Schema, where: pc.Expression | None = None) -> pa.Table | None:
+        """These columns and `_mv_diff` of what changed; with a ``where``, an exact condition over
+        columns of whole rows, of the rows that fulfil it. None if that is too much.
+        """
+        ...
+
+
 class Find(Protocol):
     """Reads rows of an input into this process."""
 
@@ -72,9 +83,8 @@ class InputSides:
     """A relation that the query reads, now and before. ``name``: as in `Analysed.relations`.
 
     ``change`` is a query of its ``columns``, all of them, in order, and `_mv_diff`: new less old;
-    None if it did not change. ``few`` reads the net change in these columns, with `_mv_diff`, into
-    this process; it gives None if that is too much. ``find``: see `Find`. ``rows``: how many rows
-    it has now, or None. ``updates``: how many rows ``change`` has at most, or None.
+    None if it did not change. ``few``: see `Few`. ``find``: see `Find`. ``rows``: how many rows it
+    has now, or None. ``updates``: how many rows ``change`` has at most, or None.
     """
 
     name: str
@@ -82,7 +92,7 @@ class InputSides:
     new: Rows
     old: Rows
     change: str | None = None
-    few: Callable[[pa.Schema], pa.Table | None] | None = None
+    few: Few | None = None
     find: Find | None = None
     rows: int | None = None
     updates: int | None = None
@@ -102,6 +112,11 @@ class Increment:
     inputs: tuple[InputSides, ...]
     clock: tuple[int, int] | None = None
     small: bool = False
+
+    @cached_property
+    def filters(self) -> Mapping[str, Filter]:
+        """See `incremental.filters`."""
+        return filters(self.analysed)
 
 
 @dataclass(frozen=True)

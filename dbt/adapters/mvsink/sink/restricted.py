@@ -21,6 +21,7 @@ from dbt.adapters.mvsink.engine import Column, arrow_schema, sql
 from dbt.adapters.mvsink.incremental import Keys, Sides
 from dbt.adapters.mvsink.shard import StagedDirectory
 from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
+from dbt.adapters.mvsink.sink.filtered import in_arrow, in_sql
 from dbt.adapters.mvsink.sink.in_process import left_to_spark
 from dbt.adapters.mvsink.sink.increment import Increment, InputSides, Rows
 from dbt.adapters.mvsink.sink.ranges import MAX_KEYS, Among, among, matching
@@ -95,6 +96,9 @@ class RestrictedInputs:
             return files.of(new, few=True), files.of(old, few=True)
         condition = self._condition(sources, nulls, columns)
         names = self.increment.analysed.relations[each.name]
+        wanted = self.increment.filters.get(each.name)
+        if condition and wanted is not None:
+            condition = f"{in_sql(wanted, each.columns)} and ({condition})"
 
         def rows(side: Rows) -> str:
             return files.of(side.where(names, condition) if condition else side.all())
@@ -142,8 +146,11 @@ class RestrictedInputs:
         exact = [condition for condition in conditions if condition is not None]
         if len(exact) < len(conditions):
             return None
+        where = functools.reduce(operator.or_, exact)
+        wanted = self.increment.filters.get(each.name)
+        kept = None if wanted is None else in_arrow(wanted, used)
         with self.write.watch("changes"), left_to_spark(each.name):
-            tables = each.find(arrow_schema(used), functools.reduce(operator.or_, exact))
+            tables = each.find(arrow_schema(used), where if kept is None else where & kept)
             if tables is not None:
                 new, old = (self._staged(table) for table in tables)
                 return Read(used, new, old, max(map(len, tables)))

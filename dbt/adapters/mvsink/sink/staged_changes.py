@@ -1,7 +1,8 @@
 """The staged changes of inputs.
 
-What changed in an input is staged in net, only the columns that the query uses. Few rows need no
-Spark job. An input whose staged change is empty did not change.
+What changed in an input is staged in net, only the columns that the query uses, and the rows that
+its conditions keep. Few rows need no Spark job. An input whose staged change is empty did not
+change.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import pyarrow as pa
 
 from dbt.adapters.mvsink.engine import Column, arrow_schema, sql
 from dbt.adapters.mvsink.engine.net import net
-from dbt.adapters.mvsink.incremental import Keys
+from dbt.adapters.mvsink.incremental import Filter, Keys
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard import StagedDirectory
 from dbt.adapters.mvsink.shard_sql.small import ONE_TASK
+from dbt.adapters.mvsink.sink.filtered import in_arrow, in_sql
 from dbt.adapters.mvsink.sink.increment import CHANGED_BY, USUALLY_MUCH, Full, Increment, InputSides
 from dbt.adapters.mvsink.sink.write import Write
 
@@ -29,7 +31,9 @@ MAX_SHARE_LINEAR = 0.4
 
 @dataclass(frozen=True)
 class StagedChange:
-    """The staged net change of an input: the columns that the query uses, and `_mv_diff`."""
+    """The staged net change of an input: the columns that the query uses, and `_mv_diff`; without
+    rows that its filter does not keep.
+    """
 
     input: InputSides
     used: tuple[Column, ...]
@@ -89,11 +93,14 @@ class StagedChanges:
         for each in changed:
             names = increment.analysed.relations[each.name]
             used = tuple(column for column in each.columns if column.name.lower() in names)
-            staged = _staged(write, each, used)
+            wanted = increment.filters.get(each.name)
+            staged = _staged(write, each, used, wanted)
             resources.callback(staged.delete)
             count = staged.rows()
-            if not forced and each.rows is not None and count > share * each.rows:
-                return Full(f"{each.name}{CHANGED_BY}{count / max(each.rows, 1):.0%}")
+            # what a filter spares this run, it also spares one that evaluates the query
+            changed_rows = count if wanted is None else max(count, each.updates or 0)
+            if not forced and each.rows is not None and changed_rows > share * each.rows:
+                return Full(f"{each.name}{CHANGED_BY}{changed_rows / max(each.rows, 1):.0%}")
             if count:
                 changes[each.name] = StagedChange(each, used, staged, count)
         return cls(write, increment, changes)
@@ -117,12 +124,17 @@ def _may_exceed(each: InputSides, share: float) -> bool:
     return each.rows is not None and (each.updates is None or each.updates > share * each.rows)
 
 
-def _staged(write: Write, each: InputSides, used: tuple[Column, ...]) -> StagedDirectory:
+def _staged(
+    write: Write, each: InputSides, used: tuple[Column, ...], wanted: Filter | None
+) -> StagedDirectory:
     with write.watch("changes"):
-        table = None if each.few is None else each.few(arrow_schema(used))
+        exact = None if wanted is None else in_arrow(wanted, used)
+        table = None if each.few is None else each.few(arrow_schema(used), exact)
         if table is not None:
             return write.handle.write_staged(table)
     rows = f"select {sql.columns([*(c.name for c in used), DIFF])} from (\n{each.change}\n)"
+    if wanted is not None:
+        rows += f" where {in_sql(wanted, used)}"
     return write.stager.stage(net(used, [], rows, "<> 0") if used else _total(rows), "changes")
 
 

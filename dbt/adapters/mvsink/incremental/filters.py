@@ -1,0 +1,227 @@
+"""Which rows of a relation the query's own conditions keep.
+
+A comparison of a column with constants, in WHERE or in a join's condition that a row of its side
+must fulfil, keeps rows out of the result at once: nothing that they join with is kept with them,
+and the NULLs that stand for a row that does not match do not fulfil it either. So the query is the
+same over the relation without these rows, before and after a change, and what changes is, too.
+Where a column of a CTE or derived table is compared, the rows are those of the relation below of
+which the column is one, by the rule of `origins`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from dbt.adapters.mvsink.incremental.agree import conjuncts
+from dbt.adapters.mvsink.incremental.algebra import (
+    Block,
+    Derived,
+    Fragment,
+    Join,
+    Leaf,
+    Query,
+    Relation,
+    blocks,
+    joins,
+    leaves,
+)
+from dbt.adapters.mvsink.incremental.equalities import Column, column_type, plain_column
+from dbt.adapters.mvsink.incremental.origins import origins, own_name
+from dbt.adapters.mvsink.incremental.plan import Analysed
+from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.user_sql.words import parts
+
+Value = int | bool | str | date
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``column``, in lower case, compared with ``values`` by ``operator``: `=`, `<>`, `<`, `<=`,
+    `>`, `>=` with one, `in` with some. NULL fulfils none. The values are of the column's type: an
+    integer in its range, BOOLEAN, STRING or DATE.
+    """
+
+    column: str
+    operator: str
+    values: tuple[Value, ...]
+
+
+Filter: TypeAlias = tuple[tuple[Comparison, ...], ...]  # a row must fulfil all of one of these
+
+_OPERATORS: dict[type, str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_KEPT_BY = {"inner": "both", "left": "right", "semi": "right", "anti": "right", "right": "left"}
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_LISTED = 100  # values; more are no filter to evaluate for every row
+
+
+def filters(analysed: Analysed) -> dict[str, Filter]:
+    """For each relation, by its name in `Analysed.relations`, what its rows must fulfil to matter
+    to the query. It is not there if every row may.
+    """
+    collected = _Filters(analysed.text, analysed.names)
+    for query in _outermost(analysed.tree):
+        collected.query(query, {})
+    spelled = {parts(name): name for name in analysed.relations}
+    return {
+        spelled[key]: tuple(dict.fromkeys(alternatives))
+        for key, alternatives in collected.alternatives.items()
+        if all(alternatives)
+    }
+
+
+def _outermost(query: Query) -> Iterator[Query]:
+    """The query, and those of its expressions, at any depth: none of them is another's leaf."""
+    yield query
+    entered: set[Query] = set()
+    stack = [query]
+    while stack:
+        for block in blocks(stack.pop()):
+            for subquery in block.subqueries:
+                yield subquery.query
+                stack.append(subquery.query)
+            for leaf in leaves(block.source):
+                if isinstance(leaf, Derived) and leaf.query not in entered:
+                    entered.add(leaf.query)
+                    stack.append(leaf.query)
+
+
+@dataclass
+class _Filters:
+    """``alternatives``: for each place where a relation is read, by its parts, what a row must
+    fulfil there.
+    """
+
+    text: str
+    names: Names
+    alternatives: dict[tuple[str, ...], list[tuple[Comparison, ...]]] = field(default_factory=dict)
+
+    def query(self, query: Query, wanted: Mapping[Block, Mapping[Column, list[Comparison]]]) -> None:
+        """``wanted``: of the columns of its blocks' leaves, by block."""
+        for block in blocks(query):
+            compared: dict[Column, list[Comparison]] = {
+                column: [*listed] for column, listed in wanted.get(block, {}).items()
+            }
+            for column, comparison in self._compared(block):
+                compared.setdefault(column, []).append(comparison)
+            for leaf in leaves(block.source):
+                self._leaf(leaf, {name: each for (owner, name), each in compared.items() if owner is leaf})
+
+    def _leaf(self, leaf: Leaf, compared: dict[str, list[Comparison]]) -> None:
+        if isinstance(leaf, Relation):
+            fulfilled = tuple(
+                Comparison(own_name(self.names, leaf, name), each.operator, each.values)
+                for name, listed in compared.items()
+                for each in listed
+            )
+            self.alternatives.setdefault(leaf.parts, []).append(fulfilled)
+        elif isinstance(leaf, Derived):
+            below: dict[Block, dict[Column, list[Comparison]]] = {}
+            for name, listed in compared.items():
+                for block, origin in origins(self.names, leaf, name):
+                    if origin is not None and column_type(self.names, *origin) == column_type(
+                        self.names, leaf, name
+                    ):
+                        below.setdefault(block, {}).setdefault(origin, []).extend(listed)
+            self.query(leaf.query, below)
+
+    def _compared(self, block: Block) -> Iterator[tuple[Column, Comparison]]:
+        """The comparisons that its rows fulfil, and the columns of its leaves that they are of."""
+        for conjunct in block.where:
+            yield from self._in(block, conjunct, None)
+        for join in joins(block.source):
+            if join.on is not None:
+                yield from self._in(block, join.on, join)
+
+    def _in(
+        self, block: Block, condition: Fragment, join: Join | None
+    ) -> Iterator[tuple[Column, Comparison]]:
+        text = self.text[condition.start : condition.end]
+        plain = '"' not in text and "\\" not in text  # what else such a text means depends on settings
+        for node in conjuncts(self.names.nodes[condition]):
+            for column, operator, values in self._comparisons(block, node):
+                kind = column_type(self.names, *column)
+                read = [_value(value, kind) for value in values] if plain else [None]
+                constants = tuple(value for value in read if value is not None)
+                if len(constants) == len(read) <= _LISTED and (join is None or _must(join, column[0])):
+                    yield column, Comparison(column[1], operator, constants)
+
+    def _comparisons(self, block: Block, node: exp.Expr) -> Iterator[tuple[Column, str, list[exp.Expr]]]:
+        node = node.unnest()
+        if isinstance(node, (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)):
+            operator = _OPERATORS[type(node)]
+            for one, other, way in (
+                (node.left, node.right, operator),
+                (node.right, node.left, _TURNED.get(operator, operator)),
+            ):
+                if (column := plain_column(block, self.names, one.unnest())) is not None:
+                    yield column, way, [other]
+        elif isinstance(node, exp.Between) and not node.args.get("symmetric"):
+            if (column := plain_column(block, self.names, node.this.unnest())) is not None:
+                yield column, ">=", [node.args["low"]]
+                yield column, "<=", [node.args["high"]]
+        elif isinstance(node, exp.In) and node.expressions:
+            if (column := plain_column(block, self.names, node.this.unnest())) is not None:
+                yield column, "in", node.expressions
+        else:
+            negated = isinstance(node, exp.Not)
+            inner = node.this.unnest() if negated else node
+            column = plain_column(block, self.names, inner)
+            if column is not None and column_type(self.names, *column) == "boolean":
+                yield column, "=", [exp.false() if negated else exp.true()]
+
+
+def _must(join: Join, leaf: Leaf) -> bool:
+    """Whether a row of the leaf matters only if it fulfils the join's condition."""
+    sides = {"left": join.left, "right": join.right}
+    kept = _KEPT_BY.get(join.kind)
+    return kept is not None and any(
+        each is leaf for name, side in sides.items() if kept in ("both", name) for each in leaves(side)
+    )
+
+
+def _value(node: exp.Expr, kind: str | None) -> Value | None:
+    """The constant, if it is one of the column's type."""
+    node = node.unnest()
+    if kind in _BITS:
+        return _integer(node, _BITS[kind])
+    if kind == "boolean":
+        return bool(node.this) if isinstance(node, exp.Boolean) else None
+    if kind == "date":
+        cast = isinstance(node, (exp.Cast, exp.TryCast)) and node.to.this == exp.DataType.Type.DATE
+        return _date(node.this if cast else node)
+    if kind == "string" and isinstance(node, exp.Literal) and node.is_string:
+        return str(node.this)
+    return None
+
+
+def _integer(node: exp.Expr, bits: int) -> int | None:
+    negated = isinstance(node, exp.Neg)
+    literal = node.this.unnest() if negated else node
+    if not isinstance(literal, exp.Literal) or literal.is_string or not str(literal.this).isdecimal():
+        return None
+    value = -int(literal.this) if negated else int(literal.this)
+    return value if -(2 ** (bits - 1)) <= value < 2 ** (bits - 1) else None
+
+
+def _date(node: exp.Expr) -> date | None:
+    if not isinstance(node, exp.Literal) or not node.is_string or not _DATE.fullmatch(node.this):
+        return None
+    try:
+        return date.fromisoformat(node.this)
+    except ValueError:
+        return None
