@@ -11,10 +11,11 @@ import duckdb
 import pytest
 from sqlglot.errors import ParseError
 
-from dbt.adapters.mvsink.incremental import restrict, terms
+from dbt.adapters.mvsink.incremental import filtering, origins, restrict, terms
 from dbt.adapters.mvsink.incremental.algebra import leaves
 from dbt.adapters.mvsink.incremental.terms import Terms
 from tests.property.test_incremental import case, differs, differs_restricted, restricted
+from tests.support import incremental_database
 from tests.support.incremental_database import Database, Table
 from tests.support.incremental_queries import tables
 from tests.support.wrong_rules import BLOCKS, FOCUS, MUTANTS, keys_of_the_first_window
@@ -71,13 +72,13 @@ NAMED = {  # which random queries rarely notice
         "select k, count(*) as n from a group by k",
     ),
     "a key is pushed into windows that have it not": (
-        restrict.Needs,
-        "_key_columns",
-        lambda right: lambda self, block: None,
+        origins,
+        "key_columns",
+        lambda right: lambda names, block: None,
         "select b.w, n from b join (select k, v, count(*) over (partition by k) as n from a) c on b.w = c.v",
     ),
     "a key is pushed into windows of which one has it not": (
-        restrict,
+        origins,
         "keys_of",
         keys_of_the_first_window,
         "select b.w, n, m from b join (select k, v, count(*) over (partition by v, k) as n, count(*) over (partition by k) as m from a) c on b.w = c.v",
@@ -94,6 +95,44 @@ def test_a_wrong_restriction_is_noticed_by_a_query(wrong, monkeypatch):
     assert restricted(database, query)[0][0] == database.difference(query)
     monkeypatch.setattr(owner, name, mutate(getattr(owner, name)))
     assert restricted(database, query)[0][0] != database.difference(query)
+
+
+FILTERS = {
+    "a preserved row must fulfil the condition": (
+        filtering,
+        "_must",
+        lambda right: lambda join, leaf: True,
+        "select a.k, b.w from a left join b on a.v = b.w and a.k > 5",
+    ),
+    "a constant on the left is one on the right": (
+        filtering,
+        "_TURNED",
+        lambda right: {},
+        "select k from a where 2 > k",
+    ),
+    "a filter is pushed into windows that have it not": (
+        origins,
+        "key_columns",
+        lambda right: lambda names, block: None,
+        "select n from (select k, v, count(*) over (partition by k) as n from a) w where v = 1",
+    ),
+    "a row must fulfil the conditions of one place": (
+        incremental_database,
+        "filters",
+        lambda right: lambda analysed: {name: each[:1] for name, each in right(analysed).items()},
+        "select k from a where v = 5 union all select v from a where k = 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", FILTERS)
+def test_a_wrong_filter_is_noticed_by_a_query(wrong, monkeypatch):
+    owner, name, mutate, query = FILTERS[wrong]
+    a = Table({"k": "int", "v": "int"}, [(1, 1), (1, 2), (2, 5)], [((1, 3), 1), ((1, 1), -1)])
+    database = Database({"a": a, "b": Table({"w": "int"}, [(1,), (3,)])})
+    assert not differs(database, query, None)
+    monkeypatch.setattr(owner, name, mutate(getattr(owner, name)))
+    assert differs(database, query, None)
 
 
 def test_a_change_that_does_not_leave_its_side_is_noticed_by_a_query(monkeypatch):

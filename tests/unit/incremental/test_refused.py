@@ -131,6 +131,19 @@ def test_a_query_that_is_refused_is_never_taken_for_unchanged(query):
     assert analysed(query) == NotIncremental(REFUSED[query])
 
 
+def doubling(steps: int) -> str:
+    """Each CTE reads the one before it in two places."""
+    ctes = [f"c{n} as (select p.k from c{n - 1} p join c{n - 1} q on p.k = q.k)" for n in range(1, steps + 1)]
+    return f"with c0 as (select k from a), {', '.join(ctes)} select k from c{steps}"
+
+
+def test_what_reads_a_relation_in_very_many_places_is_refused_at_once():
+    assert isinstance(analysed(doubling(8)), Analysed)
+    too_many = "line 1: relations are read in more than 500 places, through CTEs or views"
+    assert analysed(doubling(9)) == analysed(doubling(60)) == NotIncremental(too_many)
+    assert analysed(f"select k from a where k in ({doubling(60)})") == NotIncremental(too_many)
+
+
 FROM_ELSEWHERE = ("differs from run to run", "a value of the session", "is not a built-in function")
 
 

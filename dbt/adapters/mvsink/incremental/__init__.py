@@ -48,7 +48,7 @@ Modules:
   and putting together. `plan`: `analyse` and `delta`
 - `adding`: sums over changes. `sums`: splitting groups into sums and what is shown of them
 - `clock`: whether time makes a difference. `restrict`: which rows can matter.
-  `known`: keys that the changes hold. `filters`: which rows the query's conditions keep.
+  `known`: keys that the changes hold. `filtering`: which rows the query's conditions keep.
   `origins`: which column of a relation an output is
 """
 
@@ -56,7 +56,7 @@ from dbt.adapters.mvsink.incremental.adding import WRONG, Adding, exact_sums
 from dbt.adapters.mvsink.incremental.blocks import Scoped
 from dbt.adapters.mvsink.incremental.clock import clock_probe
 from dbt.adapters.mvsink.incremental.compose import Sides
-from dbt.adapters.mvsink.incremental.filters import Comparison, Filter, filters
+from dbt.adapters.mvsink.incremental.filtering import Comparison, Filter, filters
 from dbt.adapters.mvsink.incremental.known import KnownScope, known_scope
 from dbt.adapters.mvsink.incremental.plan import Analysed, Plan, adding_of, analyse, delta
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental

@@ -243,3 +243,22 @@ def every_query(query: Query) -> Iterator[Query]:
                 yield from every_query(leaf.query)
         for subquery in query.body.subqueries:
             yield from every_query(subquery.query)
+
+
+def places(query: Query) -> int:
+    """In how many places it reads relations, those of a CTE once for each reference to it."""
+    known: dict[Query, int] = {}
+
+    def count(each: Query) -> int:
+        if each not in known:
+            known[each] = sum(
+                sum(map(of_leaf, leaves(block.source)))
+                + sum(count(below.query) for below in block.subqueries)
+                for block in blocks(each)
+            )
+        return known[each]
+
+    def of_leaf(leaf: Leaf) -> int:
+        return count(leaf.query) if isinstance(leaf, Derived) else 1
+
+    return count(query)

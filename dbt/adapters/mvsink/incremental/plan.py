@@ -20,6 +20,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     every_query,
     joins,
     leaves,
+    places,
 )
 from dbt.adapters.mvsink.incremental.blocks import Changes, Scoped
 from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Sides, Writer
@@ -53,6 +54,9 @@ from dbt.adapters.mvsink.user_sql.functions import (
 )
 from dbt.adapters.mvsink.user_sql.splice import qualifiers, spliced
 from dbt.adapters.mvsink.user_sql.words import Unreadable, Word, last_part, parts, words
+
+# The query of a change has a term for each place where what changed is read.
+MAX_PLACES = 500
 
 
 @dataclass(frozen=True)
@@ -172,6 +176,9 @@ def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Ana
         tree = read(text)
     for query in every_query(tree):
         _check_shape(query)
+    if places(tree) > MAX_PLACES:
+        reason = f"relations are read in more than {MAX_PLACES} places, through CTEs or views"
+        raise Refused(reason, tree.body_start)
     nodes = agree(text, tree)
     first = {leaf.parts: leaf for leaf in reversed([*_relations(tree)])}
     described = {key: (leaf.name, _described(leaf, columns_of)) for key, leaf in reversed(first.items())}

@@ -11,6 +11,7 @@ which the column is one, by the rule of `origins`.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -66,7 +67,8 @@ _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _KEPT_BY = {"inner": "both", "left": "right", "semi": "right", "anti": "right", "right": "left"}
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_LISTED = 100  # values; more are no filter to evaluate for every row
+_LISTED = 100  # values, and
+_PLACES = 20  # places where a relation or a CTE is read; more are too much to evaluate for every row
 
 
 def filters(analysed: Analysed) -> dict[str, Filter]:
@@ -80,7 +82,7 @@ def filters(analysed: Analysed) -> dict[str, Filter]:
     return {
         spelled[key]: tuple(dict.fromkeys(alternatives))
         for key, alternatives in collected.alternatives.items()
-        if all(alternatives)
+        if all(alternatives) and len(alternatives) <= _PLACES
     }
 
 
@@ -109,9 +111,17 @@ class _Filters:
     text: str
     names: Names
     alternatives: dict[tuple[str, ...], list[tuple[Comparison, ...]]] = field(default_factory=dict)
+    entered: Counter[Query] = field(default_factory=Counter)
+    whole: set[Query] = field(default_factory=set)  # entered without conditions: no other place adds rows
 
     def query(self, query: Query, wanted: Mapping[Block, Mapping[Column, list[Comparison]]]) -> None:
         """``wanted``: of the columns of its blocks' leaves, by block."""
+        if query in self.whole:
+            return
+        self.entered[query] += 1
+        if not wanted or self.entered[query] > _PLACES:
+            wanted = {}
+            self.whole.add(query)
         for block in blocks(query):
             compared: dict[Column, list[Comparison]] = {
                 column: [*listed] for column, listed in wanted.get(block, {}).items()

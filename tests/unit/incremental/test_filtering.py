@@ -123,3 +123,14 @@ def test_names_are_those_of_the_relation():
     assert kept("select v.K from DB.f as v(K, b, c, d, P, g, h) where v.k = 1 and v.p") == {
         "DB.f": "id = 1 and paid = True"
     }
+
+
+def test_what_is_read_in_very_many_places_has_no_filter():
+    steps = [
+        f"s{number} as (select a.id from s{number - 1} a join s{number - 1} b on a.id = b.id where a.id <> {number} and b.id > 0)"
+        for number in range(1, 9)
+    ]
+    text = f"with s0 as (select id from f), {', '.join(steps)} select id from s8"
+    assert kept(text) == {}
+    few = f"with s0 as (select id from f), {', '.join(steps[:2])} select id from s2"
+    assert kept(few) == {"f": "id <> 2 and id <> 1 or id > 0 or id > 0 and id <> 1"}
