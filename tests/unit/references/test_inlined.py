@@ -173,6 +173,20 @@ def test_texts_do_not_grow_without_bound(invocation):
     assert any("characters" in reason for reason in outcome.refused.values())
 
 
+def test_views_that_read_each_other_by_twos_are_each_put_together_once(invocation):
+    """A step of a path is one of two; there are a billion paths."""
+    views = {
+        f"{side}{step}": f"select a.id, b.name from shop.a{step + 1} a join shop.b{step + 1} b on a.id = b.id"
+        for step in range(30)
+        for side in "ab"
+    }
+    views |= {"a30": TEXT, "b30": TEXT}
+    below = {("shop", name) for name in views}
+    outcome = read(Catalog(views), invocation, "select * from shop.a0", ("shop.a0",), below)
+    assert len(outcome.query) <= LONGEST
+    assert any("characters" in reason for reason in outcome.refused.values())
+
+
 def test_a_function_that_the_model_allows_is_allowed_in_its_views(invocation):
     catalog = Catalog({"names": "select mine(id) id from a.b"})
     assert read(catalog, invocation, allowed=("mine",)).refused == {}

@@ -106,6 +106,7 @@ class _Reader:
     below: Callable[[Name], bool]
     allowed: Collection[str]
     known: dict[Name, _Text | str]
+    whole: dict[Name, Inlined] = field(default_factory=dict)  # views with those below them
 
     def inlined(self, query: str, views: Iterable[str]) -> Inlined:
         texts: dict[str, str] = {}
@@ -121,7 +122,7 @@ class _Reader:
             if isinstance(view, str):
                 refused[parts(name)[-2:]] = view
                 continue
-            inner = self.inlined(view.query, [each for each in view.names if self.below(parts(each))])
+            inner = self._inner(parts(name), view)
             texts[name] = inner.query
             names.update(dict.fromkeys((*view.names, *inner.names)))
             refused.update(inner.refused)
@@ -132,6 +133,13 @@ class _Reader:
             too_long = {parts(name)[-2:]: f"the query would have {len(whole):,} characters" for name in texts}
             return Inlined(query, (), {**refused, **too_long})
         return Inlined(whole, tuple(names), refused)
+
+    def _inner(self, key: Name, view: _Text) -> Inlined:
+        """The view with those below it, once however many read it."""
+        if key not in self.whole:
+            below = [each for each in view.names if self.below(parts(each))]
+            self.whole[key] = self.inlined(view.query, below)
+        return self.whole[key]
 
     def _text(self, name: str) -> _Text | str:
         """The view's text, or why it stays a view."""
