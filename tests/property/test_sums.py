@@ -67,6 +67,25 @@ def test_the_sums_and_what_is_shown_of_them_are_those_of_the_query(query, tmp_pa
     assert ran[True] >= HISTORIES
 
 
+@pytest.mark.parametrize(
+    ("number", "statements"), [(0, ["write"]), (4, ["keys", "write"])], ids=["a column", "an expression"]
+)
+def test_groups_whose_keys_the_changes_hold_are_added_up_by_one_statement(
+    number, statements, tmp_path, unlimited
+):
+    world = World(1, tmp_path, split(QUERIES[number]).query)
+    world.engine.cores = 1
+    for step in range(3):
+        world.time += 1000
+        world.rows = {name: Counter({(k, "xyz"[k % 3]): 1 + step for k in range(6)}) for name in ("a", "b")}
+        for name in world.rows:
+            world.write(name)
+        world.engine.ran.clear()
+        assert world.ran().incremental is (step > 0)
+        ran = [what for what, _ in world.engine.ran if what in ("keys", "write")]
+        assert step == 0 or ran == statements
+
+
 @dataclass(frozen=True)
 class OfSums:
     """`Evidence` of a query over ``kept`` sums."""

@@ -76,7 +76,8 @@ def _text(column: Column) -> str:
 
 
 def plain_column(block: Block, names: Names, node: exp.Expr) -> Column | None:
-    """The leaf's column that an expression is."""
+    """The leaf's column that an expression is, also in parentheses."""
+    node = node.unnest()
     if not isinstance(node, exp.Column) or len(node.parts) > 2:
         return None
     name, table = node.name.lower(), node.table.lower()

@@ -178,18 +178,18 @@ class _Filters:
                 (node.left, node.right, operator),
                 (node.right, node.left, _TURNED.get(operator, operator)),
             ):
-                if (column := plain_column(block, self.names, one.unnest())) is not None:
+                if (column := plain_column(block, self.names, one)) is not None:
                     yield column, way, [other]
         elif isinstance(node, exp.Between) and not node.args.get("symmetric"):
-            if (column := plain_column(block, self.names, node.this.unnest())) is not None:
+            if (column := plain_column(block, self.names, node.this)) is not None:
                 yield column, ">=", [node.args["low"]]
                 yield column, "<=", [node.args["high"]]
         elif isinstance(node, exp.In) and node.expressions:
-            if (column := plain_column(block, self.names, node.this.unnest())) is not None:
+            if (column := plain_column(block, self.names, node.this)) is not None:
                 yield column, "in", node.expressions
         else:
             negated = isinstance(node, exp.Not)
-            inner = node.this.unnest() if negated else node
+            inner = node.this if negated else node
             column = plain_column(block, self.names, inner)
             if column is not None and column_type(self.names, *column) == "boolean":
                 yield column, "=", [exp.false() if negated else exp.true()]

@@ -137,9 +137,8 @@ class _Delta:
         plan = delta(analysed, sides, clock)
         if isinstance(plan, NotIncremental):
             return plan
-        if adds:
-            return _Planned(plan, changes)
-        return _Planned(replace(plan, adding=None), changes, known_scope(analysed, sides, clock))
+        known = known_scope(analysed, sides, clock)
+        return _Planned(plan if adds else replace(plan, adding=None), changes, known)
 
     def _few_sums(self, adding: Adding | None) -> Written | None:
         """All of a few sums, by one query: the shard's and those over the change. None if they are
@@ -163,11 +162,11 @@ class _Delta:
 
     def _correction(self, planned: _Planned) -> Correction | pa.Table | Full:
         plan, changed = planned.plan, planned.changes.rows
-        if plan.adding is not None:
-            return self._added(plan.adding)
-        known = None if planned.known is None else self._known(planned.known, planned.changes)
+        known = None if planned.known is None else self._known(planned.known, planned)
         if known is not None:
             return known
+        if plan.adding is not None:
+            return self._added(plan.adding)
         if plan.scoped is not None:
             return self._scoped(plan.scoped)
         assert plan.query is not None
@@ -196,29 +195,37 @@ class _Delta:
             lambda: keys.in_scope(self.shard, names, self.files),
         )
 
-    def _known(self, known: KnownScope, changes: StagedChanges) -> Correction | pa.Table | None:
+    def _known(self, known: KnownScope, planned: _Planned) -> Correction | pa.Table | None:
         """The rows in a scope whose keys are values of the changes; None if the keys, or the
         shard's rows that have one, are many: those of a query may be fewer.
         """
-        values = changes.values(known.keys) if self.write.engine.cores_here() else None
-        if values is None:
+        adding, scoped = planned.plan.adding, known.scoped
+        values = planned.changes.values(known.keys) if self.write.engine.cores_here() else None
+        if values is None or scoped.keys is None:
             return None
         keys = StagedKeys.of(self.write, values, nulls=known.nulls)
         self.resources.callback(keys.staged.delete)
-        if not self.forced and keys.rows > MAX_KEYS_SHARE * self.shard.rows:
+        if not self.forced and keys.rows > MAX_KEYS_SHARE * self._groups(adding):
             return None
-        [name], text = known.scoped.columns, known.scoped.keys
+        [name] = scoped.columns
         names = {"_mv_k0": name}
         here = keys.rows_in_scope(self.shard, names)
-        if here is None or text is None:
+        if here is None:
             return None
-        new = known.scoped.new.replace(text, keys.query(self.files))
+        if adding is not None:  # a row that the change has no sums for stays as it is
+            new = added(adding, self.desired.columns, adding.query, self._copied(here))
+        else:
+            new = scoped.new.replace(scoped.keys, keys.query(self.files))
         desired = replace(self.desired, query=new)
         return self._less(desired, here, lambda: keys.in_scope(self.shard, names, self.files))
 
+    def _groups(self, adding: Adding | None) -> int:
+        """Of how many rows some have to be computed again, or get other sums."""
+        return self.shard.rows if adding is None else max(self.shard.rows, FEW_ROWS)
+
     def _added(self, adding: Adding) -> Correction | pa.Table | Full:
         """The shard's rows with the sums over the change, less these rows."""
-        change = self._staged_keys(adding.query, max(self.shard.rows, FEW_ROWS))
+        change = self._staged_keys(adding.query, self._groups(adding))
         if isinstance(change, Full):
             return change
         names = {name: name for name in adding.keys}
