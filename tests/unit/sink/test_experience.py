@@ -55,6 +55,14 @@ def test_the_newest_run_that_evaluated_the_query_counts():
     runs = [(EVALUATED, 4.0), (INCREMENTAL, 5.0), (INCREMENTAL, 5.0)]
     assert slow(commits(*runs))
     assert not slow(commits(*runs, (EVALUATED, 14.0)))
+    assert not slow(commits(*runs, (EVALUATED, 4.0), (EVALUATED, 14.0)))
+
+
+def test_an_evaluation_that_took_somewhat_longer_later_does_not_speak_for_the_changes():
+    runs = [(EVALUATED, 4.0), (INCREMENTAL, 5.0), (INCREMENTAL, 5.0), (EVALUATED, 4.0)]
+    assert slow(commits(*runs, (EVALUATED, 7.0), (EVALUATED, 8.0)))
+    assert slow(commits(*runs, (EVALUATED, 3.0)))
+    assert not slow(commits(*runs, (EVALUATED, 8.1)))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from dbt.adapters.mvsink.sink.ways import EVALUATED, INCREMENTAL, LOADED, SUMMED
 
 REMEMBERED = 20  # commits
 WORTHWHILE = 0.8  # of the seconds that evaluating the query takes
+FAR_LONGER = 2.0  # then it is tried again: so much changed that both ways may take longer
 LEAST = 0.8  # seconds: an incremental run of a model that is not small takes 0.5 or more
 
 
@@ -35,6 +36,11 @@ def quick(commits: Sequence[Commit]) -> bool:
 def slow(commits: Sequence[Commit], mode: str = INCREMENTAL) -> bool:
     """Whether evaluating the query takes hardly longer than the last two runs of this ``mode``."""
     last, evaluated = _seconds(commits, mode)[-2:], _evaluated(commits)
+    newest = max((at for at, commit in enumerate(commits) if commit.note.mode == mode), default=-1)
+    following = _seconds(commits[newest + 1 :], EVALUATED)
+    # a later evaluation may have taken longer because more had changed; so would these runs have
+    if following and evaluated is not None and evaluated <= FAR_LONGER * following[0]:
+        evaluated = min(evaluated, following[0])
     return len(last) == 2 and evaluated is not None and min(last) > WORTHWHILE * evaluated
 
 
