@@ -102,13 +102,13 @@ FILTERS = {
         filtering,
         "_must",
         lambda right: lambda join, leaf: True,
-        "select a.k, b.w from a left join b on a.v = b.w and a.k > 5",
+        "select a.v, b.w from a left join b on a.v = b.w and a.k > 5",
     ),
     "a constant on the left is one on the right": (
         filtering,
         "_TURNED",
         lambda right: {},
-        "select k from a where 2 > k",
+        "select v from a where 2 > k",
     ),
     "a filter is pushed into windows that have it not": (
         origins,

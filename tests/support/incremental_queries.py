@@ -307,9 +307,10 @@ class Queries:
             return self.time(scope)
         return self.random.choice(
             [
-                self.comparison(scope),
+                f"{one} > 0",
                 f"{one} is null",
                 f"({one} = {other} or {other} < 2)",
+                f"{one} between 0 and 2",
                 f"not {one} = 1",
             ]
         )
