@@ -67,8 +67,9 @@ _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _KEPT_BY = {"inner": "both", "left": "right", "semi": "right", "anti": "right", "right": "left"}
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_LISTED = 100  # values, and
-_PLACES = 20  # places where a relation or a CTE is read; more are too much to evaluate for every row
+# More is too much to evaluate for every row.
+_LISTED = 100  # values
+_PLACES = 20  # where a relation or a CTE is read
 
 
 def filters(analysed: Analysed) -> dict[str, Filter]:

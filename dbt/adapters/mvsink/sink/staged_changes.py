@@ -94,15 +94,11 @@ class StagedChanges:
             names = increment.analysed.relations[each.name]
             used = tuple(column for column in each.columns if column.name.lower() in names)
             wanted = increment.filters.get(each.name)
-            # what a filter spares this run, it also spares one that evaluates the query
-            known = 0 if wanted is None or each.updates is None else each.updates
-            if not forced and (much := _much(each, known, share)) is not None:
-                return much
             staged = _staged(write, each, used, wanted)
             resources.callback(staged.delete)
             count = staged.rows()
-            if not forced and (much := _much(each, count, share)) is not None:
-                return much
+            if not forced and each.rows is not None and count > share * each.rows:
+                return Full(f"{each.name}{CHANGED_BY}{count / max(each.rows, 1):.0%}")
             if count:
                 changes[each.name] = StagedChange(each, used, staged, count)
         return cls(write, increment, changes)
@@ -120,13 +116,6 @@ def padded(columns: Sequence[Column], used: Sequence[Column], staged: StagedDire
         for column in columns
     ]
     return f"select {', '.join([*items, *more])} from {sql.parquet_in(staged.uri)}"
-
-
-def _much(each: InputSides, changed: int, share: float) -> Full | None:
-    """The reason not to be incremental if more than this share of the rows ``changed``."""
-    if each.rows is None or changed <= share * each.rows:
-        return None
-    return Full(f"{each.name}{CHANGED_BY}{changed / max(each.rows, 1):.0%}")
 
 
 def _may_exceed(each: InputSides, share: float) -> bool:
