@@ -22,11 +22,13 @@ from typing import Any
 from benchmarks.bench import in_turn, make_tpch, start
 from benchmarks.figures import Figure
 from dbt.adapters.mvsink.engine import Column, arrow_schema
+from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.incremental import Analysed, Sums, analyse, sums_of
 from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Layout
 from dbt.adapters.mvsink.shard_sql.stager import Stager
+from dbt.adapters.mvsink.shard_sql.upkeep import Upkeep
 from dbt.adapters.mvsink.sink import Correction, Desired, Driver, Incremental, Outcome
 from tests.support.known_inputs import KnownInputs
 from tests.support.session_engine import T0, Model, SessionEngine, open_shard
@@ -148,7 +150,14 @@ class Inputs:
                 stager = Stager(SessionEngine(self.session), handle, name)
                 description = BatchDescription(state.upper, Antichain(at + 1))
                 batch = stager.adopt(stager.stage(updates, "change"), description)
-                handle.compare_and_append_batch([batch], description.lower, description.upper)
+                since = Antichain(at - model.options["retain_history"])
+                done = handle.compare_and_append_batch(
+                    [batch], description.lower, description.upper, since=since
+                )
+                # as every run does: otherwise the shard would be in ever more files
+                upkeep = Upkeep(stager.engine, handle, at, Stopwatch())
+                upkeep.maintain(done.maintenance)
+                assert not upkeep.warnings, upkeep.warnings
         self.round += 1
 
     def chosen(self, name: str, begin: int = 0) -> str:
