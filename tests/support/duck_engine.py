@@ -137,6 +137,7 @@ def _node(node: exp.Expression) -> exp.Expression:
         return _call(node)
     if isinstance(node, exp.Select):
         node.set("hint", None)
+        node.set("sort", None)  # within a task
     if isinstance(node, exp.Subquery) and not node.alias and _is_aliased(node.this):
         node.this.set("joins", node.args.get("joins"))
         return node.this  # DuckDB refuses parentheses around it

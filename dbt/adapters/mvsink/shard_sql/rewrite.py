@@ -28,6 +28,7 @@ from dbt.adapters.mvsink.shard_sql.errors import ForeignDeletionVectors
 from dbt.adapters.mvsink.shard_sql.layout import Directory, Layout, broadcast, files_of
 from dbt.adapters.mvsink.shard_sql.reshaped import widened
 from dbt.adapters.mvsink.shard_sql.stager import stage
+from dbt.adapters.mvsink.shard_sql.stored_order import stored_order
 
 log = logging.getLogger("mvsink.shard")
 
@@ -83,10 +84,12 @@ def compact(engine: Engine, handle: WriteHandle, plan: CompactionPlan, shard: La
         if shard.base is not None and shard.base not in directories
         else f"coalesce({HASH}, {shard.hash_of()}) {HASH}"
     )
+    order = stored_order(handle, shard)
     read = shard.select(directories, f"{items}, {TIME}, {DIFF}, {ERROR}, {hashed}")
     old = f"select * from (\n{read}\n) where {TIME} <= {sql.bigint(since)}"
-    settled = _settled(shard, directories, items, old, since)
-    history = _consolidated(shard, f"select * from (\n{read}\n) where {TIME} > {sql.bigint(since)}")
+    settled = _settled(shard, directories, items, old, since, order)
+    later = _consolidated(shard, f"select * from (\n{read}\n) where {TIME} > {sql.bigint(since)}")
+    history = _in_order(later, order)
     plain = f"{ERROR} is null and {HASH} is not null" + (f" and {DIFF} > 0" if plan.with_base else "")
     parts = [
         ("compact", f"select * from (\n{settled}\n) where {plain}", Antichain.of(since + 1)),
@@ -163,13 +166,17 @@ def shard_upper(shard: Layout) -> Antichain:
     return Antichain.of(shard.upper)
 
 
-def _settled(shard: Layout, directories: list[Directory], items: str, old: str, since: int) -> str:
-    """The consolidated collection at ``since``. Base rows with nothing recent are not shuffled."""
+def _settled(
+    shard: Layout, directories: list[Directory], items: str, old: str, since: int, order: Column | None
+) -> str:
+    """The consolidated collection at ``since``. Base rows with nothing recent are not shuffled, and
+    stay in their order; the others are in ``order``.
+    """
     keys = f"{items}, {ERROR}, {HASH}"
     time = f"{sql.bigint(since)} {TIME}"
     base_settled = shard.base is not None and all((file.max_time or 0) <= since for file in shard.base.files)
     if shard.base is None or not base_settled or shard.base not in directories or shard.unhashed:
-        return _one_owner(shard, old, time, items)
+        return _in_order(_one_owner(shard, old, time, items), order)
     recent = [directory for directory in directories if directory is not shard.base]
     if not recent:
         return f"select {items}, {time}, {DIFF}, {ERROR}, {HASH} from (\n{old}\n)"
@@ -187,7 +194,15 @@ def _settled(shard: Layout, directories: list[Directory], items: str, old: str, 
             shard.select(recent, f"{keys}, {DIFF}", before),
         ]
     )
-    return sql.union_all([untouched, _one_owner(shard, again, time, items)])
+    return sql.union_all([untouched, _in_order(_one_owner(shard, again, time, items), order)])
+
+
+def _in_order(rows: str, order: Column | None) -> str:
+    """``rows`` with those of each task sorted, so that row groups have ranges of their own."""
+    if order is None:
+        return rows
+    # in parentheses: behind the last part of a UNION it would sort all of them
+    return f"select * from (\nselect * from (\n{rows}\n) sort by {sql.identifier(order.name)}\n)"
 
 
 def _one_owner(shard: Layout, rows: str, time: str, items: str) -> str:
