@@ -26,8 +26,7 @@ from dbt.adapters.mvsink.shard import (
     compaction_due,
     files_number,
 )
-from dbt.adapters.mvsink.sink import MANY_KEYS, Driver, Incremental, Outcome
-from dbt.adapters.mvsink.sink.increment import USUALLY_MANY_KEYS, USUALLY_MUCH
+from dbt.adapters.mvsink.sink import Driver, Incremental, Outcome
 from tests.support import incremental_modes
 from tests.support.known_inputs import KnownInputs
 from tests.support.session_engine import T0, Model, open_shard
@@ -298,87 +297,3 @@ def test_a_row_that_another_program_took_away_heals(tmp_path, unlimited):
             continue
         ran[world.run()] += 1
     assert ran[False] and ran[True]
-
-
-@pytest.mark.parametrize(
-    ("query", "rows"),
-    [
-        ("select k, v from db.a where k > 0", (320, 350)),
-        ("select a.k, a.v, b.v w from db.a a left join db.b b on a.k = b.k", (320, 350)),
-        ("select k, v from db.a union all select k, v from db.b", (320, 350)),
-        ("select k, max(v) v from db.a group by k", (50, 60)),
-        ("select distinct k, v from db.a", (50, 60)),
-        ("select k, v from db.a union select k, v from db.b", (50, 60)),
-        ("select k, v, row_number() over (partition by k order by v) n from db.a", (50, 60)),
-        ("select k, v from db.a where k in (select k from db.b)", (50, 60)),
-    ],
-)
-def test_where_more_rows_of_an_input_were_replaced_the_query_is_evaluated(
-    query, rows, tmp_path, unlimited, monkeypatch
-):
-    """Of a thousand; a replaced row is two changes, which the shard then has, too."""
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.staged_changes.MAX_SHARE", 0.1)
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.staged_changes.MAX_SHARE_LINEAR", 0.4)
-
-    def replaced(number: int) -> str:
-        world = World(1, tmp_path / str(number), query)
-        for values in (["x"] * 1000, ["y"] * number + ["x"] * (1000 - number)):
-            world.time += 1000
-            world.rows = {"a": Counter(enumerate(values)), "b": Counter({(1, "z"): 1})}
-            world.write("a")
-            reason = world.ran().not_incremental
-        return reason
-
-    few, many = map(replaced, rows)
-    assert few == ""
-    assert many.startswith("db.a changed by ")
-
-
-def test_after_two_runs_with_many_changes_as_many_are_not_looked_at(tmp_path, unlimited, monkeypatch):
-    """A run after few changes looks at them."""
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.staged_changes.MAX_SHARE", 0.1)
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.experience.WORTHWHILE", 1e9)
-    world = World(1, tmp_path, "select k, max(v) v from db.a group by k")
-    values = ["x"] * 1000
-
-    def replaced(number: int) -> str:
-        world.time += 1000
-        values[:number] = [f"x{world.time}"] * number
-        world.rows["a"] = Counter(enumerate(values))
-        world.write("a")
-        return world.ran().not_incremental
-
-    replaced(0)
-    assert all(replaced(500).startswith("db.a changed by ") for _ in range(2))
-    assert replaced(500) == USUALLY_MUCH
-    assert replaced(10) == ""
-    assert replaced(500).startswith("db.a changed by ")
-
-
-def test_where_most_keys_change_the_query_is_evaluated_and_soon_nothing_looks_for_them(
-    tmp_path, unlimited, monkeypatch
-):
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.delta_write.MAX_KEYS_SHARE", 0.2)
-    world = World(1, tmp_path, "select v, max(k) m from db.a group by v")
-
-    def replace(number: int, *values: str) -> Outcome:
-        world.time += 1000
-        world.rows["a"] = Counter({(1 + number % 5, value): 1 for value in "abcdefghij"})
-        world.rows["a"].update({(9, value): 1 for value in values})
-        world.write("a")
-        return world.ran()
-
-    replace(0)
-    reasons = [replace(number).not_incremental for number in range(1, 5)]
-    assert reasons == [MANY_KEYS, MANY_KEYS, USUALLY_MANY_KEYS, USUALLY_MANY_KEYS]
-    assert replace(4, "a").not_incremental == USUALLY_MANY_KEYS
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.staging.REMEMBERED", 3)  # the log forgets
-    assert replace(4, "a", "b").incremental
-
-
-def test_an_input_that_changes_while_it_is_read_has_the_query_evaluated(tmp_path, unlimited):
-    world = World(3, tmp_path)
-    world.run()
-    world.known.moves = True
-    world.change()
-    assert not world.run()

@@ -16,6 +16,12 @@ COLUMNS = {
 NOW = "timestamp_millis(5000L) /* mv_now */"
 REFUSED = {
     # what has no rule
+    "select k from a anti semi join b on true": "line 1: a join of kind ANTI SEMI JOIN",
+    "select x.k from (a join b on a.k = b.k) as x": "line 1: an alias for a join in parentheses",
+    "select b.* from a, explode(a.xs) b": "line 1: a table function of columns",
+    "select a.s.* from a": "line 1: a star over a struct",
+    "select k, :x as n from a": "line 1: a parameter",
+    "select k, ? as n from a": "line 1: a parameter",
     "select 1 as one from a having true": "line 1: HAVING without groups",
     "select k from a where max(k) > 1": "line 1: an aggregate: max()",
     "select k from a where row_number() over (order by k) = 1": "line 1: a window: row_number()",

@@ -7,6 +7,7 @@ change.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -88,9 +89,11 @@ class StagedChanges:
         changes = {}
         share = MAX_SHARE_LINEAR if increment.analysed.linear else MAX_SHARE
         changed = [each for each in increment.inputs if each.change is not None]
+        # if a small one exceeds the share, the others need not be staged
+        smallest_first = sorted(changed, key=lambda each: math.inf if each.updates is None else each.updates)
         if wary and not forced and any(_may_exceed(each, share) for each in changed):
             return Full(USUALLY_MUCH)
-        for each in changed:
+        for each in smallest_first:
             names = increment.analysed.relations[each.name]
             used = tuple(column for column in each.columns if column.name.lower() in names)
             wanted = increment.filters.get(each.name)
@@ -101,7 +104,8 @@ class StagedChanges:
                 return Full(f"{each.name}{CHANGED_BY}{count / max(each.rows, 1):.0%}")
             if count:
                 changes[each.name] = StagedChange(each, used, staged, count)
-        return cls(write, increment, changes)
+        by_name = {each.name: changes[each.name] for each in changed if each.name in changes}
+        return cls(write, increment, by_name)
 
 
 def padded(columns: Sequence[Column], used: Sequence[Column], staged: StagedDirectory, *more: str) -> str:
