@@ -7,17 +7,20 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
+from dbt.adapters.mvsink.materialization.drift import drift_values
 from dbt.adapters.mvsink.materialization.response import response
 from dbt.adapters.mvsink.shard import Antichain, ShardState
 from dbt.adapters.mvsink.shard_sql import Counts, Kind
-from dbt.adapters.mvsink.sink import Outcome
+from dbt.adapters.mvsink.sink import Drift, Outcome
 
 T = 1_800_000_000_000
 LINES = [
     ({}, ""),
     ({"incremental": True}, " (incremental)"),
     ({"evaluated": False}, " (inputs unchanged)"),
-    ({"verified": True}, " (verified)"),
+    ({"verified": True}, " (verified)"),  # whether it had drifted is not known
+    ({"verified": True, "drifted": Drift()}, " (verified, no drift)"),
+    ({"verified": True, "drifted": Drift(Counts(1, 2))}, " (verified)"),  # a warning says it
     ({"not_incremental": "its data is small", "usual": True}, ""),
     ({"not_incremental": "cat.shop.orders changed by 14%"}, " (full: orders changed by 14%)"),
     ({"not_incremental": "`a`.`my shop`.`my orders` changed by 14%"}, " (full: my orders changed by 14%)"),
@@ -40,3 +43,15 @@ def test_the_line_shows_why_a_run_was_not_incremental_unless_it_is_usual(how, sh
     answer = response(outcome)
     assert str(answer) == f"+412 -400 at 2027-01-15T08:00:00Z{shown}"
     assert answer.not_incremental == how.get("not_incremental", "")
+
+
+@pytest.mark.parametrize(
+    ("drift", "kept"),
+    [
+        (None, None),
+        (Drift(), {"inserted": 0, "deleted": 0, "noise": False}),
+        (Drift(Counts(1, 2), noise=True), {"inserted": 1, "deleted": 2, "noise": True}),
+    ],
+)
+def test_what_run_results_keep_of_drift(drift, kept):
+    assert drift_values(drift) == kept

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.materialization.opening import Opened
@@ -11,6 +13,16 @@ from dbt.adapters.mvsink.shard_sql import Layout, as_of
 from dbt.adapters.mvsink.sink import Drift, Incremental, Outcome, Suspended
 
 SAMPLE = 5  # rows
+
+
+def drift_values(drift: Drift | None) -> dict[str, Any] | None:
+    """``drift`` as `run_results.json` keeps it: the rows that were missing, ``inserted``, and those
+    that were too many, ``deleted``; ``noise``: see `Drift`. None: the run cannot tell it from the
+    changes of the inputs.
+    """
+    if drift is None:
+        return None
+    return {"inserted": drift.counts.inserted, "deleted": drift.counts.deleted, "noise": drift.noise}
 
 
 def drift_warnings(opened: Opened, before: ShardState, outcome: Outcome, drift: Drift) -> list[str]:

@@ -131,6 +131,14 @@ class InputEvidence:
             return self.sums.increment(recorded)
         return self.inputs(recorded, time).increment(sum(file.size for file in state.files))
 
+    def outlook(
+        self, state: ShardState, recorded: Callable[[str], int | None], time: int
+    ) -> Increment | Full:
+        """See `Inputs.outlook`, for the model's own query."""
+        if self._uncertain:
+            return Full(self._uncertain, usual=True)
+        return self.inputs(recorded, time).outlook(sum(file.size for file in state.files))
+
     def inputs(self, recorded: Callable[[str], int | None], time: int) -> Inputs:
         """What is known of the inputs for contents as of ``time`` (ms)."""
         return Inputs(self.context, self.references, self.reads, self.positions(time), recorded, time)

@@ -2,83 +2,158 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dbt.adapters.mvsink.incremental import NotIncremental, Sides, Sums, clock_probe, delta, sums_of
 from dbt.adapters.mvsink.materialization.evidence import InputEvidence, verification_due
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.materialization.sums import wanted
 from dbt.adapters.mvsink.references.positions import Position
 from dbt.adapters.mvsink.sink import (
+    ALL_ROWS,
     QUICK,
     REMEMBERED,
     SMALL,
     Full,
+    Increment,
     Incremental,
+    all_may_differ,
     in_vain,
     quick,
     suspended,
 )
+from dbt.adapters.mvsink.user_sql.words import parts
 
 UNCHANGED, CHANGED, UNKNOWN = "unchanged", "changed", "cannot be known"
+NOT_DUE, SAME = "no refresh is due", "its inputs are unchanged"
+NO_CONTENTS, VERIFICATION = "it has no contents yet", "a verification is due"
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """``evaluates``: why something would be computed, empty if nothing would. ``inputs``: for each
-    its name, kind, state, and the reason if it cannot be known. ``full``: why the query would be
-    evaluated in full, empty if the contents follow from the changes of the inputs.
+    """``evaluates``: why something would be computed, empty if nothing would; ``rests``: then, why
+    not. ``inputs``: for each its name, kind, state, the reason if it cannot be known, and whether
+    its ``changes`` are `known` or `not known`. ``full``: why the query would be evaluated in full,
+    empty if the contents follow from the changes of the inputs. ``later``: why runs after this one
+    would evaluate it when inputs change, empty if they would not; None where `full` says it.
     """
 
     evaluates: str
     inputs: tuple[dict[str, str], ...]
     full: str = ""
+    later: str | None = None
+    rests: str = ""
 
     def values(self) -> dict[str, Any]:
         """As `run_results.json` keeps it."""
-        return {"evaluates": self.evaluates, "inputs": list(self.inputs), "full": self.full}
+        return {
+            "evaluates": self.evaluates,
+            "rests": self.rests,
+            "inputs": list(self.inputs),
+            "full": self.full,
+            "later": self.later,
+        }
 
 
 def explanation(evidence: InputEvidence, opened: Opened) -> Explanation:
     """What a run of the opened view would do now."""
-    context, state, recorded = opened.context, opened.handle.state(), opened.handle.progress
     time = opened.timing.time
-    if time is None:
-        return Explanation("", ())
-    inputs = tuple(_input(position, recorded) for position in evidence.positions(time))
-    reasons = [opened.timing.generation, "" if state.readable else "it has no contents yet"]
-    reasons.append(evidence.problems(state))
-    reasons += [each["reason"] or f"{each['name']} changed" for each in inputs if each["state"] != UNCHANGED]
-    verified = "a verification is due" if verification_due(context, state) else ""
-    evaluates = next((reason for reason in (*reasons, verified) if reason), "")
-    return Explanation(evaluates, inputs, _full(evidence, opened, time, verified) if evaluates else "")
+    return Explanation("", (), rests=NOT_DUE) if time is None else _Explained(evidence, opened, time).all()
 
 
-def _full(evidence: InputEvidence, opened: Opened, time: int, verified: str) -> str:
-    """Why the query would be evaluated in full; empty if it would not."""
-    state = opened.handle.state()
-    if opened.timing.generation or not state.readable:
-        return opened.timing.generation or "it has no contents yet"
-    if verified:
-        return verified
-    always = opened.context.options.incremental is Incremental.ALWAYS
-    if not always and (reason := suspended(state)):
-        return reason
-    increment = evidence.increment(state, opened.handle.progress, time)
-    if isinstance(increment, Full):
-        return increment.reason
-    commits = opened.handle.history(REMEMBERED)
-    if always or wanted(opened.context.options.state, opened.handle.progress, commits):
-        return ""
-    if increment.small:
-        return SMALL
-    return QUICK if quick(commits) else in_vain(commits, summed=False)
+@dataclass(frozen=True)
+class _Explained:
+    """A run as of ``time`` (ms)."""
+
+    evidence: InputEvidence
+    opened: Opened
+    time: int
+
+    def all(self) -> Explanation:
+        state, recorded = self.opened.handle.state(), self.opened.handle.progress
+        unknown = self.evidence.inputs(recorded, self.time).unknown()
+        inputs = tuple(
+            _input(position, recorded, known=position.name not in unknown)
+            for position in self.evidence.positions(self.time)
+        )
+        due = verification_due(self.opened.context, state)
+        passing = [self.opened.timing.generation, "" if state.readable else NO_CONTENTS]
+        reasons = [*passing, self.evidence.problems(state)]
+        reasons += [
+            each["reason"] or f"{each['name']} changed" for each in inputs if each["state"] != UNCHANGED
+        ]
+        evaluates = next((reason for reason in (*reasons, VERIFICATION if due else "") if reason), "")
+        if not evaluates:
+            return Explanation("", inputs, later=self._later(), rests=SAME)
+        passes = next(filter(None, (*passing, VERIFICATION if due else "")), "")
+        full = passes or self._full()
+        return Explanation(evaluates, inputs, full, self._later() if passes else None)
+
+    def _full(self) -> str:
+        """Why the query would be evaluated in full; empty if it would not."""
+        increment = self.evidence.increment(
+            self.opened.handle.state(), self.opened.handle.progress, self.time
+        )
+        if isinstance(increment, Full):
+            return self._suspended() or increment.reason
+        changed = [each.name for each in increment.inputs if each.change is not None]
+        return self._declined(increment, changed)
+
+    def _later(self) -> str:
+        """The same of a change of any input, after this run."""
+        outlook = self.evidence.outlook(self.opened.handle.state(), self.opened.handle.progress, self.time)
+        if isinstance(outlook, Full):
+            return self._suspended() or outlook.reason
+        unknown = self.evidence.inputs(self.opened.handle.progress, self.time).unknown()
+        last_two = {parts(name)[-2:] for name in unknown}
+        known = [each.name for each in outlook.inputs if parts(each.name)[-2:] not in last_two]
+        return self._declined(outlook, known)
+
+    def _suspended(self) -> str:
+        always = self.opened.context.options.incremental is Incremental.ALWAYS
+        return "" if always else suspended(self.opened.handle.state())
+
+    def _declined(self, increment: Increment, changed: Sequence[str]) -> str:
+        """Why the query would be evaluated although its change can be computed."""
+        if reason := self._suspended():
+            return reason
+        analysed, options = increment.analysed, self.opened.context.options
+        plan = delta(analysed, dict.fromkeys(changed, Sides("", "", "")), self._clock(increment))
+        if isinstance(plan, NotIncremental):
+            return plan.reason
+        commits = self.opened.handle.history(REMEMBERED)
+        summed = wanted(options.state, self.opened.handle.progress, commits)
+        if options.incremental is Incremental.ALWAYS or (summed and isinstance(sums_of(analysed), Sums)):
+            return ""
+        if increment.small:
+            return SMALL
+        rows = sum(file.rows or 0 for file in self.opened.handle.state().files)
+        if plan.adding is None and plan.scoped is not None and all_may_differ(plan.scoped, rows):
+            return ALL_ROWS
+        return QUICK if quick(commits) else in_vain(commits, summed=False)
+
+    def _clock(self, increment: Increment) -> tuple[int, int] | None:
+        """The times that `mv_now()` was and is, if it matters."""
+        clock = increment.clock
+        probe = None if clock is None else clock_probe(increment.analysed, clock)
+        if probe is None:
+            return clock
+        [[same]] = self.opened.context.engine.query(probe, "clock")
+        return None if same else clock
 
 
-def _input(position: Position, recorded: Callable[[str], int | None]) -> dict[str, str]:
+def _input(position: Position, recorded: Callable[[str], int | None], *, known: bool) -> dict[str, str]:
     reason = position.problem
     if not reason and position.id and recorded(position.id) is None:
         reason = "no earlier position is recorded"
     state = UNKNOWN if reason else UNCHANGED if position.unchanged(recorded) else CHANGED
-    return {"name": position.name, "kind": position.kind, "state": state, "reason": reason}
+    changes = "known" if known else "not known"
+    return {
+        "name": position.name,
+        "kind": position.kind,
+        "state": state,
+        "reason": reason,
+        "changes": changes,
+    }

@@ -71,11 +71,8 @@ class Inputs:
 
     def increment(self, own: int) -> Increment | Full:
         """See `Evidence.increment`. ``own``: the bytes of the shard."""
-        options = self.context.options
-        if options.incremental is Incremental.NEVER:
-            return Full("incremental: never", expected=True, usual=True)
-        if (twice := self._named_twice()) is not None:
-            return Full(f"it reads {twice} in two ways, or from two catalogs", usual=True)
+        if refused := self._refused():
+            return refused
         changed = [position for position in self.positions if not position.unchanged(self.recorded)]
         for position in changed:
             if reason := self._reason(position):
@@ -93,6 +90,26 @@ class Inputs:
         small = self._small(analysed, known, own)
         return Increment(analysed, known, None if clock is None else (clock, self.time), small)
 
+    def outlook(self, own: int) -> Increment | Full:
+        """How a change would be treated after this run, whichever input it is in: as the increment
+        of a time at which nothing changed, or why the query would be evaluated.
+        """
+        if refused := self._refused():
+            return refused
+        analysed = self.analysed()
+        if isinstance(analysed, NotIncremental):
+            return Full(analysed.reason, usual=True)
+        unknown = self.unknown()
+        if unknown and all(position.name in unknown for position in self.positions):
+            return Full(f"what changes in {' and '.join(sorted(unknown))} is not known", usual=True)
+        known = tuple(each for each in self._sides(analysed, set()) if isinstance(each, InputSides))
+        clock = (self.time, self.time + 1) if analysed.marks else None
+        return Increment(analysed, known, clock, self._small(analysed, known, own))
+
+    def unknown(self) -> set[str]:
+        """The names of the inputs that do not tell what changes in them."""
+        return {each.name for each in self.positions if each.problem or not self._followed(each)}
+
     def analysed(self) -> Analysed | NotIncremental:
         """The query, read as one whose changes can be derived."""
         if (name := read_otherwise(session_settings(self.context.engine))) is not None:
@@ -102,6 +119,14 @@ class Inputs:
             self._columns_of,
             deterministic_functions=self.context.options.deterministic_functions,
         )
+
+    def _refused(self) -> Full | None:
+        """Why the query is evaluated, whatever its text says and whatever changed."""
+        if self.context.options.incremental is Incremental.NEVER:
+            return Full("incremental: never", expected=True, usual=True)
+        if (twice := self._named_twice()) is not None:
+            return Full(f"it reads {twice} in two ways, or from two catalogs", usual=True)
+        return None
 
     def _named_twice(self) -> str | None:
         """A name whose last two parts are those of another input, too: either may be meant."""
@@ -114,14 +139,18 @@ class Inputs:
             return Full(position.problem, usual=True)
         if self.recorded(position.id) is None:
             return Full(f"no earlier position of {position.name} is recorded", expected=True, usual=True)
-        if position.kind == CLOCK or position.name in self.references.shards:
-            return None
-        below = {name for reads in self.reads.below.values() for name in (*reads.every_table, *reads.below)}
-        pinned = self._pinned(position.name) is not None
-        if position.kind in (DELTA, ICEBERG) and position.name not in below and pinned:
+        if self._followed(position):
             return None
         why = self._view_above(position.name)
         return Full(f"{position.name} changed, and what changed in it is not known{why}", usual=True)
+
+    def _followed(self, position: Position) -> bool:
+        """Whether the input keeps a history of its changes, which the query reads it by."""
+        if position.kind == CLOCK or position.name in self.references.shards:
+            return True
+        below = {name for reads in self.reads.below.values() for name in (*reads.every_table, *reads.below)}
+        pinned = self._pinned(position.name) is not None
+        return position.kind in (DELTA, ICEBERG) and position.name not in below and pinned
 
     def _view_above(self, name: str) -> str:
         """Why the view through which the query reads ``name`` is not a part of it, as a clause."""

@@ -13,6 +13,7 @@ from dbt.adapters.mvsink.continual_task.request import TaskOutcome
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import columns_added
 from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.materialization.drift import drift_values
 from dbt.adapters.mvsink.materialization.explain import Explanation
 from dbt.adapters.mvsink.materialization.preview import preview_values
 from dbt.adapters.mvsink.shard import Antichain
@@ -53,6 +54,7 @@ class MvsinkResponse(AdapterResponse):
     # how the contents were computed: `evaluated`, `verified`, `incremental`, `unchanged` or `none`
     mode: str = ""
     not_incremental: str = ""  # why the query was evaluated in full, if there is something to say
+    drifted: dict[str, Any] | None = None  # see `drift_values`
     next_refresh: int | None = None  # with a schedule
     paused: str = ""  # who, when and why, if the run left a paused model alone
     input: str = ""  # a query for what a task watches
@@ -82,6 +84,7 @@ def response(outcome: Outcome, notes: Sequence[str] = (), warnings: Sequence[str
         incremental=outcome.incremental,
         mode=_mode(outcome),
         not_incremental=outcome.not_incremental,
+        drifted=drift_values(outcome.drifted),
         next_refresh=outcome.upper.as_option() if outcome.scheduled else None,
     )
 
@@ -98,7 +101,7 @@ def explained_response(
     explanation: Explanation, notes: Sequence[str], warnings: Sequence[str]
 ) -> MvsinkResponse:
     """The response of a run that only explains."""
-    message = f"would evaluate: {explanation.evaluates}" if explanation.full else "inputs unchanged"
+    message = f"would evaluate: {explanation.evaluates}" if explanation.full else explanation.rests
     if explanation.evaluates and not explanation.full:
         message = f"would be incremental: {explanation.evaluates}"
     return MvsinkResponse(_message=message, code="none", explanation=explanation.values())
@@ -206,7 +209,8 @@ def _changed(counts: Counts) -> str:
 
 def _how(outcome: Outcome) -> str:
     if outcome.verified:
-        return " (verified)"
+        right = outcome.drifted is not None and outcome.drifted.counts.nothing
+        return " (verified, no drift)" if right else " (verified)"
     if not outcome.evaluated:
         return " (inputs unchanged)"
     if outcome.incremental:

@@ -32,6 +32,7 @@ from dbt.adapters.mvsink.sink.errors import (
 from dbt.adapters.mvsink.sink.experience import REMEMBERED, in_vain, most_keys_change, quick, slow
 from dbt.adapters.mvsink.sink.gate import Audit, Gate, MaxChange, Scope
 from dbt.adapters.mvsink.sink.increment import (
+    ALL_ROWS,
     MANY_KEYS,
     QUICK,
     SMALL,
@@ -42,6 +43,7 @@ from dbt.adapters.mvsink.sink.increment import (
     Incremental,
     InputSides,
     SumsPolicy,
+    all_may_differ,
 )
 from dbt.adapters.mvsink.sink.mint import Mint
 from dbt.adapters.mvsink.sink.plan import Plan, run_timing
@@ -61,6 +63,7 @@ from dbt.adapters.mvsink.sink.ways import SUMMED
 from dbt.adapters.mvsink.sink.write import Write
 
 __all__ = [
+    "ALL_ROWS",
     "ENOUGH",
     "MANY_KEYS",
     "QUICK",
@@ -100,6 +103,7 @@ __all__ = [
     "Suspended",
     "UnknownColumn",
     "Write",
+    "all_may_differ",
     "in_vain",
     "limit",
     "most_keys_change",

@@ -45,7 +45,14 @@ from dbt.adapters.mvsink.shard_sql.small import are_few, few
 from dbt.adapters.mvsink.sink.adding import added, adds_up
 from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
 from dbt.adapters.mvsink.sink.in_process import Stored, correct, difference, left_to_spark
-from dbt.adapters.mvsink.sink.increment import MANY_KEYS, SMALL, Full, Increment
+from dbt.adapters.mvsink.sink.increment import (
+    ALL_ROWS,
+    MANY_KEYS,
+    SMALL,
+    Full,
+    Increment,
+    all_may_differ,
+)
 from dbt.adapters.mvsink.sink.lookup import fit, without_hashes
 from dbt.adapters.mvsink.sink.restricted import RestrictedInputs
 from dbt.adapters.mvsink.sink.staged_changes import StagedChanges
@@ -178,8 +185,8 @@ class _Delta:
     def _scoped(self, scoped: Scoped) -> Correction | pa.Table | Full:
         """The rows in scope, new less the shard's."""
         if scoped.keys is None:
-            if self.shard.rows > FEW_ROWS and not self.forced:
-                return Full("all of its rows may differ", usual=True)
+            if not self.forced and all_may_differ(scoped, self.shard.rows):
+                return Full(ALL_ROWS, usual=True)
             stored = persisted(self.shard)
             shown = None if stored is None else self.files.of(stored)
             return self._less(replace(self.desired, query=scoped.new), None, lambda: shown)

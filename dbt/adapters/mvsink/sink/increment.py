@@ -12,16 +12,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Column
-from dbt.adapters.mvsink.incremental import Analysed, Filter, filters
+from dbt.adapters.mvsink.incremental import Analysed, Filter, Scoped, filters
 
 # reasons to evaluate the query
 SMALL = "its data is small"
+ALL_ROWS = "all of its rows may differ"
 MANY_KEYS = "more than 20% of its keys may differ"
 CHANGED_BY = " changed by "  # behind the input's name, in front of the share
 USUALLY_MANY_KEYS = "more than 20% of its keys changed in earlier runs"
 USUALLY_MUCH = "much of an input may have changed, as it had in earlier runs"
 QUICK = "evaluating the query takes less than 0.8 s"
 SLOW = "its incremental runs took as long as evaluating the query"
+
+MANY_ROWS = 100_000  # of a shard: as many are not compared because all may differ
 
 
 class Incremental(enum.Enum):
@@ -129,3 +132,8 @@ class Full:
     reason: str = ""
     expected: bool = False
     usual: bool = False
+
+
+def all_may_differ(scoped: Scoped, rows: int) -> bool:
+    """Whether all ``rows`` of the shard may differ, and are many."""
+    return scoped.keys is None and rows > MANY_ROWS

@@ -110,8 +110,7 @@ class SinkRequest:
     changed definition takes effect at once, before the next refresh of the schedule.
     ``superseded``: a refresh that is due is not written. ``verify``: compare all contents by an
     independent digest, whatever ``evidence`` says. ``definition``: a digest of the model's text,
-    for the log.
-    independent digest, whatever ``evidence`` says. ``summed``: the evidence knows the model's sums.
+    for the log. ``summed``: the evidence knows the model's sums.
     """
 
     model: str

@@ -24,7 +24,9 @@ VIEW = "self_correcting_mv"
 class Explained:
     """One model. ``evaluates``: why something would be computed, empty if nothing would. ``full``:
     why its query would be evaluated in full, empty if its contents follow from its inputs' changes.
-    ``paused``: who paused it, when and why, if a run would leave it alone.
+    ``later``: the same of runs after this one, None where nothing is to be added; ``rests``: why
+    nothing would be computed. ``paused``: who paused it, when and why, if a run would leave it
+    alone.
     """
 
     model: str
@@ -32,6 +34,8 @@ class Explained:
     inputs: tuple[Mapping[str, str], ...] = ()
     error: str = ""
     full: str = ""
+    later: str | None = None
+    rests: str = ""
     paused: str = ""
 
     @classmethod
@@ -42,8 +46,14 @@ class Explained:
         if ran.response.get("paused"):
             return cls(ran.name, "", paused=ran.response["paused"])
         values = ran.response.get("explanation") or {}
-        inputs = tuple(values.get("inputs", ()))
-        return cls(ran.name, values.get("evaluates", ""), inputs, full=values.get("full", ""))
+        return cls(
+            ran.name,
+            values.get("evaluates", ""),
+            tuple(values.get("inputs", ())),
+            full=values.get("full", ""),
+            later=values.get("later"),
+            rests=values.get("rests", ""),
+        )
 
     def lines(self) -> list[str]:
         """For people: one line for the model, one for each input."""
@@ -52,18 +62,26 @@ class Explained:
         if self.paused:
             verdict = f"left as it is: {self.paused}"
         elif not self.evaluates:
-            verdict = "not evaluated: its inputs are unchanged"
+            verdict = f"not evaluated: {self.rests}"
+            verdict += "" if self.later is None else f"; after a change: {self._outlook(self.later)}"
         elif not self.full:
             verdict = f"incremental: {self.evaluates}"
         else:
             verdict = f"evaluated: {self.evaluates}"
             verdict += "" if self.full == self.evaluates else f"; not incremental: {self.full}"
+            verdict += "" if self.later is None else f"; later runs: {self._outlook(self.later)}"
         width = max((len(each["name"]) for each in self.inputs), default=0)
         return [f"{self.model}: {verdict}"] + [
             f"  {each['name']:<{width}}  {each['kind']:<6} {each['state']}"
             + (f": {each['reason']}" if each["reason"] else "")
             for each in self.inputs
         ]
+
+    def _outlook(self, later: str) -> str:
+        if later:
+            return f"not incremental: {later}"
+        names = [each["name"] for each in self.inputs if each["changes"] != "known"]
+        return f"incremental, unless {' or '.join(names)} changes" if names else "incremental"
 
 
 @click.command()
@@ -98,6 +116,8 @@ def explain(
                 "model": e.model,
                 "evaluates": e.evaluates,
                 "full": e.full,
+                "later": e.later,
+                "rests": e.rests,
                 "inputs": list(e.inputs),
                 "error": e.error,
                 "paused": e.paused,
