@@ -65,6 +65,24 @@ def test_an_evaluation_that_took_somewhat_longer_later_does_not_speak_for_the_ch
     assert not slow(commits(*runs, (EVALUATED, 8.1)))
 
 
+def changing(mode: str, seconds: float, rows: int) -> SimpleNamespace:
+    return SimpleNamespace(note=CommitNote(mode=mode, seconds=seconds, rows_inserted=rows))
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(200, False), (201, True)])
+@pytest.mark.parametrize("between", [(), (changing(EVALUATED, 2.0, 90),)])
+def test_an_evaluation_that_changed_far_more_rows_does_not_speak_for_the_changes(rows, expected, between):
+    """They would have taken longer, too. If it took longer for as many rows, there is more data."""
+    runs = [changing(mode, seconds, 100) for mode, seconds in ((EVALUATED, 2.0), *[(INCREMENTAL, 3.0)] * 2)]
+    assert slow([*runs, *between, changing(EVALUATED, 9.0, rows)]) == expected
+
+
+def test_an_evaluation_that_changed_far_more_rows_counts_if_there_is_no_other():
+    runs = [changing(INCREMENTAL, 3.0, 100)] * 2
+    assert slow([*runs, changing(EVALUATED, 3.0, 1000)])
+    assert not slow([*runs, changing(EVALUATED, 9.0, 1000)])
+
+
 @pytest.mark.parametrize(
     ("runs", "expected"),
     [

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dbt.adapters.mvsink.shard import Commit
+from dbt.adapters.mvsink.shard import Commit, CommitNote
 from dbt.adapters.mvsink.sink.increment import CHANGED_BY, MANY_KEYS, SLOW, USUALLY_MANY_KEYS
 from dbt.adapters.mvsink.sink.ways import EVALUATED, INCREMENTAL, LOADED, SUMMED
 
 REMEMBERED = 20  # commits
 WORTHWHILE = 0.8  # of the seconds that evaluating the query takes
-FAR_LONGER = 2.0  # then it is tried again: so much changed that both ways may take longer
+FAR_LONGER = 2.0  # then it is tried again: there is so much more data that both ways take longer
+FAR_MORE = 2.0  # rows changed: from the changes, too, it would have taken longer
 LEAST = 0.8  # seconds: an incremental run of a model that is not small takes 0.5 or more
+
+_Timed = tuple[int, CommitNote, float]  # a commit's place, its note, and its seconds
 
 
 def in_vain(commits: Sequence[Commit], *, summed: bool) -> str:
@@ -35,13 +38,27 @@ def quick(commits: Sequence[Commit]) -> bool:
 
 def slow(commits: Sequence[Commit], mode: str = INCREMENTAL) -> bool:
     """Whether evaluating the query takes hardly longer than the last two runs of this ``mode``."""
-    last, evaluated = _seconds(commits, mode)[-2:], _evaluated(commits)
-    newest = max((at for at, commit in enumerate(commits) if commit.note.mode == mode), default=-1)
-    following = _seconds(commits[newest + 1 :], EVALUATED)
-    # a later evaluation may have taken longer because more had changed; so would these runs have
-    if following and evaluated is not None and evaluated <= FAR_LONGER * following[0]:
-        evaluated = min(evaluated, following[0])
-    return len(last) == 2 and evaluated is not None and min(last) > WORTHWHILE * evaluated
+    last = _timed(commits, mode)[-2:]
+    if len(last) < 2:
+        return False
+    evaluated = _evaluated_beside(commits, last)
+    return evaluated is not None and min(seconds for _, _, seconds in last) > WORTHWHILE * evaluated
+
+
+def _evaluated_beside(commits: Sequence[Commit], runs: Sequence[_Timed]) -> float | None:
+    """The seconds of an evaluation that changed about as much as ``runs``: the newest one, unless
+    the first one after them was somewhat faster. Of any evaluation if none is known to be such.
+    """
+    most = FAR_MORE * max(_rows(note) for _, note, _ in runs)
+    every = _timed(commits, EVALUATED)
+    alike = [each for each in every if _rows(each[1]) <= most] or every
+    following = [seconds for at, _, seconds in alike if at > runs[-1][0]]
+    if not alike:
+        return _evaluated(commits)
+    newest = alike[-1][2]
+    if following and newest <= FAR_LONGER * following[0]:
+        return min(newest, following[0])
+    return newest
 
 
 def most_keys_change(commits: Sequence[Commit]) -> bool:
@@ -64,15 +81,16 @@ def _evaluated(commits: Sequence[Commit]) -> float | None:
     """The seconds of the last run that evaluated the query and corrected the shard. If none did, it
     is assumed to take as long as the first load.
     """
-    if seconds := _seconds(commits, EVALUATED):
-        return seconds[-1]
-    loaded = _seconds(commits, LOADED)
-    return loaded[-1] if loaded else None
+    for mode in (EVALUATED, LOADED):
+        if runs := _timed(commits, mode):
+            return runs[-1][2]
+    return None
 
 
-def _seconds(commits: Sequence[Commit], mode: str) -> list[float]:
-    return [
-        commit.note.seconds
-        for commit in commits
-        if commit.note.mode == mode and commit.note.seconds is not None
-    ]
+def _timed(commits: Sequence[Commit], mode: str) -> list[_Timed]:
+    notes = [(at, commit.note) for at, commit in enumerate(commits) if commit.note.mode == mode]
+    return [(at, note, note.seconds) for at, note in notes if note.seconds is not None]
+
+
+def _rows(note: CommitNote) -> int:
+    return note.rows_inserted + note.rows_deleted
