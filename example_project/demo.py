@@ -1,9 +1,9 @@
 """The README's story, played: `make demo`.
 
 January arrives and is loaded. February arrives with late and corrected January records: only the
-difference is written. A third run finds nothing to do. Then rows are deleted behind the
-adapter's back, and the next run repairs them. Four continual tasks watch what arrives and what is
-corrected.
+difference is written, and it is computed from what changed in the inputs. A third run finds nothing
+to do. Then rows are deleted behind the adapter's back, and the next run repairs them. Four
+continual tasks watch what arrives and what is corrected.
 """
 
 from __future__ import annotations
@@ -28,14 +28,18 @@ SHARDS = HERE / ".mvsink" / "shards" / "flights"
 
 @dataclass(frozen=True)
 class Ran:
-    """What one run did to each mart and to each task's output: rows inserted and deleted."""
+    """What one run did to each mart and to each task's output: rows inserted and deleted; and how
+    it computed each mart.
+    """
 
     changes: dict[str, tuple[int, int]]
     tasks: dict[str, tuple[int, int]]
+    modes: dict[str, str]
     seconds: float
 
     def __str__(self) -> str:
-        return f"{signed(self.changes)}   ({self.seconds:.0f} s)\n   tasks: {signed(self.tasks)}"
+        how = ", ".join(f"{name} {mode}" for name, mode in self.modes.items())
+        return f"{signed(self.changes)}   ({self.seconds:.0f} s)\n   {how}\n   tasks: {signed(self.tasks)}"
 
 
 def signed(changes: dict[str, tuple[int, int]]) -> str:
@@ -66,10 +70,19 @@ def main() -> None:
 
     say("2. February arrives, with late and corrected records of January")
     february = arrivals.february()
-    second = run("run")
+    second = run("run", incremental="always")
     new, changed = february["flights"] + february["late"], february["corrected"]
     say(f"   {february['flights']:,} new, {february['late']:,} late, {changed:,} corrected; {second}")
     expect(second.changes["fct_flights"] == (new + changed, changed), "only the difference is written")
+    expect(
+        second.modes
+        == {
+            "dim_planes": "unchanged",
+            "fct_flights": "incremental",
+            "delays_by_carrier_and_hour": "incremental",
+        },
+        "what changed is computed from the changes of the inputs, without evaluating the queries",
+    )
     expect(second.changes["dim_planes"] == (0, 0), "planes did not change, and nothing is written for them")
     expect(second.tasks["corrections"] == (changed, 0), "the audit log has one row for every correction")
     expect(
@@ -104,12 +117,12 @@ def main() -> None:
     say("\nEvery number is what the data say it must be.")
 
 
-def run(command: str) -> Ran:
-    """Run one dbt command over the project; what it did."""
+def run(command: str, incremental: str = "auto") -> Ran:
+    """Run one dbt command over the project, with that option for its marts; what it did."""
     from dbt.cli.main import dbtRunner
 
     started = time.monotonic()
-    variables = json.dumps({"arrivals": str(HERE / "data" / "arrivals")})
+    variables = json.dumps({"arrivals": str(HERE / "data" / "arrivals"), "incremental": incremental})
     result = dbtRunner().invoke(
         [command, "--quiet", "--profiles-dir", str(HERE), "--project-dir", str(HERE), "--vars", variables]
     )
@@ -121,7 +134,8 @@ def run(command: str) -> Ran:
     def changes(names: tuple[str, ...]) -> dict[str, tuple[int, int]]:
         return {name: (responses[name]["rows_inserted"], responses[name]["rows_deleted"]) for name in names}
 
-    return Ran(changes(MARTS), changes(TASKS), time.monotonic() - started)
+    modes = {name: responses[name]["mode"] for name in MARTS}
+    return Ran(changes(MARTS), changes(TASKS), modes, time.monotonic() - started)
 
 
 def delete_united() -> None:

@@ -1,7 +1,7 @@
 -- One row a plane: the newest version that arrived.
-select tailnum, built, manufacturer, model, seats
+select distinct tailnum, built, manufacturer, model, seats
 from (
-  select *, row_number() over (partition by tailnum order by version desc) as newest
+  select *, rank() over (partition by tailnum order by version desc) as place
   from {{ ref('stg_planes') }}
 )
-where newest = 1
+where place = 1

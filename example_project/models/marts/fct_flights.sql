@@ -1,14 +1,16 @@
 {{ config(assert_not_null=['carrier', 'origin', 'dest']) }}
 -- One row a flight: its newest version, with the plane that flew and the weather at departure.
+-- rank() and DISTINCT rather than row_number(), which may choose another row of two each time it is
+-- computed: with it every run would read all flights.
 with newest as (
-  select *
+  select distinct * except (place)
   from (
-    select *, row_number() over (
+    select *, rank() over (
       partition by flight_date, carrier, flight, origin, sched_dep_time order by version desc
-    ) as newest
+    ) as place
     from {{ ref('stg_flights') }}
   )
-  where newest = 1
+  where place = 1
 )
 select
   f.flight_date, f.carrier, a.name as airline, f.flight, f.origin, f.dest, f.sched_dep_time,

@@ -1,5 +1,5 @@
-"""The example project twice, over the same arrivals: its models from the changes of their inputs
-wherever these are known, and always evaluated. After every round the tables are equal.
+"""The example project twice, over the same arrivals: its models from the changes of their inputs,
+and always evaluated. After every round the tables are equal.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def test_all_rounds_give_equal_tables(spark, arrivals, dbt_profile_target, tmp_p
             "planes", "2014", arrivals._versioned(arrivals.read("planes.csv").slice(9, 50), 2)
         ),
     ]
-    ran = []
+    modes: set[str] = set()
     try:
         for number, change in enumerate(rounds):
             change()
@@ -90,11 +90,11 @@ def test_all_rounds_give_equal_tables(spark, arrivals, dbt_profile_target, tmp_p
                     project.dbt("seed", arrivals=place)
                 answers = project.dbt("run", "--exclude", "tasks", arrivals=place)
                 if project.mode == "wherever" and number:
-                    ran.append(answers["delays_by_carrier_and_hour"]["incremental"])
+                    modes |= {answers[mart]["mode"] for mart in MARTS}
             for mart in MARTS:
                 one, other = (f"select * from {project.schema}.{mart}" for project in projects)
                 for missing in (f"{one} except all {other}", f"{other} except all {one}"):
                     assert spark.sql(missing).count() == 0, (number, mart)
     finally:
         os.chdir(before)
-    assert any(ran)
+    assert modes == {"incremental", "unchanged"}
