@@ -46,6 +46,7 @@ class KnownInputs:
                 read=reader.columns_of,
                 history=reader.history,
                 find=reader.find,
+                state_at=reader.state_at,
             )
         return self.references
 

@@ -12,7 +12,13 @@ import pytest
 from dbt.adapters.mvsink.references import changes
 from dbt.adapters.mvsink.references.changes import sides_of_shard, unchanged_shard
 from dbt.adapters.mvsink.references.reference import Reference
-from dbt.adapters.mvsink.shard import Antichain, MemoryStorage, ShardClient
+from dbt.adapters.mvsink.shard import (
+    Antichain,
+    CompactionPlan,
+    MemoryStorage,
+    ShardClient,
+    compact_with_pyarrow,
+)
 from dbt.adapters.mvsink.shard.state import Change
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.sink import Full, InputSides
@@ -29,9 +35,14 @@ class Shard:
         self.append(0, ("a", 0, 1))
         self.version = self.handle.state().version
 
-    def append(self, time: int, *rows) -> None:
+    def append(self, time: int, *rows, **options) -> None:
         upper = self.handle.state().upper
-        self.handle.compare_and_append(updates(*rows), upper, Antichain.of(time + 1))
+        self.handle.compare_and_append(updates(*rows), upper, Antichain.of(time + 1), **options)
+
+    def compact(self) -> None:
+        """All that is settled, in one batch."""
+        state = self.handle.state()
+        assert compact_with_pyarrow(self.handle, CompactionPlan(state.files, state.since))
 
     def foreign(self) -> None:
         """Another tool commits something."""
@@ -48,6 +59,7 @@ class Shard:
             read=self.handle.columns_of,
             history=self.handle.history,
             find=self.handle.find,
+            state_at=self.handle.state_at,
         )
         now = state.upper.stored() - 1 if now is None else now
         return sides_of_shard("db.t", reference, before, now, self.version if version == -1 else version)
@@ -167,3 +179,48 @@ def test_where_the_history_does_not_show_it(act, arguments, reason):
     shard = Shard()
     act(shard)
     assert shard.sides(**arguments) == Full(reason)
+
+
+GONE = Full("db.t no longer has the history since the last run")
+
+
+def day_later(*, meanwhile: bool, compacted: bool) -> Shard:
+    """Its history begins at 5. ``meanwhile``: a row went at 3."""
+    shard = Shard()
+    if meanwhile:
+        shard.append(3, ("a", 3, -1))
+    shard.append(10, ("b", 10, 1), since=Antichain.of(5))
+    if compacted:
+        shard.compact()
+    return shard
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_the_history_may_begin_after_the_last_run_if_nothing_happened_in_between(compacted):
+    """Of a day, for example: the next day's run may begin some seconds later."""
+    sides = day_later(meanwhile=False, compacted=compacted).sides()
+    assert isinstance(sides, InputSides)
+    assert sides.few(SCHEMA).to_pylist() == [{"x": "b", "_mv_diff": 1}]
+    new, old = sides.find(SCHEMA, pc.field("x").is_valid())
+    assert (sorted(new["x"].to_pylist()), old["x"].to_pylist()) == (["a", "b"], ["a"])
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_the_history_may_never_begin_after_something_that_happened_since(compacted):
+    """Also if a compaction has left nothing of it: a row and its deletion are no rows."""
+    shard = day_later(meanwhile=True, compacted=compacted)
+    assert len(shard.handle.read_updates(shard.handle.state().files)) == (1 if compacted else 3)
+    assert shard.sides() == GONE
+    assert isinstance(shard.sides(before=5), InputSides)
+
+
+def test_many_commits_are_not_replayed(monkeypatch):
+    shard = day_later(meanwhile=False, compacted=True)
+    monkeypatch.setattr(changes, "REPLAYED", 2)
+    assert shard.sides() == GONE
+
+
+def test_a_state_that_is_gone_says_nothing(monkeypatch):
+    shard = day_later(meanwhile=False, compacted=True)
+    monkeypatch.setattr(shard.handle.storage, "load_at", lambda version: None)
+    assert shard.sides() == GONE

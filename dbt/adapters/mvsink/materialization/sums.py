@@ -197,6 +197,7 @@ class Keeper:
             read=handle.columns_of,
             history=handle.history,
             find=handle.find,
+            state_at=handle.state_at,
         )
         return KeptSums(reference, query, time, tuple(_warnings(outcome)))
 

@@ -24,6 +24,7 @@ from dbt.adapters.mvsink.sink import Few, Find, Full, InputSides
 
 CONTENTS = ("append", "advance", "compact", "schema")  # commits that keep what was read before
 MANY = 10_000  # commits; reading so many takes seconds
+REPLAYED = 50  # commits whose states are read, some 5 ms each
 FEW = 100_000  # updates that are read into this process, where Spark takes a job
 FEW_NESTED = 2_000  # of these, with nested columns that are compared
 FILTERED = 10 * FEW  # updates of which those that the query keeps may be few
@@ -81,8 +82,10 @@ def sides_of_shard(
         return Full(problem)
     try:
         as_of.check_readable(reference.state, now)
-        if before < reference.state.since.stored():
+        earliest = _as_before(reference, before, version or 0)
+        if earliest is None:
             return Full(f"{name} no longer has the history since the last run")
+        before = earliest
         as_of.check_readable(reference.state, before)
         change = reference.updates(before + 1, now + 1)
     except (DataflowError, ShardError) as error:
@@ -228,6 +231,46 @@ def _rows_at(updates: pa.Table, time: int) -> pa.Table | None:
         )
         table = table.take(pc.list_parent_indices(lists))
     return table.drop_columns([DIFF])
+
+
+def _as_before(reference: Reference, before: int, version: int) -> int | None:
+    """A readable time at which the shard is as it was at ``before`` (ms), when it was read at
+    ``version``: that time, or since, if nothing happened in between. None if there is none.
+
+    A shard that keeps a day of history and is written to once a day has since at, or a little past,
+    the time of the last run.
+    """
+    since = reference.state.since.stored()
+    if before >= since:
+        return before
+    files = _written(reference, version)
+    if files is None or any(file.min_time is None or file.max_time is None for file in files):
+        return None
+    between = ((file.max_time or 0) > before and (file.min_time or 0) <= since for file in files)
+    return None if any(between) else since
+
+
+def _written(reference: Reference, version: int) -> Sequence[DataFile] | None:
+    """The files that the shard had at ``version``, and those of every append since, with the times
+    at which their updates were written: compactions may have moved them up to since. None if that
+    is not known, or takes long.
+    """
+    numbers = range(version, reference.state.version + 1)
+    if len(numbers) > REPLAYED:
+        return None
+    kinds = {commit.version: commit.kind for commit in reference.history(len(numbers))}
+    if not any(kinds.get(number) == "compact" for number in numbers[1:]):
+        return reference.state.files
+    written: list[DataFile] = []
+    earlier: set[str] = set()
+    for number in numbers:
+        state = reference.state if number == numbers[-1] else reference.state_at(number)
+        if state is None:
+            return None
+        if number == version or kinds.get(number) == "append":
+            written += [file for file in state.files if file.path not in earlier]
+        earlier = {file.path for file in state.files}
+    return written
 
 
 def _rewritten(name: str, reference: Reference, version: int | None) -> str:

@@ -41,6 +41,10 @@ def _no_history(newest: int | None = None) -> Sequence[Commit]:
     return ()
 
 
+def _no_state(version: int) -> ShardState | None:
+    return None
+
+
 @dataclass(frozen=True)
 class Reference:
     """A shard at one version. ``name``: as the query names it. ``order``: the columns of its view,
@@ -48,7 +52,8 @@ class Reference:
 
     ``first_refresh``: when a shard without contents will have some, as text; empty without a
     schedule. ``read`` and ``find`` give columns of a file, of all rows or of some (`Handle`);
-    ``history`` its newest commits, oldest first.
+    ``history`` its newest commits, oldest first; ``state_at`` an earlier version, None if it is
+    gone.
     """
 
     name: str
@@ -60,6 +65,7 @@ class Reference:
     read: Callable[[DataFile, pa.Schema], pa.Table] | None = None
     history: Callable[[int | None], Sequence[Commit]] = _no_history
     find: Callable[[DataFile, pa.Schema, pc.Expression, int], pa.Table] | None = None
+    state_at: Callable[[int], ShardState | None] = _no_state
 
     @property
     def columns(self) -> tuple[str, ...]:

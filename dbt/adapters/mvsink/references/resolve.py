@@ -108,7 +108,18 @@ def open_reference(engine: Engine, client: ShardClient, name: str, shown: Shown)
     except (ShardError, DamagedFiles) as error:
         raise UnreachableShard(name, uri, str(error)) from error
     first, order = first_refresh(state), published.columns
-    return Reference(name, uri, state, layout, order, first, reader.columns_of, reader.history, reader.find)
+    return Reference(
+        name,
+        uri,
+        state,
+        layout,
+        order,
+        first,
+        reader.columns_of,
+        reader.history,
+        reader.find,
+        reader.state_at,
+    )
 
 
 def _version(engine: Engine, name: str, properties: Mapping[str, str], invocation_id: str) -> int | None:
