@@ -259,8 +259,6 @@ def _written(reference: Reference, version: int) -> Sequence[DataFile] | None:
     if len(numbers) > REPLAYED:
         return None
     kinds = {commit.version: commit.kind for commit in reference.history(len(numbers))}
-    if not any(kinds.get(number) == "compact" for number in numbers[1:]):
-        return reference.state.files
     written: list[DataFile] = []
     earlier: set[str] = set()
     for number in numbers:
