@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import ClassVar
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -56,14 +59,19 @@ class TestExplain:
         raw = 'sources: [{name: raw, schema: "{{ target.schema }}", tables: [{name: files}]}]'
         return {"raw.yml": raw, **{f"{name}.sql": text for name, text in MODELS.items()}}
 
+    inputs: ClassVar[dict[str, list[str]]] = {}
+    seconds: ClassVar[dict[str, str]] = {}
+
     def explained(self, project, *names):
         """Of each model, what `mvsink explain` says in its first line."""
         flags = ["--vars", "{mvsink_read_only: true, mvsink_explain: true}"]
         run_dbt(["run", *(["--select", *names] if names else []), *flags])
         lines = {}
         for name, values in responses(project).items():
-            line, *_ = Explained.of(RunResult(f"model.test.{name}", "success", "", "", "", values)).lines()
-            lines[name] = line.removeprefix(f"{name}: ")
+            ran = Explained.of(RunResult(f"model.test.{name}", "success", "", "", "", values))
+            line, *self.inputs[name] = ran.lines()
+            line, _, self.seconds[name] = line.removeprefix(f"{name}: ").partition(" (last runs: ")
+            lines[name] = line
         return lines
 
     def expected(self, project, name):
@@ -96,6 +104,9 @@ class TestExplain:
             "small": f"evaluated: {changed}; {SMALL}",
             "greatest": f"evaluated: {changed}; {SMALL}",
         }
+        [moved] = self.inputs["followed"]
+        assert re.fullmatch(rf" +{project.test_schema}\.base +shard +changed: 20\S+Z -> 20\S+Z", moved)
+        assert re.fullmatch(r"evaluated \d+\.\d s\)", self.seconds["followed"])
         run_dbt(["run", "--exclude", "over_both"])
         assert {name: responses(project)[name]["mode"] for name in ("followed", "totals", "small", "greatest")} == {
             "followed": "incremental",

@@ -7,7 +7,14 @@ from types import SimpleNamespace
 import pytest
 
 from dbt.adapters.mvsink.shard import CommitNote
-from dbt.adapters.mvsink.sink.experience import REMEMBERED, in_vain, much_changed, quick, slow
+from dbt.adapters.mvsink.sink.experience import (
+    REMEMBERED,
+    in_vain,
+    last_seconds,
+    much_changed,
+    quick,
+    slow,
+)
 from dbt.adapters.mvsink.sink.increment import MANY_KEYS, SLOW, USUALLY_MANY_KEYS, USUALLY_MUCH
 from dbt.adapters.mvsink.sink.ways import EVALUATED, INCREMENTAL, LOADED, SUMMED
 
@@ -123,3 +130,17 @@ def test_a_query_over_sums_is_judged_by_runs_with_sums():
     assert in_vain(commits(*runs), summed=False) == SLOW
     assert in_vain(commits(*runs), summed=True) == ""
     assert in_vain(commits(*runs, (SUMMED, 9.0), (SUMMED, 9.0)), summed=True) == SLOW
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ([], {}),
+        ([(LOADED, 3.0)], {"evaluated": 3.0}),
+        ([(LOADED, 3.0), (EVALUATED, 2.0), (INCREMENTAL, 0.5)], {"evaluated": 2.0, "incremental": 0.5}),
+        ([(SUMMED, 0.7), (INCREMENTAL, 0.5), (EVALUATED, None)], {"incremental": 0.5}),
+        ([(INCREMENTAL, 0.5), (SUMMED, 0.7)], {"incremental": 0.7}),
+    ],
+)
+def test_the_seconds_of_the_newest_run_of_each_kind(runs, expected):
+    assert last_seconds(commits(*runs)) == expected

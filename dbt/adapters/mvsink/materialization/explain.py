@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.incremental import NotIncremental, Sides, Sums, clock_probe, delta, sums_of
 from dbt.adapters.mvsink.materialization.evidence import InputEvidence, verification_due
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.materialization.sums import wanted
-from dbt.adapters.mvsink.references.positions import Position
+from dbt.adapters.mvsink.references.positions import CLOCK, DELTA, ICEBERG, SHARD, Position
 from dbt.adapters.mvsink.sink import (
     ALL_ROWS,
     QUICK,
@@ -21,6 +22,7 @@ from dbt.adapters.mvsink.sink import (
     Incremental,
     all_may_differ,
     in_vain,
+    last_seconds,
     quick,
     suspended,
 )
@@ -35,9 +37,11 @@ NO_CONTENTS, VERIFICATION = "it has no contents yet", "a verification is due"
 class Explanation:
     """``evaluates``: why something would be computed, empty if nothing would; ``rests``: then, why
     not. ``inputs``: for each its name, kind, state, the reason if it cannot be known, and whether
-    its ``changes`` are `known` or `not known`. ``full``: why the query would be evaluated in full,
+    its ``changes`` are `known` or `not known`, and where it stood and stands, if it ``moved``.
+    ``full``: why the query would be evaluated in full,
     empty if the contents follow from the changes of the inputs. ``later``: why runs after this one
     would evaluate it when inputs change, empty if they would not; None where `full` says it.
+    ``seconds``: see `last_seconds`.
     """
 
     evaluates: str
@@ -45,6 +49,7 @@ class Explanation:
     full: str = ""
     later: str | None = None
     rests: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
     def values(self) -> dict[str, Any]:
         """As `run_results.json` keeps it."""
@@ -54,13 +59,17 @@ class Explanation:
             "inputs": list(self.inputs),
             "full": self.full,
             "later": self.later,
+            "seconds": dict(self.seconds),
         }
 
 
 def explanation(evidence: InputEvidence, opened: Opened) -> Explanation:
     """What a run of the opened view would do now."""
     time = opened.timing.time
-    return Explanation("", (), rests=NOT_DUE) if time is None else _Explained(evidence, opened, time).all()
+    explained = (
+        Explanation("", (), rests=NOT_DUE) if time is None else _Explained(evidence, opened, time).all()
+    )
+    return replace(explained, seconds=last_seconds(opened.handle.history(REMEMBERED)))
 
 
 @dataclass(frozen=True)
@@ -149,11 +158,20 @@ def _input(position: Position, recorded: Callable[[str], int | None], *, known: 
     if not reason and position.id and recorded(position.id) is None:
         reason = "no earlier position is recorded"
     state = UNKNOWN if reason else UNCHANGED if position.unchanged(recorded) else CHANGED
-    changes = "known" if known else "not known"
     return {
         "name": position.name,
         "kind": position.kind,
         "state": state,
         "reason": reason,
-        "changes": changes,
+        "changes": "known" if known else "not known",
+        "moved": _moved(position, recorded(position.id)) if state == CHANGED else "",
     }
+
+
+def _moved(position: Position, before: int | None) -> str:
+    """From where to where, if people can read that."""
+    if before is None or position.kind not in (SHARD, CLOCK, DELTA, ICEBERG):
+        return ""
+    timed = position.kind in (SHARD, CLOCK)
+    was, now = (iso(number) if timed else str(number) for number in (before, position.number))
+    return f"{was} -> {now}" if timed else f"version {was} -> {now}"

@@ -35,6 +35,7 @@ from dbt.adapters.mvsink.user_sql.determinism import uncertain
 from dbt.adapters.mvsink.user_sql.words import names, parts, words
 
 FILES, VERSION = "/files", "/version"  # what the ids of a shard's further numbers end with
+SHARD = "shard"  # the kind of maintained models
 CLOCK = "clock"  # the kind of `mv_now()`
 DELTA, ICEBERG = "delta", "iceberg"  # the kinds of tables with versions, and their providers
 RACY = 2_000  # ms
@@ -102,12 +103,12 @@ def shard_position(name: str, state: ShardState, read_at: int) -> Position:
     """A shard in ``state``, read as of ``read_at`` (ms)."""
     times = [file.max_time for file in state.files]
     if any(time is None for time in times):
-        return Position(name, "shard", problem=f"{name} has files of another tool")
+        return Position(name, SHARD, problem=f"{name} has files of another tool")
     newest = max((time for time in times if time is not None), default=0)
     identity = f"{state.shard_id}/{state.generation}"
     return Position(
         name,
-        "shard",
+        SHARD,
         identity,
         read_at,
         files_number(state.files),

@@ -29,7 +29,14 @@ from dbt.adapters.mvsink.sink.errors import (
     SchemaChanged,
     UnknownColumn,
 )
-from dbt.adapters.mvsink.sink.experience import REMEMBERED, in_vain, most_keys_change, quick, slow
+from dbt.adapters.mvsink.sink.experience import (
+    REMEMBERED,
+    in_vain,
+    last_seconds,
+    most_keys_change,
+    quick,
+    slow,
+)
 from dbt.adapters.mvsink.sink.gate import Audit, Gate, MaxChange, Scope
 from dbt.adapters.mvsink.sink.increment import (
     ALL_ROWS,
@@ -105,6 +112,7 @@ __all__ = [
     "Write",
     "all_may_differ",
     "in_vain",
+    "last_seconds",
     "limit",
     "most_keys_change",
     "not_null",

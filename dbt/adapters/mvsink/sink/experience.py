@@ -30,6 +30,16 @@ def in_vain(commits: Sequence[Commit], *, summed: bool) -> str:
     return SLOW if slow(commits) else USUALLY_MANY_KEYS if most_keys_change(commits) else ""
 
 
+def last_seconds(commits: Sequence[Commit]) -> dict[str, float]:
+    """The seconds of the newest run of each kind: `evaluated`, the first load if there is no other,
+    and `incremental`, with sums or without.
+    """
+    seconds = {"evaluated": _evaluated(commits)}
+    newest = max((*_timed(commits, INCREMENTAL), *_timed(commits, SUMMED)), default=None, key=_place)
+    seconds["incremental"] = None if newest is None else newest[2]
+    return {kind: each for kind, each in seconds.items() if each is not None}
+
+
 def quick(commits: Sequence[Commit]) -> bool:
     """Whether evaluating the query takes hardly longer than any incremental run."""
     evaluated = _evaluated(commits)
@@ -90,6 +100,10 @@ def _evaluated(commits: Sequence[Commit]) -> float | None:
 def _timed(commits: Sequence[Commit], mode: str) -> list[_Timed]:
     notes = [(at, commit.note) for at, commit in enumerate(commits) if commit.note.mode == mode]
     return [(at, note, note.seconds) for at, note in notes if note.seconds is not None]
+
+
+def _place(run: _Timed) -> int:
+    return run[0]
 
 
 def _rows(note: CommitNote) -> int:

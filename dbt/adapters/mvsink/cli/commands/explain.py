@@ -6,7 +6,7 @@ dbt runs the selected models in read-only mode up to the point where each would 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import click
@@ -25,8 +25,8 @@ class Explained:
     """One model. ``evaluates``: why something would be computed, empty if nothing would. ``full``:
     why its query would be evaluated in full, empty if its contents follow from its inputs' changes.
     ``later``: the same of runs after this one, None where nothing is to be added; ``rests``: why
-    nothing would be computed. ``paused``: who paused it, when and why, if a run would leave it
-    alone.
+    nothing would be computed; ``seconds``: of earlier runs. ``paused``: who paused it, when and
+    why, if a run would leave it alone.
     """
 
     model: str
@@ -36,6 +36,7 @@ class Explained:
     full: str = ""
     later: str | None = None
     rests: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict)
     paused: str = ""
 
     @classmethod
@@ -53,6 +54,7 @@ class Explained:
             full=values.get("full", ""),
             later=values.get("later"),
             rests=values.get("rests", ""),
+            seconds=values.get("seconds", {}),
         )
 
     def lines(self) -> list[str]:
@@ -71,9 +73,10 @@ class Explained:
             verdict += "" if self.full == self.evaluates else f"; not incremental: {self.full}"
             verdict += "" if self.later is None else f"; later runs: {self._outlook(self.later)}"
         width = max((len(each["name"]) for each in self.inputs), default=0)
-        return [f"{self.model}: {verdict}"] + [
+        took = ", ".join(f"{kind} {seconds:.1f} s" for kind, seconds in self.seconds.items())
+        return [f"{self.model}: {verdict}" + (f" (last runs: {took})" if took else "")] + [
             f"  {each['name']:<{width}}  {each['kind']:<6} {each['state']}"
-            + (f": {each['reason']}" if each["reason"] else "")
+            + (f": {each['reason'] or each['moved']}" if each["reason"] or each["moved"] else "")
             for each in self.inputs
         ]
 
@@ -118,6 +121,7 @@ def explain(
                 "full": e.full,
                 "later": e.later,
                 "rests": e.rests,
+                "seconds": dict(e.seconds),
                 "inputs": list(e.inputs),
                 "error": e.error,
                 "paused": e.paused,
