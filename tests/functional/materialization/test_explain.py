@@ -48,6 +48,11 @@ LATER = {
 
 @pytest.mark.embedded("files on a disk are known to be unchanged only where Spark runs on the same machine")
 class TestExplain:
+    @pytest.fixture(autouse=True)
+    def as_models_say(self, mode):
+        if mode != "auto":
+            pytest.skip("it is about what models choose")
+
     @pytest.fixture(scope="class")
     def place(self, tmp_path_factory):
         place = tmp_path_factory.mktemp("files")
