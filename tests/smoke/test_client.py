@@ -136,7 +136,7 @@ def test_the_example_is_built_and_built_again_with_nothing_to_do(example):
     )
     second = example.run("dbt", "build")
     assert second.returncode == 0, second.stdout
-    assert example.changes() == dict.fromkeys(changes, (0, 0)) and len(changes) == 7
+    assert example.changes() == dict.fromkeys(changes, (0, 0)) and len(changes) == 10
 
 
 def test_a_watch_runs_over_the_server(example):
