@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 from dbt.adapters.mvsink.engine import Column, arrow_schema
 from dbt.adapters.mvsink.shard import WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.shard_sql.stored_order import ORDERED
 from dbt.adapters.mvsink.sink.correction import Desired
 
 MANY_ROWS = 1_000_000  # of a base; below, evaluating the query twice costs little
-LOCATING = ("tinyint", "smallint", "int", "bigint", "string", "date", "timestamp", "timestamp_ntz", "decimal")
 # whose least value Spark keeps in place while it groups; for others it would sort all rows
 FIXED_WIDTH = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz")
 SAMPLED = 10_000  # rows
@@ -35,9 +35,7 @@ def locator(handle: WriteHandle, desired: Desired, shard: Layout) -> Column | No
     """The column; None if none qualifies, or for a small shard: evaluating twice costs little."""
     if shard.base is None or shard.base.rows < MANY_ROWS:
         return None
-    candidates = tuple(
-        c for c in desired.columns if c.type.name in LOCATING and c.name not in desired.missing
-    )
+    candidates = tuple(c for c in desired.columns if c.type.name in ORDERED and c.name not in desired.missing)
     if not candidates:
         return None
     largest = max(shard.base.files, key=lambda file: file.rows or 0)
