@@ -32,8 +32,8 @@ def commits(*runs: Run) -> list[SimpleNamespace]:
     [
         ([], False),
         ([(LOADED, 10.0), (INCREMENTAL, 9.0)], False),
-        ([(LOADED, 10.0), (INCREMENTAL, 9.0), (INCREMENTAL, 9.0)], True),
-        ([(LOADED, 10.0), (INCREMENTAL, 9.0), (INCREMENTAL, 7.0)], False),
+        ([(EVALUATED, 10.0), (INCREMENTAL, 9.0), (INCREMENTAL, 9.0)], True),
+        ([(EVALUATED, 10.0), (INCREMENTAL, 9.0), (INCREMENTAL, 7.0)], False),
         ([(EVALUATED, 20.0), (EVALUATED, 4.0), (INCREMENTAL, 9.0), (INCREMENTAL, 3.5)], True),
         ([(EVALUATED, 4.0), (INCREMENTAL, 9.0), (INCREMENTAL, 3.5), (INCREMENTAL, 3.0)], False),
         ([(INCREMENTAL, 9.0), (INCREMENTAL, 9.0)], False),
@@ -88,6 +88,27 @@ def test_an_evaluation_that_changed_far_more_rows_counts_if_there_is_no_other():
     runs = [changing(INCREMENTAL, 3.0, 100)] * 2
     assert slow([*runs, changing(EVALUATED, 3.0, 1000)])
     assert not slow([*runs, changing(EVALUATED, 9.0, 1000)])
+
+
+@pytest.mark.parametrize(
+    ("rows", "seconds", "expected"),
+    [
+        (9, 4.7, False),
+        (10, 4.9, True),
+        (11, 7.9, False),
+        (50, 8.1, True),
+        (51, 11.9, False),
+        (900, 12.1, True),
+    ],
+)
+def test_while_no_evaluation_is_known_the_load_and_what_changes_are_a_guess(rows, seconds, expected):
+    """A load of 10 s: an evaluation takes 6 s where little changes and 15 s where much does."""
+    runs = [changing(LOADED, 10.0, 1000), *[changing(INCREMENTAL, seconds, rows)] * 2]
+    assert slow(runs) is expected
+
+
+def test_after_a_load_of_no_rows_much_changes():
+    assert not slow([changing(LOADED, 1.0, 0), *[changing(INCREMENTAL, 1.1, 5)] * 2])
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,10 @@ REMEMBERED = 20  # commits
 WORTHWHILE = 0.8  # of the seconds that evaluating the query takes
 FAR_LONGER = 2.0  # then it is tried again: there is so much more data that both ways take longer
 FAR_MORE = 2.0  # rows changed: from the changes, too, it would have taken longer
+# An evaluation in seconds of the first load, where none is known (benchmarks.choice): by the share
+# of the loaded rows that changed at most, and where more did.
+BY_LOAD = ((0.01, 0.6), (0.05, 1.0))
+BY_LOAD_OF_MANY = 1.5
 LEAST = 0.8  # seconds: an incremental run of a model that is not small takes 0.5 or more
 
 _Timed = tuple[int, CommitNote, float]  # a commit's place, its note, and its seconds
@@ -59,16 +63,28 @@ def _evaluated_beside(commits: Sequence[Commit], runs: Sequence[_Timed]) -> floa
     """The seconds of an evaluation that changed about as much as ``runs``: the newest one, unless
     the first one after them was somewhat faster. Of any evaluation if none is known to be such.
     """
-    most = FAR_MORE * max(_rows(note) for _, note, _ in runs)
+    changed = max(_rows(note) for _, note, _ in runs)
     every = _timed(commits, EVALUATED)
-    alike = [each for each in every if _rows(each[1]) <= most] or every
+    alike = [each for each in every if _rows(each[1]) <= FAR_MORE * changed] or every
     following = [seconds for at, _, seconds in alike if at > runs[-1][0]]
     if not alike:
-        return _evaluated(commits)
+        return _by_load(commits, changed)
     newest = alike[-1][2]
     if following and newest <= FAR_LONGER * following[0]:
         return min(newest, following[0])
     return newest
+
+
+def _by_load(commits: Sequence[Commit], changed: int) -> float | None:
+    """What an evaluation that changes so many rows will take by the seconds of the first load: it
+    also compares all rows, and writes those that changed instead of all.
+    """
+    loads = _timed(commits, LOADED)
+    if not loads:
+        return None
+    _, note, seconds = loads[-1]
+    shares = (share for most, share in BY_LOAD if changed <= most * _rows(note))
+    return seconds * next(shares, BY_LOAD_OF_MANY)
 
 
 def most_keys_change(commits: Sequence[Commit]) -> bool:
