@@ -11,12 +11,12 @@ import duckdb
 import pytest
 from sqlglot.errors import ParseError
 
-from dbt.adapters.mvsink.incremental import filtering, origins, restrict, terms
+from dbt.adapters.mvsink.incremental import filtering, origins, restrict, terms, unnest
 from dbt.adapters.mvsink.incremental.algebra import leaves
 from dbt.adapters.mvsink.incremental.terms import Terms
 from tests.property.test_incremental import case, differs, differs_restricted, restricted
 from tests.support import incremental_database
-from tests.support.incremental_database import Database, Table
+from tests.support.incremental_database import Database, Millis, Table
 from tests.support.incremental_queries import tables
 from tests.support.wrong_rules import BLOCKS, FOCUS, MUTANTS, keys_of_the_first_window
 
@@ -62,6 +62,37 @@ def test_a_subquery_that_is_never_null_is_noticed_by_a_query(monkeypatch):
     assert database.change(query) == database.difference(query)
     monkeypatch.setattr(terms, "_null_only_by_columns", lambda node: True)
     assert database.change(query) != database.difference(query)
+
+
+SUBQUERIES = {  # which random queries rarely notice
+    "time does not pass in a subquery that is a join": (
+        unnest._Rewriting,
+        "_cut",
+        lambda cut: (
+            lambda self, start, end, edits=(): cut(self, start, end, edits).replace("/* mv_now */", "")
+        ),
+        "select k from a where exists (select 1 from b where b.k = a.k and b.ts < timestamp_millis(5000L) /* mv_now */)",
+    ),
+    "a count of no rows is NULL": (
+        unnest,
+        "_null_over_nothing",
+        lambda right: lambda node: True,
+        "select k from a where k - 3 < (select count(*) from b where b.k = a.k)",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", SUBQUERIES)
+def test_a_subquery_that_is_another_join_is_noticed_by_a_query(wrong, monkeypatch):
+    owner, name, mutate, query = SUBQUERIES[wrong]
+    b = Table(
+        {"k": "int", "ts": "timestamp"}, [(1, Millis(2000)), (3, Millis(7000))], [((2, Millis(8000)), 1)]
+    )
+    database = Database({"a": Table({"k": "int"}, [(1,), (2,), (3,)]), "b": b})
+    clock = (1000, 9000)
+    assert database.change(query, clock) == database.difference(query, clock)
+    monkeypatch.setattr(owner, name, mutate(getattr(owner, name)))
+    assert database.change(query, clock) != database.difference(query, clock)
 
 
 NAMED = {  # which random queries rarely notice

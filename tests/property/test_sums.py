@@ -38,6 +38,7 @@ QUERIES = (
     "select a.k, sum(b.k) s, sum(b.k) * 2 t from db.a a left join db.b b on a.v = b.v group by a.k having a.k > 1",
     "with g as (select k, v from db.a union all select k, v from db.b) select v, sum(k) s from g group by all",
     "select v, sum(n) s, count(*) c from (select v, k, count(*) n from db.a group by v, k) d group by v",
+    "select v, bool_and(k > 2) e, bool_or(k > 4) or v = 'x' s, count_if(k > 2) c from db.a group by v having bool_or(k < 5)",
 )
 
 _ = unlimited  # the fixture

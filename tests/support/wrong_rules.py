@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
-from dbt.adapters.mvsink.incremental import blocks, keys, terms
+from dbt.adapters.mvsink.incremental import blocks, keys, terms, unnest
 from dbt.adapters.mvsink.incremental.algebra import Block, SetOp, leaves
 from dbt.adapters.mvsink.incremental.blocks import Changes
 from dbt.adapters.mvsink.incremental.compose import Side, Writer
@@ -219,6 +219,22 @@ def rank_over_everything(keys_of):
 
 
 # by what is wrong: owner, name, and what makes the wrong one of the right one
+def matched_anyway(done):
+    def wrong(self):
+        if (right := done(self)) is not None:
+            edits = tuple(
+                (start, end, text.replace("anti join", "semi join")) for start, end, text in right.edits
+            )
+            right = replace(right, edits=edits)
+        return right
+
+    return wrong
+
+
+def every_row_of_the_subquery(relation):
+    return lambda self, inner, own, grouped="": relation(self, inner, [], grouped)
+
+
 BLOCKS = {
     "a subquery in the select list is as it was": (Writer, "values_move", lambda right: lambda self, block: False),
     "a subquery in the select list shows what is, not what was": (Writer, "select", values_in_the_present),
@@ -227,6 +243,8 @@ BLOCKS = {
     "window keys where none is shared": (blocks, "keys_of", rank_over_everything),
     "a subquery decides the same as before": (Writer, "conjunct_moves", subqueries_stand_still),
     "a subquery reads what is, not what was": (Writer, "cut", subqueries_in_the_present),
+    "NOT EXISTS of a subquery is EXISTS": (unnest._Rewriting, "done", matched_anyway),
+    "a subquery that is a join without its own conditions": (unnest._Rewriting, "_relation", every_row_of_the_subquery),
     "a full join of which NULL is no key": (Terms, "_of_full_join", null_is_no_key),
     "a full join is a left join": (terms, "scoping", lambda right: not_scoped("full")),
     "NULL is no key of a group": (Changes, "_in_scope", without_null_keys),

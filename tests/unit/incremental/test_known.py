@@ -40,7 +40,9 @@ KNOWN = {
     ("select k from a where v > 1", "a"): None,
     # what is not followed
     ("select a.k, max(b.w) as m from a full join b on a.k = b.k group by a.k", "a"): None,
-    ("select k, max(v) as m from a where k in (select k from b) group by k", "a"): None,
+    ("select k, max(v) as m from a where k not in (select k from b) group by k", "a"): None,
+    # a subquery that is a join
+    ("select k, max(v) as m from a where k in (select k from b) group by k", "ab"): ("k", {"a.k", "b.k"}),
 }  # fmt: skip
 
 

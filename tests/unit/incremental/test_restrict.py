@@ -98,7 +98,7 @@ def test_names_are_those_of_the_text():
     "query",
     [
         "select f.id from f full join d on f.d_id = d.id",
-        "select f.id from f join d on f.d_id = d.id where exists (select 1 from f as g where g.id = d.id)",
+        "select f.id from f join d on f.d_id = d.id where (exists (select 1 from f as g where g.id = d.id) or f.id = 1)",
         "select count(*) as n from f join d on f.d_id = d.id",
         "select distinct d.id + 1 as n from f join d on f.id = d.g_id",
         "select d_id + 1 as n from f intersect select id from d",

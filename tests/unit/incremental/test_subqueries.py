@@ -1,4 +1,5 @@
-"""The rule for subqueries in WHERE, over tiny databases, with the text and the rows of the change.
+"""The rules for subqueries, over tiny databases, with the text and the rows of the change: those in
+WHERE that become joins (`unnest`), and others.
 
 The texts are those of `incremental_rules.readable`.
 """
@@ -22,18 +23,69 @@ def enters_and_leaves(condition: str, items: str = "k, v") -> str:
     )
 
 
+KEYS, BY_KEY = "( select b.k as u_0_0 from b' as `b` ) as `u_0`", "u_0.u_0_0 = a.k"
+IN, BY_VALUE = "( select k from b' as `b` ) as `u_0`(`u_0_0`)", "k = u_0.u_0_0"
+
+
+def changed(relation: str) -> str:
+    """The change of a relation without groups of b'."""
+    named = "as `u_0`(`u_0_0`, `_mv_diff`)"
+    return relation.replace(" from b'", ", _mv_diff from Δb").replace("as `u_0`(`u_0_0`)", named)
+
+
+def matches(
+    relation: str = KEYS,
+    on: str = BY_KEY,
+    *,
+    kind: str = "semi",
+    change: str = "",
+    rows: str = "a",
+    items: str = "k, v",
+) -> str:
+    """The rows that match what changed in ``relation``: those that are kept now, and that were."""
+    matched = f"from {rows} left semi join {change or changed(relation)} on {on}"
+    return " union all ".join(
+        f"select {items}, {diff} _mv_diff {matched} left {kind} join {each} on {on} where ( 1 = 1 )"
+        for diff, each in (("1L", relation), ("-1L", relation.replace("b'", "b°")))
+    )
+
+
+def groups(listed: str) -> tuple[str, str]:
+    """The groups of b' as a relation, and its change."""
+    grouped = f"select {listed}{{}} from {{}} as `b`{{}} group by b.k"
+    scope = (
+        " where ( exists (select 1 from ( select distinct _mv_k0 from ( select (b.k) as _mv_k0 from Δb as `b` ) as _mv_k ) as _mv_k "
+        "where _mv_k._mv_k0 <=> (b.k)) )"
+    )
+    new, old = (
+        grouped.format(f", {diff} _mv_diff", side, scope) for diff, side in (("1L", "b'"), ("-1L", "b°"))
+    )
+    return f"( {grouped.format('', chr(98) + chr(39), '')} ) as `u_0`", f"( {new} union all {old} ) as `u_0`"
+
+
+TOTALS, CHANGED_TOTALS = groups("b.k as u_0_0, sum(w) as u_0_1")
 CASES = {
     "EXISTS": Case(
         "select k, v from a where exists (select 1 from b where b.k = a.k)",
         {"a": a_still, "b": b},
-        enters_and_leaves("exists (select 1 from b' as `b` where b.k = a.k)"),
+        matches(),
         {(2, 20): 1},
     ),
     "NOT EXISTS": Case(
         "select k, v from a where not exists (select 1 from b where b.k = a.k)",
         {"a": a_still, "b": b},
-        enters_and_leaves("not exists (select 1 from b' as `b` where b.k = a.k)"),
+        matches(kind="anti"),
         {(2, 20): -1},
+    ),
+    "EXISTS with conditions of its own, and of both": Case(
+        "select k, v from a where exists (select * from b where w > 1 and b.k = a.k and (w > v or w = 0))",
+        {"a": a_still, "b": b},
+        matches(
+            "( select b.k as u_0_0, w as u_0_1 from b' as `b` where w > 1 ) as `u_0`",
+            "u_0.u_0_0 = a.k and (u_0.u_0_1 > v or u_0.u_0_1 = 0)",
+            change="( select b.k as u_0_0, w as u_0_1, _mv_diff from Δb as `b` where ( w > 1 ) ) as `u_0`",
+        ),
+        {(2, 20): 1},
     ),
     "EXISTS over groups: what HAVING leaves": Case(
         "select k, v from a where exists (select b.k from b where b.k = a.k group by b.k having count(*) > 0)",
@@ -46,7 +98,7 @@ CASES = {
     "IN": Case(
         "select k, v from a where k in (select k from b)",
         {"a": a_still, "b": b},
-        enters_and_leaves("k in (select k from b' as `b`)"),
+        matches(IN, BY_VALUE),
         {(2, 20): 1},
     ),
     "NOT IN, and a NULL comes": Case(
@@ -62,6 +114,12 @@ CASES = {
         {(None, 5): 1},
     ),
     "a correlated IN": Case(
+        "select k, v from a where k in (select k from b where b.w = a.v * 10)",
+        {"a": a_still, "b": b},
+        matches("( select b.w as u_0_0, k as u_0_1 from b' as `b` ) as `u_0`", "k = u_0.u_0_1 and u_0.u_0_0 = a.v * 10"),
+        {(2, 20): 1},
+    ),
+    "a correlated IN of an expression, whose type may be another": Case(
         "select k, v from a where v in (select w / 10 from b where b.k = a.k)",
         {"a": a_still, "b": b},
         enters_and_leaves("v in (select w / 10 from b' as `b` where b.k = a.k)"),
@@ -100,40 +158,42 @@ CASES = {
     "a correlated scalar subquery": Case(
         "select k, v from a where v < (select sum(w) from b where b.k = a.k)",
         {"a": a_still, "b": b},
-        enters_and_leaves("v < (select sum(w) from b' as `b` where b.k = a.k)"),
+        matches(TOTALS, f"{BY_KEY} and v < u_0.u_0_1", change=CHANGED_TOTALS),
         {(2, 20): 1},
     ),
     "a CTE in a subquery, and a WITH": Case(
         "with c as (select k as n from b) select k, v from a where k in (with d as (select n from c) select n from d order by 1)",
         {"a": a_still, "b": b},
-        enters_and_leaves(
-            "k in (select n from ( select n from ( select k as n from b' as `b` ) as `c` ) as `d` order by 1)"
+        matches(
+            "( select n from ( select n from ( select k as n from b' as `b` ) as `c` ) as `d` ) as `u_0`(`u_0_0`)",
+            BY_VALUE,
+            change="( select n, _mv_diff from ( select n, _mv_diff from ( select k as n, _mv_diff from Δb as `b` ) as `c` ) as `d` ) "
+            "as `u_0`(`u_0_0`, `_mv_diff`)",
         ),
         {(2, 20): 1},
     ),
     "what it reads did not change": Case(
         "select k, v from a where k in (select k from b)",
         {"a": a, "b": Table(B, [(3, 300)])},
-        "select k, v, _mv_diff from Δa as `a` where ( k in (select k from b) )",
+        "select k, v, _mv_diff from Δa as `a` left semi join ( select k from b ) as `u_0`(`u_0_0`) on k = u_0.u_0_0 where ( 1 = 1 )",
         {(3, 30): 1},
     ),
     "both changed": Case(
         "select k from a where exists (select * from b where b.k = a.k)",
         {"a": Table(A, [(1, 10), (2, 20)], [((3, 30), 1)]), "b": b},
-        "select k, _mv_diff from Δa as `a` where ( exists (select * from b' as `b` where b.k = a.k) ) union all "
-        + enters_and_leaves("exists (select * from b' as `b` where b.k = a.k)", "k").replace("from a", "from a° as `a`"),
+        f"select k, _mv_diff from Δa as `a` left semi join {KEYS} on {BY_KEY} where ( 1 = 1 ) union all "
+        + matches(rows="a° as `a`", items="k"),
         {(2,): 1},
     ),
     "groups over a subquery": Case(
         "select k, count(*) as n from a where k in (select k from b) group by k",
         {"a": a_still, "b": b},
         " union all ".join(
-            f"select k, count(*) as n, {diff} _mv_diff from a where ( k in (select k from {side} as `b`) ) and "
+            f"select k, count(*) as n, {diff} _mv_diff from a left semi join {relation} on {BY_VALUE} where ( 1 = 1 ) and "
             "( exists (select 1 from ( select distinct _mv_k0 from ( "
-            "select (k) as _mv_k0 from a where ( k in (select k from b' as `b`) ) and ( not coalesce(( k in (select k from b° as `b`) ), false) ) union all "
-            "select (k) as _mv_k0 from a where ( k in (select k from b° as `b`) ) and ( not coalesce(( k in (select k from b' as `b`) ), false) ) "
-            ") as _mv_k ) as _mv_k where _mv_k._mv_k0 <=> (k)) ) group by k"
-            for diff, side in (("1L", "b'"), ("-1L", "b°"))
+            + matches(IN, BY_VALUE, items="(k) as _mv_k0").replace(", 1L _mv_diff", "").replace(", -1L _mv_diff", "")
+            + " ) as _mv_k ) as _mv_k where _mv_k._mv_k0 <=> (k)) ) group by k"
+            for diff, relation in (("1L", IN), ("-1L", IN.replace("b'", "b°")))
         ),
         {(2, 1): 1},
     ),

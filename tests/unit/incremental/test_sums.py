@@ -60,6 +60,12 @@ SPLIT = {
         "select (k) as k0, count(*) as n, count(case when v > 2 then 1 end) as c0\nfrom a\ngroup by (k)",
         "select k0 as `k`, (c0) as `c` from t",
     ),
+    "select k, bool_and(v > 2) as b, every(v > 2) as e, some(v > 2) as o from a group by k having not bool_or(v < 0)": (
+        "select (k) as k0, count(*) as n, count(v > 2) as c0, count(case when v > 2 then 1 end) as c1, "
+        "count(v < 0) as c2, count(case when v < 0 then 1 end) as c3\nfrom a\ngroup by (k)",
+        "select k0 as `k`, (case when c0 > 0 then c1 = c0 end) as `b`, (case when c0 > 0 then c1 = c0 end) as `e`, "
+        "(case when c0 > 0 then c1 > 0 end) as `o` from t where (not case when c2 > 0 then c3 > 0 end)",
+    ),
     "with c as (select k, v + 1 as w from a) select k, sum(w) as s from c group by k order by k": (
         "select (k) as k0, count(*) as n, count(w) as c0, sum(w) as s0\n"
         "from (\nselect k, v + 1 as w from a\n) as `c`\ngroup by (k)",

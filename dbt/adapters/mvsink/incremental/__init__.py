@@ -41,6 +41,7 @@ Modules:
 - `refuse`: what is not a function of one row of the inputs, or not reproducible, as
   `user_sql/functions` judges
 - `resolve`: the columns of leaves; which names mean them; which are used
+- `unnest`: subqueries in WHERE as joins
 - `grouping`, `keys`: groups and windows, what kind a block is, and its keys
 - `equalities`: columns that are compared by `=`, and their types
 - `repeatable`, `exact`: which values differ when they are evaluated again

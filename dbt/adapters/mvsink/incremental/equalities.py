@@ -106,7 +106,7 @@ def _output_type(block: Block, names: Names, at: int) -> str | None:
     types: list[str | None] = []
     for item in block.items:
         if item.star is None:
-            types.append(_type(block, names, names.nodes[item].unalias()))
+            types.append(type_of(block, names, names.nodes[item].unalias()))
             continue
         for owner, name in names.of_star(block, item):
             types.append(
@@ -115,10 +115,11 @@ def _output_type(block: Block, names: Names, at: int) -> str | None:
     return types[at] if at < len(types) else None
 
 
-def _type(block: Block, names: Names, node: exp.Expr) -> str | None:
+def type_of(block: Block, names: Names, node: exp.Expr) -> str | None:
+    """The type of an expression over the block's source, None if it is not known."""
     if isinstance(node, (exp.Cast, exp.TryCast)):
         return node.to.sql("spark").lower()
     if isinstance(node, (exp.Min, exp.Max)):
-        return _type(block, names, node.this)
+        return type_of(block, names, node.this)
     column = plain_column(block, names, node)
     return None if column is None else column_type(names, *column)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sqlglot import exp
 
@@ -44,6 +45,7 @@ from dbt.adapters.mvsink.incremental.repeatable import Repeatable
 from dbt.adapters.mvsink.incremental.resolve import ColumnsOf, Names, outer_blocks
 from dbt.adapters.mvsink.incremental.text import read
 from dbt.adapters.mvsink.incremental.tokens import Tokens
+from dbt.adapters.mvsink.incremental.unnest import unnested
 from dbt.adapters.mvsink.user_sql.checks import without_end
 from dbt.adapters.mvsink.user_sql.functions import (
     AGGREGATES,
@@ -113,8 +115,10 @@ def analyse(
     whose text is not known.
     """
     text = without_end(query)
+    allowed = {name.lower() for name in deterministic_functions}
+    known = lru_cache(maxsize=None)(columns_of)
     try:
-        return _analysed(text, columns_of, {name.lower() for name in deterministic_functions})
+        return _joined(_analysed(text, known, allowed), known, allowed)
     except Refused as refused:
         return refused.outcome(text)
     except Unreadable as error:
@@ -162,6 +166,23 @@ def _linear(body: Block | SetOp | Query) -> bool:
     if isinstance(body, Block):
         return kind_of(body) is Kind.PLAIN and not body.subqueries
     return not isinstance(body, SetOp) or not compares_rows(body)
+
+
+def _joined(analysed: Analysed, columns_of: ColumnsOf, allowed: Collection[str]) -> Analysed:
+    """The same query with subqueries as joins, the innermost first, where these are analysed."""
+    while candidates := unnested(analysed.text, analysed.tree, analysed.names):
+        for chosen in (candidates, *([each] for each in candidates if len(candidates) > 1)):
+            edits = {edit for each in chosen for edit in each.edits}
+            try:
+                joined = _analysed(spliced(analysed.text, edits), columns_of, allowed)
+            except Refused:
+                continue
+            if joined.unrepeatable == analysed.unrepeatable:
+                analysed = joined
+                break
+        else:
+            return analysed
+    return analysed
 
 
 def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Analysed:

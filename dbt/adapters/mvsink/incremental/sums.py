@@ -36,12 +36,14 @@ from dbt.adapters.mvsink.incremental.keys import (
 )
 from dbt.adapters.mvsink.incremental.plan import Analysed
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental, Refused
-from dbt.adapters.mvsink.user_sql.words import Word, words
+from dbt.adapters.mvsink.incremental.tokens import chains
+from dbt.adapters.mvsink.user_sql.words import words
 
 MAX_COUNT = 10**12  # values of an average: beyond, its digits are not known to be Spark's
 MAX_SCALE = 10  # of an averaged decimal, for the same reason
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _AVERAGES = ("avg", "mean")
+_ALL_OR_ANY = {"bool_and": "= {every}", "every": "= {every}", "bool_or": "> 0", "some": "> 0"}
 _BEHIND = frozenset({"FILTER", "WITHIN", "IGNORE", "RESPECT", "OVER"})
 
 
@@ -162,7 +164,7 @@ class _Split:
             return (key,)
         calls = [call for call in self.block.calls if part.start <= call.start < part.end]
         edits = [(call.start, call.end, self._value(call)) for call in calls]
-        outside = [each for each in node.find_all(exp.Column) if each.find_ancestor(exp.AggFunc) is None]
+        outside = [each for each in node.find_all(exp.Column) if not _aggregated(each)]
         named = list(self._named(part, calls, aliases))
         if len(outside) != len(named):
             raise Refused("a value that is neither a group key nor a sum", part.start)
@@ -183,7 +185,7 @@ class _Split:
             if part.start <= word.start < part.end
             and not any(call.start <= word.start < call.end for call in calls)
         ]
-        for chain in _chains(inside):
+        for chain in chains(inside):
             pieces = self._named_by([word.text for word in chain], aliases)
             if pieces:
                 yield chain[0].start, chain[-1].end, pieces
@@ -204,9 +206,12 @@ class _Split:
             raise Refused(f"{call.name}() does not add up here", call.start)
         argument = text[call.arguments[0].start : call.arguments[0].end]
         if call.name == "count":
-            return ("n",) if argument.strip() == "*" else (f"c{self._number(argument)}",)
+            return ("n",) if argument.strip() == "*" else (self._counted(argument),)
         if call.name == "count_if":
-            return (f"c{self._number(f'case when {argument} then 1 end')}",)
+            return (self._counted(f"case when {argument} then 1 end"),)
+        if call.name in _ALL_OR_ANY:
+            every, true = self._counted(argument), self._counted(f"case when {argument} then 1 end")
+            return (f"case when {every} > 0 then {true} {_ALL_OR_ANY[call.name].format(every=every)} end",)
         kind = exact_argument(text, self.block, self.analysed.names, call)
         exactly = (Exact.INT, Exact.DECIMAL) if call.name in _AVERAGES else tuple(Exact)
         if call.name not in ("sum", *_AVERAGES) or kind not in exactly:
@@ -220,25 +225,21 @@ class _Split:
     def _first(self, call: Call) -> int:
         return call.arguments[0].start if call.arguments else call.end
 
+    def _counted(self, argument: str) -> str:
+        return f"c{self._number(argument)}"
+
     def _number(self, argument: str) -> int:
         key = tuple(word.upper or word.text for word in words(argument))
         self.arguments.setdefault(key, argument)
         return list(self.arguments).index(key)
 
 
-def _chains(inside: list[Word]) -> Iterator[list[Word]]:
-    """Names and qualified names, without those that are called."""
-    at = 0
-    while at < len(inside):
-        chain = [inside[at]]
-        at += 1
-        if not chain[0].is_name:
-            continue
-        while at + 1 < len(inside) and inside[at].text == "." and inside[at + 1].is_name:
-            chain.append(inside[at + 1])
-            at += 2
-        if at >= len(inside) or inside[at].text != "(":
-            yield chain
+def _aggregated(column: exp.Column) -> bool:
+    """Whether it is an argument of an aggregate; sqlglot does not know them all."""
+    around = column.find_ancestor(exp.AggFunc, exp.Anonymous)
+    while isinstance(around, exp.Anonymous) and around.name.lower() not in _ALL_OR_ANY:
+        around = around.find_ancestor(exp.AggFunc, exp.Anonymous)
+    return around is not None
 
 
 def _text(pieces: Pieces, types: Mapping[str, str]) -> str:

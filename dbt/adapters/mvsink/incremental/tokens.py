@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dbt.adapters.mvsink.incremental.algebra import Fragment
 from dbt.adapters.mvsink.incremental.refuse import Refused
 from dbt.adapters.mvsink.user_sql.marks import NOW
-from dbt.adapters.mvsink.user_sql.words import words
+from dbt.adapters.mvsink.user_sql.words import Word, words
 
 _JOIN_WORDS = frozenset({"NATURAL", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI"})
 
@@ -137,3 +137,18 @@ class Tokens:
             upper.append(self.upper(index))
             index += 1
         return [*upper, "JOIN"] if self.upper(index) == "JOIN" else []
+
+
+def chains(inside: Sequence[Word]) -> Iterator[list[Word]]:
+    """Names and qualified names, without those that are called."""
+    at = 0
+    while at < len(inside):
+        chain = [inside[at]]
+        at += 1
+        if not chain[0].is_name:
+            continue
+        while at + 1 < len(inside) and inside[at].text == "." and inside[at + 1].is_name:
+            chain.append(inside[at + 1])
+            at += 2
+        if at >= len(inside) or inside[at].text != "(":
+            yield chain
