@@ -42,6 +42,15 @@ def test_moving_the_upper_keeps_it_and_may_renew_it(handle):
     assert (handle.state().plan, handle.state().verified, untouched(handle.state())) == (6, 9, True)
 
 
+def test_runs_are_counted_from_the_last_verification(handle):
+    counted = [handle.state().unverified]
+    for number, verified in enumerate([None, 7, None, None, 8, None]):
+        progress = known(handle, verified=verified)
+        handle.compare_and_append_batch([], at(number), at(number + 1), progress=progress)
+        counted.append(handle.state().unverified)
+    assert counted == [0, 1, 0, 1, 2, 0, 1]
+
+
 def test_an_append_without_progress_makes_the_origin_unknown(handle):
     write(handle, 0, ("a", 0, 1), progress=known(handle))
     write(handle, 1, ("b", 1, 1))

@@ -284,7 +284,11 @@ def verification_due(context: RunContext, state: ShardState | None) -> bool:
     """Whether this run compares all contents by an independent digest, whatever else is known."""
     if context.invocation.verify:
         return True
-    every = context.options.verify
-    if every is None or context.read_only or state is None:
+    policy = context.options.verify
+    if policy.never or context.read_only or state is None:
         return False
-    return state.verified is None or context.invocation.time - state.verified >= every
+    if state.verified is None:
+        return True
+    if policy.runs is not None:
+        return state.unverified + 1 >= policy.runs
+    return policy.interval is not None and context.invocation.time - state.verified >= policy.interval

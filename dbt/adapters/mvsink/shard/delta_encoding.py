@@ -70,7 +70,7 @@ def transactions(change: Change) -> dict[str, int]:
     frontiers = {"upper": change.upper, "since": change.since}
     numbers = {"generation": change.generation, "dropped": change.dropped, "creation": change.creation}
     numbers |= {"plan": change.plan, "verified": change.verified, "files": change.known_files}
-    numbers |= {"drifted": change.drifted, "suspended": change.suspended}
+    numbers |= {"unverified": change.unverified, "drifted": change.drifted, "suspended": change.suspended}
     versions = {
         **{key: frontier.stored() for key, frontier in frontiers.items() if frontier is not None},
         **{key: number for key, number in numbers.items() if number is not None},
@@ -115,6 +115,7 @@ def decode_state(
         statistics=configuration.get(STATISTICS) == statistics_columns(schema),
         plan=recorded("plan") or 0,
         verified=recorded("verified"),
+        unverified=recorded("unverified") or 0,
         drifted=recorded("drifted"),
         suspended=recorded("suspended") or 0,
         known_files=recorded("files"),

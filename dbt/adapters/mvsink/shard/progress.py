@@ -68,6 +68,7 @@ def recording(state: ShardState, change: Change, progress: Progress | None = Non
             change,
             plan=progress.plan if progress.files == files_number(state.files) else UNKNOWN,
             verified=progress.verified,
+            unverified=state.unverified + 1 if progress.verified is None else 0,
             drifted=progress.drifted,
             suspended=progress.suspended,
             inputs={**change.inputs, **progress.positions},

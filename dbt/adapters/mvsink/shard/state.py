@@ -67,8 +67,8 @@ class ShardState:
     ``created`` is the wall clock when the table was made, ``creation`` the logical time at which
     the generation began, if known, ``dropped`` the wall clock when the shard was dropped.
     ``statistics``: whether the log keeps statistics of the physical columns, however many columns
-    the shard has. ``plan``, ``verified``, ``drifted``, ``suspended`` and ``known_files``: see
-    `progress`.
+    the shard has. ``unverified``: how many runs have committed since the one at ``verified``. This
+    and ``plan``, ``drifted``, ``suspended`` and ``known_files``: see `progress`.
     """
 
     version: int
@@ -88,6 +88,7 @@ class ShardState:
     statistics: bool = True
     plan: int = 0
     verified: int | None = None
+    unverified: int = 0
     drifted: int | None = None
     suspended: int = 0
     known_files: int | None = None
@@ -146,6 +147,7 @@ class Change:
     inputs: Mapping[str, int] = field(default_factory=dict)
     plan: int | None = None
     verified: int | None = None
+    unverified: int | None = None
     drifted: int | None = None
     suspended: int | None = None
     known_files: int | None = None
@@ -203,6 +205,7 @@ def apply(state: ShardState, change: Change) -> ShardState:
         statistics=state.statistics or change.statistics,
         plan=state.plan if change.plan is None else change.plan,
         verified=state.verified if change.verified is None else change.verified,
+        unverified=state.unverified if change.unverified is None else change.unverified,
         drifted=state.drifted if change.drifted is None else change.drifted,
         suspended=state.suspended if change.suspended is None else change.suspended,
         known_files=state.known_files if change.known_files is None else change.known_files,

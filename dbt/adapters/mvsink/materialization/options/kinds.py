@@ -4,6 +4,7 @@ schema."""
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -90,10 +91,33 @@ INTERVAL = Kind(
     f"an interval of at least '1 second' in {INTERVAL_UNITS}, like '1 day'",
     {"type": "string", "pattern": INTERVAL_PATTERN},
 )
-VERIFY: Kind[int | None] = Kind(
-    lambda value: None if value == "never" else _interval(value),
-    f"{INTERVAL.allowed}, or 'never'",
-    {"anyOf": [INTERVAL.schema, {"enum": ["never"]}]},
+_RUNS = r"^\s*[1-9]\d{0,8}\s+runs?\s*$"
+
+
+@dataclass(frozen=True)
+class VerifyPolicy:
+    """When all contents are compared: some ms after the last time, or every so many runs."""
+
+    interval: int | None = None
+    runs: int | None = None
+
+    @property
+    def never(self) -> bool:
+        return self.interval is None and self.runs is None
+
+
+def _verify(value: Any) -> VerifyPolicy:
+    if value == "never":
+        return VerifyPolicy()
+    if isinstance(value, str) and re.match(_RUNS, value):
+        return VerifyPolicy(runs=int(value.split()[0]))
+    return VerifyPolicy(_interval(value))
+
+
+VERIFY = Kind(
+    _verify,
+    f"{INTERVAL.allowed}, a number of runs, like '20 runs', or 'never'",
+    {"anyOf": [INTERVAL.schema, {"type": "string", "pattern": _RUNS}, {"enum": ["never"]}]},
 )
 BOOLEAN = Kind(_boolean, "true or false", {"type": "boolean"})
 FUNCTIONS = Kind(

@@ -27,6 +27,7 @@ from dbt.adapters.mvsink.materialization.options.kinds import (
     INTERVAL,
     VERIFY,
     Kind,
+    VerifyPolicy,
     choice,
     text_choice,
 )
@@ -98,9 +99,9 @@ class ModelOptions:
         "When the contents may change: with every run, or on a [schedule](#refresh-schedules).",
         of=(VIEW,),
     )
-    verify = Option[int | None](
+    verify = Option(
         VERIFY,
-        DAY,
+        VerifyPolicy(DAY),
         "`1 day`",
         "How often a run evaluates the query even though its inputs are unchanged, and compares all contents by an "
         "independent digest: see [Unchanged inputs](#unchanged-inputs).",
