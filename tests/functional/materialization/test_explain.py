@@ -66,6 +66,7 @@ class TestExplain:
 
     inputs: ClassVar[dict[str, list[str]]] = {}
     seconds: ClassVar[dict[str, str]] = {}
+    rules: ClassVar[dict[str, list[str]]] = {}
 
     def explained(self, project, *names):
         """Of each model, what `mvsink explain` says in its first line."""
@@ -74,7 +75,8 @@ class TestExplain:
         lines = {}
         for name, values in responses(project).items():
             ran = Explained.of(RunResult(f"model.test.{name}", "success", "", "", "", values))
-            line, *self.inputs[name] = ran.lines()
+            line, *self.inputs[name] = ran.lines(with_rules=False)
+            self.rules[name] = ran.lines(with_rules=True)[len(self.inputs[name]) + 1 :]
             line, _, self.seconds[name] = line.removeprefix(f"{name}: ").partition(" (last runs: ")
             lines[name] = line
         return lines
@@ -90,6 +92,9 @@ class TestExplain:
         others = [name for name in MODELS if name != "base"]
         for name, line in self.explained(project, *others).items():
             assert line == f"evaluated: it has no contents yet; later runs: {self.expected(project, name)}"
+        sums = "groups that a change touches; or its sums, to which what changed is added"
+        assert self.rules["totals"] == [f"  group by k from base: {sums}"]
+        assert self.rules["random"] == []
 
         run_dbt(["run"])
         explained = self.explained(project)

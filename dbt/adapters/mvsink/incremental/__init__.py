@@ -51,12 +51,14 @@ Modules:
 - `clock`: whether time makes a difference. `restrict`: which rows can matter.
   `known`: keys that the changes hold. `filtering`: which rows the query's conditions keep.
   `origins`: which column of a relation an output is
+- `describe`: the rules of a query, for people
 """
 
 from dbt.adapters.mvsink.incremental.adding import WRONG, Adding, exact_sums
 from dbt.adapters.mvsink.incremental.blocks import Scoped
 from dbt.adapters.mvsink.incremental.clock import clock_probe
 from dbt.adapters.mvsink.incremental.compose import Sides
+from dbt.adapters.mvsink.incremental.describe import Rule, remarks, rules
 from dbt.adapters.mvsink.incremental.filtering import Comparison, Filter, filters
 from dbt.adapters.mvsink.incremental.known import KnownScope, known_scope
 from dbt.adapters.mvsink.incremental.plan import Analysed, Plan, adding_of, analyse, delta
@@ -74,6 +76,7 @@ __all__ = [
     "KnownScope",
     "NotIncremental",
     "Plan",
+    "Rule",
     "Scoped",
     "Sides",
     "Sums",
@@ -84,6 +87,8 @@ __all__ = [
     "exact_sums",
     "filters",
     "known_scope",
+    "remarks",
     "restrictions",
+    "rules",
     "sums_of",
 ]

@@ -101,6 +101,10 @@ class Repeatable:
             return self._values(body, self._below(body, self.kernel))
         return self._values(body, self._below(body, self._nested))
 
+    def unrepeatable_calls(self, block: Block) -> list[Call]:
+        """The block's own calls that may give another value for equal rows."""
+        return [call for call in block.calls if not self._call(block, call)]
+
     def _either(self, body: SetOp) -> Causes:
         sides = zip(self._nested(body.left), self._nested(body.right), strict=False)
         return [one or other for one, other in sides]

@@ -18,6 +18,7 @@ block around it, values of which the comparison would convert the type.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -44,6 +45,12 @@ _NULL_OVER_NOTHING = (exp.Sum, exp.Avg, exp.Min, exp.Max)
 _NULL_OF_NULL = (exp.Paren, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Cast)
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 TRUE = "1 = 1"
+_BROUGHT = re.compile(r"u_+\d+")
+
+
+def brought(alias: str) -> bool:
+    """Whether a relation with this alias may stand for a subquery."""
+    return _BROUGHT.fullmatch(alias) is not None
 
 
 @dataclass(frozen=True)

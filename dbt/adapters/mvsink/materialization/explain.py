@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from dbt.adapters.mvsink.durations import iso
-from dbt.adapters.mvsink.incremental import NotIncremental, Sides, Sums, clock_probe, delta, sums_of
+from dbt.adapters.mvsink.incremental import (
+    Analysed,
+    NotIncremental,
+    Rule,
+    Sides,
+    Sums,
+    clock_probe,
+    delta,
+    remarks,
+    rules,
+    sums_of,
+)
 from dbt.adapters.mvsink.materialization.evidence import InputEvidence, verification_due
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.materialization.sums import wanted
@@ -41,7 +52,8 @@ class Explanation:
     ``full``: why the query would be evaluated in full,
     empty if the contents follow from the changes of the inputs. ``later``: why runs after this one
     would evaluate it when inputs change, empty if they would not; None where `full` says it.
-    ``seconds``: see `last_seconds`.
+    ``seconds``: see `last_seconds`. ``rules`` and ``remarks``: of the query, see
+    `incremental.describe`; none if it is not incremental.
     """
 
     evaluates: str
@@ -50,6 +62,8 @@ class Explanation:
     later: str | None = None
     rests: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def values(self) -> dict[str, Any]:
         """As `run_results.json` keeps it."""
@@ -60,15 +74,20 @@ class Explanation:
             "full": self.full,
             "later": self.later,
             "seconds": dict(self.seconds),
+            "rules": [asdict(rule) for rule in self.rules],
+            "remarks": list(self.remarks),
         }
 
 
 def explanation(evidence: InputEvidence, opened: Opened) -> Explanation:
     """What a run of the opened view would do now."""
     time = opened.timing.time
-    explained = (
-        Explanation("", (), rests=NOT_DUE) if time is None else _Explained(evidence, opened, time).all()
-    )
+    explained = Explanation("", (), rests=NOT_DUE)
+    if time is not None:
+        explained = _Explained(evidence, opened, time).all()
+        analysed = evidence.inputs(opened.handle.progress, time).analysed()
+        if isinstance(analysed, Analysed):
+            explained = replace(explained, rules=rules(analysed), remarks=remarks(analysed))
     return replace(explained, seconds=last_seconds(opened.handle.history(REMEMBERED)))
 
 

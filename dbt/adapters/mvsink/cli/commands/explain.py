@@ -6,7 +6,7 @@ dbt runs the selected models in read-only mode up to the point where each would 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import click
@@ -25,8 +25,10 @@ class Explained:
     """One model. ``evaluates``: why something would be computed, empty if nothing would. ``full``:
     why its query would be evaluated in full, empty if its contents follow from its inputs' changes.
     ``later``: the same of runs after this one, None where nothing is to be added; ``rests``: why
-    nothing would be computed; ``seconds``: of earlier runs. ``paused``: who paused it, when and
-    why, if a run would leave it alone.
+    nothing would be computed; ``seconds``: of earlier runs. ``rules``: for each part of the query
+    its ``depth``, what it is and which rows a change computes; ``remarks``: what may differ when
+    equal rows are evaluated again. ``paused``: who paused it, when and why, if a run would leave it
+    alone.
     """
 
     model: str
@@ -37,6 +39,8 @@ class Explained:
     later: str | None = None
     rests: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
+    rules: tuple[Mapping[str, Any], ...] = ()
+    remarks: tuple[str, ...] = ()
     paused: str = ""
 
     @classmethod
@@ -55,10 +59,12 @@ class Explained:
             later=values.get("later"),
             rests=values.get("rests", ""),
             seconds=values.get("seconds", {}),
+            rules=tuple(values.get("rules", ())),
+            remarks=tuple(values.get("remarks", ())),
         )
 
-    def lines(self) -> list[str]:
-        """For people: one line for the model, one for each input."""
+    def lines(self, with_rules: bool) -> list[str]:
+        """For people: one line for the model, one for each input, rule and remark."""
         if self.error:
             return [f"{self.model}: {self.error}"]
         if self.paused:
@@ -74,10 +80,17 @@ class Explained:
             verdict += "" if self.later is None else f"; later runs: {self._outlook(self.later)}"
         width = max((len(each["name"]) for each in self.inputs), default=0)
         took = ", ".join(f"{kind} {seconds:.1f} s" for kind, seconds in self.seconds.items())
-        return [f"{self.model}: {verdict}" + (f" (last runs: {took})" if took else "")] + [
+        inputs = [
             f"  {each['name']:<{width}}  {each['kind']:<6} {each['state']}"
             + (f": {each['reason'] or each['moved']}" if each["reason"] or each["moved"] else "")
             for each in self.inputs
+        ]
+        rules = [f"  {'  ' * each['depth']}{each['part']}: {each['rule']}" for each in self.rules]
+        return [
+            f"{self.model}: {verdict}" + (f" (last runs: {took})" if took else ""),
+            *inputs,
+            *(rules if with_rules else ()),
+            *(f"  note: {remark}" for remark in self.remarks),
         ]
 
     def _outlook(self, later: str) -> str:
@@ -92,10 +105,20 @@ class Explained:
 @click.argument("models", nargs=-1)
 @params.select
 @params.exclude
+@click.option(
+    "--rules", "show_rules", is_flag=True, help="For each part of the query, which rows a change computes."
+)
 @takes_output
 @click.pass_context
 def explain(
-    context: click.Context, target: Target, dbt: Dbt, models: Any, select: Any, exclude: Any, output: str
+    context: click.Context,
+    target: Target,
+    dbt: Dbt,
+    models: Any,
+    select: Any,
+    exclude: Any,
+    show_rules: bool,
+    output: str,
 ) -> None:
     """Whether the next `dbt run` would evaluate each model's query, or compute its contents from
     the changes of its inputs, and why. Nothing is written.
@@ -114,22 +137,8 @@ def explain(
     explained.sort(key=lambda each: each.model)
     if output == Output.JSON.value:
         head = {"project": target.project, "target": target.name}
-        listed = [
-            {
-                "model": e.model,
-                "evaluates": e.evaluates,
-                "full": e.full,
-                "later": e.later,
-                "rests": e.rests,
-                "seconds": dict(e.seconds),
-                "inputs": list(e.inputs),
-                "error": e.error,
-                "paused": e.paused,
-            }
-            for e in explained
-        ]
-        write_json({**head, "models": listed})
+        write_json({**head, "models": [asdict(each) for each in explained]})
     else:
-        text = "\n".join("\n".join(each.lines()) for each in explained)
+        text = "\n".join("\n".join(each.lines(show_rules)) for each in explained)
         click.echo(text or "no self_correcting_mv is selected")
     context.exit(1 if any(each.error for each in explained) else 0)

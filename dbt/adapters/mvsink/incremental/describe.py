@@ -1,0 +1,190 @@
+"""How a query's changes are derived, for people: a line for each block and set operator, and the
+calls that may give another value when they are evaluated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dbt.adapters.mvsink.incremental.algebra import (
+    Block,
+    Call,
+    Derived,
+    Fragment,
+    Leaf,
+    Query,
+    Relation,
+    SetOp,
+    every_query,
+    joins,
+    leaves,
+)
+from dbt.adapters.mvsink.incremental.keys import Kind, compares_rows, group_keys, keys_of, kind_of
+from dbt.adapters.mvsink.incremental.plan import Analysed
+from dbt.adapters.mvsink.incremental.repeatable import Repeatable
+from dbt.adapters.mvsink.incremental.sums import Sums, sums_of
+from dbt.adapters.mvsink.incremental.terms import deciding
+from dbt.adapters.mvsink.incremental.unnest import brought
+from dbt.adapters.mvsink.user_sql.functions import SUMS
+from dbt.adapters.mvsink.user_sql.words import last_part
+
+WIDTH = 60  # characters of a text that is shown
+ALL = "all rows"
+_LISTS = frozenset({"collect_list", "collect_set", "array_agg"})
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A block or a set operator ``depth`` levels inside of others. ``part``: what it is; ``rule``:
+    which rows of it are computed after a change.
+    """
+
+    depth: int
+    part: str
+    rule: str
+
+
+def rules(analysed: Analysed) -> tuple[Rule, ...]:
+    """The rules for the parts of the query, the outermost first; a CTE where it is read first."""
+    return tuple(_Describing(analysed).query(analysed.tree, 0))
+
+
+def remarks(analysed: Analysed) -> tuple[str, ...]:
+    """What may differ when equal rows are evaluated twice, and what would help. Clauses, each with
+    the line of the text.
+    """
+    repeatable = Repeatable(analysed.text, analysed.names)
+    calls = (
+        call
+        for query in every_query(analysed.tree)
+        if isinstance(query.body, Block)
+        for call in repeatable.unrepeatable_calls(query.body)
+    )
+    return tuple(_remark(analysed.text, call) for call in sorted(calls, key=lambda call: call.start))
+
+
+def _remark(text: str, call: Call) -> str:
+    line = text.count("\n", 0, call.start) + 1
+    if call.name in SUMS:
+        what = "may differ in its last digits when it is evaluated again; sums of decimals do not"
+    elif call.window is not None:
+        what = "may give rows that tie other values when it is evaluated again; a unique ORDER BY does not"
+    elif call.name in _LISTS:
+        what = "may list its values in another order when it is evaluated again; in sort_array() it does not"
+    else:
+        what = "may give another value when it is evaluated again; min_by() with a unique column does not"
+    return f"line {line}: {call.name}() {what}"
+
+
+@dataclass
+class _Describing:
+    analysed: Analysed
+    shown: dict[Query, str] = field(default_factory=dict)
+
+    def query(self, query: Query, depth: int) -> Iterator[Rule]:
+        body = query.body
+        if isinstance(body, Query):
+            yield from self.query(body, depth)
+        elif isinstance(body, SetOp):
+            every = "" if not body.all else " all"
+            rule = "rows that a change touches" if compares_rows(body) else "what changed in its branches"
+            yield Rule(depth, f"{body.operator.lower()}{every}", rule)
+            yield from self.query(body.left, depth + 1)
+            yield from self.query(body.right, depth + 1)
+        else:
+            yield Rule(depth, self._part(body), "; ".join(self._rules(query, body)))
+            yield from self._below(body, depth + 1)
+
+    def _below(self, block: Block, depth: int) -> Iterator[Rule]:
+        for leaf in leaves(block.source):
+            if isinstance(leaf, Derived) and leaf.query not in self.shown:
+                self.shown[leaf.query] = _name(leaf)
+                yield from self.query(leaf.query, depth)
+        for subquery in block.subqueries:
+            yield from self.query(subquery.query, depth)
+
+    def _part(self, block: Block) -> str:
+        """What the block does with which relations."""
+        source = "".join(self._sources(block))
+        kind = kind_of(block)
+        if "GROUP" in block.more:
+            keys = (self._text(key.part) for key in group_keys(block, self.analysed.names))
+            return f"group by {_short(', '.join(keys))}{source}"
+        if kind is Kind.KEYED:
+            keys = (self._text(part) for part in block.windows[0].partition)
+            return f"windows by {_short(', '.join(keys)) or 'nothing'}{source}"
+        named = {Kind.DISTINCT: "distinct", Kind.WHOLE: "aggregates"}
+        return f"{named.get(kind, 'select')}{source}"
+
+    def _sources(self, block: Block) -> Iterator[str]:
+        kinds = {id(leaf): join.kind for join in joins(block.source) for leaf in [*leaves(join.right)][:1]}
+        for number, leaf in enumerate(leaves(block.source)):
+            kind = kinds.get(id(leaf), "")
+            joined = "," if kind == "comma" else f" {kind} join".replace(" inner", "")
+            yield f"{joined if number else ' from'} {_name(leaf)}"
+
+    def _rules(self, query: Query, block: Block) -> Iterator[str]:
+        names, kind = self.analysed.names, kind_of(block)
+        in_where = [
+            each for each in block.subqueries if any(_within(each, conjunct) for conjunct in block.where)
+        ]
+        if len(in_where) < len(block.subqueries):
+            yield f"{ALL}, if a subquery that is shown changed"
+        if kind is Kind.PLAIN:
+            yield from self._of_rows(block)
+        elif kind is Kind.WHOLE:
+            yield "its one row"
+        elif kind is Kind.DISTINCT:
+            yield "rows that a change touches"
+        elif not keys_of(block, names):
+            yield f"{ALL}: its windows share no key"
+        else:
+            yield (
+                "groups that a change touches"
+                if "GROUP" in block.more
+                else "partitions that a change touches"
+            )
+        if query is self._outermost() and isinstance(sums_of(self.analysed), Sums):
+            yield "or its sums, to which what changed is added"
+        if in_where:
+            yield "each row tested again, if a subquery in WHERE changed"
+        if any(_marked(self.analysed, conjunct) for conjunct in block.where):
+            yield "rows that enter or leave as time passes"
+
+    def _of_rows(self, block: Block) -> Iterator[str]:
+        yield "rows that changed"
+        matching = [_name(leaf) for leaf in leaves(block.source) if any(deciding(block, leaf))]
+        if matching:
+            yield f"rows that match what changed in {' or '.join(dict.fromkeys(matching))}"
+        if any(join.kind == "full" for join in joins(block.source)):
+            yield "rows of the keys that changed in a full join"
+
+    def _outermost(self) -> Query:
+        query = self.analysed.tree
+        while isinstance(query.body, Query):
+            query = query.body
+        return query
+
+    def _text(self, part: Fragment) -> str:
+        return " ".join(self.analysed.text[part.start : part.end].split())
+
+
+def _name(leaf: Leaf) -> str:
+    """What people call it."""
+    if isinstance(leaf, Derived):
+        alias = leaf.alias or ""
+        return leaf.reference or ("(a subquery)" if brought(alias) else alias) or "(a query)"
+    return last_part(leaf.name).strip("`") if isinstance(leaf, Relation) else leaf.function or "values"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..."
+
+
+def _within(inside: Fragment, part: Fragment) -> bool:
+    return part.start <= inside.start < part.end
+
+
+def _marked(analysed: Analysed, part: Fragment) -> bool:
+    return any(part.start <= start < part.end for start, _ in analysed.marks)
