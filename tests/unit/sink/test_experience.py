@@ -91,24 +91,21 @@ def test_an_evaluation_that_changed_far_more_rows_counts_if_there_is_no_other():
 
 
 @pytest.mark.parametrize(
-    ("rows", "seconds", "expected"),
+    ("share", "seconds", "expected"),
     [
-        (9, 4.7, False),
-        (10, 4.9, True),
-        (11, 7.9, False),
-        (50, 8.1, True),
-        (51, 11.9, False),
-        (900, 12.1, True),
+        (None, 4.9, True),
+        (0.01, 4.7, False),
+        (0.01, 4.9, True),
+        (0.02, 7.9, False),
+        (0.05, 8.1, True),
+        (0.06, 11.9, False),
+        (0.5, 12.1, True),
     ],
 )
-def test_while_no_evaluation_is_known_the_load_and_what_changes_are_a_guess(rows, seconds, expected):
+def test_while_no_evaluation_is_known_the_load_and_what_changes_are_a_guess(share, seconds, expected):
     """A load of 10 s: an evaluation takes 6 s where little changes and 15 s where much does."""
-    runs = [changing(LOADED, 10.0, 1000), *[changing(INCREMENTAL, seconds, rows)] * 2]
-    assert slow(runs) is expected
-
-
-def test_after_a_load_of_no_rows_much_changes():
-    assert not slow([changing(LOADED, 1.0, 0), *[changing(INCREMENTAL, 1.1, 5)] * 2])
+    note = CommitNote(mode=INCREMENTAL, seconds=seconds, share=share)
+    assert slow([changing(LOADED, 10.0, 1000), *[SimpleNamespace(note=note)] * 2]) is expected
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,8 @@ class CommitNote:
 
     ``references``: the times (ms) at which the contents' query read other shards, by name;
     ``versions``: the versions at which it read tables. ``mode``: how the contents were computed;
-    ``way``: what the sink compared, for its next choice; ``reason``: why the query was evaluated.
+    ``way``: what the sink compared, for its next choice; ``share``: the largest share of an input's
+    rows whose changes were staged; ``reason``: why the query was evaluated.
     ``audits``: digests of the audits that the contents passed; ``audited``: the version of the log
     that they were then compared with. ``definition``: a digest of the model's text.
     """
@@ -123,6 +124,7 @@ class CommitNote:
     versions: Mapping[str, int] = field(default_factory=dict)
     mode: str = ""
     way: str = ""
+    share: float | None = None
     reason: str = ""
     audits: tuple[str, ...] = ()
     audited: int | None = None

@@ -119,6 +119,10 @@ class _Delta:
         planned = self._plan(increment, changes)
         if isinstance(planned, NotIncremental):
             return Full(planned.reason, usual=True)
+        outcome = self._outcome(planned)
+        return replace(outcome, share=changes.share) if isinstance(outcome, Written) else outcome
+
+    def _outcome(self, planned: _Planned) -> Written | Full:
         plan = planned.plan
         if plan.terms == 0:
             return Written(None, Counts(), incremental=True)

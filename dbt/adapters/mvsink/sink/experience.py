@@ -17,7 +17,7 @@ WORTHWHILE = 0.8  # of the seconds that evaluating the query takes
 FAR_LONGER = 2.0  # then it is tried again: there is so much more data that both ways take longer
 FAR_MORE = 2.0  # rows changed: from the changes, too, it would have taken longer
 # An evaluation in seconds of the first load, where none is known (benchmarks.choice): by the share
-# of the loaded rows that changed at most, and where more did.
+# of an input's rows that changed at most, and where more did.
 BY_LOAD = ((0.01, 0.6), (0.05, 1.0))
 BY_LOAD_OF_MANY = 1.5
 LEAST = 0.8  # seconds: an incremental run of a model that is not small takes 0.5 or more
@@ -68,23 +68,21 @@ def _evaluated_beside(commits: Sequence[Commit], runs: Sequence[_Timed]) -> floa
     alike = [each for each in every if _rows(each[1]) <= FAR_MORE * changed] or every
     following = [seconds for at, _, seconds in alike if at > runs[-1][0]]
     if not alike:
-        return _by_load(commits, changed)
+        return _by_load(commits, max(note.share or 0.0 for _, note, _ in runs))
     newest = alike[-1][2]
     if following and newest <= FAR_LONGER * following[0]:
         return min(newest, following[0])
     return newest
 
 
-def _by_load(commits: Sequence[Commit], changed: int) -> float | None:
-    """What an evaluation that changes so many rows will take by the seconds of the first load: it
-    also compares all rows, and writes those that changed instead of all.
+def _by_load(commits: Sequence[Commit], changed: float) -> float | None:
+    """What an evaluation will take after a change of that share of an input, by the seconds of the
+    first load: it also compares all rows, and writes those that changed instead of all.
     """
     loads = _timed(commits, LOADED)
     if not loads:
         return None
-    _, note, seconds = loads[-1]
-    shares = (share for most, share in BY_LOAD if changed <= most * _rows(note))
-    return seconds * next(shares, BY_LOAD_OF_MANY)
+    return loads[-1][2] * next((part for most, part in BY_LOAD if changed <= most), BY_LOAD_OF_MANY)
 
 
 def most_keys_change(commits: Sequence[Commit]) -> bool:

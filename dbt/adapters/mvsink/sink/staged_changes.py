@@ -67,6 +67,12 @@ class StagedChanges:
         """How many they are."""
         return sum(change.rows for change in self.by_name.values())
 
+    @property
+    def share(self) -> float | None:
+        """The largest share of an input's rows that they are, of inputs whose rows are counted."""
+        counted = [each.rows / max(each.input.rows, 1) for each in self.by_name.values() if each.input.rows]
+        return round(max(counted), 6) if counted else None
+
     def values(self, keys: Sequence[Keys]) -> pa.ChunkedArray | None:
         """The values of columns of changes, of one type. None if there are many, or equal ones may
         differ in form, as zeros do.

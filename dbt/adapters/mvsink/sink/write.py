@@ -77,7 +77,7 @@ class Written:
     ``summed``. ``reason``: why it does not, as a clause, if there is something to say; ``usual``:
     see `Full`. ``loaded``: the shard was empty. ``drift``: what was wrong before, None if that is
     not known. ``way``: the way in which it was computed, if it was the only one that was tried.
-    ``audits``, ``audited``: see `CommitNote`.
+    ``share``, ``audits``, ``audited``: see `CommitNote`.
     """
 
     batch: Batch | None
@@ -92,13 +92,16 @@ class Written:
     drift: Drift | None = None
     loaded: bool = False
     way: str = ""
+    share: float | None = None
     audits: tuple[str, ...] = ()
     audited: int | None = None
 
     def noted(self, note: CommitNote) -> CommitNote:
-        """``note`` with its way, why the query was evaluated, and the audits that it passed."""
+        """``note`` with what it says besides counts and times."""
         reason = self.reason.partition("\n")[0][:LONGEST_REASON]  # some are errors of the engine
-        return replace(note, way=self.way, reason=reason, audits=self.audits, audited=self.audited)
+        return replace(
+            note, way=self.way, share=self.share, reason=reason, audits=self.audits, audited=self.audited
+        )
 
     @property
     def batches(self) -> tuple[Batch, ...]:
