@@ -70,10 +70,6 @@ JOINED = {
     f"select k from a where exists (select 1 from c where c.k = a.k and c.ts < {NOW})": (
         f"select k from a left semi join (select c.k as u_0_0 from c where c.ts < {NOW}) as u_0 on u_0.u_0_0 = a.k where 1 = 1"
     ),
-    f"select k from a where exists (select 1 from c where c.ts < a.ts + ({NOW} - a.ts) and c.k = a.k)": (
-        "select k from a left semi join (select c.ts as u_0_0, c.k as u_0_1 from c) as u_0 "
-        f"on u_0.u_0_0 < a.ts + ({NOW} - a.ts) and u_0.u_0_1 = a.k where 1 = 1"
-    ),
     "select k from a where exists (select 1 from b -- of it\n where b.k = a.k -- the key\n and w > 1)": (
         "select k from a left semi join (select b.k as u_0_0 from b -- of it\n  where w > 1) as u_0 on u_0.u_0_0 = a.k -- the key\n  where 1 = 1\n\n"
     ),
@@ -111,6 +107,8 @@ STAY = {
     "it is not one group": "select k from a where v > (select max(w) from b where b.k = a.k group by w)",
     "LATERAL VIEW": "select k from a lateral view explode(array(v)) l as e where exists (select 1 from b where b.k = a.k)",
     "a comma before a right join": "select a.s from a, c right join b on c.k = b.k where exists (select 1 from b d where d.k = a.v)",
+    "the time in a condition of both": f"select k from a where exists (select 1 from c where c.ts < a.ts + ({NOW} - a.ts) and c.k = a.k)",
+    "the time in a comparison": f"select k from a where ts > {NOW} - (select max(c.ts - c.ts) from c where c.k = a.k)",
     "a comma before USING": "select a.s from a, c join b using (k) where exists (select 1 from b d where d.k = a.v)",
 }  # fmt: skip
 

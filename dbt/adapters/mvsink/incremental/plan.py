@@ -45,7 +45,7 @@ from dbt.adapters.mvsink.incremental.repeatable import Repeatable
 from dbt.adapters.mvsink.incremental.resolve import ColumnsOf, Names, outer_blocks
 from dbt.adapters.mvsink.incremental.text import read
 from dbt.adapters.mvsink.incremental.tokens import Tokens
-from dbt.adapters.mvsink.incremental.unnest import unnested
+from dbt.adapters.mvsink.incremental.unnest import Unnested, unnested
 from dbt.adapters.mvsink.user_sql.checks import without_end
 from dbt.adapters.mvsink.user_sql.functions import (
     AGGREGATES,
@@ -170,18 +170,22 @@ def _linear(body: Block | SetOp | Query) -> bool:
 
 def _joined(analysed: Analysed, columns_of: ColumnsOf, allowed: Collection[str]) -> Analysed:
     """The same query with subqueries as joins, the innermost first, where these are analysed."""
+
+    def attempt(chosen: Sequence[Unnested]) -> Analysed | None:
+        edits = {edit for each in chosen for edit in each.edits}
+        try:
+            joined = _analysed(spliced(analysed.text, edits), columns_of, allowed)
+        except Refused:
+            return None
+        return joined if joined.unrepeatable == analysed.unrepeatable else None
+
     while candidates := unnested(analysed.text, analysed.tree, analysed.names):
-        for chosen in (candidates, *([each] for each in candidates if len(candidates) > 1)):
-            edits = {edit for each in chosen for edit in each.edits}
-            try:
-                joined = _analysed(spliced(analysed.text, edits), columns_of, allowed)
-            except Refused:
-                continue
-            if joined.unrepeatable == analysed.unrepeatable:
-                analysed = joined
-                break
-        else:
+        joined = attempt(candidates)
+        if joined is None:
+            joined = attempt([each for each in candidates if attempt([each]) is not None])
+        if joined is None or joined.text == analysed.text:
             return analysed
+        analysed = joined
     return analysed
 
 

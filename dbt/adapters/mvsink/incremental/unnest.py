@@ -13,7 +13,8 @@ match what changed on its right side, and keys restrict what is read.
 
 The last one holds if the value is NULL over no rows, which a comparison does not let through. What
 is not certain to be equal stays as it is: NOT IN, a subquery below OR, one without a column of the
-block around it, values of which the comparison would convert the type.
+block around it, values of which the comparison would convert the type, and `mv_now()` outside the
+conjuncts of a subquery's own columns: in ON it has no rule.
 """
 
 from __future__ import annotations
@@ -35,10 +36,9 @@ from dbt.adapters.mvsink.incremental.algebra import (
 from dbt.adapters.mvsink.incremental.equalities import type_of
 from dbt.adapters.mvsink.incremental.keys import Kind, kind_of, owners_of
 from dbt.adapters.mvsink.incremental.resolve import Names
-from dbt.adapters.mvsink.incremental.tokens import chains
+from dbt.adapters.mvsink.incremental.tokens import Tokens, chains
 from dbt.adapters.mvsink.user_sql.functions import GENERATORS
 from dbt.adapters.mvsink.user_sql.splice import Edit, spliced
-from dbt.adapters.mvsink.user_sql.words import words
 
 _COMPARISONS = (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _NULL_OVER_NOTHING = (exp.Sum, exp.Avg, exp.Min, exp.Max)
@@ -68,7 +68,8 @@ def unnested(text: str, tree: Query, names: Names) -> list[Unnested]:
     """The conjuncts that can become joins, those inside others left out. Each may be applied alone,
     or all; the names that they bring are new to the text and to what it reads.
     """
-    taken = {word.text.lower() for word in words(text) if word.is_name}
+    tokens = Tokens(text)
+    taken = {word.text.lower() for word in tokens.words if word.is_name}
     taken |= {column for columns in names.relations.values() for column in columns}
     stem = "u_"
     while any(name.startswith(stem) for name in taken):
@@ -77,7 +78,7 @@ def unnested(text: str, tree: Query, names: Names) -> list[Unnested]:
     bodies = (query.body for query in every_query(tree))
     for block in (body for body in bodies if isinstance(body, Block)):
         for conjunct in block.where:
-            rewriting = _Rewriting(text, names, block, conjunct, f"{stem}{len(known)}")
+            rewriting = _Rewriting(tokens, names, block, conjunct, f"{stem}{len(known)}")
             if (done := rewriting.done()) is not None:
                 known.append(done)
     return [each for each in known if not any(_around(each, other) for other in known)]
@@ -101,13 +102,14 @@ class _Condition:
 class _Rewriting:
     """Makes one conjunct of ``block`` a join with a relation called ``alias``."""
 
-    text: str
+    tokens: Tokens
     names: Names
     block: Block
     conjunct: Fragment
     alias: str
 
     def __post_init__(self) -> None:
+        self.text, self.marks = self.tokens.text, self.tokens.marks()
         self.columns: dict[str, str] = {}  # of the relation: text inside -> name
 
     def done(self) -> Unnested | None:
@@ -175,7 +177,7 @@ class _Rewriting:
 
     def _text_before_in(self, subquery: Subquery) -> str:
         """The value on the left of IN, a column."""
-        before = [word for word in words(self.text) if self.conjunct.start <= word.start < subquery.start]
+        before = [word for word in self.tokens.words if self.conjunct.start <= word.start < subquery.start]
         named = [word for word in before if (word.is_name and word.upper != "IN") or word.text == "."]
         return self.text[named[0].start : named[-1].end]
 
@@ -197,6 +199,9 @@ class _Rewriting:
         scalars = [isinstance(side, (exp.Subquery, exp.Select)) for side in compared]
         if item is None or scalars.count(True) != 1 or not _null_over_nothing(shown.unalias()):
             return None
+        outside = Fragment(self.conjunct.start, subquery.start), Fragment(subquery.end, self.conjunct.end)
+        if any(map(self._timed, (item, *outside))):
+            return None
         if not all(self._own(body, column) for column in shown.find_all(exp.Column)):
             return None
         parts = self._parts(body)
@@ -207,9 +212,8 @@ class _Rewriting:
             return None
         keys = ", ".join(self.columns)
         value = self._column(self.text[item.start : item.end])
-        stream = words(self.text)
-        opening = max(word.start for word in stream if word.start < subquery.start)
-        closing = min(word.end for word in stream if word.start >= subquery.end)
+        opening = max(word.start for word in self.tokens.words if word.start < subquery.start)
+        closing = min(word.end for word in self.tokens.words if word.start >= subquery.end)
         before, behind = self._cut(self.conjunct.start, opening), self._cut(closing, self.conjunct.end)
         comparison = " ".join(filter(None, (before, value, behind)))
         relation = self._relation(body, own, f" group by {keys}")
@@ -233,7 +237,7 @@ class _Rewriting:
         if any(each for each in body.subqueries if not any(_within(each, part) for part in body.where)):
             return None
         first, last = body.items[0], body.items[-1]
-        listed = [word for word in words(self.text) if first.start <= word.start < last.end]
+        listed = [word for word in self.tokens.words if first.start <= word.start < last.end]
         return None if any(word.text.lower() in GENERATORS for word in listed) else body
 
     def _parts(self, inner: Block) -> tuple[list[Fragment], list[_Condition]] | None:
@@ -264,12 +268,12 @@ class _Rewriting:
         """``ours``: the columns of ``inner`` in it."""
         wanted = {_path(column) for column in ours}
         edits: list[Edit] = []
-        inside = [word for word in words(self.text) if part.start <= word.start < part.end]
+        inside = [word for word in self.tokens.words if part.start <= word.start < part.end]
         for chain in chains(inside):
             if tuple(word.text.lower() for word in chain) in wanted:
                 start, end = chain[0].start, chain[-1].end
                 edits.append((start, end, self._column(self.text[start:end])))
-        if len(edits) != len(ours):  # a word that is a column's name is something else, too
+        if len(edits) != len(ours) or self._timed(part):  # a word is a column's name and something else
             return None
         return _Condition(self._conjunct(part, edits), self._equal(inner, part))
 
@@ -277,6 +281,10 @@ class _Rewriting:
         """The conjunct, to be joined to others by AND."""
         text = self._cut(part.start, part.end, edits)
         return f"({text})" if isinstance(self.names.nodes[part], exp.Or) else text
+
+    def _timed(self, part: Fragment) -> bool:
+        """Whether `mv_now()` is in it."""
+        return any(part.start <= start < part.end for start, _ in self.marks)
 
     def _equal(self, inner: Block, part: Fragment) -> bool:
         """Whether the conjunct is that a value of ``inner`` is equal to one outside."""
@@ -291,7 +299,7 @@ class _Rewriting:
         """That text with ``edits``, and with the comments behind it: they mark `mv_now()`. In one
         line unless that would change what it means.
         """
-        stream = words(self.text)
+        stream = self.tokens.words
         until = min((word.start for word in stream if word.start >= end), default=len(self.text))
         cut = spliced(self.text[start:until], [(low - start, high - start, new) for low, high, new in edits])
         lines = any(
