@@ -281,6 +281,23 @@ def test_changes_of_rows_that_a_condition_does_not_keep_are_not_staged(cores, tm
             assert not [text for what, text in world.engine.ran if what in ("keys", "write")]
 
 
+def test_a_commit_notes_the_largest_share_of_an_input_that_changed(tmp_path, unlimited):
+    world = World(1, tmp_path, QUERIES[0])
+    noted = []
+    for replaced, more in ((0, 0), (2, 0), (2, 5), (0, 0)):
+        world.time += STEP
+        world.rows["a"] = Counter({(k, "x" if k < replaced else "y"): 1 for k in range(8)})
+        world.rows["b"] = Counter({(k, "z"): 1 for k in range(5 + more)})
+        for name in world.rows:
+            world.write(name)
+        world.ran(incremental=Incremental.ALWAYS)
+        with open_shard(world.model.uri, None) as handle:
+            [*_, commit] = handle.history(1)
+        noted.append(commit.note.share)
+    # two rows of eight are replaced, by four updates; then five rows of ten are new
+    assert noted == [None, round(4 / 12, 6), 0.5, round(4 / 12, 6)]
+
+
 def test_a_row_that_another_program_took_away_heals(tmp_path, unlimited):
     """Where the change deletes that row, its look-up shows that it is not there. Where groups are
     compared, they are as the query has them.
