@@ -23,7 +23,8 @@ pytestmark = pytest.mark.usefixtures("unlimited")
         ("select distinct k, v from db.a", (50, 60)),
         ("select k, v from db.a union select k, v from db.b", (50, 60)),
         ("select k, v, row_number() over (partition by k order by v) n from db.a", (50, 60)),
-        ("select k, v from db.a where k in (select k from db.b)", (50, 60)),
+        ("select k, v from db.a where k in (select k from db.b)", (320, 350)),
+        ("select k, v from db.a where k not in (select k from db.b)", (50, 60)),
     ],
 )
 def test_where_more_rows_of_an_input_were_replaced_the_query_is_evaluated(query, rows, tmp_path, monkeypatch):
