@@ -235,7 +235,16 @@ def every_row_of_the_subquery(relation):
     return lambda self, inner, own, grouped="": relation(self, inner, [], grouped)
 
 
+def among_without_nulls(is_among):
+    def wrong(self, block, conjunct, side):
+        text = is_among(self, block, conjunct, side)
+        return None if text is None else text.rpartition(" or ")[0].rpartition(" or ")[0]
+
+    return wrong
+
+
 BLOCKS = {
+    "NOT IN of a subquery has no NULL": (Terms, "_is_among", among_without_nulls),
     "a subquery in the select list is as it was": (Writer, "values_move", lambda right: lambda self, block: False),
     "a subquery in the select list shows what is, not what was": (Writer, "select", values_in_the_present),
     "a subquery in HAVING reads what is, not what was": (Writer, "behind_where", having_in_the_present),

@@ -23,6 +23,18 @@ def enters_and_leaves(condition: str, items: str = "k, v") -> str:
     )
 
 
+def not_among(value: str, query: str) -> str:
+    """The same for `value not in (query)`."""
+    terms = []
+    for diff, new, old in ((1, query, query.replace("b'", "b°")), (-1, query.replace("b'", "b°"), query)):
+        among = (
+            f"{value} in ( {old} ) or {value} is null and exists (select 1 from ( {old} ) as _mv_q) "
+            f"or exists (select 1 from ( {old} ) as _mv_q(_mv_c) where _mv_c is null)"
+        )
+        terms.append(f"select k, v, {diff}L _mv_diff from a where ( {value} not in ({new}) ) and ( {among} )")
+    return " union all ".join(terms)
+
+
 KEYS, BY_KEY = "( select b.k as u_0_0 from b' as `b` ) as `u_0`", "u_0.u_0_0 = a.k"
 IN, BY_VALUE = "( select k from b' as `b` ) as `u_0`(`u_0_0`)", "k = u_0.u_0_0"
 
@@ -104,14 +116,20 @@ CASES = {
     "NOT IN, and a NULL comes": Case(
         "select k, v from a where k not in (select k from b)",
         {"a": a_still, "b": b_null},
-        enters_and_leaves("k not in (select k from b' as `b`)"),
+        not_among("k", "select k from b' as `b`"),
         {(2, 20): -1},
     ),
     "NOT IN of a NULL, and the last row goes": Case(
         "select k, v from a where k not in (select k from b)",
         {"a": Table(A, [(None, 5), (1, 10)]), "b": Table(B, [(7, 100)], [((7, 100), -1)])},
-        enters_and_leaves("k not in (select k from b' as `b`)"),
+        not_among("k", "select k from b' as `b`"),
         {(None, 5): 1},
+    ),
+    "a correlated NOT IN": Case(
+        "select k, v from a where v not in (select w / 10 from b where b.k = a.k)",
+        {"a": a_still, "b": b},
+        enters_and_leaves("v not in (select w / 10 from b' as `b` where b.k = a.k)"),
+        {(2, 20): -1},
     ),
     "a correlated IN": Case(
         "select k, v from a where k in (select k from b where b.w = a.v * 10)",

@@ -151,6 +151,13 @@ class Names:
             if not (known or _bound(column) or isinstance(column.this, exp.Star)):
                 raise Refused(f"{'.'.join(first)} is not a column of what the block reads", part.start)
 
+    def names_others(self, query: Query, node: exp.Expr) -> bool:
+        """Whether the query, ``node``, may name columns that are not of what is read in it."""
+        scopes = [self.scope(block) for each in every_query(query) for block in _own_blocks(each)]
+        owners = [owner for scope in scopes for owner, _ in scope]
+        names = {name for scope in scopes for _, columns in scope for name in columns} | _aliases(owners)
+        return any(column.parts[0].name.lower() not in names for column in node.find_all(exp.Column))
+
     def used(self, query: Query, mentioned: Collection[str]) -> dict[tuple[str, ...], frozenset[str]]:
         """The columns of each relation that the query may use; ``mentioned``: every name in it."""
         whole = _Whole(self)

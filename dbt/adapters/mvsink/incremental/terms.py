@@ -23,6 +23,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     Leaf,
     Nest,
     Source,
+    Subquery,
     joins,
     leaves,
 )
@@ -31,6 +32,7 @@ from dbt.adapters.mvsink.incremental.equalities import full_keys
 from dbt.adapters.mvsink.incremental.keys import key_names
 from dbt.adapters.mvsink.incremental.resolve import Names
 from dbt.adapters.mvsink.physical import DIFF
+from dbt.adapters.mvsink.user_sql.words import words
 
 PLUS, MINUS, NONE = "1L", "-1L", "0L"
 NOTHING = "1 = 0"  # Spark 4.1 refuses `false` over some joins in parentheses
@@ -128,9 +130,32 @@ class Terms:
             if number != at
         ]
         plain = _null_only_by_columns(self.names.nodes[conjunct])
-        for holds, fails, diff in ((now, before, PLUS), (before, now, MINUS)):
+        for holds, side, fails, diff in ((now, Side.OLD, before, PLUS), (before, Side.NEW, now, MINUS)):
             negated = f"not (\n{fails}\n)" if plain else f"not coalesce((\n{fails}\n), false)"
+            negated = self._is_among(block, conjunct, side) or negated
             yield self.writer.select(block, lambda leaf: Side.OLD, diff, [*others, holds, negated], {})
+
+    def _is_among(self, block: Block, conjunct: Fragment, side: Side) -> str | None:
+        """Where the conjunct is `x not in (q)`, that it is not true: Spark compares by a hash table
+        where IN is not negated, and else every row with every other. None if ``q`` may name columns
+        of the block.
+        """
+        node = self.names.nodes[conjunct].unnest()
+        among = node.this if isinstance(node, exp.Not) else None
+        if not isinstance(among, exp.In) or not isinstance(among.args.get("query"), exp.Expr):
+            return None
+        if not isinstance(among.this.unnest(), exp.Column):
+            return None
+        [subquery] = [each for each in block.subqueries if conjunct.start <= each.start < conjunct.end]
+        value = _before_not_in(self.writer.text, conjunct, subquery)
+        if value is None or self.names.names_others(subquery.query, among.args["query"]):
+            return None
+        query = f"(\n{self.writer.cut(subquery, side)}\n)"
+        x = self.writer.cut(value, side)
+        return (
+            f"{x} in {query} or {x} is null and exists (select 1 from {query} as _mv_q) "
+            f"or exists (select 1 from {query} as _mv_q(_mv_c) where _mv_c is null)"
+        )
 
     def _of_values(self, block: Block) -> Iterator[str]:
         """What subqueries in the select list read changed: all rows as they are shown now, less as
@@ -197,6 +222,13 @@ def _null_only_by_columns(node: exp.Expr) -> bool:
         for operand in node.iter_expressions()
         for each in operand.walk()
     )
+
+
+def _before_not_in(text: str, conjunct: Fragment, subquery: Subquery) -> Fragment | None:
+    """What is on the left of NOT IN; None if the conjunct is written in another way."""
+    before = [word for word in words(text) if conjunct.start <= word.start < subquery.start]
+    written = [word.upper for word in before[-3:]] == ["NOT", "IN", "("] and len(before) > 3
+    return Fragment(conjunct.start, before[-4].end) if written else None
 
 
 def _is_mark(node: exp.Expr) -> bool:
