@@ -98,12 +98,12 @@ def test_an_evaluation_that_changed_far_more_rows_counts_if_there_is_no_other():
         (0.01, 4.9, True),
         (0.02, 7.9, False),
         (0.05, 8.1, True),
-        (0.06, 11.9, False),
-        (0.5, 12.1, True),
+        (0.06, 15.9, False),
+        (0.5, 16.1, True),
     ],
 )
 def test_while_no_evaluation_is_known_the_load_and_what_changes_are_a_guess(share, seconds, expected):
-    """A load of 10 s: an evaluation takes 6 s where little changes and 15 s where much does."""
+    """A load of 10 s: an evaluation takes 6 s where little changes and 20 s where much does."""
     note = CommitNote(mode=INCREMENTAL, seconds=seconds, share=share)
     assert slow([changing(LOADED, 10.0, 1000), *[SimpleNamespace(note=note)] * 2]) is expected
 

@@ -80,7 +80,7 @@ def _remark(text: str, call: Call) -> str:
 @dataclass
 class _Describing:
     analysed: Analysed
-    shown: dict[Query, str] = field(default_factory=dict)
+    shown: set[Query] = field(default_factory=set)
 
     def query(self, query: Query, depth: int) -> Iterator[Rule]:
         body = query.body
@@ -99,7 +99,7 @@ class _Describing:
     def _below(self, block: Block, depth: int) -> Iterator[Rule]:
         for leaf in leaves(block.source):
             if isinstance(leaf, Derived) and leaf.query not in self.shown:
-                self.shown[leaf.query] = _name(leaf)
+                self.shown.add(leaf.query)
                 yield from self.query(leaf.query, depth)
         for subquery in block.subqueries:
             yield from self.query(subquery.query, depth)

@@ -19,7 +19,7 @@ FAR_MORE = 2.0  # rows changed: from the changes, too, it would have taken longe
 # An evaluation in seconds of the first load, where none is known (benchmarks.choice): by the share
 # of an input's rows that changed at most, and where more did.
 BY_LOAD = ((0.01, 0.6), (0.05, 1.0))
-BY_LOAD_OF_MANY = 1.5
+BY_LOAD_OF_MANY = 2.0
 LEAST = 0.8  # seconds: an incremental run of a model that is not small takes 0.5 or more
 
 _Timed = tuple[int, CommitNote, float]  # a commit's place, its note, and its seconds
