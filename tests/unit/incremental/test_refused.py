@@ -11,6 +11,7 @@ COLUMNS = {
     "a": [("k", "int"), ("v", "int"), ("s", "struct<x:int>"), ("xs", "array<int>"), ("m", "map<int,int>")],
     "b": [("k", "int"), ("name", "string collate UTF8_LCASE"), ("ok", "string"), ("raw", "variant")],
     "d": [("k", "int"), ("_mv_time", "bigint")],
+    "p": [("k", "int"), ("code", "char(5)"), ("codes", "array<char(2)>"), ("short", "varchar(5)")],
     "u": [("k", "int"), ("user", "string")],
 }
 NOW = "timestamp_millis(5000L) /* mv_now */"
@@ -125,6 +126,8 @@ REFUSED = {
     "select * from a": "column m of a is of type map<int,int>, which cannot be compared",
     "select raw from b": "column raw of b is of type variant, which cannot be compared",
     "select k from b where name = 'x'": "column name of b has a collation",
+    "select k from p where code in (select ok from b)": "column code of p is of type char(5), which Spark pads to compare it",
+    "select codes from p": "column codes of p is of type array<char(2)>, which Spark pads to compare it",
 }  # fmt: skip
 
 

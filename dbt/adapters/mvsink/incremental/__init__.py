@@ -62,11 +62,12 @@ from dbt.adapters.mvsink.incremental.describe import Rule, remarks, rules
 from dbt.adapters.mvsink.incremental.filtering import Comparison, Filter, filters
 from dbt.adapters.mvsink.incremental.known import KnownScope, known_scope
 from dbt.adapters.mvsink.incremental.plan import Analysed, Plan, adding_of, analyse, delta
-from dbt.adapters.mvsink.incremental.refuse import NotIncremental
+from dbt.adapters.mvsink.incremental.refuse import PADDED, NotIncremental
 from dbt.adapters.mvsink.incremental.restrict import Keys, restrictions
 from dbt.adapters.mvsink.incremental.sums import Sums, sums_of
 
 __all__ = [
+    "PADDED",
     "WRONG",
     "Adding",
     "Analysed",

@@ -34,6 +34,7 @@ _BEFORE_PARENTHESIS = keywords(
 )
 _MOVING_LITERALS = frozenset({"now", "today", "tomorrow", "yesterday"})
 _TYPED_LITERALS = keywords("DATE TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TIME")
+PADDED = re.compile(r"\bchar\(", re.IGNORECASE)
 _COLLATED = re.compile(r"\bcollate\b", re.IGNORECASE)
 
 
@@ -167,6 +168,8 @@ def check_types(relation: str, columns: Iterable[tuple[str, str]]) -> None:
     for name, kind in columns:
         if _COLLATED.search(kind):
             raise Refused(f"column {name} of {relation} has a collation")
+        if PADDED.search(kind):
+            raise Refused(f"column {name} of {relation} is of type {kind}, which Spark pads to compare it")
         try:
             comparable = _comparable(parse_type(kind, name))
         except UnsupportedType:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.engine import Column, EngineError, parse_type
-from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, analyse
+from dbt.adapters.mvsink.incremental import PADDED, Analysed, NotIncremental, analyse
 from dbt.adapters.mvsink.inputs import DeltaInput, IcebergInput
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.references.changes import (
@@ -172,9 +172,20 @@ class Inputs:
         if len(key) < 2 or key[-2:] not in known:
             return None
         try:
-            return self.context.engine.columns(f"select * from {name}")
+            return self._declared(name, self.context.engine.columns(f"select * from {name}"))
         except EngineError:
             return None
+
+    def _declared(self, name: str, columns: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """The same with CHAR(n) where it is declared: of a query Spark calls it STRING, and pads it
+        where it is compared by `=`, but not by IN, or once it is stored elsewhere.
+        """
+        if not any("string" in kind for _, kind in columns):
+            return columns
+        rows = self.context.engine.query(f"describe {name}", "describe")
+        declared = {str(row[0]).lower(): str(row[1]) for row in reversed(rows)}
+        padded = {column: kind for column, kind in declared.items() if PADDED.search(kind)}
+        return [(column, padded.get(column.lower(), kind)) for column, kind in columns]
 
     def _sides(self, analysed: Analysed, changed: set[str]) -> Iterator[InputSides | Full]:
         """What the query's relations are read as."""
