@@ -140,11 +140,7 @@ class _Describing:
         elif not keys_of(block, names):
             yield f"{ALL}: its windows share no key"
         else:
-            yield (
-                "groups that a change touches"
-                if "GROUP" in block.more
-                else "partitions that a change touches"
-            )
+            yield f"{'groups' if 'GROUP' in block.more else 'partitions'} that a change touches"
         if query is self._outermost() and isinstance(sums_of(self.analysed), Sums):
             yield "or its sums, to which what changed is added"
         if in_where:

@@ -317,11 +317,7 @@ class _Rewriting:
         listed = ", ".join(f"{text} as {name}" for text, name in self.columns.items()) or "1"
         end = inner.laterals[-1].end if inner.laterals else inner.source.end
         where = " and ".join(map(self._conjunct, own))
-        rows = (
-            f"{self._cut(inner.source.start, end)} where {where}"
-            if where
-            else self._cut(inner.source.start, end)
-        )
+        rows = self._cut(inner.source.start, end) + (f" where {where}" if where else "")
         return f"(select {listed} from {rows}{grouped}) as {self.alias}"
 
     def _own(self, inner: Block, column: exp.Column) -> bool:
