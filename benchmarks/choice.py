@@ -2,9 +2,10 @@
 
 Three runs of each model of `benchmarks.incremental` follow each change, in turn: with `always`,
 with `never`, with `auto`; the one that is first pays for files that none has read, so each is
-first in a third of the rounds. From 0.01 % to 30 % of lines and orders are replaced, scattered. A
-choice is right if its way took no more than 1.1 times the other, by the medians of the rounds that
-count. `to never` is the ratio of the time with `auto` to that of evaluating the query.
+first in a third of the rounds. From 0.01 % to 30 % of lines and orders are replaced, scattered,
+each change a day after the one before it. A choice is right if its way took no more than 1.1 times
+the other, by the medians of the rounds that count. `to never` is the ratio of the time with `auto`
+to that of evaluating the query.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.bench import make_tpch, start
-from benchmarks.incremental import MODELS, TABLES, Inputs, correction, fresh, remove
+from benchmarks.incremental import DAY, MODELS, TABLES, Inputs, correction, fresh, remove
 from dbt.adapters.mvsink.sink import Incremental, Outcome
 
 SHARES = (0.0001, 0.001, 0.01, 0.1, 0.3)
 TOLERATED = 1.1
 Run = Callable[[], Outcome]
-Measured = tuple[float, dict[Incremental, float], bool]
 
 
 def main() -> None:
@@ -35,56 +36,78 @@ def main() -> None:
     arguments = parser.parse_args()
     session = start()
     make_tpch(session, TABLES, arguments.scale)
-    ratios: list[float] = []
-    right = 0
-    print(f"{'model':<24}{'changed':>9}{'always':>9}{'never':>9}{'auto':>9}{'to never':>9}  auto was")
-    for name in arguments.models:
-        inputs = fresh(session, ("lineitem", "orders"), recent=False, share=0.0)
-        try:
-            for share, seconds, incremental in shares(session, inputs, name, arguments):
-                always, never, auto = (
-                    seconds[way] for way in (Incremental.ALWAYS, Incremental.NEVER, Incremental.AUTO)
-                )
-                ratios.append(auto / never)
-                right += always <= TOLERATED * never if incremental else never <= TOLERATED * always
-                figures = f"{share:>9.2%}{always:>9.2f}{never:>9.2f}{auto:>9.2f}{auto / never:>9.2f}"
-                print(f"{name:<24}{figures}  {'incremental' if incremental else 'full'}", flush=True)
-        finally:
-            remove(inputs)
+    inputs = fresh(session, ("lineitem", "orders"), recent=False, share=0.0)
+    inputs.every = DAY
+    try:
+        models = {name: Measured.loaded(session, inputs, name) for name in arguments.models}
+        for inputs.share in arguments.shares:
+            measure(inputs, models, arguments.rounds)
+    finally:
+        remove(inputs)
+    ratios = [ratio for model in models.values() for ratio in model.ratios]
+    right = sum(model.right for model in models.values())
     slower = sum(ratio > TOLERATED for ratio in ratios)
     summary = f"to never: median {statistics.median(ratios):.2f}, worst {max(ratios):.2f}, {slower} over {TOLERATED}"
     print(f"right: {right} of {len(ratios)}; {summary}")
 
 
-def shares(session: Any, inputs: Inputs, name: str, arguments: argparse.Namespace) -> Iterator[Measured]:
-    """Each share, with what `measured` gives for it; fewer rounds where no more rows are left."""
-    ways = {
-        way: correction(session, inputs, MODELS[name], inputs.root / way.value, way) for way in Incremental
-    }
-    for run in ways.values():
-        run()
-    for share in arguments.shares:
-        inputs.share = share
-        rounds = arguments.rounds if inputs.lasts(arguments.rounds + 1) else 1
-        yield (share, *measured(inputs, ways, rounds))
+@dataclass
+class Measured:
+    """A model in each way. ``seconds`` and ``reasons`` of `auto`: of the rounds that count."""
+
+    name: str
+    ways: dict[Incremental, Run]
+    seconds: dict[Incremental, list[float]] = field(default_factory=dict)
+    outcomes: list[Outcome] = field(default_factory=list)
+    ratios: list[float] = field(default_factory=list)
+    right: int = 0
+
+    @classmethod
+    def loaded(cls, session: Any, inputs: Inputs, name: str) -> Measured:
+        """After the first load of each."""
+        places = {way: inputs.root / name.replace(" ", "_") / way.value for way in Incremental}
+        ways = {way: correction(session, inputs, MODELS[name], place, way) for way, place in places.items()}
+        for run in ways.values():
+            run()
+        return cls(name, ways)
+
+    def run(self, number: int) -> None:
+        """Each way, another first in each round; the first round does not count."""
+        if number == 0:
+            self.seconds, self.outcomes = {way: [] for way in self.ways}, []
+        for way, run in rotated(list(self.ways.items()), number):
+            started = time.monotonic()
+            outcome = run()
+            if number > 0:
+                self.seconds[way].append(time.monotonic() - started)
+                self.outcomes += [outcome] if way is Incremental.AUTO else []
+
+    def report(self, share: float) -> None:
+        """Print the medians, and how `auto` ran in each round."""
+        medians = {way: statistics.median(each) for way, each in self.seconds.items()}
+        always, never, auto = (
+            medians[way] for way in (Incremental.ALWAYS, Incremental.NEVER, Incremental.AUTO)
+        )
+        incremental = self.outcomes[-1].incremental
+        self.ratios.append(auto / never)
+        right = always <= TOLERATED * never if incremental else never <= TOLERATED * always
+        self.right += right
+        figures = f"{share:>9.2%}{always:>9.2f}{never:>9.2f}{auto:>9.2f}{auto / never:>9.2f}"
+        ran = ", ".join(
+            "incremental" if each.incremental else f"full ({each.not_incremental})" for each in self.outcomes
+        )
+        print(f"{self.name:<24}{figures}  {'right' if right else 'wrong'}: {ran}", flush=True)
 
 
-def measured(
-    inputs: Inputs, ways: dict[Incremental, Run], rounds: int
-) -> tuple[dict[Incremental, float], bool]:
-    """Median seconds of each way, and whether `auto` was incremental, after a round for warmth."""
-    seconds: dict[Incremental, list[float]] = {way: [] for way in ways}
-    outcome: Any = None
+def measure(inputs: Inputs, models: Mapping[str, Measured], rounds: int) -> None:
+    """Change the inputs, then run all models; and again."""
     for number in range(rounds + 1):
         inputs.change()
-        for way, run in rotated(list(ways.items()), number):
-            started = time.monotonic()
-            done = run()
-            if number > 0:
-                seconds[way].append(time.monotonic() - started)
-            if way is Incremental.AUTO:
-                outcome = done
-    return {way: statistics.median(each) for way, each in seconds.items()}, outcome.incremental
+        for model in models.values():
+            model.run(number)
+    print(f"{'model':<24}{'changed':>9}{'always':>9}{'never':>9}{'auto':>9}{'to never':>9}  auto was")
+    for model in models.values():
+        model.report(inputs.share)
 
 
 def rotated(ways: list[tuple[Incremental, Run]], number: int) -> list[tuple[Incremental, Run]]:

@@ -36,6 +36,7 @@ from tests.support.session_engine import T0, Model, SessionEngine, open_shard
 TABLES = ("lineitem", "orders", "customer", "part", "supplier", "nation")
 SHARDS = {"lineitem": "l_orderkey", "orders": "o_orderkey", "customer": "c_custkey", "part": "p_partkey"}
 HOUR = 3_600_000
+DAY = 24 * HOUR
 PARTS = 1_000_000  # of all keys, by a hash
 WIDE = (
     "select l_orderkey, l_linenumber, o_custkey, c_name, c_mktsegment, n_name, o_orderdate, o_orderpriority, "
@@ -120,7 +121,8 @@ class Inputs:
     recent: bool
     share: float
     round: int = 0
-    reached: int = 0  # of PARTS: what has changed so far
+    every: int = HOUR  # ms from one change and run to the next
+    reached: int = 0  # how many of the PARTS have changed so far, in turn, some of them more often
 
     def __post_init__(self) -> None:
         self.models = {
@@ -133,26 +135,20 @@ class Inputs:
     def _parts(self) -> int:
         return int(PARTS * self.share) * (20 if self.recent else 1)
 
-    def lasts(self, rounds: int) -> bool:
-        """Whether so many more rounds have other rows to change."""
-        return self.reached + rounds * self._parts <= PARTS
-
     def change(self) -> None:
-        """Replace the next share of the keys, and delete one in ten of these."""
-        assert self.lasts(1), "no row may change twice: a change is computed from the plain table"
+        """Replace the next share of the keys, and delete one in ten. When all have changed, then
+        each change is taken back in turn, then made again.
+        """
         begin, self.reached = self.reached, self.reached + self._parts
+        assert self._parts <= PARTS, "more than the keys that may change"
         for name in self.changing:
-            model, chosen = self.models[name], self.chosen(name, begin)
-            new = f"select * except ({CHANGED[name].split()[-1]}), {CHANGED[name]} from {name}"
+            model = self.models[name]
             with open_shard(model.uri, None) as handle:
                 state = handle.state()
                 columns = Layout.of(handle, state).columns
-                items = ", ".join(column.name for column in columns)
-                signed = (
-                    f"select {items}, -1L _mv_diff from {name} where {chosen} union all "
-                    f"select {items}, 1L from ({new}) where {chosen} and not {deleted(name)}"
-                )
-                at = T0 + (self.round + 1) * HOUR
+                spans = self._spans(begin)
+                signed = " union all ".join(self._signed(name, columns, *span) for span in spans)
+                at = T0 + (self.round + 1) * self.every
                 rows = Desired(signed, columns, state.salt, signed=True).hashed()
                 updates = Correction(columns, 0).advance_since(at).insert(rows).updates_before(at + 1)
                 stager = Stager(SessionEngine(self.session), handle, name)
@@ -168,10 +164,34 @@ class Inputs:
                 assert not upkeep.warnings, upkeep.warnings
         self.round += 1
 
-    def chosen(self, name: str, begin: int = 0) -> str:
-        """Whether the key of a row is among those that have changed, from ``begin`` on."""
+    def _spans(self, begin: int) -> list[tuple[int, int, bool]]:
+        """What has changed since ``begin`` was reached: from the first of the `PARTS` to before the
+        second; and whether it was not taken back.
+        """
+        turns = range(begin // PARTS, self.reached // PARTS + 1)
+        ends = [
+            (max(begin - turn * PARTS, 0), min(self.reached - turn * PARTS, PARTS), turn % 2 == 0)
+            for turn in turns
+        ]
+        return [span for span in ends if span[0] < span[1]]
+
+    def _signed(self, name: str, columns: tuple[Column, ...], begin: int, end: int, made: bool) -> str:
+        items = ", ".join(column.name for column in columns)
+        chosen, (value, column) = self._among(name, begin, end), CHANGED[name].rsplit(" ", 1)
+        new = f"select * except ({column}), {value} {column} from {name}"
+        before, after = (-1, 1) if made else (1, -1)
+        return (
+            f"select {items}, {before}L _mv_diff from {name} where {chosen} union all "
+            f"select {items}, {after}L from ({new}) where {chosen} and not {deleted(name)}"
+        )
+
+    def changed_since(self, name: str, begin: int) -> str:
+        """Whether the key of a row has changed since ``begin`` was reached."""
+        return f"({' or '.join(self._among(name, *span[:2]) for span in self._spans(begin))})"
+
+    def _among(self, name: str, begin: int, end: int) -> str:
         key = SHARDS[name]
-        among = f"(pmod(xxhash64({key}), {PARTS}) between {begin} and {self.reached - 1}"
+        among = f"(pmod(xxhash64({key}), {PARTS}) between {begin} and {end - 1}"
         if self.recent:
             [[top]] = self.session.sql(f"select max({key}) from {name}").collect()
             among += f" and {key} > {int(top * 0.95)}"
@@ -182,7 +202,8 @@ class Inputs:
         if name not in self.changing:
             return f"select * from {name}"
         value, column = CHANGED[name].rsplit(" ", 1)
-        changed = self.chosen(name)
+        turn, reached = divmod(self.reached, PARTS)
+        changed = self._among(name, *((0, reached) if turn % 2 == 0 else (reached, PARTS)))
         return (
             f"select * except ({column}), if({changed}, {value}, {column}) {column} "
             f"from {name} where not ({changed} and {deleted(name)})"
@@ -202,7 +223,7 @@ def named(query: str) -> str:
 def correction(
     session: Any, inputs: Inputs, query: str, root: Path, way: Incremental = Incremental.ALWAYS
 ) -> Callable[[], Outcome]:
-    """Runs of the model, an hour apart, each after a change."""
+    """Runs of the model, each after a change."""
     model = Model(session, root)
     uris = {f"shards.{name}": each.uri for name, each in inputs.models.items()}
     return runs(session, inputs, model, named(query), model.columns(plain(query)), uris, way)
@@ -257,7 +278,7 @@ def runs(
         request = model.request(
             named,
             columns=columns,
-            time=T0 + inputs.round * HOUR,
+            time=T0 + inputs.round * inputs.every,
             references=References(known.look()),
             evidence=known,
             incremental=way,
@@ -290,12 +311,9 @@ def main() -> None:
     session = start()
     make_tpch(session, TABLES, arguments.scale)
     for where in arguments.where:
-        inputs = None
+        inputs = fresh(session, tuple(arguments.changing), where == "recent", arguments.share)
         try:
             for name in arguments.models:
-                if inputs is None or not inputs.lasts(arguments.rounds + arguments.warm):
-                    remove(inputs)
-                    inputs = fresh(session, tuple(arguments.changing), where == "recent", arguments.share)
                 measure(session, inputs, name, where, arguments)
         finally:
             remove(inputs)
@@ -306,10 +324,9 @@ def fresh(session: Any, changing: tuple[str, ...], recent: bool, share: float) -
     return Inputs(session, Path(tempfile.mkdtemp(prefix="mvsink-bench-")), changing, recent, share)
 
 
-def remove(inputs: Inputs | None) -> None:
+def remove(inputs: Inputs) -> None:
     """Delete their directory, and the models below it."""
-    if inputs is not None:
-        shutil.rmtree(inputs.root, ignore_errors=True)
+    shutil.rmtree(inputs.root, ignore_errors=True)
 
 
 def measure(session: Any, inputs: Inputs, name: str, where: str, arguments: argparse.Namespace) -> None:

@@ -98,7 +98,7 @@ def sides_of_shard(
         change,
         _few(reference, before + 1, now + 1),
         _find(reference, before, now),
-        reference.layout.rows,
+        reference.layout.standing,
         _rows(_between(reference, before + 1, now + 1)),
     )
 
@@ -112,7 +112,7 @@ def unchanged_shard(name: str, reference: Reference, time: int) -> InputSides:
         rows,
         rows,
         find=_find(reference, time, time),
-        rows=reference.layout.rows,
+        rows=reference.layout.standing,
     )
 
 

@@ -177,6 +177,14 @@ class Layout:
         return sum(directory.rows for directory in self.directories)
 
     @property
+    def standing(self) -> int:
+        """About how many rows it holds: far fewer than its updates, where much of a long history
+        was replaced. A batch that also deletes is taken to leave as many, unless all are such.
+        """
+        adding = sum(each.rows for each in self.directories if (each.min_diff or 0) > 0)
+        return adding + sum(file.rows or 0 for file in self.loose) or self.rows
+
+    @property
     def detectable(self) -> bool:
         """Whether sums per bucket cannot overflow: statistics must bound the copies of rows."""
         copies = 0
