@@ -40,7 +40,8 @@ def main() -> None:
     inputs.every = DAY
     try:
         models = {name: Measured.loaded(session, inputs, name) for name in arguments.models}
-        for inputs.share in arguments.shares:
+        for share in arguments.shares:
+            inputs.share = share
             measure(inputs, models, arguments.rounds)
     finally:
         remove(inputs)
@@ -53,7 +54,9 @@ def main() -> None:
 
 @dataclass
 class Measured:
-    """A model in each way. ``seconds`` and ``reasons`` of `auto`: of the rounds that count."""
+    """A model in each way. ``seconds``, and the ``outcomes`` of `auto`: of the rounds that count.
+    ``ratios``, `auto` to `never`, and how many choices were ``right``: of all shares.
+    """
 
     name: str
     ways: dict[Incremental, Run]
@@ -83,7 +86,7 @@ class Measured:
                 self.outcomes += [outcome] if way is Incremental.AUTO else []
 
     def report(self, share: float) -> None:
-        """Print the medians, and how `auto` ran in each round."""
+        """Print the medians, and how `auto` ran in each round; its last choice is judged."""
         medians = {way: statistics.median(each) for way, each in self.seconds.items()}
         always, never, auto = (
             medians[way] for way in (Incremental.ALWAYS, Incremental.NEVER, Incremental.AUTO)
