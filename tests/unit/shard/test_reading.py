@@ -234,3 +234,19 @@ def test_a_few_rows_of_a_file_and_what_an_engine_left(writer):
         part.close()
     assert writer.read_staged(directory, wanted).column("x").to_pylist() == [*"abcde", *"de"]
     directory.delete()
+
+
+def test_columns_with_one_value_are_as_if_they_were_read(writer):
+    """Those of a file whose statistics show it: all that a first load writes have one time, and the
+    diff 1.
+    """
+    schema = pa.schema([*META, ("x", pa.string())])
+    for number, times in enumerate(((1, 1, 1), (2, 3, 3))):
+        appended = updates(*((x, time, 1) for x, time in zip("abc", times, strict=True)))
+        writer.compare_and_append(appended, at(number * 2), at(number * 2 + 2 + number))
+    wanted = pc.field("x") != "b"
+    for file in writer.state().files:
+        every = writer.storage.read(file, schema).filter(wanted)
+        assert writer.find(file, schema, wanted, 9).equals(every)
+        only = pa.schema(META)
+        assert writer.find(file, only, wanted, 9).equals(every.select(only.names))

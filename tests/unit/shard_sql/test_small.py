@@ -9,7 +9,10 @@ from dbt.adapters.mvsink.shard import DataFile
 from dbt.adapters.mvsink.shard_sql import small
 from dbt.adapters.mvsink.shard_sql.small import TooMany, found_in
 
-FILES = [DataFile(f"batches/b/part-{number}.parquet", 1_000, rows=100) for number in range(3)]
+SIZES = (1_000, 100 * 2**20, 1_000)
+FILES = [
+    DataFile(f"batches/b/part-{number}.parquet", size, rows=size // 10) for number, size in enumerate(SIZES)
+]
 
 
 def rows(number: int):

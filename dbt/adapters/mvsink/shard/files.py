@@ -28,6 +28,16 @@ CHUNK = 2**20  # bytes per read of a whole file
 BUFFER = 2**16  # bytes per read if only a part of a file is needed
 
 
+def _known(file: DataFile) -> dict[str, pa.Scalar]:
+    """The columns that have one value in all rows of a file that a batch staged, with it."""
+    bounds = {TIME: (file.min_time, file.max_time), DIFF: (file.min_diff, file.max_diff)}
+    return {
+        name: pa.scalar(low, pa.int64())
+        for name, (low, high) in bounds.items()
+        if file.batch_id is not None and low is not None and low == high
+    }
+
+
 class FileStore:
     """The half of `Storage` that is about files. Paths are relative to ``uri``."""
 
@@ -49,14 +59,19 @@ class FileStore:
             return schema.empty_table() if first is None else with_schema(pa.table(first), schema)
 
     def find(self, file: DataFile, schema: pa.Schema, where: pc.Expression, rows: int) -> pa.Table:
-        """Row groups whose statistics exclude ``where`` are not read."""
+        """Row groups whose statistics exclude ``where`` are not read, nor columns of which the log
+        shows the only value.
+        """
         with _storage_errors("read", file.path, self.uri):
             options = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")
             fragment = ds.ParquetFileFormat(options).make_fragment(self._at(file.path), self.filesystem)
             present = fragment.physical_schema.names
-            names = [name for name in schema.names if name in present]
+            known = _known(file)
+            names = [name for name in schema.names if name in present and name not in known]
             # what is read ahead must not be much of the memory, however wide the rows are
             table = fragment.head(rows, columns=names, filter=where, batch_readahead=4)
+            for name in known.keys() & set(schema.names):
+                table = table.append_column(name, pa.repeat(known[name], table.num_rows))
             return with_schema(table, schema)
 
     def scan(self, file: DataFile, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:

@@ -28,7 +28,8 @@ FEW_ROWS = 50_000
 FEW_NESTED = 2_000  # with nested columns: these are compared value by value in Python
 FEW_BYTES = 16 * 2**20  # of files
 # Rows with certain keys in a large shard: so many bytes of its files, and files, a few at a time;
-# each costs two requests, which on an object store are 50 ms.
+# each costs two requests, which on an object store are 50 ms. To decode a file of more than
+# FEW_BYTES takes longer than that, so these are read by as many threads as there are cores.
 FOUND_BYTES = 4 * FEW_BYTES
 FOUND_FILES = 100
 AT_ONCE = 4
@@ -73,11 +74,15 @@ def found_in(
     rows = sum(file.rows or 0 for file in files)
     widest = max(sum(file.size for file in files) // max(rows, 1), 1)
     most = min(most, FOUND_BYTES // widest)
-    with ThreadPoolExecutor(AT_ONCE) as threads:
-        tables = list(threads.map(lambda file: find(file, most + 1), files))
-    if sum(map(len, tables)) > most:
+    large = [file for file in files if file.size > FEW_BYTES]
+    others = [file for file in files if file.size <= FEW_BYTES]
+    found: dict[DataFile, pa.Table] = {}
+    for some, at_once in ((large, min(AT_ONCE, pa.cpu_count())), (others, AT_ONCE)):
+        with ThreadPoolExecutor(at_once) as threads:
+            found.update(zip(some, threads.map(lambda file: find(file, most + 1), some), strict=True))
+    if sum(map(len, found.values())) > most:
         raise TooMany(f"more than {most} rows")
-    return tables
+    return [found[file] for file in files]
 
 
 def compact_small(handle: WriteHandle, plan: CompactionPlan, shard: Layout) -> bool | None:
