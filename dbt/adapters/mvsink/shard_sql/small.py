@@ -76,13 +76,13 @@ def found_in(
     most = min(most, FOUND_BYTES // widest)
     large = [file for file in files if file.size > FEW_BYTES]
     others = [file for file in files if file.size <= FEW_BYTES]
-    found: dict[DataFile, pa.Table] = {}
+    tables: dict[DataFile, pa.Table] = {}
     for some, at_once in ((large, min(AT_ONCE, pa.cpu_count())), (others, AT_ONCE)):
         with ThreadPoolExecutor(at_once) as threads:
-            found.update(zip(some, threads.map(lambda file: find(file, most + 1), some), strict=True))
-    if sum(map(len, found.values())) > most:
+            tables.update(zip(some, threads.map(lambda file: find(file, most + 1), some), strict=True))
+    if sum(map(len, tables.values())) > most:
         raise TooMany(f"more than {most} rows")
-    return [found[file] for file in files]
+    return [tables[file] for file in files]
 
 
 def compact_small(handle: WriteHandle, plan: CompactionPlan, shard: Layout) -> bool | None:
