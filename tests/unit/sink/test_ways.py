@@ -17,8 +17,8 @@ def run(changed, seconds=None, way=""):
     return SimpleNamespace(note=note)
 
 
-def chosen(*commits, detectable=True, updates=ROWS):
-    return way(commits, SimpleNamespace(rows=updates, standing=ROWS, salt=0, detectable=detectable))
+def chosen(*commits, detectable=True):
+    return way(commits, SimpleNamespace(rows=ROWS, salt=0, detectable=detectable))
 
 
 LOADED = run(ROWS)
@@ -31,10 +31,6 @@ COMPACTION = SimpleNamespace(note=CommitNote())
 )
 def test_by_how_many_rows_the_last_run_changed(changed, expected):
     assert chosen(LOADED, run(1_000_000), run(changed), COMPACTION) == expected
-
-
-def test_a_long_history_does_not_make_a_change_a_small_one():
-    assert chosen(run(5_120_000), updates=24 * ROWS) == ONCE
 
 
 def test_after_a_first_load_or_without_a_log_few_changes_are_expected():

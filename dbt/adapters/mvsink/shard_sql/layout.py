@@ -178,11 +178,11 @@ class Layout:
 
     @property
     def standing(self) -> int:
-        """About how many rows it holds: far fewer than its updates, where much of a long history
-        was replaced. A batch that also deletes is taken to leave as many, unless all are such.
+        """About how many rows it holds. Batches that also delete are taken to leave as many as
+        there were, if they have no more updates than the others; else all updates are counted.
         """
         adding = sum(each.rows for each in self.directories if (each.min_diff or 0) > 0)
-        return adding + sum(file.rows or 0 for file in self.loose) or self.rows
+        return adding if 2 * adding >= self.rows else self.rows
 
     @property
     def detectable(self) -> bool:

@@ -195,7 +195,7 @@ class _Delta:
             shown = None if stored is None else self.files.of(stored)
             return self._less(replace(self.desired, query=scoped.new), None, lambda: shown)
         # of a few groups, too, most have to be computed again from most of the inputs
-        keys = self._staged_keys(scoped.keys, self.shard.standing)
+        keys = self._staged_keys(scoped.keys, self.shard.rows)
         if isinstance(keys, Full):
             return keys
         names = {f"_mv_k{number}": name for number, name in enumerate(scoped.columns)}
@@ -232,7 +232,7 @@ class _Delta:
 
     def _groups(self, adding: Adding | None) -> int:
         """Of how many rows some have to be computed again, or get other sums."""
-        return self.shard.standing if adding is None else max(self.shard.standing, FEW_ROWS)
+        return self.shard.rows if adding is None else max(self.shard.rows, FEW_ROWS)
 
     def _added(self, adding: Adding) -> Correction | pa.Table | Full:
         """The shard's rows with the sums over the change, less these rows."""

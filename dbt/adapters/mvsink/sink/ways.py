@@ -22,7 +22,7 @@ def way(commits: Sequence[Commit], shard: Layout) -> str:
     the log forgets the other.
     """
     changed = changed_last(commits, shard)
-    if not shard.detectable or nearly_all(changed, shard.standing, shard):
+    if not shard.detectable or nearly_all(changed, shard.rows, shard):
         return ONCE
     if changed < Buckets.of(shard).nearly_all:
         return BUCKETS
@@ -38,7 +38,7 @@ def way(commits: Sequence[Commit], shard: Layout) -> str:
 
 def nearly_all(changed: int, rows: int, shard: Layout) -> bool:
     """Whether ``changed`` is nearly all of the rows of both sides, the query's and the shard's."""
-    return rows > 0 and changed >= NEARLY_ALL * (rows + shard.standing)
+    return rows > 0 and changed >= NEARLY_ALL * (rows + shard.rows)
 
 
 def changed_last(commits: Sequence[Commit], shard: Layout) -> int:

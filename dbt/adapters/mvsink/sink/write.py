@@ -253,7 +253,7 @@ class Write:
             scope = Hashes(detected.uri, detected.rows(), column)
             if scope.count == 0:
                 return Written(None, Counts())
-            if nearly_all(scope.count, shard.standing, shard):
+            if nearly_all(scope.count, shard.rows, shard):
                 log.info("%s: nearly all rows changed; evaluating the query once", self.model)
                 return None
             scope = scope.examined(self.engine)
