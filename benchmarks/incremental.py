@@ -136,8 +136,8 @@ class Inputs:
         return int(PARTS * self.share) * (20 if self.recent else 1)
 
     def change(self) -> None:
-        """Replace the next share of the keys, and delete one in ten. When all have changed, then
-        each change is taken back in turn, then made again.
+        """Replace the next share of the keys, and delete one in ten. After all keys have changed,
+        the changes are taken back in the same order, then made again.
         """
         begin, self.reached = self.reached, self.reached + self._parts
         assert self._parts <= PARTS, "more than the keys that may change"

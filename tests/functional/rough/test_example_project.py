@@ -1,5 +1,7 @@
 """The example project twice, over the same arrivals: its models from the changes of their inputs,
 and always evaluated. After every round the tables are equal.
+
+``MVSINK_TEXT_ROUNDS=20`` adds as many rounds of random arrivals.
 """
 
 from __future__ import annotations
@@ -7,7 +9,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import random
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,7 @@ from tests.support.package_edges import ROOT
 EXAMPLE = ROOT / "example_project"
 MARTS = ("dim_planes", "fct_flights", "delays_by_carrier_and_hour")
 MODES = ("wherever", "never")
+MORE_ROUNDS = int(os.environ.get("MVSINK_TEXT_ROUNDS", "0"))
 
 
 @pytest.fixture
@@ -65,8 +70,36 @@ def corrected(months: Any, number: int) -> pa.Table:
     return months._versioned(flights.set_column(place, "dep_delay", delays), 2 + number)
 
 
+def at_random(arrive: Any, months: Any, number: int) -> None:
+    """Round ``number``: flights, weather or planes are corrected, again or for the first time, or
+    corrections of flights are taken back.
+    """
+    chosen = random.Random(number)
+    what = chosen.choice(("flights", "flights", "weather", "planes", "taken back"))
+    corrections = sorted((arrive.root / "flights").glob("random-*.parquet"))
+    if what == "taken back" and corrections:
+        chosen.choice(corrections).unlink()
+    elif what in ("flights", "taken back"):
+        flights = months.month(chosen.randint(1, 3))
+        some = flights.take(sorted(chosen.sample(range(len(flights)), chosen.choice((1, 40, 1500)))))
+        delays = pa.compute.add(some.column("dep_delay"), chosen.randint(-20, 60))
+        place = some.schema.get_field_index("dep_delay")
+        some = some.set_column(place, "dep_delay", delays)
+        arrive._put("flights", f"random-{number}", months._versioned(some, 10 + number))
+    elif what == "weather":
+        weather = months.read("weather.csv")
+        kept = sorted(chosen.sample(range(len(weather)), len(weather) - chosen.randint(0, 500)))
+        arrive._put("weather", "2013", weather.take(kept))
+    else:
+        planes = months.read("planes.csv")
+        some = planes.take(sorted(chosen.sample(range(len(planes)), chosen.choice((1, 60)))))
+        place = some.schema.get_field_index("seats")
+        some = some.set_column(place, "seats", pa.compute.add(some.column("seats"), chosen.randint(0, 9)))
+        arrive._put("planes", f"random-{number}", months._versioned(some, 10 + number))
+
+
 @pytest.mark.embedded("two projects in one session")
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(1800 + 300 * MORE_ROUNDS)
 def test_all_rounds_give_equal_tables(spark, arrivals, dbt_profile_target, tmp_path):
     before = os.getcwd()
     place = tmp_path / "arrivals"
@@ -81,6 +114,7 @@ def test_all_rounds_give_equal_tables(spark, arrivals, dbt_profile_target, tmp_p
             "planes", "2014", arrivals._versioned(arrivals.read("planes.csv").slice(9, 50), 2)
         ),
     ]
+    rounds += [partial(at_random, arrive, arrivals, number) for number in range(MORE_ROUNDS)]
     modes: set[str] = set()
     try:
         for number, change in enumerate(rounds):

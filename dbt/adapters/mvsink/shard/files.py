@@ -28,16 +28,6 @@ CHUNK = 2**20  # bytes per read of a whole file
 BUFFER = 2**16  # bytes per read if only a part of a file is needed
 
 
-def _known(file: DataFile) -> dict[str, pa.Scalar]:
-    """The columns that have one value in all rows of a file that a batch staged, with it."""
-    bounds = {TIME: (file.min_time, file.max_time), DIFF: (file.min_diff, file.max_diff)}
-    return {
-        name: pa.scalar(low, pa.int64())
-        for name, (low, high) in bounds.items()
-        if file.batch_id is not None and low is not None and low == high
-    }
-
-
 class FileStore:
     """The half of `Storage` that is about files. Paths are relative to ``uri``."""
 
@@ -284,6 +274,16 @@ def _storage_errors(verb: str, path: str, uri: str) -> Iterator[None]:
         yield
     except (OSError, pa.ArrowException) as error:
         raise StorageError(f"cannot {verb} {path} of shard {uri}: {message_of(error)}") from error
+
+
+def _known(file: DataFile) -> dict[str, pa.Scalar]:
+    """The columns that have one value in all rows of a file that a batch staged, with it."""
+    bounds = {TIME: (file.min_time, file.max_time), DIFF: (file.min_diff, file.max_diff)}
+    return {
+        name: pa.scalar(low, pa.int64())
+        for name, (low, high) in bounds.items()
+        if file.batch_id is not None and low is not None and low == high
+    }
 
 
 def _from_footer(path: str, size: int, metadata: pq.FileMetaData) -> DataFile:

@@ -86,8 +86,8 @@ class InputSides:
     """A relation that the query reads, now and before. ``name``: as in `Analysed.relations`.
 
     ``change`` is a query of its ``columns``, all of them, in order, and `_mv_diff`: new less old;
-    None if it did not change. ``few``: see `Few`. ``find``: see `Find`. ``rows``: how many rows it
-    has now, or None. ``updates``: how many rows ``change`` has at most, or None.
+    None if it did not change. ``few``: see `Few`. ``find``: see `Find`. ``rows``: about how many
+    rows it has now, or None. ``updates``: how many rows ``change`` has at most, or None.
     """
 
     name: str
