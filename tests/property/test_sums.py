@@ -255,7 +255,9 @@ def test_sums_of_which_nothing_changed_are_used_those_of_another_run_are_not(tmp
             opened = SimpleNamespace(context=context, handle=handle)
             references = References(known.look())
             keeper = Keeper(opened, references, lambda query: known, Stopwatch(), verify=False)
-            return keeper.keep(analysed, world.time, resources)
+            kept = keeper.keep(analysed, world.time, resources)
+            assert not isinstance(kept, NotIncremental)
+            return kept
 
     kept = keep()
     assert kept is not None and keep() is None  # a second run at that time

@@ -71,7 +71,7 @@ class InvalidName(MvsinkError):
 
     def __init__(self, model: str, what: str, name: str, reason: str = ""):
         super().__init__(
-            f"{model}: invalid {what}\n  Got: {name!r}{reason}\n  Expected: letters a to z, digits and `_`, at most {MAX_NAME} characters"
+            f"{model}: invalid {what}\n  Got: {name!r}{reason}\n  Expected: letters A to Z and a to z, digits and `_`, at most {MAX_NAME} characters"
         )
 
 

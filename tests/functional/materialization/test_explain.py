@@ -30,7 +30,9 @@ MODELS = {
     "random": AUTO + "select id, rand() r from {{ ref('base') }}",
     "totals": SUMMED + "select k, sum(id) s from {{ ref('base') }} group by k",
     "greatest": SUMMED + "select k, max(id) m from {{ ref('base') }} group by k",
+    "limited": ALWAYS + "select id from {{ ref('base') }} order by id limit 1",
 }
+LIMITED = "not incremental: line 1: LIMIT or OFFSET"
 SMALL = "not incremental: its data is small"
 LATER = {
     "base": "not incremental: what changes in spark_catalog.{schema}.files is not known",
@@ -43,6 +45,7 @@ LATER = {
     "random": "not incremental: rand() differs from run to run, or from session to session",
     "totals": "incremental",
     "greatest": SMALL,
+    "limited": f"they fail, {LIMITED}",
 }  # fmt: skip
 
 
@@ -97,7 +100,12 @@ class TestExplain:
         assert self.rules["random"] == []
 
         run_dbt(["run"])
+        [limited, greatest] = [responses(project)[name]["warnings"] for name in ("limited", "greatest")]
+        cannot = "`incremental` is always, but runs after this one cannot be, and will fail: "
+        assert limited == [cannot + "line 1: LIMIT or OFFSET"]
+        assert len(greatest) == 1 and "`state` is always, but it keeps no sums: " in greatest[0]
         explained = self.explained(project)
+        assert explained["limited"].endswith(f"after a change: it fails, {LIMITED}")
         at_rest = {"base", "followed", "over_both", "small", "never", "totals", "greatest"}
         for name in at_rest:
             after = f"after a change: {self.expected(project, name)}"
@@ -114,10 +122,11 @@ class TestExplain:
             "small": f"evaluated: {changed}; {SMALL}",
             "greatest": f"evaluated: {changed}; {SMALL}",
         }
+        assert explained["limited"] == f"fails: {changed}; {LIMITED}, and `incremental` is always"
         [moved] = self.inputs["followed"]
         assert re.fullmatch(rf" +{project.test_schema}\.base +shard +changed: 20\S+Z -> 20\S+Z", moved)
         assert re.fullmatch(r"evaluated \d+\.\d s\)", self.seconds["followed"])
-        run_dbt(["run", "--exclude", "over_both"])
+        run_dbt(["run", "--exclude", "over_both", "limited"])
         assert {name: responses(project)[name]["mode"] for name in ("followed", "totals", "small", "greatest")} == {
             "followed": "incremental",
             "totals": "incremental",

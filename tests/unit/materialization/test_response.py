@@ -21,6 +21,11 @@ LINES = [
     ({"verified": True}, " (verified)"),  # whether it had drifted is not known
     ({"verified": True, "drifted": Drift()}, " (verified, no drift)"),
     ({"verified": True, "drifted": Drift(Counts(1, 2))}, " (verified)"),  # a warning says it
+    (
+        {"verified": True, "not_incremental": "another tool wrote to its shard"},
+        " (verified; another tool wrote to its shard)",
+    ),
+    ({"verified": True, "not_incremental": "its data is small", "usual": True}, " (verified)"),
     ({"not_incremental": "its data is small", "usual": True}, ""),
     ({"not_incremental": "cat.shop.orders changed by 14%"}, " (full: orders changed by 14%)"),
     ({"not_incremental": "`a`.`my shop`.`my orders` changed by 14%"}, " (full: my orders changed by 14%)"),

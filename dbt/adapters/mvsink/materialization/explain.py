@@ -52,6 +52,7 @@ class Explanation:
     ``full``: why the query would be evaluated in full,
     empty if the contents follow from the changes of the inputs. ``later``: why runs after this one
     would evaluate it when inputs change, empty if they would not; None where `full` says it.
+    ``always``: then such runs fail; ``fails``: this one would.
     ``seconds``: see `last_seconds`. ``rules`` and ``remarks``: of the query, see
     `incremental.describe`; none if it is not incremental.
     """
@@ -60,6 +61,8 @@ class Explanation:
     inputs: tuple[dict[str, str], ...]
     full: str = ""
     later: str | None = None
+    always: bool = False
+    fails: bool = False
     rests: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
@@ -73,6 +76,8 @@ class Explanation:
             "inputs": list(self.inputs),
             "full": self.full,
             "later": self.later,
+            "always": self.always,
+            "fails": self.fails,
             "seconds": dict(self.seconds),
             "rules": [asdict(rule) for rule in self.rules],
             "remarks": list(self.remarks),
@@ -88,7 +93,19 @@ def explanation(evidence: InputEvidence, opened: Opened) -> Explanation:
         analysed = evidence.inputs(opened.handle.progress, time).analysed()
         if isinstance(analysed, Analysed):
             explained = replace(explained, rules=rules(analysed), remarks=remarks(analysed))
-    return replace(explained, seconds=last_seconds(opened.handle.history(REMEMBERED)))
+    seconds = last_seconds(opened.handle.history(REMEMBERED))
+    return replace(explained, always=_always(opened), seconds=seconds)
+
+
+def unfit(evidence: InputEvidence, opened: Opened, time: int) -> str:
+    """Why runs after this one, as of ``time`` (ms), would fail when inputs change: a model whose
+    `incremental` is always, and whose query has to be evaluated. Empty if they would not.
+    """
+    return _Explained(evidence, opened, time).later() if _always(opened) else ""
+
+
+def _always(opened: Opened) -> bool:
+    return opened.context.options.incremental is Incremental.ALWAYS
 
 
 @dataclass(frozen=True)
@@ -114,22 +131,25 @@ class _Explained:
         ]
         evaluates = next((reason for reason in (*reasons, VERIFICATION if due else "") if reason), "")
         if not evaluates:
-            return Explanation("", inputs, later=self._later(), rests=SAME)
+            return Explanation("", inputs, later=self.later(), rests=SAME)
         passes = next(filter(None, (*passing, VERIFICATION if due else "")), "")
-        full = passes or self._full()
-        return Explanation(evaluates, inputs, full, self._later() if passes else None)
+        if passes:
+            return Explanation(evaluates, inputs, passes, self.later())
+        full = self._full()
+        fails = _always(self.opened) and bool(full.reason) and not full.expected
+        return Explanation(evaluates, inputs, full.reason, fails=fails)
 
-    def _full(self) -> str:
-        """Why the query would be evaluated in full; empty if it would not."""
+    def _full(self) -> Full:
+        """Why the query would be evaluated in full, or `Full()`: it would not."""
         increment = self.evidence.increment(
             self.opened.handle.state(), self.opened.handle.progress, self.time
         )
         if isinstance(increment, Full):
-            return self._suspended() or increment.reason
+            return replace(increment, reason=self._suspended() or increment.reason)
         changed = [each.name for each in increment.inputs if each.change is not None]
-        return self._declined(increment, changed)
+        return Full(self._declined(increment, changed))
 
-    def _later(self) -> str:
+    def later(self) -> str:
         """The same of a change of any input, after this run."""
         outlook = self.evidence.outlook(self.opened.handle.state(), self.opened.handle.progress, self.time)
         if isinstance(outlook, Full):
@@ -140,8 +160,7 @@ class _Explained:
         return self._declined(outlook, known)
 
     def _suspended(self) -> str:
-        always = self.opened.context.options.incremental is Incremental.ALWAYS
-        return "" if always else suspended(self.opened.handle.state())
+        return "" if _always(self.opened) else suspended(self.opened.handle.state())
 
     def _declined(self, increment: Increment, changed: Sequence[str]) -> str:
         """Why the query would be evaluated although its change can be computed."""
@@ -153,7 +172,7 @@ class _Explained:
             return plan.reason
         commits = self.opened.handle.history(REMEMBERED)
         summed = wanted(options.state, self.opened.handle.progress, commits)
-        if options.incremental is Incremental.ALWAYS or (summed and isinstance(sums_of(analysed), Sums)):
+        if _always(self.opened) or (summed and isinstance(sums_of(analysed), Sums)):
             return ""
         if increment.small:
             return SMALL

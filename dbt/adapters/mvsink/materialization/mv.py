@@ -7,7 +7,7 @@ The phases are those of `run`; the work itself is the sink's.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,7 +35,7 @@ from dbt.adapters.mvsink.materialization.evidence import (
     recollection,
     verification_due,
 )
-from dbt.adapters.mvsink.materialization.explain import explanation
+from dbt.adapters.mvsink.materialization.explain import explanation, unfit
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.materialization.options.gate import accepts
 from dbt.adapters.mvsink.materialization.response import explained_response, response
@@ -61,6 +61,7 @@ from dbt.adapters.mvsink.sink import (
     NoEvidence,
     Outcome,
     SinkRequest,
+    SumsPolicy,
     Superseded,
     UnknownColumn,
     limit,
@@ -145,13 +146,18 @@ class CheckedView:
         notes = gate_notes(opened)
         with ExitStack() as resources:
             watch = Stopwatch()
-            sums = None if superseded else self._sums(opened, watch, resources)
+            kept = None if superseded else self._sums(opened, watch, resources)
+            sums = None if isinstance(kept, NotIncremental) else kept
             driver = self._driver(opened, watch, superseded, sums)
             expected = self.context.read_only and driver.request.verify and self._proved(opened)
             outcome = driver.run()
         self._remember_origins(opened, outcome, read)
         warnings = [*opened.warnings, *following([opened.handle], lambda: self._keep(opened, outcome))]
-        warnings += [*outcome.warnings, *(sums.warnings if sums else ())]
+        warnings += [
+            *outcome.warnings,
+            *(sums.warnings if sums else ()),
+            *self._in_vain(opened, before, kept),
+        ]
         drift = Drift(outcome.counts) if expected else outcome.drifted
         if drift is not None:
             warnings += drift_warnings(opened, before, outcome, drift)
@@ -165,8 +171,23 @@ class CheckedView:
             self._as_ran(outcome),
             notes=notes,
             warnings=tuple(warnings),
-            unchanged=outcome.counts.nothing and outcome.state.readable,
+            unchanged=outcome.counts.nothing and before.readable,
         )
+
+    def _in_vain(
+        self, opened: Opened, before: ShardState, kept: KeptSums | NotIncremental | None
+    ) -> Iterator[str]:
+        """Warnings of options that ask for what the query does not allow. Of `incremental` when the
+        query is new: the runs after this one fail.
+        """
+        options, evidence, time = self.context.options, self.evidence, opened.timing.time
+        if isinstance(kept, NotIncremental) and options.state is SumsPolicy.ALWAYS:
+            yield f"`state` is always, but it keeps no sums: {kept.reason}"
+        same = before.readable and not opened.timing.generation and before.plan == opened.handle.state().plan
+        if same or evidence is None or time is None or self.context.read_only:
+            return
+        if reason := unfit(evidence, opened, time):
+            yield f"`incremental` is always, but runs after this one cannot be, and will fail: {reason}"
 
     def _proved(self, opened: Opened) -> bool:
         """Whether the contents are certainly those of the inputs, unless something is broken."""
@@ -182,8 +203,12 @@ class CheckedView:
         read = outcome.references is not None
         return self.references.read_at(text, outcome.time) if read else query_at(text, outcome.time)
 
-    def _sums(self, opened: Opened, watch: Stopwatch, resources: ExitStack) -> KeptSums | None:
-        """The model's sums at the run's time; None if it keeps none, or nothing changed."""
+    def _sums(
+        self, opened: Opened, watch: Stopwatch, resources: ExitStack
+    ) -> KeptSums | NotIncremental | None:
+        """The model's sums at the run's time, or why it cannot keep any; None if it keeps none, or
+        nothing changed.
+        """
         context, evidence, time = self.context, self.evidence, opened.timing.time
         rehearsal = context.read_only or context.invocation.rehearsal
         never = context.options.incremental is Incremental.NEVER
@@ -197,7 +222,7 @@ class CheckedView:
             return None
         analysed = evidence.inputs(recorded, time).analysed()
         if isinstance(analysed, NotIncremental):
-            return None
+            return analysed
         keeper = Keeper(opened, self.references, evidence.of_query, watch, verify)
         return keeper.keep(analysed, time, resources)
 

@@ -101,7 +101,8 @@ def explained_response(
     explanation: Explanation, notes: Sequence[str], warnings: Sequence[str]
 ) -> MvsinkResponse:
     """The response of a run that only explains."""
-    message = f"would evaluate: {explanation.evaluates}" if explanation.full else explanation.rests
+    would = "fail" if explanation.fails else "evaluate"
+    message = f"would {would}: {explanation.evaluates}" if explanation.full else explanation.rests
     if explanation.evaluates and not explanation.full:
         message = f"would be incremental: {explanation.evaluates}"
     return MvsinkResponse(_message=message, code="none", explanation=explanation.values())
@@ -208,16 +209,15 @@ def _changed(counts: Counts) -> str:
 
 
 def _how(outcome: Outcome) -> str:
+    why = "" if outcome.usual or outcome.incremental else _short(outcome.not_incremental)
     if outcome.verified:
         right = outcome.drifted is not None and outcome.drifted.counts.nothing
-        return " (verified, no drift)" if right else " (verified)"
+        return f" (verified{', no drift' if right else ''}{f'; {why}' if why else ''})"
     if not outcome.evaluated:
         return " (inputs unchanged)"
     if outcome.incremental:
         return " (incremental)"
-    return (
-        f" (full: {_short(outcome.not_incremental)})" if outcome.not_incremental and not outcome.usual else ""
-    )
+    return f" (full: {why})" if why else ""
 
 
 def _short(reason: str) -> str:

@@ -148,14 +148,14 @@ class Keeper:
     watch: Stopwatch
     verify: bool
 
-    def keep(self, analysed: Analysed, time: int, resources: ExitStack) -> KeptSums | None:
-        """The sums at ``time`` (ms); None if the query does not add up, or another run was there
-        first, or they fail. ``resources`` closes their shard.
+    def keep(self, analysed: Analysed, time: int, resources: ExitStack) -> KeptSums | NotIncremental | None:
+        """The sums at ``time`` (ms), or why the query does not add up; None if another run was
+        there first, or they fail. ``resources`` closes their shard.
         """
         sums = sums_of(analysed)
         if isinstance(sums, NotIncremental):
             log.info("%s keeps no sums: %s", self._model, sums.reason)
-            return None
+            return sums
         try:
             return self._kept(sums, time, resources)
         except LOWER_ERRORS as error:  # the model itself may succeed, or says what is wrong

@@ -23,6 +23,7 @@ from dbt.adapters.mvsink.shard_sql.small import TooMany, found_in
 from dbt.adapters.mvsink.sink import Few, Find, Full, InputSides
 
 CONTENTS = ("append", "advance", "compact", "schema")  # commits that keep what was read before
+COLUMNS = "evolve"  # a commit that adds columns
 MANY = 10_000  # commits; reading so many takes seconds
 REPLAYED = 50  # commits whose states are read, some 5 ms each
 FEW = 100_000  # updates that are read into this process, where Spark takes a job
@@ -77,9 +78,9 @@ def sides_of_shard(
     """The shard as of ``before`` and ``now`` (ms). ``version``: of its log when it was read."""
     if now < before:
         return Full(f"{name} is read at an earlier time than before")
-    problem = _rewritten(name, reference, version)
-    if problem:
-        return Full(problem)
+    rewritten = _rewritten(name, reference, version)
+    if rewritten is not None:
+        return rewritten
     try:
         as_of.check_readable(reference.state, now)
         earliest = _as_before(reference, before, version or 0)
@@ -271,21 +272,25 @@ def _written(reference: Reference, version: int) -> Sequence[DataFile] | None:
     return written
 
 
-def _rewritten(name: str, reference: Reference, version: int | None) -> str:
-    """Why the shard's past may differ from what was read at ``version``; empty if it does not."""
+def _rewritten(name: str, reference: Reference, version: int | None) -> Full | None:
+    """Why the shard's past may differ from what was read at ``version``; None if it does not."""
     state = reference.state
     if version is None:
-        return f"no earlier version of {name} is recorded"
+        return Full(f"no earlier version of {name} is recorded")
     if any(file.errors != 0 for file in state.files):
-        return f"{name} may hold recorded errors"
+        return Full(f"{name} may hold recorded errors")
     if reference.layout.loose:
-        return f"another tool wrote to {name}"
+        return Full(f"another tool wrote to {name}")
     since = state.version - version
     if since > MANY:
-        return f"{name} has {since} commits since"
+        return Full(f"{name} has {since} commits since")
     commits = {commit.version: commit for commit in reference.history(since + 1) if commit.version > version}
     wanted = range(version + 1, state.version + 1)
     if any(number not in commits for number in wanted):
-        return f"the log of {name} does not go back to the last refresh"
-    ours = all(commits[number].writer_id and commits[number].kind in CONTENTS for number in wanted)
-    return "" if ours else f"another tool wrote to {name}, or its columns changed"
+        return Full(f"the log of {name} does not go back to the last refresh")
+    passed = [commits[number] for number in wanted]
+    if not all(commit.writer_id and commit.kind in (*CONTENTS, COLUMNS) for commit in passed):
+        return Full(f"another tool wrote to {name}")
+    if any(commit.kind == COLUMNS for commit in passed):  # which is the user's doing, and not undone
+        return Full(f"the columns of {name} changed", expected=True)
+    return None

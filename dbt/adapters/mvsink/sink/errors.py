@@ -44,7 +44,7 @@ class NotIncremental(DataflowError):
 
     def __init__(self, reason: str):
         super().__init__(
-            f"`incremental` is always, but {reason}. Nothing was written; with auto the query would be evaluated in full"
+            f"`incremental` is always, but this run cannot be: {reason}. Nothing was written; with auto the query would be evaluated in full"
         )
 
 

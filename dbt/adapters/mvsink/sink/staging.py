@@ -121,8 +121,8 @@ class Staging:
             outcome = delta.stage(increment, desired, shard, time, description)
         if isinstance(outcome, Written):
             return replace(outcome, summed=request.summed)
-        if request.verify:
-            return Full()
+        if request.verify:  # what was tried is not what the run is about
+            return increment if isinstance(increment, Full) else Full()
         if isinstance(outcome, Full):
             log.info("%s: evaluating the query: %s", request.model, outcome.reason)
         if forced and isinstance(outcome, Full) and not outcome.expected:

@@ -24,8 +24,9 @@ VIEW = "self_correcting_mv"
 class Explained:
     """One model. ``evaluates``: why something would be computed, empty if nothing would. ``full``:
     why its query would be evaluated in full, empty if its contents follow from its inputs' changes.
-    ``later``: the same of runs after this one, None where nothing is to be added; ``rests``: why
-    nothing would be computed; ``seconds``: of earlier runs. ``rules``: for each part of the query
+    ``later``: the same of runs after this one, None where nothing is to be added; ``always``: the
+    model's runs fail instead, ``fails``: the next one would; ``rests``: why nothing would be
+    computed; ``seconds``: of earlier runs. ``rules``: for each part of the query
     its ``depth``, what it is and which rows a change computes; ``remarks``: what may differ when
     equal rows are evaluated again. ``paused``: who paused it, when and why, if a run would leave it
     alone.
@@ -37,6 +38,8 @@ class Explained:
     error: str = ""
     full: str = ""
     later: str | None = None
+    always: bool = False
+    fails: bool = False
     rests: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
     rules: tuple[Mapping[str, Any], ...] = ()
@@ -57,6 +60,8 @@ class Explained:
             tuple(values.get("inputs", ())),
             full=values.get("full", ""),
             later=values.get("later"),
+            always=values.get("always", False),
+            fails=values.get("fails", False),
             rests=values.get("rests", ""),
             seconds=values.get("seconds", {}),
             rules=tuple(values.get("rules", ())),
@@ -71,13 +76,16 @@ class Explained:
             verdict = f"left as it is: {self.paused}"
         elif not self.evaluates:
             verdict = f"not evaluated: {self.rests}"
-            verdict += "" if self.later is None else f"; after a change: {self._outlook(self.later)}"
+            verdict += (
+                "" if self.later is None else f"; after a change: {self._outlook(self.later, 'it fails')}"
+            )
         elif not self.full:
             verdict = f"incremental: {self.evaluates}"
         else:
-            verdict = f"evaluated: {self.evaluates}"
+            verdict = f"{'fails' if self.fails else 'evaluated'}: {self.evaluates}"
             verdict += "" if self.full == self.evaluates else f"; not incremental: {self.full}"
-            verdict += "" if self.later is None else f"; later runs: {self._outlook(self.later)}"
+            verdict += ", and `incremental` is always" if self.fails else ""
+            verdict += "" if self.later is None else f"; later runs: {self._outlook(self.later, 'they fail')}"
         width = max((len(each["name"]) for each in self.inputs), default=0)
         took = ", ".join(f"{kind} {seconds:.1f} s" for kind, seconds in self.seconds.items())
         inputs = [
@@ -93,9 +101,9 @@ class Explained:
             *(f"  note: {remark}" for remark in self.remarks),
         ]
 
-    def _outlook(self, later: str) -> str:
+    def _outlook(self, later: str, failing: str) -> str:
         if later:
-            return f"not incremental: {later}"
+            return f"{f'{failing}, ' if self.always else ''}not incremental: {later}"
         names = [each["name"] for each in self.inputs if each["changes"] != "known"]
         return f"incremental, unless {' or '.join(names)} changes" if names else "incremental"
 
