@@ -7,7 +7,7 @@ The phases are those of `run`; the work itself is the sink's.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,8 +35,9 @@ from dbt.adapters.mvsink.materialization.evidence import (
     recollection,
     verification_due,
 )
-from dbt.adapters.mvsink.materialization.explain import explanation, unfit
+from dbt.adapters.mvsink.materialization.explain import explanation
 from dbt.adapters.mvsink.materialization.opening import Opened
+from dbt.adapters.mvsink.materialization.option_warnings import option_warnings
 from dbt.adapters.mvsink.materialization.options.gate import accepts
 from dbt.adapters.mvsink.materialization.response import explained_response, response
 from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
@@ -61,7 +62,6 @@ from dbt.adapters.mvsink.sink import (
     NoEvidence,
     Outcome,
     SinkRequest,
-    SumsPolicy,
     Superseded,
     UnknownColumn,
     limit,
@@ -156,7 +156,7 @@ class CheckedView:
         warnings += [
             *outcome.warnings,
             *(sums.warnings if sums else ()),
-            *self._in_vain(opened, before, kept),
+            *option_warnings(self.evidence, opened, before, kept),
         ]
         drift = Drift(outcome.counts) if expected else outcome.drifted
         if drift is not None:
@@ -173,21 +173,6 @@ class CheckedView:
             warnings=tuple(warnings),
             unchanged=outcome.counts.nothing and before.readable,
         )
-
-    def _in_vain(
-        self, opened: Opened, before: ShardState, kept: KeptSums | NotIncremental | None
-    ) -> Iterator[str]:
-        """Warnings of options that ask for what the query does not allow. Of `incremental` when the
-        query is new: the runs after this one fail.
-        """
-        options, evidence, time = self.context.options, self.evidence, opened.timing.time
-        if isinstance(kept, NotIncremental) and options.state is SumsPolicy.ALWAYS:
-            yield f"`state` is always, but it keeps no sums: {kept.reason}"
-        same = before.readable and not opened.timing.generation and before.plan == opened.handle.state().plan
-        if same or evidence is None or time is None or self.context.read_only:
-            return
-        if reason := unfit(evidence, opened, time):
-            yield f"`incremental` is always, but runs after this one cannot be, and will fail: {reason}"
 
     def _proved(self, opened: Opened) -> bool:
         """Whether the contents are certainly those of the inputs, unless something is broken."""
