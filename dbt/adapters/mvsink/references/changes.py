@@ -122,7 +122,7 @@ def sides_of_table(name: str, table: VersionedTable, before: int, now: int) -> I
     try:
         columns = table.columns(now)
         if table.columns(before) != columns:
-            return Full(f"the columns of {name} changed")
+            return Full(f"the columns of {name} changed", expected=True)
         change, rows = table.changes(before, now, columns), table.rows(now)
     except (DataflowError, ShardError, OSError) as error:
         return Full(str(error))
