@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 from dbt.adapters.mvsink.references import changes
-from dbt.adapters.mvsink.references.changes import sides_of_shard, unchanged_shard
+from dbt.adapters.mvsink.references.changes import sides_of_shard, sides_of_table, unchanged_shard
 from dbt.adapters.mvsink.references.reference import Reference
 from dbt.adapters.mvsink.shard import (
     Antichain,
@@ -131,7 +132,10 @@ def test_new_columns_are_no_failure():
     shard = Shard()
     schema = pa.schema([*SCHEMA, ("y", pa.int64())])
     shard.handle.evolve([], schema, shard.handle.state().files)
-    assert shard.sides() == Full("the columns of db.t changed", expected=True)
+    changed = Full("the columns of db.t changed", expected=True)
+    assert shard.sides() == changed
+    table = SimpleNamespace(columns=lambda version: ("x", "y")[:version])
+    assert sides_of_table("db.t", table, 1, 2) == changed
 
 
 def test_old_dates_are_read_by_spark():
