@@ -166,15 +166,25 @@ class World:
     def ran(self, **changes: Any) -> Outcome:
         """One run of the model, after which it holds what its query gives."""
         whole = self.whole()
+        outcome = self._driven(whole, **changes)
+        self.model.assert_holds(whole)
+        return outcome
+
+    def previewed(self, **changes: Any) -> Outcome:
+        """A read-only run of the model, which records nothing."""
+        read, contents = self.known.read, self.known.contents
+        outcome = self._driven(self.whole(), read_only=True, **changes)
+        self.known.read, self.known.contents = read, contents
+        return outcome
+
+    def _driven(self, whole: str, **changes: Any) -> Outcome:
         references = References(self.known.references)
         columns = self.model.columns(whole)
         request = self.model.request(
             self.query, columns=columns, time=self.time, references=references, evidence=self.known, **changes
         )
         with open_shard(self.model.uri, arrow_schema(columns)) as handle:
-            outcome = Driver(request, handle, self.engine).run()
-        self.model.assert_holds(whole)
-        return outcome
+            return Driver(request, handle, self.engine).run()
 
 
 @pytest.fixture

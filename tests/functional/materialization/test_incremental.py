@@ -74,6 +74,13 @@ class TestIncremental:
         run_dbt(["run", "--vars", json.dumps({"mvsink_run_time": time}), *args])
         return responses(project)
 
+    def previewed(self, project, time):
+        """What a run of each model would do, once its inputs are up to date."""
+        self.run(project, time, "--select", "orders", "customers")
+        chosen = ("--vars", json.dumps({"mvsink_run_time": time, "mvsink_read_only": True}))
+        run_dbt(["run", *chosen, "--select", *QUERIES, *SUMS])
+        return responses(project)
+
     def rows(self, project, query):
         return sorted(map(repr, map(tuple, project.run_sql(query, fetch="all"))))
 
@@ -112,7 +119,14 @@ class TestIncremental:
             change()
             arrive()
             time = at + step * 600_000
+            previews = self.previewed(project, time) if step == 2 else {}
             answers = self.run(project, time)
+            for name, preview in previews.items():
+                assert preview["kind"] == "read-only" and preview["evaluated"]
+                # a preview does without sums; of these tables it evaluates the query
+                assert bool(preview["incremental"]) is (mode != "never" and name not in SUMS), (name, preview)
+                for counted in ("rows_inserted", "rows_deleted"):
+                    assert preview[counted] == answers[name][counted], (name, preview)
             names = {name: f"{project.test_schema}.{name}" for name in ("orders", "customers", *VIEWS)}
             for name, query in {**QUERIES, **SUMS}.items():
                 wanted = query.format(**names, now=f"timestamp_millis({time})")

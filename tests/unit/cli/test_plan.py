@@ -56,6 +56,25 @@ EXITS = {
 }
 
 
+COMPUTED = {
+    "incremental": ("incremental", "", "incremental"),
+    "in full, with the reason": ("evaluated", "its data is small", "in full: its data is small"),
+    "in full": ("evaluated", "", "in full"),
+    "unchanged": ("unchanged", "", "inputs unchanged"),
+    "not due": ("none", "", ""),
+}
+
+
+@pytest.mark.parametrize(("mode", "reason", "shown"), COMPUTED.values(), ids=COMPUTED)
+def test_how_it_was_computed(mode, reason, shown):
+    result = ran()
+    result.response.update(mode=mode, not_incremental=reason)
+    plan = planned(result)
+    assert (plan.mode, plan.not_incremental) == (mode, reason)
+    [column] = [column for column in command.COLUMNS if column.title == "computed"]
+    assert column.text(plan) == shown
+
+
 @pytest.mark.parametrize(("results", "plain", "detailed"), EXITS.values(), ids=EXITS)
 def test_exit_codes(results, plain, detailed):
     plans = [planned(result) for result in results]
@@ -206,6 +225,8 @@ def test_the_json(shop, dbt, monkeypatch):
         "paused": "",
         "sample": SAMPLE,
         **dict.fromkeys(("seconds", "bytes_written", "difference")),
+        "mode": "",
+        "not_incremental": "",
         "message": "",
         "error": "",
     }

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dbt.adapters.mvsink.shard import ShardClient, StorageError
+from dbt.adapters.mvsink.shard import InvalidUsage, ShardClient, StorageError, staged_elsewhere
 from dbt.adapters.mvsink.shard.errors import NothingStaged
 from dbt.adapters.mvsink.shard.updates import physical_schema
 from tests.support.shards import SCHEMA, at, updates
@@ -147,3 +147,19 @@ def test_a_staged_file_that_is_damaged_is_noticed_before_the_commit(writer, dama
         writer.compare_and_append_batch([batch], at(0), at(2))
     assert writer.state().version == 0
     batch.delete()
+
+
+def test_what_is_staged_elsewhere_can_be_read_and_never_appended(writer, tmp_path):
+    before = writer.files_in()
+    other = tmp_path / "other place"
+    with staged_elsewhere(writer.storage, writer.state(), str(other)) as handle:
+        directory = handle.write_staged(physical_schema(SCHEMA).empty_table())
+        assert handle.read_staged(directory, SCHEMA).num_rows == 0
+        assert directory.uri.startswith(str(other))
+        batch = handle.batch(updates(("a", 0, 1)), at(0), at(2))
+        assert (batch.rows, writer.files_in()) == (1, before)
+        with pytest.raises(InvalidUsage, match="was staged in .*other place, outside shard"):
+            writer.compare_and_append_batch([batch], at(0), at(2))
+        batch.delete()
+    assert writer.state().upper == at(0)
+    assert not list(other.rglob("*.parquet"))

@@ -18,7 +18,9 @@ class ModelPlan:
 
     ``inserted``, ``deleted``: rows. ``errors``: error updates added or retracted. ``gate``: whether
     the publish gate would let the change through, and ``gate_message`` why not; None without a gate
-    or without a change. ``compacted``: live files and updates that would be rewritten.
+    or without a change. ``mode``: how the plan was computed, as in `run_results.json`, and
+    ``not_incremental`` why not from the changes of the inputs. ``compacted``: live files and
+    updates that would be rewritten.
     ``columns_added``: the types, by name, of columns that the model would have in addition; without
     ``generation`` they are added in place. ``columns_removed`` and ``columns_retyped`` (the types
     before and then) come with a generation. ``overtaken``: the shards that a later run has written
@@ -39,6 +41,8 @@ class ModelPlan:
     next_refresh: int | None = None
     gate: bool | None = None
     gate_message: str = ""
+    mode: str = ""
+    not_incremental: str = ""
     compacted: Mapping[str, int] | None = None
     overtaken: str = ""
     sample: tuple[Mapping[str, Any], ...] = ()
@@ -77,6 +81,8 @@ def planned(ran: RunResult) -> ModelPlan:
         next_refresh=response.get("next_refresh"),
         gate=None if gate is None else not gate,
         gate_message=gate or "",
+        mode=response.get("mode", ""),
+        not_incremental=response.get("not_incremental", ""),
         compacted=preview.get("compacted"),
         overtaken=response.get("overtaken", ""),
         paused=response.get("paused", ""),

@@ -245,11 +245,20 @@ class CheckedView:
             superseded=superseded,
             evidence=self._evidence(opened, sums),
             verify=verify,
-            incremental=options.incremental,
+            incremental=self._incremental(opened),
             definition=opened.definition.digest,
             summed=sums is not None,
         )
         return Driver(request, opened.handle, context.engine, watch)
+
+    def _incremental(self, opened: Opened) -> Incremental:
+        """A preview does without the sums that a run would use: it may have to evaluate."""
+        context, options = self.context, self.context.options
+        if not context.read_only or options.incremental is not Incremental.ALWAYS:
+            return options.incremental
+        commits = opened.handle.history(REMEMBERED)
+        summed = wanted(options.state, opened.handle.progress, commits)
+        return Incremental.AUTO if summed else Incremental.ALWAYS
 
     def _gate(self, opened: Opened) -> Gate:
         context, invocation = self.context, self.context.invocation

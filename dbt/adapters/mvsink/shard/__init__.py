@@ -32,7 +32,7 @@ waits (`listen`, `wait_for_upper_past`) are for programs that use shards without
 from dbt.adapters.mvsink.physical import LARGEST_TIME
 from dbt.adapters.mvsink.shard.batch import Batch, BatchBuilder
 from dbt.adapters.mvsink.shard.calendars import ambiguous
-from dbt.adapters.mvsink.shard.client import ShardClient
+from dbt.adapters.mvsink.shard.client import ShardClient, staged_elsewhere
 from dbt.adapters.mvsink.shard.commit_log import Commit
 from dbt.adapters.mvsink.shard.errors import (
     Conflict,
@@ -60,7 +60,7 @@ from dbt.adapters.mvsink.shard.negation import cancelled_among, is_negation, neg
 from dbt.adapters.mvsink.shard.policy import compaction_due
 from dbt.adapters.mvsink.shard.progress import Progress, files_number, number_of, untouched
 from dbt.adapters.mvsink.shard.read import ReadHandle
-from dbt.adapters.mvsink.shard.staging import StagedDirectory
+from dbt.adapters.mvsink.shard.staging import StagedDirectory, StagingHandle
 from dbt.adapters.mvsink.shard.state import (
     CommitNote,
     CompactionPlan,
@@ -105,6 +105,7 @@ __all__ = [
     "ShardReplaced",
     "ShardState",
     "StagedDirectory",
+    "StagingHandle",
     "Step",
     "Storage",
     "StorageError",
@@ -133,6 +134,7 @@ __all__ = [
     "physical_schema",
     "schema_differences",
     "snapshot_step",
+    "staged_elsewhere",
     "standing",
     "steps",
     "untouched",

@@ -42,7 +42,7 @@ from dbt.adapters.mvsink.shard.updates import (
 )
 
 if TYPE_CHECKING:
-    from dbt.adapters.mvsink.shard.staging import Staging
+    from dbt.adapters.mvsink.shard.staging import StagingHandle
 
 log = logging.getLogger("mvsink.shard")
 PART_BYTES = 128 * 2**20
@@ -230,7 +230,7 @@ def batch_from(storage: Storage, schema: pa.Schema, description: Mapping[str, An
 class BatchBuilder:
     """Takes record batches one by one, with memory for one of them, whatever the total."""
 
-    def __init__(self, handle: Staging, lower: Antichain, part_bytes: int = PART_BYTES):
+    def __init__(self, handle: StagingHandle, lower: Antichain, part_bytes: int = PART_BYTES):
         self.handle = handle
         self.schema = handle.schema
         self.lower = lower
@@ -245,7 +245,7 @@ class BatchBuilder:
         """Stage more updates. `InvalidUsage` for a time before ``lower``, naming it."""
         if self.finished:
             raise InvalidUsage("the builder was finished; it accepts no more updates")
-        storage = self.handle.storage
+        storage = self.handle.staged_in
         for records in batches_of(updates):
             table = consolidate(normalize(records, self.schema, storage.uri))
             if table.num_rows == 0:
@@ -269,7 +269,12 @@ class BatchBuilder:
         self._roll()
         self.finished = True
         batch = Batch(
-            self.handle.storage, str(self.handle.shard_id), tuple(self.files), self.lower, upper, self.schema
+            self.handle.staged_in,
+            str(self.handle.shard_id),
+            tuple(self.files),
+            self.lower,
+            upper,
+            self.schema,
         )
         try:
             check_bounds(self.lower, upper, empty=not self.files)
@@ -283,7 +288,7 @@ class BatchBuilder:
         """Delete the parts staged so far."""
         self._roll()
         self.finished = True
-        self.handle.storage.delete_directory(f"{BATCHES}/{self.batch_id}")
+        self.handle.staged_in.delete_directory(f"{BATCHES}/{self.batch_id}")
 
     def _roll(self) -> None:
         if self.part is not None:

@@ -13,7 +13,8 @@ from dbt.adapters.mvsink.shard import commit_loop
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard.errors import SchemaMismatch
 from dbt.adapters.mvsink.shard.read import ReadHandle
-from dbt.adapters.mvsink.shard.state import schema_differences
+from dbt.adapters.mvsink.shard.staging import StagingHandle
+from dbt.adapters.mvsink.shard.state import ShardState, schema_differences
 from dbt.adapters.mvsink.shard.storage import DEFAULT_TIMEOUT, Storage
 from dbt.adapters.mvsink.shard.updates import canonical, check_data_schema
 from dbt.adapters.mvsink.shard.write import WriteHandle
@@ -86,3 +87,10 @@ class ShardClient:
         """A reader; `NotAShard` if there is none."""
         storage = self._locate(uri)
         return ReadHandle(storage, commit_loop.load(storage))
+
+
+def staged_elsewhere(storage: Storage, state: ShardState, directory: str) -> StagingHandle:
+    """A handle that stages for the shard in ``state`` below a local ``directory``, as a preview
+    does: the shard's own directory stays as it is. What it stages can never be appended.
+    """
+    return StagingHandle(storage, state, DeltaStorage(directory))

@@ -21,7 +21,7 @@ from dbt.adapters.mvsink.shard.batch import Batch, BatchState, Cut
 from dbt.adapters.mvsink.shard.errors import ShardError, StorageError, UnresolvedCommit
 from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
 from dbt.adapters.mvsink.shard.read import leased_since
-from dbt.adapters.mvsink.shard.staging import Staging
+from dbt.adapters.mvsink.shard.staging import StagingHandle
 from dbt.adapters.mvsink.shard.state import BATCHES, Change, CommitNote, ShardState
 from dbt.adapters.mvsink.shard.storage import Storage
 
@@ -32,7 +32,7 @@ _uppers: dict[str, Antichain] = {}
 _uppers_lock = threading.Lock()
 
 
-class Committer(Staging):
+class Committer(StagingHandle):
     """Stages, follows the shard's versions, commits. `WriteHandle` adds appends and rewrites."""
 
     def __init__(self, storage: Storage, opened: ShardState, purpose: str = ""):

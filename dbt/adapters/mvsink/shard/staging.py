@@ -1,7 +1,8 @@
 """Staging: batches outside the log. Nothing here commits, so no reader sees any of it.
 
 A handle owns its staged files until they are consumed, deleted or handed over; `expire` deletes the
-rest.
+rest. They are in the shard's directory, or in one elsewhere: then they can be counted and read, and
+never appended.
 """
 
 from __future__ import annotations
@@ -65,13 +66,14 @@ class StagedDirectory:
             self.storage.delete_directory(self.path)
 
 
-class Staging(Handle):
+class StagingHandle(Handle):
     """The half of a write handle that stages. ``schema`` is that of the newest version it has seen,
-    as columns may be added to a shard.
+    as columns may be added to a shard. ``elsewhere``: where to stage, instead of the shard.
     """
 
-    def __init__(self, storage: Storage, opened: ShardState):
+    def __init__(self, storage: Storage, opened: ShardState, elsewhere: Storage | None = None):
         self.storage = storage
+        self.staged_in = elsewhere or storage
         self.shard_id = opened.shard_id
         self.schema = opened.schema
         self._staged: dict[str, StagedDirectory] = {}
@@ -104,7 +106,7 @@ class Staging(Handle):
         """
         self._require_open()
         name = negating_name(fresh_batch_id(), negates) if negates else fresh_batch_id()
-        staged = StagedDirectory(self.storage, name, self.schema)
+        staged = StagedDirectory(self.staged_in, name, self.schema)
         self._staged[staged.batch_id] = staged
         return staged
 
@@ -112,7 +114,7 @@ class Staging(Handle):
         """`stage`, with ``table`` as one file. Updates are in the physical schema, with hashes."""
         staged = self.stage()
         try:
-            part = self.storage.write_part(part_path(staged.batch_id, 0), table.schema)
+            part = self.staged_in.write_part(part_path(staged.batch_id, 0), table.schema)
             part.write(table)
             part.close()
         except BaseException:
@@ -131,8 +133,8 @@ class Staging(Handle):
             _check_times_kept(footer, self.uri)
         files = [footer.file for footer in footers]
         filled = tuple(file for file in files if file.rows)
-        self.storage.delete([file.path for file in files if not file.rows])
-        batch = Batch(self.storage, str(self.shard_id), filled, lower, upper, staged.schema)
+        staged.storage.delete([file.path for file in files if not file.rows])
+        batch = Batch(staged.storage, str(self.shard_id), filled, lower, upper, staged.schema)
         try:
             check_bounds(lower, upper, empty=not filled)
             check_files(filled, lower, upper)
@@ -149,7 +151,7 @@ class Staging(Handle):
         """These columns of the rows that an engine wrote there, not necessarily updates. They are
         read into memory, so they must be few.
         """
-        return pa.concat_tables(self.storage.read(DataFile(path, 0), schema) for path in staged.parts())
+        return pa.concat_tables(staged.storage.read(DataFile(path, 0), schema) for path in staged.parts())
 
     def read_updates(self, files: Sequence[DataFile]) -> pa.Table:
         """All updates in these files, with their hashes. They are read into memory, so they must be
@@ -172,6 +174,12 @@ class Staging(Handle):
         """Have `expire` delete ``batch`` if it is still staged."""
         self._batches.add(batch)
         return batch
+
+    def __enter__(self) -> StagingHandle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.expire()
 
     def expire(self) -> None:
         """Close the handle and delete its staged files. Harmless the second time."""
@@ -222,6 +230,10 @@ class Staging(Handle):
         if batch.shard_id != str(self.shard_id):
             raise InvalidUsage(
                 f"the batch belongs to shard {batch.shard_id}, this handle writes shard {self.shard_id}"
+            )
+        if batch.storage.uri != self.storage.uri:
+            raise InvalidUsage(
+                f"the batch was staged in {batch.storage.uri}, outside shard {self.storage.uri}"
             )
 
     def _require_columns(self, state: ShardState, batches: Sequence[Batch]) -> None:

@@ -17,11 +17,10 @@ from dbt.adapters.mvsink.physical import DIFF, TIME
 from dbt.adapters.mvsink.shard.batch import PART_BYTES
 from dbt.adapters.mvsink.shard.calendars import ambiguous
 from dbt.adapters.mvsink.shard.errors import StorageError
-from dbt.adapters.mvsink.shard.staging import StagedDirectory
+from dbt.adapters.mvsink.shard.staging import StagedDirectory, StagingHandle
 from dbt.adapters.mvsink.shard.state import DataFile
 from dbt.adapters.mvsink.shard.storage import part_path
 from dbt.adapters.mvsink.shard.updates import physical_schema
-from dbt.adapters.mvsink.shard.write import WriteHandle
 
 log = logging.getLogger("mvsink.shard")
 # Bytes of all files: an interrupt is noticed when the copy is made.
@@ -35,7 +34,7 @@ class _Ambiguous(Exception):
 
 
 def negate_with_pyarrow(
-    handle: WriteHandle, files: Sequence[DataFile], time: int, threads: int
+    handle: StagingHandle, files: Sequence[DataFile], time: int, threads: int
 ) -> StagedDirectory | None:
     """Stage the negation at ``time`` (ms) of all updates in ``files`` (`negation`), by so many
     ``threads``. None, and nothing is left, if that is for an engine to do: there is too much to

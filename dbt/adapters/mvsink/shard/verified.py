@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from dbt.adapters.mvsink.shard.staging import StagingHandle
 from dbt.adapters.mvsink.shard.state import DataFile
-from dbt.adapters.mvsink.shard.write import WriteHandle
 
 PLACE = "_mvsink/verified.json"  # VACUUM ignores names that begin with an underscore
 
@@ -47,17 +47,17 @@ def read(text: str | None, shard_id: str) -> Verified | None:
         return None
 
 
-def last_verified(handle: WriteHandle) -> Verified | None:
+def last_verified(handle: StagingHandle) -> Verified | None:
     """What was kept last."""
     return read(handle.storage.read_text(PLACE), str(handle.shard_id))
 
 
-def keep_verified(handle: WriteHandle, verified: Verified) -> None:
+def keep_verified(handle: StagingHandle, verified: Verified) -> None:
     """Keep it in place of what was kept before."""
     handle.storage.write_text(PLACE, verified.text(str(handle.shard_id)))
 
 
-def digests_of(handle: WriteHandle, files: Sequence[DataFile], threads: int) -> dict[str, str]:
+def digests_of(handle: StagingHandle, files: Sequence[DataFile], threads: int) -> dict[str, str]:
     """The SHA-256 of each file's bytes, by path. Raises `StorageError`."""
     paths = [file.path for file in files]
     with ThreadPoolExecutor(threads, "digest") as pool:

@@ -220,9 +220,6 @@ class WriteHandle(Committer):
     def __enter__(self) -> WriteHandle:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.expire()
-
 
 def _files(batches: Sequence[Batch]) -> list[DataFile]:
     return [file for batch in batches for file in batch.files]

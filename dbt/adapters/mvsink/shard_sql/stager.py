@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from dbt.adapters.mvsink.engine import Engine, sql
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.physical import DIFF, ERROR
-from dbt.adapters.mvsink.shard import Batch, DataFile, StagedDirectory, WriteHandle
+from dbt.adapters.mvsink.shard import Batch, DataFile, StagedDirectory, StagingHandle
 from dbt.adapters.mvsink.shard_sql.append import BatchDescription
 from dbt.adapters.mvsink.shard_sql.outcome import Counts
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
@@ -25,11 +25,11 @@ FEW_UPDATES = 100_000
 
 
 def stage(
-    engine: Engine, handle: WriteHandle, query: str, what: str, negates: Sequence[DataFile] = ()
+    engine: Engine, handle: StagingHandle, query: str, what: str, negates: Sequence[DataFile] = ()
 ) -> StagedDirectory:
     """Write the rows of ``query`` to a directory of their own, which is deleted if that fails.
 
-    ``what`` names the step in the engine's jobs; ``negates``: see `WriteHandle.stage`. A negation
+    ``what`` names the step in the engine's jobs; ``negates``: see `StagingHandle.stage`. A negation
     is read by few, and for as long as history is kept.
     """
     staged = handle.stage(negates)
@@ -48,7 +48,7 @@ class Stager:
     """Stages batches of ``model`` for one shard, and counts what they change."""
 
     engine: Engine
-    handle: WriteHandle
+    handle: StagingHandle
     model: str
     watch: Stopwatch = field(default_factory=Stopwatch)
 

@@ -40,6 +40,7 @@ from dbt.adapters.mvsink.sink.plan import (
     planned,
     wanted_columns,
 )
+from dbt.adapters.mvsink.sink.preview import Previewing
 from dbt.adapters.mvsink.sink.request import Outcome, Preview, SinkRequest, note_of, progress_of
 from dbt.adapters.mvsink.sink.staging import Staging
 from dbt.adapters.mvsink.sink.write import Write, Written
@@ -281,20 +282,26 @@ class Driver:
     # read-only
 
     def _preview(self, state: ShardState, plan: Plan) -> Outcome:
-        """Read-only: the correction is counted; nothing is staged and the upper stays."""
+        """Read-only: the correction is counted; nothing is written to the shard."""
         description = BatchDescription(state.upper, plan.upper)
         if plan.time is None:
             outcome = self._outcome(Kind.READ_ONLY, Written(None, Counts()), None, description)
             return replace(outcome, generation=plan.generation)
-        desired, shard = self._desired(state, plan.time), self._previewed(state, plan)
+        shard = self._previewed(state, plan)
+        desired = self._query(state, shard.columns, plan.time)
+        previewing = Previewing(self.request, self.handle, self.engine, self.watch, self.warnings.append)
         if plan.generation or plan.added:
-            desired = self._query(state, shard.columns, plan.time)
-        previewed = self.write.preview(desired, shard, plan.time, self.request.sample)
+            previewed = previewing.evaluated(desired, shard, plan.time)
+        else:
+            previewed = previewing.corrected(desired, state, shard, plan.time, description)
         counts, gate = previewed.counts, None
         if self.request.gate.is_active and (plan.generation or not counts.nothing):
             gate = self.gating.previewed(state, plan, counts, desired.plain_rows())
         compacted = compacted_after(self.request, state, plan, previewed.updates)
-        outcome = self._outcome(Kind.READ_ONLY, Written(None, counts), plan.time, description)
+        written = Written(
+            None, counts, incremental=previewed.incremental, reason=previewed.reason, usual=previewed.usual
+        )
+        outcome = self._outcome(Kind.READ_ONLY, written, plan.time, description)
         preview = Preview(shard.names, previewed.sample, gate, compacted)
         return replace(outcome, generation=plan.generation, columns_added=plan.added, preview=preview)
 

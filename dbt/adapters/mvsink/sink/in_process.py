@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Engine, EngineError, sql
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
-from dbt.adapters.mvsink.shard import DataFile, ShardError, WriteHandle, ambiguous, grouped
+from dbt.adapters.mvsink.shard import DataFile, ShardError, StagingHandle, ambiguous, grouped
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.small import FEW_BYTES, are_few, few
 from dbt.adapters.mvsink.sink.correction import Desired
@@ -38,7 +38,7 @@ FEW_DECODED = 4 * FEW_BYTES  # of the query's result, which Arrow does not compr
 
 
 def correct(
-    engine: Engine, handle: WriteHandle, desired: Desired, shard: Layout, time: int, files: sql.Shared
+    engine: Engine, handle: StagingHandle, desired: Desired, shard: Layout, time: int, files: sql.Shared
 ) -> pa.Table | None:
     """The updates at ``time`` (ms) after which ``shard`` holds ``desired``, in the physical schema.
     None, and nothing has happened, if that is left to Spark. ``files`` are those that it reads.
@@ -94,7 +94,7 @@ class Stored:
         return cls(*(read([file for each in some for file in each.files]) for some in (in_base, others)))
 
     @classmethod
-    def whole(cls, handle: WriteHandle, shard: Layout) -> Stored:
+    def whole(cls, handle: StagingHandle, shard: Layout) -> Stored:
         """All of them."""
         return cls.read(shard, handle.read_updates)
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Column, arrow_schema
-from dbt.adapters.mvsink.shard import WriteHandle
+from dbt.adapters.mvsink.shard import StagingHandle
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.stored_order import ORDERED
 from dbt.adapters.mvsink.sink.correction import Desired
@@ -31,7 +31,7 @@ MIN_DISTINCT = 0.1  # of the sampled rows
 MAX_FREQUENCY = 0.01  # of the sampled rows, for a single value other than NULL
 
 
-def locator(handle: WriteHandle, desired: Desired, shard: Layout) -> Column | None:
+def locator(handle: StagingHandle, desired: Desired, shard: Layout) -> Column | None:
     """The column; None if none qualifies, or for a small shard: evaluating twice costs little."""
     if shard.base is None or shard.base.rows < MANY_ROWS:
         return None

@@ -46,7 +46,7 @@ class Staging:
         """Stage the correction after which the shard, in ``state``, holds ``desired`` from ``time``
         (ms) on.
         """
-        change = self._increment(desired, state, shard, time, description)
+        change = self.change(desired, state, shard, time, description)
         if isinstance(change, Written) and not self.request.verify:
             return change
         settled = self.request.evidence.settled(state, self.recorded, time)
@@ -88,7 +88,7 @@ class Staging:
         increment = self.request.evidence.increment(state, self.recorded, time)
         return isinstance(increment, Full) or increment.analysed.unrepeatable is None
 
-    def _increment(
+    def change(
         self, desired: Desired, state: ShardState, shard: Layout, time: int, description: BatchDescription
     ) -> Written | Full:
         """The correction from the changes of the inputs, or why the query is to be evaluated.

@@ -41,7 +41,7 @@ from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import Engine, EngineError, shared_files, sql
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
-from dbt.adapters.mvsink.shard import Batch, CommitNote, StagedDirectory, WriteHandle, negatable
+from dbt.adapters.mvsink.shard import Batch, CommitNote, StagedDirectory, StagingHandle, negatable
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.shard_sql.stager import Stager, added_up
 from dbt.adapters.mvsink.sink.copied import Copied, Hashes, differing_hashes, staged_negation, updates_of
@@ -122,11 +122,16 @@ class Written:
 
 @dataclass(frozen=True)
 class Previewed:
-    """A correction that was not staged: its counts, its number of updates, and some of these."""
+    """A correction that is not to be appended: its counts, its number of updates, and some of
+    these. ``incremental``, ``reason``, ``usual``: see `Written`.
+    """
 
     counts: Counts
     updates: int
     sample: tuple[tuple[object, ...], ...] = ()
+    incremental: bool = False
+    reason: str = ""
+    usual: bool = False
 
 
 @dataclass
@@ -134,7 +139,7 @@ class Write:
     """The operator. ``time`` is the write time in ms: every update is staged at it."""
 
     engine: Engine
-    handle: WriteHandle
+    handle: StagingHandle
     model: str
     watch: Stopwatch = field(default_factory=Stopwatch)
 

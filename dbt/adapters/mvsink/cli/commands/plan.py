@@ -78,9 +78,16 @@ def _compacted(plan: ModelPlan) -> str:
     )
 
 
+def _computed(plan: ModelPlan) -> str:
+    if plan.mode == "evaluated" and plan.not_incremental:
+        return f"in full: {plan.not_incremental}"
+    return {"evaluated": "in full", "unchanged": "inputs unchanged", "none": ""}.get(plan.mode, plan.mode)
+
+
 COLUMNS: list[Column[ModelPlan]] = [
     Column("model", lambda p: p.model),
     Column("change", _change),
+    Column("computed", _computed, optional=True, shrinks=True),
     Column("new generation", lambda p: p.generation, optional=True),
     Column(
         "columns added",
