@@ -98,8 +98,9 @@ class TestGate(Base):
         before = self.trace(project)
         self.set_source(project, source((1, "z")))
         [_, result] = run_dbt(["run"], expect_pass=False)
-        reason = f"{project.test_schema}.mv would change by +1 -"
-        assert reason in result.message and "rows, max_change allows 1" in result.message
+        reason = "it would change by +1 -"
+        assert f"{project.test_schema}.mv: {reason}" in result.message
+        assert "rows, max_change allows 1" in result.message
         assert f"gate: would fail: {reason}" in run_dbt_and_capture(["run", "--select", "mv", *READ_ONLY])[1]
         assert self.trace(project) == before
         run_dbt(["run", *ACCEPT])

@@ -75,7 +75,7 @@ def test_max_change(model):
     passes(model, TEN, gate)
     message = kept_back(model, "select id x, 'a' y from range(7)", gate)
     assert message == (
-        "dev.m would change by +0 -3: 3 of 10 rows (30.0 %), max_change allows 20 %. Nothing was written; "
+        "it would change by +0 -3: 3 of 10 rows (30.0 %), max_change allows 20 %. Nothing was written; "
         "--vars '{mvsink_accept: [m]}' lets it through"
     )
     assert "+4 -0: 4 rows, max_change allows 3" in kept_back(model, "select id x, 'a' y from range(14)", gate)

@@ -42,7 +42,7 @@ from dbt.adapters.mvsink.materialization.options.gate import accepts
 from dbt.adapters.mvsink.materialization.response import explained_response, response
 from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
 from dbt.adapters.mvsink.materialization.said_once import gate_notes, gate_properties
-from dbt.adapters.mvsink.materialization.sums import Keeper, KeptSums, OverSums, wanted
+from dbt.adapters.mvsink.materialization.sums import Keeper, KeptSums, OverSums, in_use, wanted
 from dbt.adapters.mvsink.materialization.view_texts import with_view_texts
 from dbt.adapters.mvsink.references.consistency import Origins, ledgers, origins_after, origins_read
 from dbt.adapters.mvsink.references.holds import Holds
@@ -252,13 +252,10 @@ class CheckedView:
         return Driver(request, opened.handle, context.engine, watch)
 
     def _incremental(self, opened: Opened) -> Incremental:
-        """A preview does without the sums that a run would use: it may have to evaluate."""
-        context, options = self.context, self.context.options
-        if not context.read_only or options.incremental is not Incremental.ALWAYS:
-            return options.incremental
-        commits = opened.handle.history(REMEMBERED)
-        summed = wanted(options.state, opened.handle.progress, commits)
-        return Incremental.AUTO if summed else Incremental.ALWAYS
+        """A preview does without the sums that a run uses, so it may have to evaluate."""
+        context, option = self.context, self.context.options.incremental
+        spared = context.read_only and option is Incremental.ALWAYS and in_use(opened.handle.progress)
+        return Incremental.AUTO if spared else option
 
     def _gate(self, opened: Opened) -> Gate:
         context, invocation = self.context, self.context.invocation

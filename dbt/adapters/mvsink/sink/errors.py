@@ -58,7 +58,7 @@ class MaxChangeExceeded(GateFailed):
     def __init__(self, model: str, change: str, broken: str):
         name, self.broken = model.rsplit(".", 1)[-1], broken
         super().__init__(
-            f"{model} would change by {change}: {broken}. Nothing was written; --vars '{{mvsink_accept: [{name}]}}' lets it through"
+            f"it would change by {change}: {broken}. Nothing was written; --vars '{{mvsink_accept: [{name}]}}' lets it through"
         )
 
 

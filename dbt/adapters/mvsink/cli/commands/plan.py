@@ -204,7 +204,7 @@ def plan(
 def _read_only(dbt: Dbt, selection: Selection) -> list[ModelPlan]:
     """Each model compared with its inputs as they are."""
     dbt = replace(dbt, vars={**dbt.vars, "mvsink_read_only": True, "mvsink_sample": selection.sample})
-    with progress("comparing stored contents with queries"):
+    with terminated_as_interrupted(), progress("comparing stored contents with queries"):
         manifest = dbt.parsed()
         models = dbt.models(selection.select, selection.exclude, manifest)
         maintained = [model for model in models if model.maintained]
