@@ -123,8 +123,9 @@ class TestIncremental:
             answers = self.run(project, time)
             for name, preview in previews.items():
                 assert preview["kind"] == "read-only" and preview["evaluated"]
-                # a preview does without sums; of these tables it evaluates the query
-                assert bool(preview["incremental"]) is (mode != "never" and name not in SUMS), (name, preview)
+                # a preview does without sums, and may evaluate the query instead
+                if name not in SUMS or mode == "never":
+                    assert bool(preview["incremental"]) is (mode != "never"), (name, preview)
                 for counted in ("rows_inserted", "rows_deleted"):
                     assert preview[counted] == answers[name][counted], (name, preview)
             names = {name: f"{project.test_schema}.{name}" for name in ("orders", "customers", *VIEWS)}
