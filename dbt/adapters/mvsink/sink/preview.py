@@ -68,7 +68,8 @@ class Previewing:
             )
             if isinstance(change, Full):
                 return change
-            if not progress_of(request, state, change, time).known:
+            known = progress_of(request, state, change, time).known
+            if not known and not change.counts.errors_inserted:
                 return Full("an input changed while its change was computed", expected=True)
             return self._counted(change, desired)
 
