@@ -24,7 +24,7 @@ def modules(layer: str) -> list[Path]:
 
 
 # values, and hooks for tests
-NEUTRAL = {"durations", "failpoints", "masking", "physical", "refresh_schedule"}
+NEUTRAL = {"durations", "failpoints", "masking", "physical", "refresh_schedule", "wall_clock"}
 DATAFLOW = {"engine", "shard", "shard_sql", "user_sql"}
 RULES = {  # which packages each may import, besides the neutral modules
     "shard": set(),

@@ -207,6 +207,7 @@ def test_two_at_once_make_one(home, archive):
             "options": slow.options,
             "classes": str(classes),
             "archive": str(archive.path),
+            "now": time.time(),
         }
         tasks.append([sys.executable, "-IS", class_archive_maker.__file__, json.dumps(task)])
     makers = [subprocess.Popen(task) for task in tasks]
@@ -261,7 +262,9 @@ def test_without_space_nothing_is_made(monkeypatch, home, archive):
     monkeypatch.setattr(class_archive_maker, "NEEDED", 2**80)
     archive.options()
     java = java_that(home)
-    class_archive_maker.make(java.program, java.options, str(archive._recorded), str(archive.path))
+    class_archive_maker.make(
+        java.program, java.options, str(archive._recorded), str(archive.path), time.time()
+    )
     assert in_the_cache() == ["lock"]
 
 

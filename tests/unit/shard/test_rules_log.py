@@ -27,6 +27,7 @@ from dbt.adapters.mvsink.shard import (
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard.errors import TransientError
 from dbt.adapters.mvsink.shard.read import leased_since
+from tests.support.clocks import clock_ahead
 from tests.support.shards import SCHEMA, at, live, read, staged, updates
 
 U = "s"
@@ -83,14 +84,14 @@ def test_a_lease_holds_since_until_its_time_out(writer, left, leased):
     assert bool(writer.storage.list_files("leases")) is (left > 0)
 
 
-def test_a_working_reader_renews_its_lease(opened, writer, monkeypatch):
+def test_a_working_reader_renews_its_lease(opened, writer):
     writer.compare_and_append(updates(("a", 0, 1)), at(0), at(3))
     reader = opened.open_reader(U)
     reader.snapshot(2)
     path = f"leases/{reader.reader_id}"
     first = json.loads(writer.storage.read_text(path))["expires"]
-    monkeypatch.setattr("time.time", lambda kept=time.time: kept() + 10 * 60)
-    reader.snapshot(2)
+    with clock_ahead(10 * 60_000):
+        reader.snapshot(2)
     assert json.loads(writer.storage.read_text(path))["expires"] >= first + 10 * 60_000 - 1000
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,6 +11,7 @@ import pyarrow as pa
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark.connections import SparkConnectionMethod
 
+from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.connection.java import check_java
 from dbt.adapters.mvsink.credentials import CONNECT, MvsinkCredentials, check_connect, check_pyspark
@@ -40,7 +40,7 @@ def check_shard_root(credentials: MvsinkCredentials) -> None:
     """One compare-and-append on a temporary shard."""
     root = credentials.shards.rstrip("/")
     uri = f"{root}/{PLACE}/{uuid.uuid4().hex}"
-    now = int(time.time() * 1000)
+    now = wall_clock.now_ms()
     updates = pa.table({"ok": [True], TIME: [now], DIFF: [1]})
     client = ShardClient(credentials.storage_options)
     try:

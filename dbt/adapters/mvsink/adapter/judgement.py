@@ -6,13 +6,13 @@ The models have run in temporary schemas and have been compared; this applies th
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
 
+from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.adapter.models import MaintainedAdapter
 from dbt.adapters.mvsink.adapter.variables import variable
 from dbt.adapters.mvsink.engine import Column, parse_type
@@ -53,7 +53,7 @@ class JudgementAdapter(MaintainedAdapter, metaclass=AdapterMeta):
     def _request(
         self, model: str, node: Mapping[str, Any], reader: ReadHandle, columns: tuple[Column, ...]
     ) -> SinkRequest:
-        options, now = ModelOptions.parse(model, with_freshness(node)), int(time.time() * 1000)
+        options, now = ModelOptions.parse(model, with_freshness(node)), wall_clock.now_ms()
         name, accept = str(node["name"]), variable(self.config, "mvsink_accept")
         return SinkRequest(
             model=model,

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import csv
 import os
-import time
 import uuid
 import weakref
 from collections.abc import Mapping
@@ -27,6 +26,7 @@ from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.spark.impl import SparkAdapter
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
+from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.engine import DataflowError, sql
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard import StorageError
@@ -219,7 +219,7 @@ class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
         """A directory of its own, with the table in one file."""
         credentials = self.config.credentials
         staging = DeltaStorage(f"{credentials.shards.rstrip('/')}/{STAGING}", credentials.storage_options)
-        remove_left(staging, time.time_ns() // 1_000_000)
+        remove_left(staging, wall_clock.now_ms())
         storage = DeltaStorage(f"{staging.uri}/seed-{uuid.uuid4().hex}", credentials.storage_options)
         try:
             part = storage.write_part("part-0.parquet", table.schema)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
 
+from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.adapter.models import MaintainedAdapter
 from dbt.adapters.mvsink.materialization import publish as views
@@ -84,7 +84,7 @@ def _request(
     audits: tuple[Audit, ...],
 ) -> UndoRequest:
     """With the model's gate: its `max_change` and its audits."""
-    now = int(time.time() * 1000)
+    now = wall_clock.now_ms()
     options = None if node is None else ModelOptions.parse(model, with_freshness(node))
     most = None if options is None else limit(options.max_change, handle.history, now)
     return UndoRequest(

@@ -20,12 +20,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.connection import class_archive_maker
 from dbt.adapters.mvsink.connection.class_archive_maker import UNUSED
 from dbt.adapters.mvsink.connection.java import Java
@@ -79,7 +79,7 @@ class ClassArchive:
             status = self.path.stat()
         except FileNotFoundError:
             return None
-        return status.st_size or (0 if time.time() - status.st_mtime < UNUSED else None)
+        return status.st_size or (0 if wall_clock.now_ms() / 1000 - status.st_mtime < UNUSED else None)
 
     def is_recording(self) -> bool:
         """Whether `options` were to record."""
@@ -115,6 +115,7 @@ class ClassArchive:
             "options": command.options,
             "classes": str(self._recorded),
             "archive": str(self.path),
+            "now": wall_clock.now_ms() / 1000,
         }
         return subprocess.Popen(
             [sys.executable, "-IS", class_archive_maker.__file__, json.dumps(task)],

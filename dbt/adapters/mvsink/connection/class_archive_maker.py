@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,18 +25,18 @@ LEFTOVER = 24 * 3600.0  # seconds after which unfinished files are deleted
 TIMEOUT = 1800.0  # seconds
 
 
-def make(java: str, options: Sequence[str], classes: str, archive: str) -> None:
+def make(java: str, options: Sequence[str], classes: str, archive: str, now: float) -> None:
     """Archive the classes that are listed in the file ``classes``, which is deleted.
 
-    ``options``: the class path and the modules of the JVM that listed them. The archive is left
-    empty if Java refuses: no session has to try again.
+    ``options``: the class path and the modules of the JVM that listed them. ``now``: in seconds
+    since the epoch. The archive is left empty if Java refuses: no session has to try again.
     """
     target = Path(archive)
     made = target.with_suffix(f".{os.getpid()}.making")
     with open(target.parent / "lock", "a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            clean(target.parent, time.time())
+            clean(target.parent, now)
             if target.exists() or not _has_space(target):
                 return
             dump = ["-Xshare:dump", "-Xlog:disable", f"-XX:SharedClassListFile={classes}"]

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.events.contextvars import get_node_info
 
+from dbt.adapters.mvsink import wall_clock
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -35,7 +37,7 @@ class Work:
 
     name: str
     details: Callable[[float], str]
-    began: float = field(default_factory=time.time)
+    began: float = field(default_factory=lambda: wall_clock.now_ms() / 1000)
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
 
     def __post_init__(self) -> None:
@@ -86,7 +88,7 @@ class Reporter:
                     self._changed.wait()
                 current = list(self._work)
             for work in current:
-                work.report(time.time())
+                work.report(wall_clock.now_ms() / 1000)
             time.sleep(TICK)
 
 

@@ -9,10 +9,10 @@ same version or files at the same time; the losers reload and retry.
 from __future__ import annotations
 
 import logging
-import time as clock
 from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
+from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.shard import (
     Antichain,
     Batch,
@@ -75,6 +75,6 @@ def _advance(handle: WriteHandle, time: int, stage: Stage, compact: Compact) -> 
 def _maintain(handle: WriteHandle, maintenance: Maintenance, compact: Compact) -> None:
     """The maintenance that the append requires. A failure is harmless: the next binding does it."""
     try:
-        perform_maintenance(handle, maintenance, int(clock.time() * 1000), compact)
+        perform_maintenance(handle, maintenance, wall_clock.now_ms(), compact)
     except Exception as error:
         log.debug("%s: maintenance failed and is left to the next run: %s", handle.uri, error)

@@ -6,12 +6,12 @@ The phases are those of `run`; the work itself is the sink's.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
+from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.engine import (
     Column,
     DataflowError,
@@ -229,7 +229,7 @@ class CheckedView:
             query=query,
             columns=self.columns,
             time=invocation.time,
-            clock=int(time.time() * 1000),
+            clock=wall_clock.now_ms(),
             retain_history=options.retain_history,
             assertions=assertions(context),
             on_query_error=options.on_error or OnError.FAIL,

@@ -14,13 +14,12 @@ time or storage.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from dbt.adapters.mvsink import failpoints
+from dbt.adapters.mvsink import failpoints, wall_clock
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Column, EngineError
 from dbt.adapters.mvsink.engine.timing import span
@@ -120,7 +119,7 @@ def prepare(context: RunContext, strategy: Strategy) -> Prepared:
     with translated(context.model):
         _check_refresh(context)
     _check_spark_accepts_the_name(context)
-    ahead = context.invocation.time - int(time.time() * 1000)
+    ahead = context.invocation.time - wall_clock.now_ms()
     if ahead > AHEAD:
         warn(f"{context.model}: mvsink_run_time is {ahead // 1000} s ahead of the clock")
     for warning in strategy.warnings(context):

@@ -12,11 +12,11 @@ where most of its groups change, and uses them unless runs with them take as lon
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Column, DataflowError, arrow_schema, parse_type
 from dbt.adapters.mvsink.engine.timing import Stopwatch
@@ -205,7 +205,7 @@ class Keeper:
         """Mark the sums of earlier queries dropped, all but those called ``name``, and delete the
         files of those that have been for long enough.
         """
-        client, uri, now = self._context.client, self.opened.handle.uri, int(time.time() * 1000)
+        client, uri, now = self._context.client, self.opened.handle.uri, wall_clock.now_ms()
         for other in DeltaStorage(uri, self._context.storage_options).directories(SUMS):
             if other != name:
                 reader = client.open_reader(f"{uri}/{SUMS}/{other}")
@@ -223,7 +223,7 @@ class Keeper:
             query=query,
             columns=columns,
             time=at,
-            clock=int(time.time() * 1000),
+            clock=wall_clock.now_ms(),
             retain_history=max(self._context.options.retain_history, DAY),
             references=self.references,
             invocation_id=self._context.invocation.id,

@@ -5,13 +5,13 @@ The phases are those of `run`; `continual_task` does the work.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.continual_task.driver import TaskDriver
 from dbt.adapters.mvsink.continual_task.errors import ColumnsOfOutputChanged
 from dbt.adapters.mvsink.continual_task.parse import parse
@@ -183,7 +183,7 @@ class CheckedTask:
             program=self.program,
             columns=self.columns,
             time=invocation.time,
-            clock=int(time.time() * 1000),
+            clock=wall_clock.now_ms(),
             retain_history=options.retain_history,
             initial_snapshot=options.initial_snapshot,
             on_error=options.on_error or OnError.FAIL,

@@ -16,11 +16,11 @@ a problem.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.engine import DataflowError, Engine, EngineError, sql
 from dbt.adapters.mvsink.inputs.delta import DeltaInput
 from dbt.adapters.mvsink.inputs.files import FilesInput
@@ -225,7 +225,7 @@ class Inspector:
         files = FilesInput(name, name, _path(location), storage_options=self.storage_options).manifest()
         if not files:  # or this process looks at another place than Spark
             return Position(name, "files", problem=f"{name} has no files")
-        now = time.time() * 1000
+        now = wall_clock.now_ms()
         coarse = all(file.modified % 1000 == 0 for file in files.values())
         if coarse and max(file.modified for file in files.values()) > now - RACY:
             return Position(name, "files", problem=f"{name} changed within the last two seconds")

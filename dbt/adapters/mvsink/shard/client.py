@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import secrets
-import time
 import uuid
 from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
+from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.shard import commit_loop
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard.errors import SchemaMismatch
@@ -79,7 +79,7 @@ class ShardClient:
         if state is None:
             check_data_schema(schema)
             # The salt keeps hashes unpredictable; 62 bits fit every engine's BIGINT literal.
-            storage.create(canonical(schema), uuid.uuid4(), secrets.randbits(62), int(time.time() * 1000))
+            storage.create(canonical(schema), uuid.uuid4(), secrets.randbits(62), wall_clock.now_ms())
             state = commit_loop.load(storage)
         return WriteHandle(storage, state, purpose)
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
+from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.shard import commit_loop
 from dbt.adapters.mvsink.shard import state as transitions
 from dbt.adapters.mvsink.shard.batch import Batch, BatchState, Cut
@@ -239,7 +240,7 @@ class Committer(StagingHandle):
 
     def _without_leases(self, since: Antichain) -> Antichain:
         """``since``, or the earlier one that a reader's lease keeps."""
-        return since.meet(leased_since(self.storage, int(time.time() * 1000)))
+        return since.meet(leased_since(self.storage, wall_clock.now_ms()))
 
     def _key(self) -> str:
         return f"{self.shard_id}/{self.generation}"

@@ -8,7 +8,6 @@ that the library never resolves a conflict for us.
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
+from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.physical import META
 from dbt.adapters.mvsink.shard import delta_encoding as encoding
 from dbt.adapters.mvsink.shard import removals as ledger
@@ -168,7 +168,7 @@ class DeltaStorage(FileStore):
 
     @staticmethod
     def _commit_files(table: DeltaTable, change: Change) -> None:
-        now = int(time.time() * 1000)
+        now = wall_clock.now_ms()
         actions: list[AddAction | RemoveAction] = [
             AddAction(file.path, file.size, {}, now, change.data_change, encoding.encode_statistics(file))
             for file in change.adds
@@ -258,7 +258,7 @@ class DeltaStorage(FileStore):
         state = self._required_state()
         known = ledger.read(self.read_text(ledger.PLACE), str(state.shard_id), state.version)
         return ledger.followed(
-            known, state.version, self._commit_text, self._versions, int(time.time() * 1000), self.uri
+            known, state.version, self._commit_text, self._versions, wall_clock.now_ms(), self.uri
         )
 
     def keep_removals(self, removals: Removals) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.physical import DIFF, HASH, TIME
 from dbt.adapters.mvsink.shard import commit_loop
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
@@ -122,7 +123,7 @@ class ReadHandle(Handle):
 
     def _renew(self, since: Antichain) -> None:
         """Keep history from ``since`` on for this reader."""
-        now = int(time.time() * 1000)
+        now = wall_clock.now_ms()
         if now - self._renewed > LEASE_MS // 3:
             lease = {"since": since.stored(), "expires": now + LEASE_MS}
             self.storage.write_text(f"{LEASES}/{self.reader_id}", json.dumps(lease))

@@ -8,7 +8,6 @@ if all diffs in a file are known to be equal, for every file.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,6 +15,7 @@ from functools import partial
 
 import click
 
+from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.cli.discovery import (
     DiscoveredShard,
     choose,
@@ -51,7 +51,7 @@ class Known:
 
 def clock() -> int:
     """Now, in ms."""
-    return int(time.time() * 1000)
+    return wall_clock.now_ms()
 
 
 def statuses(

@@ -20,6 +20,7 @@ from typing import Any
 import click
 from dbt.cli import params
 
+from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.cli.dbt_runner import TASK, Dbt, DbtFailed, Model, RunResult, flat
 from dbt.adapters.mvsink.cli.discovery import words
 from dbt.adapters.mvsink.cli.probes import Inputs, Kind, Observation, Place, Prober
@@ -43,7 +44,7 @@ class SparkEnded(click.ClickException):
 
 def clock() -> int:
     """Now, in ms."""
-    return int(time.time() * 1000)
+    return wall_clock.now_ms()
 
 
 @dataclass
