@@ -143,7 +143,7 @@ def test_compare_and_append():
 def test_compaction_wants_its_files_live_and_changes_no_data():
     before = state(BASE, file("r"))
     change = compaction(before, [file("c")], before.files)
-    assert not change.data_change and [f.batch_id for f in apply(before, change).files] == ["c"]
+    assert change.kind == "compact" and [f.batch_id for f in apply(before, change).files] == ["c"]
     with pytest.raises(FilesChanged, match="batches/x"):
         compaction(before, [], [file("x")])
 

@@ -11,7 +11,6 @@ very many rows, versions whose log was cleaned up, files that were vacuumed.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,6 +37,7 @@ from dbt.adapters.mvsink.inputs.parquet_sql import Piece, literal, select_pieces
 from dbt.adapters.mvsink.inputs.protocol import CatalogTable, TableOptions
 from dbt.adapters.mvsink.inputs.versioned import Signs, TableVersion
 from dbt.adapters.mvsink.physical import DIFF
+from dbt.adapters.mvsink.shard.commit_log import changes_no_data, commit_path
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard_sql.as_of import nulls
 
@@ -229,17 +229,12 @@ class DeltaInput:
         return oldest, max([*versions["json"], *versions["checkpoint"]], default=0)
 
     def _only_rearranged(self, before: int, after: int) -> bool:
-        """Whether all commits in between are marked as changing no data; a deleted one is not."""
+        """Whether no commit in between changes data; that of a deleted commit is unknown."""
         return before < after and all(self._rearranges(version) for version in range(before + 1, after + 1))
 
     def _rearranges(self, version: int) -> bool:
         if version not in self._rearranged:
-            text = self.storage.read_text(f"_delta_log/{version:020d}.json")
-            actions = [json.loads(line) for line in (text or "").splitlines() if line.strip()]
-            files = [action[kind] for action in actions for kind in ("add", "remove") if action.get(kind)]
-            self._rearranged[version] = text is not None and not any(
-                file.get("dataChange", True) for file in files
-            )
+            self._rearranged[version] = changes_no_data(self.storage.read_text(commit_path(version)) or "")
         return self._rearranged[version]
 
     def _check_features(self, table: DeltaTable) -> None:

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from dbt.adapters.mvsink.shard.delta_encoding import NAMESPACE
 from dbt.adapters.mvsink.shard.frontier import Antichain
-from dbt.adapters.mvsink.shard.state import Change, CommitNote
+from dbt.adapters.mvsink.shard.state import COMPACTION, Change, CommitNote
 
 LOG = "_delta_log"
 GENERATION = NAMESPACE + "generation"
@@ -83,6 +83,17 @@ def own_metadata(info: Mapping[str, Any]) -> Mapping[str, Any]:
     except (TypeError, ValueError):
         return {}
     return own if isinstance(own, dict) else {}
+
+
+def changes_no_data(text: str) -> bool:
+    """Whether a commit leaves a table's contents as they are: its files are marked so, or it is a
+    compaction of ours, whose files are not (see `delta`). False for an empty text.
+    """
+    if own_metadata(commit_info(text)).get("kind") == COMPACTION:
+        return True
+    files = [action.get(kind) for action in actions(text) for kind in ("add", "remove")]
+    marks = [file.get("dataChange", True) for file in files if isinstance(file, dict)]
+    return bool(text) and not any(marks)
 
 
 def checked_path(encoded: str) -> str | None:

@@ -168,13 +168,17 @@ class DeltaStorage(FileStore):
 
     @staticmethod
     def _commit_files(table: DeltaTable, change: Change) -> None:
+        """Every removal is marked as a change of data, that of a compaction too: `deltalake` checks
+        no others when it commits a compaction of its own, and would add the removed rows again. The
+        added files are marked alike, so that Delta's change feed adds up to nothing.
+        """
         now = wall_clock.now_ms()
         actions: list[AddAction | RemoveAction] = [
-            AddAction(file.path, file.size, {}, now, change.data_change, encoding.encode_statistics(file))
+            AddAction(file.path, file.size, {}, now, True, encoding.encode_statistics(file))
             for file in change.adds
         ]
         if not change.remove_all:
-            actions += [RemoveAction(f.path, change.data_change, now, f.size, {}) for f in change.removes]
+            actions += [RemoveAction(f.path, True, now, f.size, {}) for f in change.removes]
         table.create_write_transaction(
             actions,
             "overwrite" if change.remove_all else "append",

@@ -25,6 +25,7 @@ from dbt.adapters.mvsink.shard.frontier import Antichain
 
 FORMAT_VERSION = 1
 BATCHES = "batches"
+COMPACTION = "compact"  # the kind of a commit that changes no readable collection
 EMPTY: Mapping[str, int] = MappingProxyType({})
 
 
@@ -155,7 +156,6 @@ class Change:
     known_files: int | None = None
     holds: Mapping[str, int] = field(default_factory=dict)
     statistics: bool = False
-    data_change: bool = True
     lower: Antichain | None = None
     note: CommitNote = CommitNote()
     writer_id: str = ""
@@ -306,7 +306,7 @@ def discard(state: ShardState, dropped_by: int) -> Change | None:
 def compaction(state: ShardState, adds: Sequence[DataFile], removes: Sequence[DataFile]) -> Change:
     """Replace ``removes`` by ``adds`` with the same contents at every readable time."""
     require_live(state, removes)
-    return Change(kind="compact", adds=tuple(adds), removes=tuple(removes), data_change=False)
+    return Change(kind=COMPACTION, adds=tuple(adds), removes=tuple(removes))
 
 
 def evolution(
