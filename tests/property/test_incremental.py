@@ -7,26 +7,16 @@ changes and queries.
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from random import Random
 
 import pytest
 
-from dbt.adapters.mvsink.incremental import (
-    Analysed,
-    Keys,
-    NotIncremental,
-    Plan,
-    Sides,
-    analyse,
-    delta,
-    known_scope,
-    restrictions,
-)
-from tests.support.incremental_database import Database, Row, consolidated
+from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, Plan, analyse
+from tests.support.incremental_database import Database, Row
+from tests.support.incremental_narrowed import narrowed, restricted
 from tests.support.incremental_queries import Queries, tables
 
 CASES = int(os.environ.get("MVSINK_INCREMENTAL_CASES", "500"))
@@ -94,51 +84,6 @@ def test_the_change_of_a_random_query_is_the_difference_of_its_contents(part):
     assert [seed for seed in seeds if differs(*case(seed))] == []
 
 
-def narrowed(database: Database, analysed: Analysed, *, added: bool = False) -> tuple[dict[str, Sides], int]:
-    """The sides with those rows of each relation only that can matter, and how many others there
-    are.
-    """
-    sides = database.sides()
-    read = [name.strip("`").lower() for name in analysed.relations]
-    changed, left_out = {name: sides[name] for name in read if name in sides}, 0
-    needed = restrictions(analysed, list(changed), nulls=True, added=added, reached=True)
-    for name, keys in needed.items():
-        if keys is not None:
-            among = [_among(key, needed[key.changed] or ()) for key in keys]
-            matters = f"coalesce({' or '.join(among) or 'false'}, false)"
-            left_out += len(database.rows(f"select 1 from {name} where not {matters}", "after"))
-            new, old = (f"select * from {schema}.{name} where {matters}" for schema in ("after", "before"))
-            changed[name] = Sides(new, old, sides[name].change if name in sides else None)
-    return changed, left_out
-
-
-def _among(key: Keys, those: Sequence[Keys]) -> str:
-    """That a row has one of the values of ``key``; ``those``: the keys of its `Keys.changed`."""
-    values = f"select {key.changed_column} from changes.{key.changed}"
-    if key.reached:
-        its = " or ".join(_among(each, ()) for each in those if not each.reached)
-        values = " union all ".join(
-            f"select {key.changed_column} from {schema}.{key.changed} where {its}"
-            for schema in ("before", "after")
-        )
-    return f"{key.column} in ({values})" + (f" or {key.column} is null" if key.nulls else "")
-
-
-def restricted(database: Database, query: str) -> tuple[list[Counter[Row]], int]:
-    """The change from `narrowed` sides in one or two ways, and how many rows these are without."""
-    analysed = analyse(query, database.columns_of)
-    assert isinstance(analysed, Analysed)
-    sides, left_out = narrowed(database, analysed)
-    sides = database.with_filters(analysed, sides, whole=True)
-    plan = delta(analysed, sides)
-    assert isinstance(plan, Plan)
-    known = known_scope(analysed, sides)
-    ways = [] if known is None else [database.replaced(query, known.scoped)]
-    if plan.query is None:
-        return [database.replaced(query, plan.scoped), *ways], left_out
-    return [consolidated(database.rows(plan.query, "run")), *ways], left_out
-
-
 def differs_restricted(seed: int, focus: str | None = None) -> tuple[bool, int]:
     database, query, _ = case(seed, focus, equalities=True)
     changes, left_out = restricted(database, query)
@@ -163,11 +108,11 @@ def test_rows_that_no_key_of_a_change_reaches_do_not_matter(part):
 
 def sums_over_the_change(database: Database, analysed: Analysed, *, narrow: bool) -> tuple[list[Row], int]:
     """What is added to the sums of a query, and `restricted`'s number."""
-    sides, left_out = narrowed(database, analysed, added=True)
+    based, sides, left_out = narrowed(database, analysed, added=True)
     if not narrow:
         read = [name.strip("`").lower() for name in analysed.relations]
         sides = {name: each for name, each in database.sides().items() if name in read}
-    plan = delta(analysed, sides)
+    plan = based.plan(sides)
     assert isinstance(plan, Plan)
     return database.rows(plan.adding.query, "run") if plan.adding is not None else [], left_out
 

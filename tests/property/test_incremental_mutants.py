@@ -14,9 +14,10 @@ from sqlglot.errors import ParseError
 from dbt.adapters.mvsink.incremental import filtering, origins, restrict, terms, unnest
 from dbt.adapters.mvsink.incremental.algebra import leaves
 from dbt.adapters.mvsink.incremental.terms import Terms
-from tests.property.test_incremental import case, differs, differs_restricted, restricted
+from tests.property.test_incremental import case, differs, differs_restricted
 from tests.support import incremental_database
 from tests.support.incremental_database import Database, Millis, Table
+from tests.support.incremental_narrowed import restricted
 from tests.support.incremental_queries import tables
 from tests.support.wrong_rules import BLOCKS, FOCUS, MUTANTS, keys_of_the_first_window
 

@@ -23,9 +23,9 @@ from dbt.adapters.mvsink.incremental import (
     Scoped,
     Sides,
     analyse,
+    basis,
     delta,
     filters,
-    known_scope,
 )
 from dbt.adapters.mvsink.sink.filtered import in_sql
 from dbt.adapters.mvsink.user_sql.marks import query_at
@@ -146,7 +146,7 @@ class Database:
         ways = [] if plan.query is None else [consolidated(self.rows(plan.query, "run"))]
         analysed, sides = self._read(query)
         assert isinstance(analysed, Analysed)
-        known = known_scope(analysed, sides, clock)
+        known = basis(analysed, sides, clock).known_scope(sides)
         scopes = [scoped for scoped in (plan.scoped, known and known.scoped) if scoped is not None]
         ways += [self.replaced(query, scoped, clock) for scoped in scopes]
         return ways + [each for whole in (False, True) for each in self._filtered(query, whole, clock)]

@@ -109,8 +109,10 @@ def grouped(source: Source, kinds: Sequence[str]) -> Shape:
             continue
         items.append(f"{key} as {name}")
         keys.append(random.choice([key, str(number + 1), key if homonyms else name]))
-    if not keys or random.random() < 0.3:
-        keys.append(source.key())
+    if not keys or random.random() < 0.4:  # several groups may show the same row
+        for _ in range(random.choice([1, 1, 2])):
+            hidden = source.column() if source.simple and random.random() < 0.7 else source.key()
+            keys.insert(random.randint(0, len(keys)), hidden)
         tail = f"\ngroup by {', '.join(keys)}"
     else:
         listed = ", ".join(keys)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
-from dbt.adapters.mvsink.incremental import blocks, keys, terms, unnest
+from dbt.adapters.mvsink.incremental import blocks, keys, replaced, terms, unnest
 from dbt.adapters.mvsink.incremental.algebra import Block, SetOp, leaves
 from dbt.adapters.mvsink.incremental.blocks import Changes
 from dbt.adapters.mvsink.incremental.compose import Side, Writer
@@ -157,14 +157,13 @@ def old_groups_at_the_new_time(grouped):
     return wrong
 
 
-def scope_of_keys_that_are_not_shown(scope_of_keys):
-    def wrong(self, block, usable):
-        right = scope_of_keys(self, block, usable)
-        if right is None:
-            return None
-        every = keys.keys_of(block, self.names)
-        new = self._grouped(block, Side.NEW, None, [self._in_scope(every, self._keys(block, every))])
-        return replace(right, new=new)
+def scope_of_keys_that_are_not_shown(new_in_scope):
+    def wrong(self, replaced, query):
+        if not replaced.keys:
+            return new_in_scope(self, replaced, query)
+        every = keys.keys_of(replaced.query.body, self.names)
+        scope = self._in_scope(every, self._keys(replaced.query.body, every))
+        return self._grouped(replaced.query.body, Side.NEW, None, [scope])
 
     return wrong
 
@@ -249,7 +248,7 @@ BLOCKS = {
     "a subquery in the select list shows what is, not what was": (Writer, "select", values_in_the_present),
     "a subquery in HAVING reads what is, not what was": (Writer, "behind_where", having_in_the_present),
     "a subquery in the select list, over new leaves": (Terms, "_of_values", values_of_new_leaves),
-    "window keys where none is shared": (blocks, "keys_of", rank_over_everything),
+    "window keys where none is shared": (replaced, "keys_of", rank_over_everything),
     "a subquery decides the same as before": (Writer, "conjunct_moves", subqueries_stand_still),
     "a subquery reads what is, not what was": (Writer, "cut", subqueries_in_the_present),
     "NOT EXISTS of a subquery is EXISTS": (unnest._Rewriting, "done", matched_anyway),
@@ -260,13 +259,13 @@ BLOCKS = {
     "NULL is no value of a row": (Changes, "_rows", without_null_keys),
     "a group's keys come from one term": (Changes, "_keys", keys_of_the_first_term),
     "window keys are those of one window": (keys, "_shared_by_windows", keys_of_the_first_window),
-    "window keys over groups are all of the group": (blocks, "keys_of", every_key_of_the_groups),
+    "window keys over groups are all of the group": (replaced, "keys_of", every_key_of_the_groups),
     "distinct rows are rows one by one": (blocks, "kind_of", as_if_plain(Kind.DISTINCT)),
     "set operators have keys of their left side only": (Changes, "_row_keys", rows_of_the_left_only),
     "set operators keep every row": (blocks, "compares_rows", lambda right: lambda body: False),
     "group without its HAVING": (Writer, "behind_where", without_having),
     "groups of the past as time passes": (Changes, "_grouped", old_groups_at_the_new_time),
-    "group in the shard by keys that are not shown": (Changes, "_scope_of_keys", scope_of_keys_that_are_not_shown),
+    "group in the shard by keys that are not shown": (Changes, "_new_in_scope", scope_of_keys_that_are_not_shown),
 }  # fmt: skip
 MUTANTS = {
     **BLOCKS,

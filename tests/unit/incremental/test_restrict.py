@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.mvsink.incremental import Analysed, Keys, analyse, restrictions
+from dbt.adapters.mvsink.incremental import Analysed, Keys, analyse, basis
 
 COLUMNS = {"f": ["id", "d_id", "e_id"], "d": ["id", "g_id"], "e": ["id", "code"], "g": ["id"]}
 JOINED = "select f.id from f {} join d on f.d_id = d.id {} join e on f.e_id = e.id"
@@ -22,7 +22,7 @@ def needed(
     assert isinstance(analysed, Analysed), analysed
     return {
         name: keys if keys is None else {(key.column, f"{key.changed}.{key.changed_column}") for key in keys}
-        for name, keys in restrictions(analysed, changed, added=added).items()
+        for name, keys in basis(analysed, changed, added=added).needed.items()
     }
 
 
@@ -91,7 +91,7 @@ def test_names_are_those_of_the_text():
         "select f.id from DB.f as f join d on D_ID = d.id",
         lambda name: [("id", "int")] + ([("D_Id", "int")] if "f" in name else []),
     )
-    assert restrictions(analysed, ["db.F"]) == {"DB.f": (), "d": (Keys("id", "DB.f", "d_id"),)}
+    assert basis(analysed, ["db.F"]).needed == {"DB.f": (), "d": (Keys("id", "DB.f", "d_id"),)}
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_rows_of_the_keys_matter(query, changed, expected):
     columns = {name: [(column, "int") for column in each] for name, each in COLUMNS.items()}
     analysed = analyse(query, columns.get)
     assert isinstance(analysed, Analysed), analysed
-    matter = restrictions(analysed, changed, nulls=True)
+    matter = basis(analysed, changed, nulls=True).needed
     assert {
         name: keys
         if keys is None
@@ -148,7 +148,7 @@ def test_rows_of_the_keys_matter(query, changed, expected):
         for name, keys in matter.items()
     } == expected
     # for a caller that does not heed NULLs as keys
-    plain = restrictions(analysed, changed)
+    plain = basis(analysed, changed).needed
     assert all(
         plain[name] is None for name, keys in matter.items() if keys is None or any(key.nulls for key in keys)
     )
@@ -158,8 +158,8 @@ def test_when_time_passes_every_row_may_matter():
     now = "timestamp_millis(5000L) /* mv_now */"
     query = f"select f.id from f join d on f.d_id = d.id where d.g_id > year({now})"
     analysed = analyse(query, lambda name: [(column, "int") for column in COLUMNS[name]])
-    assert restrictions(analysed, ["f"], (1000, 2000)) == {"f": None, "d": None}
-    assert restrictions(analysed, ["f"]) == {"f": (), "d": (Keys("id", "f", "d_id"),)}
+    assert basis(analysed, ["f"], (1000, 2000)).needed == {"f": None, "d": None}
+    assert basis(analysed, ["f"]).needed == {"f": (), "d": (Keys("id", "f", "d_id"),)}
 
 
 def test_of_sums_that_are_added_no_group_is_evaluated_again():
@@ -183,7 +183,7 @@ def test_groups_below_sums_that_are_added_are_evaluated_again():
     assert needed(query, "f", added=True) == {"f": None}
     analysed = analyse(query, lambda name: [(column, "int") for column in COLUMNS[name]])
     assert isinstance(analysed, Analysed)
-    assert restrictions(analysed, ["f"], nulls=True, added=True) == {
+    assert basis(analysed, ["f"], nulls=True, added=True).needed == {
         "f": (Keys("d_id", "f", "d_id", nulls=True),)
     }
 
@@ -196,7 +196,7 @@ def reached(query: str) -> dict[str, object]:
     columns = {name: [(column, "int") for column in each] for name, each in COLUMNS.items()}
     analysed = analyse(query, columns.__getitem__)
     assert isinstance(analysed, Analysed), analysed
-    return dict(restrictions(analysed, ["f"], reached=True))
+    return dict(basis(analysed, ["f"], reached=True).needed)
 
 
 def test_values_in_the_rows_between_reach_a_relation_that_no_equality_connects_with_the_change():

@@ -21,13 +21,15 @@ they make a difference. Without it, `mv_now()` stays as it is.
   new ones, not consolidated. None if evaluating the old inputs again may give other values than the
   shard has (`Analysed.unrepeatable`): then `Plan.scoped` is the only way.
 - `Plan.scoped`, if any, uses the shard's rows in place of the old inputs: new rows for a scope.
-- `known_scope` has a wider scope whose keys are values in the changes: no query has to find them.
 - `Plan.adding`, if any, is sums over the change, to be added to the shard's rows; no other row of
   an input is read. `sums_of` splits a query that shows more than its sums into one that adds up and
   one over its rows.
-- `restrictions` returns, by the keys of the changes, which rows of ``new`` and ``old`` can matter.
-  The caller may omit the others, also of relations that did not change. More of them if it uses
-  `Plan.adding`: whether it can shows `adding_of`, before the sides are known.
+- `basis`: what a correction replaces and what it is computed from, decided together before
+  anything is read. `Basis.needed`: by the keys of the changes, which rows of ``new`` and ``old``
+  can matter. The caller may omit the others, also of relations that did not change, if it takes
+  `Basis.plan` and `Basis.known_scope`, a wider scope whose keys are values in the changes: no query
+  has to find them. More rows can be omitted for `Plan.adding`: whether there is one shows
+  `adding_of`.
 - `filters` returns, by the query's own comparisons with constants, which rows of each relation can
   matter at all. The caller may omit the others from ``new``, ``old`` and ``change``, or from some
   of these.
@@ -48,22 +50,23 @@ Modules:
 - `terms`: the rules for sources. `blocks`: those for blocks and set operators. `compose`: cutting
   and putting together. `plan`: `analyse` and `delta`
 - `adding`: sums over changes. `sums`: splitting groups into sums and what is shown of them
-- `clock`: whether time makes a difference. `restrict`: which rows can matter.
-  `known`: keys that the changes hold. `filtering`: which rows the query's conditions keep.
-  `origins`: which column of a relation an output is
+- `clock`: whether time makes a difference. `replaced`: which of a model's rows are replaced.
+  `restrict`: which rows can matter. `basis`: both, and keys that the changes hold.
+  `filtering`: which rows the query's conditions keep. `origins`: which column of a relation an
+  output is
 - `describe`: the rules of a query, for people
 """
 
 from dbt.adapters.mvsink.incremental.adding import WRONG, Adding, exact_sums
+from dbt.adapters.mvsink.incremental.basis import Basis, KnownScope, basis
 from dbt.adapters.mvsink.incremental.blocks import Scoped
 from dbt.adapters.mvsink.incremental.clock import clock_probe
 from dbt.adapters.mvsink.incremental.compose import Sides
 from dbt.adapters.mvsink.incremental.describe import Rule, remarks, rules
 from dbt.adapters.mvsink.incremental.filtering import Comparison, Filter, filters
-from dbt.adapters.mvsink.incremental.known import KnownScope, known_scope
 from dbt.adapters.mvsink.incremental.plan import Analysed, Plan, adding_of, analyse, delta
 from dbt.adapters.mvsink.incremental.refuse import PADDED, NotIncremental
-from dbt.adapters.mvsink.incremental.restrict import Keys, restrictions
+from dbt.adapters.mvsink.incremental.restrict import Keys
 from dbt.adapters.mvsink.incremental.sums import Sums, sums_of
 
 __all__ = [
@@ -71,6 +74,7 @@ __all__ = [
     "WRONG",
     "Adding",
     "Analysed",
+    "Basis",
     "Comparison",
     "Filter",
     "Keys",
@@ -83,13 +87,12 @@ __all__ = [
     "Sums",
     "adding_of",
     "analyse",
+    "basis",
     "clock_probe",
     "delta",
     "exact_sums",
     "filters",
-    "known_scope",
     "remarks",
-    "restrictions",
     "rules",
     "sums_of",
 ]

@@ -7,29 +7,22 @@ operators other than UNION ALL have whole rows as keys, which are compared behin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.incremental.algebra import Block, Derived, Query, SetOp, every_query
 from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Side, Sides, Writer
-from dbt.adapters.mvsink.incremental.equalities import Column, plain_column
 from dbt.adapters.mvsink.incremental.keys import (
     Key,
     Kind,
-    canonical,
-    column_of,
     compares_rows,
-    has_row_keys,
     key_names,
-    keys_of,
     kind_of,
-    merges,
-    outputs,
     row_names,
 )
-from dbt.adapters.mvsink.incremental.repeatable import Repeatable
+from dbt.adapters.mvsink.incremental.replaced import Replaced, Replacing, keyed
 from dbt.adapters.mvsink.incremental.resolve import Names
 from dbt.adapters.mvsink.incremental.terms import MINUS, NONE, NOTHING, PLUS, Terms
 from dbt.adapters.mvsink.physical import DIFF
@@ -55,19 +48,9 @@ class Scoped:
 
 
 @dataclass(frozen=True)
-class _Scope:
-    """The same with the columns' positions."""
-
-    new: str
-    keys: str | None
-    columns: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class Changes:
     """The changes of the queries in ``text``, of which ``tree`` is the outermost. ``marks``,
-    ``sides``, ``clock``: see `Writer`. ``known``: for a block the column that is the one key by
-    which it is to be scoped, and the query of its values; without it, by all keys that it shows.
+    ``sides``, ``clock``: see `Writer`.
     """
 
     text: str
@@ -76,7 +59,6 @@ class Changes:
     names: Names
     sides: Mapping[tuple[str, ...], Sides]
     clock: Clock | None
-    known: Callable[[Block], tuple[Column, str] | None] | None = None
 
     @cached_property
     def writer(self) -> Writer:
@@ -120,20 +102,18 @@ class Changes:
             return len(list(self.terms.terms(body)))
         return len(_SIDES) if self.writer.moves(query) else 0
 
-    def scoped(self, query: Query) -> Scoped | None:
-        """The scoped form, if the outermost block has one; a block of one derived table has its."""
-        return self.scope_of(query) if self.writer.moves(query) else None
+    def replaced(self, query: Query) -> Replaced | None:
+        """Which rows a correction can replace, whether anything changed or not."""
+        return Replacing(self.text, self.names, self.writer).rows(query)
 
-    def scope_of(self, query: Query) -> Scoped | None:
-        """The same, whether anything changed or not."""
+    def scoped(self, query: Query, replaced: Replaced, keys: str | None = None) -> Scoped:
+        """The new rows of ``replaced``. ``keys``: the query of these keys, if it is known."""
         names = self.names.of_query(query)
-        if merges(query):
-            return None
-        unique = [at for at, name in enumerate(names) if name is not None and names.count(name) == 1]
-        scope = self._scope(query, unique)
-        if scope is None:
-            return None
-        return Scoped(scope.new, scope.keys, tuple(names[at] or "" for at in scope.columns))
+        columns = tuple(names[at] or "" for at in replaced.columns)
+        if not columns:
+            return Scoped(self._new(query, replaced, ""), None, ())
+        keys = keys or self._replaced_keys(replaced)
+        return Scoped(self._new(query, replaced, keys), keys, columns)
 
     def _both(self, body: SetOp) -> str:
         return f"(\n{self.change(body.left)}\n)\nunion all\n(\n{self.change(body.right)}\n)"
@@ -146,16 +126,10 @@ class Changes:
                 yield self._rows(query, side, diff, keys, row_names(query, self.names))
             return
         scope = []
-        if keyed := self._keyed(body):
-            scope = [self._in_scope(keyed, self._keys(body, keyed))]
+        if block_keys := keyed(self.writer, body, self.names):
+            scope = [self._in_scope(block_keys, self._keys(body, block_keys))]
         for side, diff in _SIDES:
             yield self._grouped(body, side, diff, scope)
-
-    def _keyed(self, block: Block) -> tuple[Key, ...]:
-        """The keys of the rows that may differ; none where every row may."""
-        if kind_of(block) is not Kind.KEYED or self.writer.values_move(block):
-            return ()
-        return keys_of(block, self.names)
 
     def _keys(self, block: Block, keys: Sequence[Key]) -> str:
         """The keys of the source's rows that may differ."""
@@ -202,69 +176,33 @@ class Changes:
             f"left semi join (\n{keys}\n) as _mv_k on {equal}"
         )
 
-    def _scope(self, query: Query, usable: Collection[int]) -> _Scope | None:
-        """``usable``: the columns that may carry keys."""
+    def _replaced_keys(self, replaced: Replaced) -> str:
+        """The query of the keys of what may differ."""
+        body = replaced.query.body
+        if isinstance(body, Block) and replaced.keys:
+            return self._keys(body, replaced.keys)
+        assert not isinstance(body, Query)
+        every = row_names(replaced.query, self.names)
+        return self._row_keys(body, every, [[*every][at] for at in replaced.places])
+
+    def _new(self, query: Query, replaced: Replaced, keys: str) -> str:
+        """The query's new rows whose keys are among ``keys``."""
         body = query.body
+        if query is replaced.query:
+            return self._new_in_scope(replaced, keys)
         if isinstance(body, Query):
-            return self._scope(body, usable)
-        if isinstance(body, SetOp) or kind_of(body) is Kind.DISTINCT:
-            has_keys = self.known is None and has_row_keys(query)
-            return self._scope_of_rows(query, body, usable) if has_keys else None
-        kind = kind_of(body)
-        if kind is not Kind.PLAIN and not self._keyed(body):
-            every = _Scope(self._grouped(body, Side.NEW, None, []), None, ())
-            return every if self.known is None else None
-        return self._scope_of_keys(body, usable) if kind is Kind.KEYED else self._scope_below(body, usable)
+            return self._new(body, replaced, keys)
+        assert isinstance(body, Block) and isinstance(body.source, Derived)
+        conditions = [self.writer.cut(each, Side.NEW) for each in body.where]
+        below = self.writer.aliased(body.source, self._new(body.source.query, replaced, keys))
+        return self.writer.over(body, below, None, conditions)
 
-    def _scope_of_rows(self, query: Query, body: Block | SetOp, usable: Collection[int]) -> _Scope | None:
-        every = row_names(query, self.names)
-        causes = Repeatable(self.text, self.names).kernel(query)
-        chosen = {
-            key: (at, name)
-            for at, (key, name) in enumerate(every.items())
-            if at in usable and causes[at] is None
-        }
-        if not chosen:
-            return None
-        keys = self._row_keys(body, every, chosen)
-        positions, names = zip(*chosen.values(), strict=True)
-        renamed = dict(zip(key_names(len(names)), names, strict=True))
-        return _Scope(self._rows(query, Side.NEW, None, keys, renamed), keys, positions)
-
-    def _scope_of_keys(self, block: Block, usable: Collection[int]) -> _Scope | None:
-        """Under those of the keys that are columns of the block."""
-        columns = [tree for _, tree in outputs(block, self.names)]
-        at_of = {tree: at for at, tree in enumerate(columns) if at in usable}
-        keys = {
-            key: at_of[tree]
-            for key in keys_of(block, self.names)
-            if (tree := canonical(block, self.names, key.node)) in at_of
-        }
-        query = None
-        if self.known is not None:
-            column, query = self.known(block) or (None, None)
-            own = {plain_column(block, self.names, key.node): key for key in keys}
-            keys = {own[column]: keys[own[column]]} if query is not None and column in own else {}
-        if not keys:
-            return None
-        query = query or self._keys(block, [*keys])
-        scope = self._in_scope([*keys], query)
-        return _Scope(self._grouped(block, Side.NEW, None, [scope]), query, tuple(keys.values()))
-
-    def _scope_below(self, block: Block, usable: Collection[int]) -> _Scope | None:
-        """That of the one derived table that the block reads, as the block shows it."""
-        leaf = block.source
-        moves = self.writer.values_move(block) or any(
-            self.writer.conjunct_moves(block, conjunct) for conjunct in block.where
-        )
-        if not isinstance(leaf, Derived) or block.laterals or moves:
-            return None
-        shown = {tree: at for at, (_, tree) in enumerate(outputs(block, self.names)) if at in usable}
-        below = [column_of(0, name) for name in self.names.of_leaf(leaf)]
-        places = {at: shown[tree] for at, tree in enumerate(below) if tree in shown}
-        scope = self._scope(leaf.query, places.keys()) if not merges(leaf.query) else None
-        if scope is None:
-            return None
-        conditions = [self.writer.cut(each, Side.NEW) for each in block.where]
-        new = self.writer.over(block, self.writer.aliased(leaf, scope.new), None, conditions)
-        return _Scope(new, scope.keys, tuple(places[at] for at in scope.columns))
+    def _new_in_scope(self, replaced: Replaced, keys: str) -> str:
+        body = replaced.query.body
+        if isinstance(body, Block) and (replaced.keys or not replaced.columns):
+            scope = [self._in_scope(replaced.keys, keys)] if replaced.keys else []
+            return self._grouped(body, Side.NEW, None, scope)
+        every = [*row_names(replaced.query, self.names).values()]
+        chosen = [every[at] for at in replaced.places]
+        renamed = dict(zip(key_names(len(chosen)), chosen, strict=True))
+        return self._rows(replaced.query, Side.NEW, None, keys, renamed)

@@ -42,6 +42,7 @@ from dbt.adapters.mvsink.incremental.refuse import (
     check_types,
 )
 from dbt.adapters.mvsink.incremental.repeatable import Repeatable
+from dbt.adapters.mvsink.incremental.replaced import Replaced
 from dbt.adapters.mvsink.incremental.resolve import ColumnsOf, Names, outer_blocks
 from dbt.adapters.mvsink.incremental.text import read
 from dbt.adapters.mvsink.incremental.tokens import Tokens
@@ -134,16 +135,28 @@ def delta(
     ``clock``: the times (ms) that `mv_now()` was and is; None if it is what the text says, before
     and after.
     """
+    changes = changes_of(analysed, relations, clock)
+    return planned(analysed, changes, changes.replaced(analysed.tree))
+
+
+def changes_of(analysed: Analysed, relations: Mapping[str, Sides], clock: tuple[int, int] | None) -> Changes:
+    """See `delta`."""
     sides = {parts(name): each for name, each in relations.items()}
     unknown = sides.keys() - {parts(name) for name in analysed.relations}
     if unknown:
         raise ValueError(f"the query does not read {', '.join(map('.'.join, unknown))}")
     times = None if clock is None else Clock(*clock)
-    changes = Changes(analysed.text, analysed.tree, analysed.marks, analysed.names, sides, times)
+    return Changes(analysed.text, analysed.tree, analysed.marks, analysed.names, sides, times)
+
+
+def planned(analysed: Analysed, changes: Changes, replaced: Replaced | None) -> Plan | NotIncremental:
+    """See `delta`. ``replaced``: the rows that `Plan.scoped` replaces."""
     try:
         _check_time(analysed, changes.writer)
         tree = analysed.tree
-        count, scoped = changes.count(tree), changes.scoped(tree)
+        count = changes.count(tree)
+        moved = replaced is not None and changes.writer.moves(tree)
+        scoped = changes.scoped(tree, replaced) if replaced is not None and moved else None
         if count and scoped is None and analysed.unrepeatable is not None:
             raise Refused(analysed.unrepeatable)
         query = None if count and analysed.unrepeatable else changes.change(tree)
@@ -221,7 +234,7 @@ def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Ana
     }
     marks = Tokens(text).marks()
     cause = Repeatable(text, names).outermost(tree)
-    if cause is not None and Changes(text, tree, marks, names, {}, None).scope_of(tree) is None:
+    if cause is not None and Changes(text, tree, marks, names, {}, None).replaced(tree) is None:
         raise Refused(
             f"{cause.reason} cannot be repeated, and the model has no column with its key", cause.at
         )

@@ -38,9 +38,9 @@ from dbt.adapters.mvsink.incremental.equalities import Column, column_type, plai
 from dbt.adapters.mvsink.incremental.keys import Kind, compares_rows, kind_of
 from dbt.adapters.mvsink.incremental.origins import key_columns, origins, origins_in, own_name
 from dbt.adapters.mvsink.incremental.plan import Analysed
+from dbt.adapters.mvsink.incremental.replaced import Replaced
 from dbt.adapters.mvsink.incremental.resolve import Names
 from dbt.adapters.mvsink.incremental.terms import decides, deciding, nullable, scoping
-from dbt.adapters.mvsink.user_sql.words import parts
 
 
 @dataclass(frozen=True)
@@ -69,35 +69,6 @@ class Changed(NamedTuple):
 _Edge = tuple[Column, Column, Join | None]  # the join whose sides it compares, if not inner
 
 
-def restrictions(
-    analysed: Analysed,
-    changed: Collection[str],
-    clock: tuple[int, int] | None = None,
-    *,
-    nulls: bool = False,
-    added: bool = False,
-    reached: bool = False,
-) -> dict[str, tuple[Keys, ...] | None]:
-    """For each relation the alternatives, of which a row must satisfy one to matter to the change
-    of the query, old or new. None: every row may matter. Empty: no row does, only its change.
-
-    ``changed``: the relations that did. ``clock``: as for `delta`; rows that enter or leave because
-    time passes have no key. ``nulls`` and ``reached``: whether the caller heeds `Keys.nulls` and
-    `Keys.reached`; for one that does not, every row of such a relation may matter. ``added``: the
-    change is that of `Plan.adding`; no group is evaluated again.
-    """
-    if not followed(analysed, clock):
-        return dict.fromkeys(analysed.relations)
-    needs = Needs(analysed.names, {parts(name) for name in changed})
-    needs.terms(analysed.tree, added=added)
-    spelled = {parts(name): name for name in analysed.relations}
-    needed = {name: needs.of(key, spelled, nulls) for key, name in spelled.items()}
-    # values of rows between are known only where these rows are read by keys of their own
-    while unknown := [name for name, keys in needed.items() if not _known(keys or (), needed, reached)]:
-        needed |= dict.fromkeys(unknown)
-    return needed
-
-
 def followed(analysed: Analysed, clock: tuple[int, int] | None) -> bool:
     """Whether it is known which rows of the query's relations matter."""
     every = (query.body for query in every_query(analysed.tree))
@@ -110,10 +81,13 @@ def followed(analysed: Analysed, clock: tuple[int, int] | None) -> bool:
 
 @dataclass
 class Needs:
-    """What the terms of a change read. ``changed``: the relations that did."""
+    """What the terms of a change read. ``changed``: the relations that did. ``replaced``: the rows
+    of the model that are evaluated again; None if these are only the ones that differ.
+    """
 
     names: Names
     changed: Collection[tuple[str, ...]]
+    replaced: Replaced | None
     keys: dict[tuple[str, ...], dict[tuple[str, Changed], bool]] = field(default_factory=dict)
     whole: set[tuple[str, ...]] = field(default_factory=set)
 
@@ -169,13 +143,22 @@ class Needs:
         """The first key whose values, but NULL, are known for all rows of the source that may
         differ, and the columns of changes that hold them.
         """
-        distinct = kind_of(block) is Kind.DISTINCT
-        for key in origins_in(self.names, block) if distinct else key_columns(self.names, block) or []:
+        for key in self._keys(block):
             if key is not None and self._has_values(block, key):
                 values = self._values(block, key)
                 if values is not None:
                     return key, values
         return None
+
+    def _keys(self, block: Block) -> list[Column | None]:
+        """The columns that are keys of the block: of what is replaced, of these keys alone."""
+        chosen = None if self.replaced is None or self.replaced.query.body is not block else self.replaced
+        if kind_of(block) is Kind.DISTINCT:
+            shown = origins_in(self.names, block)
+            return shown if chosen is None else [shown[at] for at in chosen.places]
+        if chosen is None:
+            return [*(key_columns(self.names, block) or [])]
+        return [plain_column(block, self.names, key.node) for key in chosen.keys]
 
     def _has_values(self, block: Block, column: Column) -> bool:
         """Whether the column has only values of its leaf, of one type."""
@@ -184,7 +167,10 @@ class Needs:
     def _in_rows(self, query: Query) -> None:
         """A set operator is evaluated over whole rows; one column that is known will do."""
         branches = [(block, origins_in(self.names, block)) for block in blocks(query)]
-        for at in range(min(len(outputs) for _, outputs in branches)):
+        every: Iterable[int] = range(min(len(outputs) for _, outputs in branches))
+        if self.replaced is not None and self.replaced.query is query:
+            every = self.replaced.places
+        for at in every:
             values = self._values_at(at, branches)
             if values is not None:
                 for block, outputs in branches:
@@ -348,12 +334,6 @@ class Needs:
                     and column_type(self.names, *one) == column_type(self.names, *other) is not None
                 ):
                     yield one, other, join
-
-
-def _known(keys: Iterable[Keys], needed: Mapping[str, Sequence[Keys] | None], reached: bool) -> bool:
-    """Whether the values of all ``keys`` are; ``reached``: whether those of rows between may be."""
-    between = [needed[key.changed] or () for key in keys if key.reached]
-    return not between or (reached and all(any(not key.reached for key in its) for its in between))
 
 
 def _crosses(join: Join, *sides: Leaf) -> bool:

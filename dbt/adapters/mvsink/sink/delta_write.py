@@ -33,10 +33,8 @@ from dbt.adapters.mvsink.incremental import (
     Plan,
     Scoped,
     adding_of,
+    basis,
     clock_probe,
-    delta,
-    known_scope,
-    restrictions,
 )
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
 from dbt.adapters.mvsink.shard import StagedDirectory, physical_schema
@@ -142,14 +140,13 @@ class _Delta:
             clock = None if same else clock
         adding = None if self.shard.empty else adding_of(analysed, changes.by_name, clock)
         adds = adding is not None and adds_up(adding, self.desired.columns)
-        needed = restrictions(analysed, changes.by_name, clock, nulls=True, added=adds, reached=True)
-        inputs = RestrictedInputs(self.write, increment, changes.by_name, needed, self.resources)
+        based = basis(analysed, changes.by_name, clock, nulls=True, added=adds, reached=True)
+        inputs = RestrictedInputs(self.write, increment, changes.by_name, based.needed, self.resources)
         sides = inputs.sides(self.files)
-        plan = delta(analysed, sides, clock)
+        plan = based.plan(sides)
         if isinstance(plan, NotIncremental):
             return plan
-        known = known_scope(analysed, sides, clock)
-        return _Planned(plan if adds else replace(plan, adding=None), changes, known)
+        return _Planned(plan if adds else replace(plan, adding=None), changes, based.known_scope(sides))
 
     def _few_sums(self, adding: Adding | None) -> Written | None:
         """All of a few sums, by one query: the shard's and those over the change. None if they are

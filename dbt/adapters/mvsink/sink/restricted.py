@@ -63,7 +63,7 @@ class Read:
 
 @dataclass
 class RestrictedInputs:
-    """``needed``: see `incremental.restrictions`. ``resources`` deletes what is staged."""
+    """``needed``: see `incremental.Basis`. ``resources`` deletes what is staged."""
 
     write: Write
     increment: Increment

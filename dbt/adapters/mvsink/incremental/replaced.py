@@ -1,0 +1,118 @@
+"""Which of a model's rows a correction replaces. It is decided once, before anything is read: what
+is written (`blocks`: new rows for some keys) and what is read for it (`restrict`: the rows of one
+of these keys) both follow from this one value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from dbt.adapters.mvsink.incremental.algebra import Block, Derived, Query, SetOp
+from dbt.adapters.mvsink.incremental.compose import Writer
+from dbt.adapters.mvsink.incremental.keys import (
+    Key,
+    Kind,
+    canonical,
+    column_of,
+    has_row_keys,
+    keys_of,
+    kind_of,
+    merges,
+    outputs,
+    row_names,
+)
+from dbt.adapters.mvsink.incremental.repeatable import Repeatable
+from dbt.adapters.mvsink.incremental.resolve import Names
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """The rows that share keys with what may differ. ``query`` has the keys: it is the model's, or
+    the one that all blocks around it only read.
+
+    For each key, ``columns`` has its position among the model's columns, ``places`` the one among
+    the columns of ``query``, and ``keys`` its expression, if ``query`` is a block that groups or
+    has windows. Without keys every row is replaced.
+    """
+
+    query: Query
+    columns: tuple[int, ...] = ()
+    places: tuple[int, ...] = ()
+    keys: tuple[Key, ...] = ()
+
+    def only(self, key: Key) -> Replaced:
+        """More rows: those that share this key."""
+        at = self.keys.index(key)
+        return Replaced(self.query, self.columns[at : at + 1], self.places[at : at + 1], (key,))
+
+
+def keyed(writer: Writer, block: Block, names: Names) -> tuple[Key, ...]:
+    """The keys of the rows of a block that may differ; none where every row may."""
+    if kind_of(block) is not Kind.KEYED or writer.values_move(block):
+        return ()
+    return keys_of(block, names)
+
+
+@dataclass(frozen=True)
+class Replacing:
+    """``text``: the whole query's. ``writer`` knows what changed."""
+
+    text: str
+    names: Names
+    writer: Writer
+
+    def rows(self, query: Query) -> Replaced | None:
+        """None: the change is not known by keys that the model shows."""
+        if merges(query):
+            return None
+        names = self.names.of_query(query)
+        unique = [at for at, name in enumerate(names) if name is not None and names.count(name) == 1]
+        return self._of(query, {at: at for at in unique})
+
+    def _of(self, query: Query, shown: dict[int, int]) -> Replaced | None:
+        """``shown``: by their place in ``query``, the columns that may carry keys, and where the
+        model has them.
+        """
+        body = query.body
+        if isinstance(body, Query):
+            return self._of(body, shown)
+        if has_row_keys(query):
+            return self._of_rows(query, shown)
+        if isinstance(body, SetOp):
+            return None
+        kind = kind_of(body)
+        if kind is Kind.PLAIN:
+            return self._below(body, shown)
+        if not (keys := keyed(self.writer, body, self.names)):
+            return Replaced(query)
+        columns = [tree for _, tree in outputs(body, self.names)]
+        at_of = {tree: at for at, tree in enumerate(columns) if at in shown}
+        trees = [(key, canonical(body, self.names, key.node)) for key in keys]
+        places = {key: at_of[tree] for key, tree in trees if tree in at_of}
+        return _replaced(query, shown, [*places.values()], tuple(places))
+
+    def _of_rows(self, query: Query, shown: dict[int, int]) -> Replaced | None:
+        causes = Repeatable(self.text, self.names).kernel(query)
+        every = range(len(row_names(query, self.names)))
+        return _replaced(query, shown, [at for at in every if at in shown and causes[at] is None])
+
+    def _below(self, block: Block, shown: dict[int, int]) -> Replaced | None:
+        """Of the one derived table that the block reads, as the block shows it."""
+        leaf = block.source
+        moves = self.writer.values_move(block) or any(
+            self.writer.conjunct_moves(block, conjunct) for conjunct in block.where
+        )
+        if not isinstance(leaf, Derived) or block.laterals or moves or merges(leaf.query):
+            return None
+        above = {tree: shown[at] for at, (_, tree) in enumerate(outputs(block, self.names)) if at in shown}
+        below = [column_of(0, name) for name in self.names.of_leaf(leaf)]
+        return self._of(leaf.query, {at: above[tree] for at, tree in enumerate(below) if tree in above})
+
+
+def _replaced(
+    query: Query, shown: dict[int, int], places: Collection[int], keys: tuple[Key, ...] = ()
+) -> Replaced | None:
+    """None without a key: then the shard does not show which rows they are."""
+    columns = tuple(shown[at] for at in places)
+    return Replaced(query, columns, tuple(places), keys) if columns else None
