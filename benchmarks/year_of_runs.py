@@ -48,7 +48,6 @@ def run(handle: WriteHandle, number: int, began: float) -> None:
         week = (now - began) / (number + 1) * 168
         collect_garbage(
             handle,
-            now_ms=int(now * 1000),
             removed_grace_ms=int(week * 1000),
             staged_grace_ms=int(week * 1000),
         )

@@ -18,7 +18,6 @@ from dbt.adapters.mvsink.shard import (
     MemoryStorage,
     ShardClient,
     UpperMismatch,
-    collect_garbage,
     commit_loop,
     committer,
     staging,
@@ -26,6 +25,7 @@ from dbt.adapters.mvsink.shard import (
 )
 from dbt.adapters.mvsink.shard import batch as batch_module
 from dbt.adapters.mvsink.shard.errors import UnresolvedCommit
+from tests.support.clocks import collect_at
 from tests.support.processes import process
 from tests.support.shards import SCHEMA, at, evolve, live, read, staged, updates
 from tests.support.storage_faults import FaultyStorage
@@ -119,7 +119,7 @@ def test_a_signal_at_a_random_moment_of_an_append_leaves_no_log_that_names_a_mis
         named = handle.state().files
         assert [file.path for file in named if not (Path(handle.uri) / file.path).is_file()] == []
         files += len(named)
-        collect_garbage(handle, now_ms=4 * 10**12)
+        collect_at(handle, 4 * 10**12)
         assert staged(handle) == live(handle)
         if named:
             assert read(ShardClient(), handle.uri, handle.upper.as_option() - 1) == [("a", len(named))]

@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from dbt.adapters.mvsink.shard import Antichain, ShardClient, collect_garbage
+from dbt.adapters.mvsink.shard import Antichain, ShardClient
+from tests.support.clocks import collect_at
 from tests.support.processes import process
 from tests.support.shards import SCHEMA, at, live, read, staged, updates
 
@@ -74,7 +75,7 @@ def test_a_process_killed_at(tmp_path, point, happened):
     assert handle.fetch_recent_upper() == (at(2) if happened else at(1))
     handle.append(updates(("b", 1, 1)), at(1), at(2))  # the next run does the same work
     assert read(ShardClient(), uri, 1) == [("a", 1), ("b", 1)]
-    collect_garbage(handle, now_ms=4 * 10**12, staged_grace_ms=0)
+    collect_at(handle, 4 * 10**12, staged_grace_ms=0)
     assert staged(handle) == live(handle)
     assert handle.upper == Antichain.of(2)
 

@@ -9,8 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from dbt.adapters.mvsink.shard import ShardClient, WriteHandle, collect_garbage
+from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard.storage import is_part
+from tests.support.clocks import collect_at
 from tests.support.projects import Project
 from tests.support.shards import live, staged
 
@@ -84,7 +85,7 @@ def test_a_run_killed_at_every_step(tmp_path):
                 sorted(wanted) if POINTS[point] else committed
             ), point
     handle = WriteHandle.from_read(ShardClient().open_reader(project.uri))
-    collect_garbage(handle, now_ms=4 * 10**12, staged_grace_ms=0)
+    collect_at(handle, 4 * 10**12, staged_grace_ms=0)
     # Hadoop adds checksums
     assert {path for path in staged(handle) if is_part(path)} == live(handle)
 

@@ -25,11 +25,11 @@ from dbt.adapters.mvsink.shard import (
     ShardClient,
     ShardReplaced,
     UpperMismatch,
-    collect_garbage,
     compact_with_pyarrow,
 )
 from dbt.adapters.mvsink.shard import commit_loop as machine
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
+from tests.support.clocks import collect_at
 from tests.support.model import ModelShard
 from tests.support.shards import SCHEMA, at, evolve, live, rows, staged, updates, widened
 from tests.support.storage_faults import FaultyStorage, random_faults
@@ -178,7 +178,7 @@ class ShardMachine(RuleBasedStateMachine):
     @rule(index=handles)
     def collect(self, index):
         handle = self.handle(index)
-        collect_garbage(handle, now_ms=4 * 10**12, staged_grace_ms=0, removed_grace_ms=0)
+        collect_at(handle, 4 * 10**12, staged_grace_ms=0, removed_grace_ms=0)
         assert staged(handle) == live(handle)
 
     @invariant()

@@ -19,10 +19,11 @@ import pytest
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.continual_task.task_holds import TaskHolds
 from dbt.adapters.mvsink.continual_task.task_input import TaskInput
-from dbt.adapters.mvsink.shard import Antichain, ShardClient, collect_garbage
+from dbt.adapters.mvsink.shard import Antichain, ShardClient
 from dbt.adapters.mvsink.shard.storage import is_part
 from dbt.adapters.mvsink.shard_sql import OnError
 from tests.functional.continual_task.driver import COPY, DELETES, UPSERT, Task
+from tests.support.clocks import collect_at
 from tests.support.shards import client, live, staged
 
 CASES = {  # text, options, and the options of the run that is hurt
@@ -336,5 +337,5 @@ def test_a_process_that_is_killed_again_and_again_leaves_nothing_behind(tmp_path
     assert (task.output.updates(), task.output.upper) == (serial.output.updates(), serial.output.upper)
     with task.output.open() as handle:
         assert len({path for path in staged(handle) if is_part(path)}) > len(live(handle))
-        collect_garbage(handle, now_ms=4 * 10**12, staged_grace_ms=0)
+        collect_at(handle, 4 * 10**12, staged_grace_ms=0)
         assert {path for path in staged(handle) if is_part(path)} == live(handle)

@@ -11,10 +11,10 @@ import pytest
 
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.materialization.publish import Docs, is_current, publish
-from dbt.adapters.mvsink.shard import collect_garbage
 from dbt.adapters.mvsink.shard_sql import Layout, current_view, view_query
 from dbt.adapters.mvsink.shard_sql.published_view import read_published
 from dbt.adapters.mvsink.shard_sql.small import FEW_ROWS
+from tests.support.clocks import collect_at
 from tests.support.session_engine import Model, SessionEngine
 
 pytestmark = pytest.mark.usefixtures("small_data")
@@ -236,9 +236,9 @@ def test_a_view_that_another_metastore_published_stays_readable_after_compaction
     assert not set(before) & set(parts(model).files)  # compacted away
     now = int(time.time() * 1000)
     with model.open(collection({})) as handle:
-        collect_garbage(handle, now_ms=now + 6 * DAY)
+        collect_at(handle, now + 6 * DAY)
         assert sorted(x for (x,) in spark.sql(older).collect()) == ["a", "a", "b"]
-        collect_garbage(handle, now_ms=now + 8 * DAY)
+        collect_at(handle, now + 8 * DAY)
     with pytest.raises(Exception, match="PATH_NOT_FOUND|does not exist|FAILED_READ_FILE"):
         spark.sql(older).collect()
     assert shown(model) == Counter("abcdef")

@@ -12,10 +12,10 @@ from dbt.adapters.mvsink.shard import (
     ShardClient,
     UpperMismatch,
     checkpoint,
-    collect_garbage,
     compact_with_pyarrow,
 )
 from dbt.adapters.mvsink.shard import commit_loop as machine
+from tests.support.clocks import collect_at
 from tests.support.shards import SCHEMA, at, evolve, live, read, staged, updates, widened
 
 U = "s"
@@ -105,7 +105,7 @@ def test_what_was_meant_for_the_old_columns_is_refused_whether_the_handle_has_lo
     with pytest.raises(SchemaMismatch, match="`y` string is missing"):
         use(old, lambda: batch)
     old.expire()
-    collect_garbage(written, now_ms=4 * 10**12, staged_grace_ms=0, removed_grace_ms=0)
+    collect_at(written, 4 * 10**12, staged_grace_ms=0, removed_grace_ms=0)
     assert staged(written) == live(written)
     assert rows_at(opened, 5) == [("b", None, 2)] and written.state().upper == at(6)
 
@@ -212,7 +212,7 @@ def test_a_crash_before_the_commit_leaves_staged_files_that_are_collected(opened
     )  # its files have no owner any more
     evolve(written, "y")
     assert staged(written) > files and written.state() == before
-    collect_garbage(opened.open_writer(U, SCHEMA), now_ms=4 * 10**12, staged_grace_ms=0)
+    collect_at(opened.open_writer(U, SCHEMA), 4 * 10**12, staged_grace_ms=0)
     assert staged(written) == files and read(opened, U, 5) == [("b", 2)]
 
 

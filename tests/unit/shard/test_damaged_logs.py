@@ -14,10 +14,11 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from dbt.adapters.mvsink.shard import InvalidUsage, ShardClient, StorageError, checkpoint, collect_garbage
+from dbt.adapters.mvsink.shard import InvalidUsage, ShardClient, StorageError, checkpoint
 from dbt.adapters.mvsink.shard import damage as damage_module
 from dbt.adapters.mvsink.shard.commit_log import checked_path
 from dbt.adapters.mvsink.shard.errors import LogDamaged, OutsideShard
+from tests.support.clocks import collect_at
 from tests.support.shards import SCHEMA, at, live, read, staged, updates
 
 LATER = 4 * 10**12  # ms: every grace period is over
@@ -183,7 +184,7 @@ def test_a_removed_file_outside_is_left_alone_and_the_rest_is_collected(handle, 
     victim = handle.state().files[0].path
     commit = foreign(handle, removing(path.format(root=tmp_path)), removing(victim))
     with caplog.at_level(logging.WARNING, "mvsink.shard"):
-        assert victim in collect_garbage(handle, now_ms=LATER)
+        assert victim in collect_at(handle, LATER)
     assert outside.read_text() == "mine" and commit.name in caplog.text and "outside the shard" in caplog.text
     assert staged(handle) == live(handle)
 
@@ -210,7 +211,7 @@ def test_collection_follows_no_symbolic_link_out_of_the_shard(handle, tmp_path, 
     link.symlink_to(out, target_is_directory=True)
     removed = foreign(handle, removing(f"{place}/x.parquet"))
     try:
-        collect_garbage(handle, now_ms=LATER)
+        collect_at(handle, LATER)
     except OutsideShard as error:
         assert place == "leases" and "outside the shard's directory" in str(error)
     assert {path.name for path in out.rglob("*")} == {
@@ -253,7 +254,7 @@ def test_a_blank_line_stops_neither_readers_nor_maintenance(handle):
     path = commit_file(handle, 2)
     path.write_text(path.read_text().replace("\n", "\n\n  \n") + "\n")
     handle.replace([handle.batch(updates(("b", 5, 1)), at(5), at(6))], SCHEMA, at(6), at(5))
-    collect_garbage(handle, now_ms=LATER)
+    collect_at(handle, LATER)
     checkpoint(handle)
     assert staged(handle) == live(handle) and read(ShardClient(), handle.uri, 5) == [("b", 1)]
     assert [commit.version for commit in handle.history()] == [0, 1, 2, 3, 4] and handle.storage.token_at(2)
@@ -263,7 +264,7 @@ def test_garbage_in_a_commit_that_a_checkpoint_stands_for_stops_only_the_history
     checkpoint(handle)
     commit_file(handle, 1).write_text("garbage\n[]\n3\n")
     handle.compare_and_append(updates(("b", 3, 1)), at(3), at(4))
-    collect_garbage(handle, now_ms=LATER)
+    collect_at(handle, LATER)
     assert live(handle) <= staged(handle) and handle.storage.token_at(1) == ""
     with pytest.raises(LogDamaged, match="line 1 of commit .*01.json is not a Delta action"):
         handle.history()

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dbt.adapters.mvsink.shard import ShardClient, delete_dropped
+from dbt.adapters.mvsink.shard import ShardClient
+from tests.support.clocks import delete_dropped_at
 from tests.support.shards import SCHEMA, at, updates
 
 DAY = 86_400_000
@@ -32,10 +33,10 @@ def files(handle):
 def test_files_go_and_nothing_can_be_read(handle):
     handle.mark_dropped(NOW - 8 * DAY)
     before = files(handle)
-    assert len(delete_dropped(handle, NOW)) == 3 == len(before) and files(handle) == []
+    assert len(delete_dropped_at(handle, NOW)) == 3 == len(before) and files(handle) == []
     state = handle.state()
     assert (state.files, state.readable, state.dropped) == ((), False, NOW - 8 * DAY)
-    assert delete_dropped(handle, NOW) == []
+    assert delete_dropped_at(handle, NOW) == []
     handle.replace([], SCHEMA, at(9), at(8), creation=8)
     assert (handle.state().dropped, handle.state().generation) == (None, 1)
 
@@ -65,5 +66,5 @@ def lease(handle):
 def test_files_stay(handle, prepare):
     prepare(handle)
     before, live = files(handle), handle.state().files
-    delete_dropped(handle, NOW)
+    delete_dropped_at(handle, NOW)
     assert (files(handle), handle.state().files) == (before, live)

@@ -17,11 +17,11 @@ from dbt.adapters.mvsink.shard import (
     ShardClient,
     ShardReplaced,
     WriteHandle,
-    collect_garbage,
     compact_with_pyarrow,
 )
 from dbt.adapters.mvsink.shard.read import leased_since
 from dbt.adapters.mvsink.shard.updates import physical_schema
+from tests.support.clocks import collect_at, storage_clock
 from tests.support.shards import SCHEMA, at, live, read, rows, staged, updates
 
 U = "s"
@@ -117,7 +117,7 @@ def test_garbage_collection_leaves_what_is_live(opened, writer):
     writer.compare_and_append(updates(("a", 0, 1)), at(0), at(1))
     writer.batch(updates(("lost", 1, 1)), at(1), at(2)).to_transmittable()
     assert staged(writer) != live(writer)
-    collect_garbage(writer, now_ms=4 * 10**12, staged_grace_ms=0)
+    collect_at(writer, 4 * 10**12, staged_grace_ms=0)
     assert staged(writer) == live(writer) and read(opened, U, 0) == [("a", 1)]
 
 
@@ -179,7 +179,8 @@ def test_a_lease_that_cannot_be_read_holds_nothing_and_goes_in_time(opened, writ
     writer.compare_and_append(updates(), at(0), at(6))
     writer.storage.write_text("leases/broken", '{"since": ')
     assert writer.downgrade_since(at(4)) == at(4)
-    leased_since(writer.storage, 4 * 10**12)
+    with storage_clock(writer.storage, 4 * 10**12):
+        leased_since(writer.storage)
     assert writer.storage.list_files("leases") == []
 
 

@@ -15,11 +15,11 @@ from dbt.adapters.mvsink.shard import (
     CompactionPlan,
     ShardClient,
     checkpoint,
-    collect_garbage,
     compact_with_pyarrow,
 )
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard.removals import PLACE, Removals
+from tests.support.clocks import collect_at
 from tests.support.shards import SCHEMA, at, live, read, staged, updates
 
 DAY = 86_400_000
@@ -66,11 +66,11 @@ def asked(monkeypatch):
 
 def test_collection_reads_each_commit_once(handle, asked):
     grow(handle, 10)
-    collect_garbage(handle, now_ms=now())
+    collect_at(handle, now())
     asked.clear()
     newest = handle.state().version
     grow(handle, 2)
-    collect_garbage(handle, now_ms=now())
+    collect_at(handle, now())
     commits = {
         path: n for path, n in asked.items() if path.endswith(".json") and path.startswith("_delta_log")
     }
@@ -79,12 +79,12 @@ def test_collection_reads_each_commit_once(handle, asked):
 
 def test_removed_files_are_collected_after_the_grace_period_though_the_log_was_cleaned(handle):
     removed = grow(handle)
-    collect_garbage(handle, now_ms=now())
+    collect_at(handle, now())
     clean(handle)
     again = ShardClient().open_writer(handle.uri, SCHEMA)
-    collect_garbage(again, now_ms=now() + 6 * DAY)
+    collect_at(again, now() + 6 * DAY)
     assert removed <= staged(again)
-    collect_garbage(again, now_ms=now() + 8 * DAY)
+    collect_at(again, now() + 8 * DAY)
     assert staged(again) == live(again) and read(ShardClient(), handle.uri, 2) == [("a", 3)]
     assert again.storage.removals().times == {}
 
@@ -101,7 +101,7 @@ LOST = {
 @pytest.mark.parametrize("lost", LOST)
 def test_a_ledger_that_is_lost_is_made_again_from_the_log(handle, lost):
     removed = grow(handle)
-    collect_garbage(handle, now_ms=now())
+    collect_at(handle, now())
     shard_id, place = str(handle.shard_id), Path(handle.uri) / PLACE
     texts = {
         **LOST,
@@ -118,39 +118,43 @@ def test_without_ledger_and_log_a_removed_file_lives_on_for_the_grace_period_fro
     for path in staged(handle):
         os.utime(Path(handle.uri) / path, times=(1, 1))
     later = now() + 30 * DAY
-    collect_garbage(handle, now_ms=later)
+    collect_at(handle, later)
     assert removed <= staged(handle)
-    collect_garbage(handle, now_ms=later + 6 * DAY)
+    collect_at(handle, later + 6 * DAY)
     assert removed <= staged(handle)
-    collect_garbage(handle, now_ms=later + 8 * DAY)
+    collect_at(handle, later + 8 * DAY)
     assert staged(handle) == live(handle) and live(handle)
 
 
 def test_a_file_that_was_put_back_is_not_collected(handle):
     grow(handle)
-    collect_garbage(handle, now_ms=now())
+    collect_at(handle, now())
     DeltaTable(handle.uri).restore(2)  # its files are live again
-    collect_garbage(handle, now_ms=now() + 30 * DAY, staged_grace_ms=0)
+    collect_at(handle, now() + 30 * DAY, staged_grace_ms=0)
     assert live(handle) <= staged(handle)
     assert read(ShardClient(), handle.uri, 1) == [("a", 2)]
 
 
-def test_a_removal_without_a_time_counts_from_its_commit(handle):
+@pytest.mark.parametrize("claimed", [None, 1, 9 * 10**15], ids=["none", "long ago", "far ahead"])
+def test_row_b_a_removal_counts_from_when_the_storage_wrote_its_commit(handle, claimed):
+    """Whatever time the commit claims: it is by the clock of its writer."""
     handle.compare_and_append(updates(("a", 0, 1)), at(0), at(1))
     [file] = handle.state().files
     path = Path(handle.uri) / "_delta_log" / f"{handle.state().version + 1:020d}.json"
-    lines = [{"commitInfo": {"timestamp": 5 * DAY}}, {"remove": {"path": file.path, "dataChange": True}}]
+    removal = {"path": file.path, "dataChange": True, "deletionTimestamp": claimed}
+    lines = [{"commitInfo": {"timestamp": claimed}}, {"remove": removal}]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    os.utime(path, times=(5 * 86_400, 5 * 86_400))
     assert handle.storage.removals().times == {file.path: 5 * DAY}
 
 
 def test_the_log_is_cleaned_after_its_retention_and_the_shard_is_as_it_was(handle):
     handle.hold("task", 1)
     removed = grow(handle, 30)
+    collect_at(handle, now())
     for path in (Path(handle.uri) / "_delta_log").iterdir():
         os.utime(path, times=(time.time() - 40 * 86_400,) * 2)
     before = handle.state()
-    collect_garbage(handle, now_ms=now())
     checkpoint(handle)
     grow(handle, 2)
     checkpoint(handle)
@@ -169,8 +173,8 @@ def test_empty_directories_are_collected_once_no_writer_can_be_about_to_write_th
     for directory in (old, *list(old.parents)[:2]):
         os.utime(directory, times=(time.time() - 25 * 3600,) * 2)
     grow(handle)
-    collect_garbage(handle, now_ms=now())
+    collect_at(handle, now())
     assert young.is_dir() and not old.exists()
-    collect_garbage(handle, now_ms=now() + 8 * DAY)
-    collect_garbage(handle, now_ms=now() + 16 * DAY)
+    collect_at(handle, now() + 8 * DAY)
+    collect_at(handle, now() + 16 * DAY)
     assert {path.name for path in batches.iterdir()} == {file.split("/")[1] for file in live(handle)}

@@ -37,7 +37,7 @@ def hourly_runs(handle, log, number):
                 version = file.name.split(".")[0]
                 if version.isdigit() and int(version) < newest - KEPT:
                     os.utime(file, (1, 1))
-        perform_maintenance(handle, result.maintenance, now, lambda plan: compact_with_pyarrow(handle, plan))
+        perform_maintenance(handle, result.maintenance, lambda plan: compact_with_pyarrow(handle, plan))
         yield run
 
 

@@ -17,9 +17,9 @@ from dbt.adapters.mvsink.shard import (
     ShardReplaced,
     StorageError,
     UpperMismatch,
-    collect_garbage,
 )
 from dbt.adapters.mvsink.shard.errors import TransientError, UnknownOutcome, UnresolvedCommit
+from tests.support.clocks import collect_at
 from tests.support.shards import SCHEMA, at, live, read, staged, updates
 from tests.support.storage_faults import FaultyStorage
 
@@ -251,5 +251,5 @@ def test_rule_8_a_failed_attempt_leaves_staged_files_at_most_and_garbage_collect
     batch = writer.batch(updates(("b", 1, 1)), at(1), at(2))
     batch.to_transmittable()
     assert read(opened, U, 0) == [("a", 1)] and len(abandoned) == 2
-    collect_garbage(writer, now_ms=4 * 10**12, staged_grace_ms=0)
+    collect_at(writer, 4 * 10**12, staged_grace_ms=0)
     assert staged(writer) == live(writer)

@@ -21,13 +21,12 @@ from dbt.adapters.mvsink.shard import (
     ShardReplaced,
     StorageError,
     checkpoint,
-    collect_garbage,
     compact_with_pyarrow,
 )
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard.errors import TransientError
 from dbt.adapters.mvsink.shard.read import leased_since
-from tests.support.clocks import clock_ahead
+from tests.support.clocks import clock_ahead, collect_at, storage_clock
 from tests.support.shards import SCHEMA, at, live, read, staged, updates
 
 U = "s"
@@ -78,8 +77,8 @@ LEASES = {"living": (60_000, 3), "dead": (-1, EMPTY_FRONTIER)}
 @pytest.mark.parametrize(("left", "leased"), LEASES.values(), ids=LEASES)
 def test_a_lease_holds_since_until_its_time_out(writer, left, leased):
     writer.compare_and_append(updates(), at(0), at(9))
-    writer.storage.write_text("leases/r", json.dumps({"since": 3, "expires": now() + left}))
-    assert leased_since(writer.storage, now()) == at(leased)
+    writer.storage.write_text("leases/r", json.dumps({"since": 3, "expires": writer.storage.clock() + left}))
+    assert leased_since(writer.storage) == at(leased)
     assert writer.downgrade_since(at(7)) == at(min(leased, 7))
     assert bool(writer.storage.list_files("leases")) is (left > 0)
 
@@ -90,7 +89,7 @@ def test_a_working_reader_renews_its_lease(opened, writer):
     reader.snapshot(2)
     path = f"leases/{reader.reader_id}"
     first = json.loads(writer.storage.read_text(path))["expires"]
-    with clock_ahead(10 * 60_000):
+    with clock_ahead(10 * 60_000), storage_clock(writer.storage, now() + 10 * 60_000):
         reader.snapshot(2)
     assert json.loads(writer.storage.read_text(path))["expires"] >= first + 10 * 60_000 - 1000
 
@@ -173,7 +172,7 @@ def test_staged_directories_are_collected_24_hours_after_their_newest_file(handl
     for batch, hours in ((young, 23), (old, 25)):
         for file in batch.files:
             os.utime(Path(handle.uri) / file.path, times=(time.time() - 3600 * hours,) * 2)
-    collect_garbage(handle, now_ms=now())
+    collect_at(handle, now())
     assert staged(handle) == {file.path for file in young.files}
 
 
@@ -193,7 +192,7 @@ def test_files_dropped_by_compaction_live_on(handle, later, leased, kept):
     assert compact_with_pyarrow(handle, CompactionPlan(handle.state().files, at(2)))
     if leased:
         handle.storage.write_text("leases/r", json.dumps({"since": 2, "expires": now() + 9 * DAY}))
-    collect_garbage(handle, now_ms=now() + later)
+    collect_at(handle, now() + later)
     assert (before <= staged(handle)) is kept and live(handle) <= staged(handle)
     assert read(ShardClient(), handle.uri, 2) == [("a", 3)]
 
@@ -280,7 +279,7 @@ def test_state_survives_a_checkpoint_and_the_clean_up_of_the_log(handle):
     assert read(ShardClient(), handle.uri, 6) == [("a", 1)]
     with ShardClient().open_writer(handle.uri, SCHEMA) as again:
         again.compare_and_append(updates(("b", 7, 1)), at(7), at(8))
-        collect_garbage(again, now_ms=now() + 100 * DAY)
+        collect_at(again, now() + 100 * DAY)
         assert live(again) <= staged(again)
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, cast
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.spark.impl import SparkAdapter
 
-from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.adapter.variables import variable
 from dbt.adapters.mvsink.credentials import SESSION
@@ -197,7 +196,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         try:
             client = ShardClient(self._credentials().storage_options)
             with WriteHandle.from_read(client.open_reader(uri), "drop") as handle:
-                handle.mark_dropped(wall_clock.now_ms())
+                handle.mark_dropped()
                 release_pause(handle, "a drop")
                 release_holds(client, str(handle.shard_id), held_shards(handle.state()))
         except LOWER_ERRORS as error:

@@ -64,7 +64,7 @@ class TaskDriver:
     def __post_init__(self) -> None:
         request, handle, watch = self.request, self.handle, self.watch
         self.program, self.model = request.program, request.model
-        self.upkeep = Upkeep(self.engine, handle, request.clock, watch, request.invocation_id)
+        self.upkeep = Upkeep(self.engine, handle, watch, request.invocation_id)
         self.stager = Stager(self.engine, handle, self.model, watch)
         self.input = TaskInput(self.source, request, handle, watch)
         references = {name: self.references[name] for name in request.held_references}

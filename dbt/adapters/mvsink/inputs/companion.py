@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
-from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.shard import (
     Antichain,
     Batch,
@@ -75,6 +74,6 @@ def _advance(handle: WriteHandle, time: int, stage: Stage, compact: Compact) -> 
 def _maintain(handle: WriteHandle, maintenance: Maintenance, compact: Compact) -> None:
     """The maintenance that the append requires. A failure is harmless: the next binding does it."""
     try:
-        perform_maintenance(handle, maintenance, wall_clock.now_ms(), compact)
+        perform_maintenance(handle, maintenance, compact)
     except Exception as error:
         log.debug("%s: maintenance failed and is left to the next run: %s", handle.uri, error)

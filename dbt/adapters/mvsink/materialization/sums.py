@@ -205,13 +205,13 @@ class Keeper:
         """Mark the sums of earlier queries dropped, all but those called ``name``, and delete the
         files of those that have been for long enough.
         """
-        client, uri, now = self._context.client, self.opened.handle.uri, wall_clock.now_ms()
+        client, uri = self._context.client, self.opened.handle.uri
         for other in DeltaStorage(uri, self._context.storage_options).directories(SUMS):
             if other != name:
                 reader = client.open_reader(f"{uri}/{SUMS}/{other}")
                 with WriteHandle.from_read(reader, self._purpose) as handle:
-                    handle.mark_dropped(now)
-                    delete_dropped(handle, now)
+                    handle.mark_dropped()
+                    delete_dropped(handle)
 
     @property
     def _purpose(self) -> str:

@@ -56,6 +56,7 @@ from dbt.adapters.mvsink.shard.maintenance import (
     delete_dropped,
     perform_maintenance,
 )
+from dbt.adapters.mvsink.shard.memory_storage import MemoryStorage
 from dbt.adapters.mvsink.shard.negation import cancelled_among, is_negation, negatable, standing
 from dbt.adapters.mvsink.shard.policy import compaction_due
 from dbt.adapters.mvsink.shard.progress import Progress, files_number, number_of, untouched
@@ -69,7 +70,7 @@ from dbt.adapters.mvsink.shard.state import (
     ShardState,
     schema_differences,
 )
-from dbt.adapters.mvsink.shard.storage import Footer, MemoryStorage, Storage
+from dbt.adapters.mvsink.shard.storage import Footer, Storage
 from dbt.adapters.mvsink.shard.turning import negate_with_pyarrow
 from dbt.adapters.mvsink.shard.updates import consolidate, grouped, physical_schema
 from dbt.adapters.mvsink.shard.verified import Verified, digests_of, keep_verified, last_verified

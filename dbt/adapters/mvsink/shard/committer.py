@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.shard import commit_loop
 from dbt.adapters.mvsink.shard import state as transitions
 from dbt.adapters.mvsink.shard.batch import Batch, BatchState, Cut
@@ -153,11 +152,17 @@ class Committer(StagingHandle):
             CommitNote(purpose="statistics"),
         )
 
-    def mark_dropped(self, now_ms: int) -> int:
-        """Mark the shard dropped at ``now_ms``; the new version. The next run replaces it."""
-        return self._commit(
-            lambda state: None if state.dropped else Change(kind="schema", dropped=now_ms)
-        ).version
+    def mark_dropped(self, at: int | None = None) -> int:
+        """Mark the shard dropped at the time ``at`` (ms), by default now by the storage's clock;
+        the new version. The next run replaces it.
+        """
+
+        def decide(state: ShardState) -> Change | None:
+            if state.dropped:
+                return None
+            return Change(kind="schema", dropped=self.storage.clock() if at is None else at)
+
+        return self._commit(decide).version
 
     def discard(self, dropped_by: int) -> None:
         """Remove the files of a shard dropped at or before ``dropped_by`` (ms) from the log.
@@ -240,7 +245,7 @@ class Committer(StagingHandle):
 
     def _without_leases(self, since: Antichain) -> Antichain:
         """``since``, or the earlier one that a reader's lease keeps."""
-        return since.meet(leased_since(self.storage, wall_clock.now_ms()))
+        return since.meet(leased_since(self.storage))
 
     def _key(self) -> str:
         return f"{self.shard_id}/{self.generation}"

@@ -261,9 +261,7 @@ class DeltaStorage(FileStore):
     def removals(self) -> Removals:
         state = self._required_state()
         known = ledger.read(self.read_text(ledger.PLACE), str(state.shard_id), state.version)
-        return ledger.followed(
-            known, state.version, self._commit_text, self._versions, wall_clock.now_ms(), self.uri
-        )
+        return ledger.followed(known, state.version, self._commit_text, self._written, self.uri)
 
     def keep_removals(self, removals: Removals) -> None:
         self.write_text(ledger.PLACE, removals.text(str(self._required_state().shard_id)))
@@ -314,9 +312,15 @@ class DeltaStorage(FileStore):
 
     def _versions(self) -> list[int]:
         """The versions whose commit file still exists, in no order."""
-        return [
-            version for file in self.list_files(LOG) if (version := commit_version(file.path)) is not None
-        ]
+        return list(self._written())
+
+    def _written(self) -> dict[int, int]:
+        """The versions whose commit file still exists, with the times (ms) of these files."""
+        return {
+            version: file.modified
+            for file in self.list_files(LOG)
+            if (version := commit_version(file.path)) is not None
+        }
 
     def _commit_text(self, version: int) -> str | None:
         return self.read_text(commit_path(version))

@@ -26,6 +26,7 @@ from dbt.adapters.mvsink.shard.storage import DEFAULT_TIMEOUT, Footer, PartWrite
 
 CHUNK = 2**20  # bytes per read of a whole file
 BUFFER = 2**16  # bytes per read if only a part of a file is needed
+CLOCK = "_mvsink/clock"  # VACUUM ignores names that begin with an underscore
 
 
 class FileStore:
@@ -36,6 +37,17 @@ class FileStore:
         self.timeout = DEFAULT_TIMEOUT
         self.options = dict(storage_options) if storage_options else None
         self._filesystem: pafs.FileSystem | None = None
+
+    def clock(self) -> int:
+        """The time at which the storage wrote a file just now. Whoever else writes it at the same
+        moment only makes that a little later.
+        """
+        with _storage_errors("write", CLOCK, self.uri):
+            self.write_text(CLOCK, "the storage's clock")
+            written = self.stat(CLOCK)
+        if written is None:
+            raise StorageError(f"{CLOCK} of shard {self.uri} was written, and is not there")
+        return written.modified
 
     def write_part(self, path: str, schema: pa.Schema) -> PartWriter:
         return _ParquetPart(self, path, schema)

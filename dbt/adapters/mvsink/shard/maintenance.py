@@ -58,7 +58,6 @@ def _stage(handle: WriteHandle, table: pa.Table) -> Batch | None:
 def collect_garbage(
     handle: WriteHandle,
     *,
-    now_ms: int,
     staged_grace_ms: int = STAGED_GRACE_MS,
     removed_grace_ms: int = REMOVED_GRACE_MS,
 ) -> list[str]:
@@ -66,14 +65,15 @@ def collect_garbage(
 
     These are staged directories without a committed file whose newest file is older than
     ``staged_grace_ms``, and files that the log removed more than ``removed_grace_ms`` ago (a view
-    published by another metastore may read them until then). While a reader has a lease, no file
-    that was ever live is deleted.
+    published by another metastore may read them until then), by the storage's clock. While a reader
+    has a lease, no file that was ever live is deleted.
     """
     storage = handle.storage
+    now_ms = storage.clock()
     live = {file.path for file in handle.state().files}
     removals = storage.removals()
     known = {path: at for path, at in removals.times.items() if path not in live}
-    leased = not leased_since(storage, now_ms).is_empty()
+    leased = not leased_since(storage).is_empty()
     due = [] if leased else [path for path, at in known.items() if at < now_ms - removed_grace_ms]
     deleted = [path for path in due if _deleted(path, lambda path: storage.delete([path]))]
     known = {path: at for path, at in known.items() if path not in set(deleted)}
@@ -100,25 +100,21 @@ def _batch_directories(storage: Storage) -> dict[str, list[StoredFile]]:
     return directories
 
 
-def delete_dropped(handle: WriteHandle, now_ms: int, grace_ms: int = REMOVED_GRACE_MS) -> list[str]:
+def delete_dropped(handle: WriteHandle, *, grace_ms: int = REMOVED_GRACE_MS) -> list[str]:
     """Delete the files of a shard that was dropped longer than ``grace_ms`` ago, and its other
     garbage; the paths deleted. The log stays.
 
     The files are removed from the log first, so it never names a missing one. After an interruption
     garbage collection deletes the rest.
     """
-    before, dropped_by = handle.state(), now_ms - grace_ms
-    if (
-        before.dropped is None
-        or before.dropped > dropped_by
-        or not leased_since(handle.storage, now_ms).is_empty()
-    ):
+    before, dropped_by = handle.state(), handle.storage.clock() - grace_ms
+    if before.dropped is None or before.dropped > dropped_by or not leased_since(handle.storage).is_empty():
         return []
     handle.discard(dropped_by)
     live = {file.path for file in handle.state().files}
     due = [file.path for file in before.files if file.path not in live]
     deleted = [path for path in due if _deleted(path, lambda path: handle.storage.delete([path]))]
-    return deleted + collect_garbage(handle, now_ms=now_ms)
+    return deleted + collect_garbage(handle)
 
 
 def _deleted(path: str, delete: Callable[[str], None]) -> bool:
@@ -139,9 +135,9 @@ def checkpoint(handle: WriteHandle) -> None:
 
 
 def perform_maintenance(
-    handle: WriteHandle, due: Maintenance, now_ms: int, compact: Callable[[CompactionPlan], object]
+    handle: WriteHandle, due: Maintenance, compact: Callable[[CompactionPlan], object]
 ) -> None:
-    """Perform the work ``due`` at ``now_ms`` (wall clock); ``compact`` does the heavy part.
+    """Perform the work ``due``; ``compact`` does the heavy part.
 
     The checkpoint comes last: until it is written, garbage collection and checkpoint stay due, so a
     later run repeats what failed here.
@@ -149,6 +145,6 @@ def perform_maintenance(
     if due.compact is not None:
         compact(due.compact)
     if due.collect_garbage:
-        collect_garbage(handle, now_ms=now_ms)
+        collect_garbage(handle)
     if due.checkpoint:
         checkpoint(handle)

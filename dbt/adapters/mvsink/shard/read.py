@@ -1,8 +1,8 @@
 """Reading a shard: snapshots, updates, a listener, and the leases that keep history for readers.
 
 Reads are exact for ``since <= as_of < upper``. A lease is a small file ``leases/<id>`` beside the
-log with the reader's since and the time it expires; a reader renews it while it works, so one that
-died keeps history no longer than the timeout.
+log with the reader's since and the time it expires, by the storage's clock. A reader renews it
+while it works, so one that died keeps history no longer than the timeout.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from dbt.adapters.mvsink.shard.updates import advance, between, consolidate, phy
 
 LEASES = "leases"
 LEASE_MS = 15 * 60_000
+RENEW_AFTER = LEASE_MS // 3
 POLL = 0.05  # seconds
 
 
@@ -40,7 +41,7 @@ class ReadHandle(Handle):
         self.schema = opened.schema
         self.generation = opened.generation
         self._state = opened
-        self._renewed = 0
+        self._renewed: tuple[float, int] | None = None  # by both clocks of this machine, in ms
 
     @property
     def since(self) -> Antichain:
@@ -123,9 +124,10 @@ class ReadHandle(Handle):
 
     def _renew(self, since: Antichain) -> None:
         """Keep history from ``since`` on for this reader."""
-        now = wall_clock.now_ms()
-        if now - self._renewed > LEASE_MS // 3:
-            lease = {"since": since.stored(), "expires": now + LEASE_MS}
+        now = (time.monotonic() * 1000, wall_clock.now_ms())
+        # One of the two may stand still while the machine sleeps, the other may be set.
+        if self._renewed is None or any(abs(a - b) > RENEW_AFTER for a, b in zip(now, self._renewed)):
+            lease = {"since": since.stored(), "expires": self.storage.clock() + LEASE_MS}
             self.storage.write_text(f"{LEASES}/{self.reader_id}", json.dumps(lease))
             self._renewed = now
 
@@ -161,12 +163,14 @@ def appended(table: pa.Table, state: ShardState) -> pa.ChunkedArray:
     return pc.fill_null(kept, False)
 
 
-def leased_since(storage: Storage, now_ms: int) -> Antichain:
+def leased_since(storage: Storage) -> Antichain:
     """The earliest since of active leases; the empty frontier if none. Removes expired leases."""
     earliest = Antichain.empty()
-    for file in storage.list_files(LEASES):
+    leases = storage.list_files(LEASES)
+    now = storage.clock() if leases else 0
+    for file in leases:
         since, expires = _lease(storage.read_text(file.path), file)
-        if expires < now_ms:
+        if expires < now:
             storage.delete([file.path])
         elif since is not None:
             earliest = earliest.meet(since)

@@ -1,5 +1,8 @@
 """The ledger of removed files: files that the log removed, with the time, and that still exist.
 
+The time is that of the commit's file, by the storage's clock: what a writer puts into its commit is
+by the clock of its machine.
+
 Delta's log has them too, but scattered over all its commits. So they are kept in a small file
 beside the log, and garbage collection reads no commit twice, whether a shard has ten commits or a
 million. Old commits can be cleaned up.
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink.shard.commit_log import actions, checked_path, commit_path
@@ -59,31 +62,31 @@ def followed(
     known: Removals,
     newest: int,
     commit_text: Callable[[int], str | None],
-    versions: Callable[[], Iterable[int]],
-    now_ms: int,
+    written: Callable[[], Mapping[int, int]],
     uri: str,
 ) -> Removals:
     """``known`` with the removals of later commits, up to ``newest``.
 
-    ``versions`` lists the commits that exist; it is called if one is missing. A path that was added
-    again is no longer removed. A path outside the shard's directory is skipped with a warning.
+    ``written`` lists the commits that exist with the times (ms) at which the storage wrote them; it
+    is called if there are later commits. A commit that is missing, or of which nothing can be read,
+    is a gap. A path that was added again is no longer removed. A path outside the shard's directory
+    is skipped with a warning.
     """
     times, gap, version = dict(known.times), False, known.through + 1
+    dates = written() if version <= newest else {}
     while version <= newest:
-        text = commit_text(version)
-        if text is None:
+        text = commit_text(version) if version in dates else None
+        if not text:
             gap = True
-            version = min((later for later in versions() if later > version), default=newest + 1)
+            version = min((later for later in dates if later > version), default=newest + 1)
             continue
-        _apply(text, version, times, now_ms, uri)
+        _apply(text, version, times, dates[version], uri)
         version += 1
     return Removals(newest, times, gap)
 
 
-def _apply(text: str, version: int, times: dict[str, int], now_ms: int, uri: str) -> None:
-    committed = now_ms
+def _apply(text: str, version: int, times: dict[str, int], committed: int, uri: str) -> None:
     for action in actions(text):
-        committed = int((action.get("commitInfo") or {}).get("timestamp") or committed)
         kind = "add" if "add" in action else "remove"
         encoded = (action.get(kind) or {}).get("path")
         if not isinstance(encoded, str):
@@ -100,4 +103,4 @@ def _apply(text: str, version: int, times: dict[str, int], now_ms: int, uri: str
         elif kind == "add":
             times.pop(path, None)
         else:
-            times[path] = int(action["remove"].get("deletionTimestamp") or committed)
+            times[path] = committed

@@ -25,7 +25,7 @@ from dbt.adapters.mvsink.shard_sql.small import compact_small
 
 @dataclass
 class Upkeep:
-    """Of the run ``invocation_id`` on one shard. ``clock`` is the wall clock in ms.
+    """Of the run ``invocation_id`` on one shard.
 
     ``drift``: rows that no append can have written, dropped so far; the commits that dropped them
     say so too.
@@ -33,7 +33,6 @@ class Upkeep:
 
     engine: Engine
     handle: WriteHandle
-    clock: int
     watch: Stopwatch
     invocation_id: str = ""
     drift: int = 0
@@ -75,7 +74,7 @@ class Upkeep:
         """Perform what an append left to do. It never fails a run: the next finds the same work."""
         try:
             with self.watch("maintain"):
-                perform_maintenance(self.handle, maintenance, self.clock, self._compact)
+                perform_maintenance(self.handle, maintenance, self._compact)
         except ShardReplaced:  # there is nothing to keep in order any more
             return
         except Exception as error:

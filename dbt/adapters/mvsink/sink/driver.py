@@ -63,9 +63,7 @@ class Driver:
     def __post_init__(self) -> None:
         self.write = Write(self.engine, self.handle, self.request.model, self.watch)
         self.appender = Append(self.handle, self.request.model)
-        self.upkeep = Upkeep(
-            self.engine, self.handle, self.request.clock, self.watch, self.request.invocation_id
-        )
+        self.upkeep = Upkeep(self.engine, self.handle, self.watch, self.request.invocation_id)
         self.warnings = self.upkeep.warnings
         self.gating = Gating(self.request, self.handle, self.engine, self.watch, self.warnings)
 

@@ -94,17 +94,18 @@ def delete(target: Target, shard: DiscoveredShard, now: int) -> None:
     try:
         client = ShardClient(target.storage_options)
         with WriteHandle.from_read(client.open_reader(shard.uri), "drop") as handle:
-            delete_dropped(handle, now)
+            delete_dropped(handle)
             left = bool(handle.state().files)
         for below in () if left else (*shard.inputs, *shard.sums):
             with WriteHandle.from_read(client.open_reader(below.uri), "drop") as handle:
-                handle.mark_dropped(dropped_at(shard) or now)
-                delete_dropped(handle, now)
+                handle.mark_dropped(dropped_at(shard))
+                delete_dropped(handle)
     except ShardError as error:
         raise click.ClickException(f"{shard.relation}: {words(error)}") from error
     if left:
         raise click.ClickException(
-            f"{shard.relation}: its files stay: it is in use again, or another shard still reads it"
+            f"{shard.relation}: its files stay: it is in use again, another shard still reads it, or by the storage's clock it was dropped "
+            "less than 7 days ago"
         )
 
 
