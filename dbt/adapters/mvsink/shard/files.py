@@ -39,8 +39,8 @@ class FileStore:
         self._filesystem: pafs.FileSystem | None = None
 
     def clock(self) -> int:
-        """The time at which the storage wrote a file just now. If another process writes it at the same
-        moment, that is a little later.
+        """The time at which the storage wrote a file just now. If another process writes that file
+        at the same moment, the time is its own, a little later.
         """
         with _storage_errors("write", CLOCK, self.uri):
             self.write_text(CLOCK, "the storage's clock")
