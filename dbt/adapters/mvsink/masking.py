@@ -7,35 +7,67 @@ makes dbt apply it to each line that it logs: SQL, tracebacks, messages of libra
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from urllib.parse import quote, quote_plus
 
 from dbt_common.events.event_manager_client import get_event_manager
 
 MASK = "***"
 SHORTEST_SECRET = 4  # characters; anything shorter would be replaced within words
 _CREDENTIALS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/{1,3})([^\s'\"`@/:]*:[^\s'\"`@]*)@")
-_secrets: dict[str, None] = {}  # of every profile that this process has used
+# a parameter of a URI, also of JDBC's: what follows `?`, `&` or `;` and names a secret. JSON and
+# HTML escape a `&`
+_PARAMETER = re.compile(
+    r"((?:[?&;]|u0026|amp;|%26|%3F|%3B)[\w.-]*(?:password|passwd|pwd|secret|token|credential|signature|sig|access_?key|api_?key|account_?key)"
+    r"(?:=|%3D))([^\s&;'\"`<>\\)\]}]+)",
+    re.IGNORECASE,
+)
+_ORACLE = re.compile(r"(jdbc:oracle:\w+:)([^\s'\"`@/]*/[^\s'\"`@]*)@", re.IGNORECASE)
+_secrets: dict[str, None] = {}  # of every profile that this process has used, in every spelling
+_pattern: re.Pattern[str] | None = None  # of all of them, the longest first
 _SECRET_KEY = re.compile(r"key|secret|token|password|passwd|credential|sas|signature", re.IGNORECASE)
-# Spark's own `spark.redaction.regex`, and what the stores of Azure and Google call a key
+# Spark's own `spark.redaction.regex`, and what stores and catalogs call a key or a credential. The
+# class that provides credentials, and the file they are in, are no secrets.
 _SECRET_SETTING = re.compile(
-    r"secret|password|passwd|token|access[.]?key|account[.]key|private[.]key|[.]sas[.]", re.IGNORECASE
+    r"secret|password|passwd|token|[.]sas[.]|credentials?(?![.-]?(s|provider|file|path))"
+    r"|(access|account|private|encryption|api|provided|signing|master)[._-]?key\b|key[._-]list|keyfile",
+    re.IGNORECASE,
 )
 _NO_SECRET = re.compile(r"true|false|[\d.]+", re.IGNORECASE)
 
 
 def masked(text: str) -> str:
-    """``text`` with all credentials in URIs and all texts known to `keep_secret` replaced.
+    """``text`` with all credentials in URIs and all texts known to `keep_secret` replaced, whole
+    or as JSON or a URL spells them.
 
     >>> masked("cannot list s3://key:sec/ret@bucket/shards: denied")
     'cannot list s3://***@bucket/shards: denied'
+    >>> masked("https://a/c?sv=1&sig=aB%2B&x=1, jdbc:sqlserver://h;user=me;password=pw;x=1")
+    'https://a/c?sv=1&sig=***&x=1, jdbc:sqlserver://h;user=me;password=***;x=1'
     >>> masked("abfss://container@account.dfs.core.windows.net/x, http://localhost:9000/y")
     'abfss://container@account.dfs.core.windows.net/x, http://localhost:9000/y'
     """
-    for secret in _secrets:
-        text = text.replace(secret, MASK)
-    return _CREDENTIALS.sub(rf"\1{MASK}@", text)
+    if _pattern is not None:
+        text = _pattern.sub(MASK, text)
+    text = _CREDENTIALS.sub(rf"\1{MASK}@", text)
+    return _PARAMETER.sub(rf"\1{MASK}", _ORACLE.sub(rf"\1{MASK}@", text))
+
+
+def spellings(secret: str) -> set[str]:
+    """How texts show ``secret``: as it is, in JSON and Python, in a URL, and both at once."""
+    once = {
+        secret,
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        repr(secret)[1:-1],
+        quote(secret),
+        quote(secret, safe=""),
+        quote_plus(secret),
+    }
+    return once | {json.dumps(each)[1:-1] for each in once} | {quote(each, safe="") for each in once}
 
 
 def secrets_of(uri: str | None, options: Mapping[str, str] | None) -> list[str]:
@@ -43,6 +75,7 @@ def secrets_of(uri: str | None, options: Mapping[str, str] | None) -> list[str]:
     secrets = [
         part for match in _CREDENTIALS.finditer(uri or "") for part in (match[2], match[2].partition(":")[2])
     ]
+    secrets += [match[2] for match in _PARAMETER.finditer(uri or "")]
     secrets += [
         value for key, value in (options or {}).items() if isinstance(value, str) and _SECRET_KEY.search(key)
     ]
@@ -59,21 +92,33 @@ def is_secret(setting: str) -> bool:
 
 
 def secrets_in(settings: Mapping[str, str] | None) -> list[str]:
-    """The secret values of Spark's ``settings``."""
-    secrets = {
-        value
-        for setting, value in (settings or {}).items()
-        if isinstance(value, str) and is_secret(setting) and not _NO_SECRET.fullmatch(value)
-    }
+    """The secret values of Spark's ``settings``, and the passwords in their URLs."""
+    secrets: set[str] = set()
+    for setting, value in (settings or {}).items():
+        if not isinstance(value, str):
+            continue
+        secrets |= {each[2] for pattern in (_PARAMETER, _ORACLE) for each in pattern.finditer(value)}
+        secrets |= set(secrets_of(value, None))
+        if is_secret(setting) and not _NO_SECRET.fullmatch(value):
+            secrets.add(value)
     return sorted({each for each in secrets if len(each) >= SHORTEST_SECRET}, key=len, reverse=True)
 
 
 def keep_secret(secrets: Iterable[str]) -> None:
     """From now on `masked` replaces ``secrets`` too, and dbt applies it to every line it logs."""
-    _secrets.update(dict.fromkeys(secrets))
+    global _pattern
+    _secrets.update(dict.fromkeys(spelled for secret in secrets for spelled in spellings(secret)))
+    if _secrets:  # of two secrets, the longer one first: nothing of it is left beside the shorter one
+        longest_first = sorted(_secrets, key=len, reverse=True)
+        _pattern = re.compile("|".join(map(_literal, longest_first)))
     for logger in getattr(get_event_manager(), "loggers", ()):
         if not isinstance(logger.scrubber, _Scrubber):
             logger.scrubber = _Scrubber(logger.scrubber)
+
+
+def _literal(text: str) -> str:
+    """A pattern for ``text``, with the codes of a URL in either case."""
+    return re.sub(r"%[0-9A-Fa-f]{2}", lambda code: f"(?i:{code[0]})", re.escape(text))
 
 
 @dataclass(frozen=True)

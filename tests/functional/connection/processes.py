@@ -36,6 +36,7 @@ class Process:
     """
 
     def __init__(self, place: Path, name: str, *arguments: str, cwd: Path | None = None, **environment: str):
+        self.java = ""  # the command line of its Java, for those who look for it
         place.mkdir(parents=True, exist_ok=True)
         self._out, self._err = place / f"{name}.out", place / f"{name}.err"
         with open(self._out, "w") as out, open(self._err, "w") as err, own_ctrl_c():

@@ -8,21 +8,37 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 
 from dbt.adapters.mvsink.connection.metastore_lock import MetastoreLock, _is_java
 from dbt.adapters.mvsink.shard import ShardClient
 from tests.functional.connection.processes import Process, dbt, make_project, set_profile
+from tests.support.processes import command_lines
 
 pytestmark = pytest.mark.embedded("what a profile of a type and a schema starts")
 
 MV = "{{ config(materialized='self_correcting_mv') }} "
 SETTINGS = (
     MV + "select '${spark.master}' as master, '${spark.ui.enabled}' as ui, typeof(1 + '1') as sum, "
-    "'${spark.sql.catalogImplementation}' as catalog, '${spark.sql.warehouse.dir}' as warehouse"
+    "'${spark.own.setting}' as own, '${spark.sql.catalogImplementation}' as catalog, '${spark.sql.warehouse.dir}' as warehouse"
 )
 DBT_LINE = re.compile(r"\d\d:\d\d:\d\d  .*|\s*")
+
+
+OPEN = "an open setting: a=b"
+PROFILE = (
+    "{type: mvsink, schema: s, server_side_parameters: {spark.own.setting: '" + OPEN + "', "
+    "spark.sql.catalog.none.credential: me:hunter22}}"
+)
+
+
+def settings_of(project):
+    """The row of the model `settings`."""
+    with ShardClient().open_reader(str(project / ".mvsink" / "shards" / "s" / "settings")) as reader:
+        (row,) = reader.snapshot(reader.state().upper.as_option() - 1).to_pylist()
+    return row
 
 
 @pytest.fixture(scope="module")
@@ -32,18 +48,45 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def project(place):
-    return make_project(place / "my project", {"settings": SETTINGS})  # with a space, as many have
+    return make_project(place / "my project", {"settings": SETTINGS}, PROFILE)  # with a space, as many have
 
 
 @pytest.fixture(scope="module")
 def runs(place, project):
     """Two `dbt run`s at once, from a directory that is not the project's."""
-    elsewhere = place / "elsewhere"
+    elsewhere, temporary = place / "elsewhere", place / "temporary"
     elsewhere.mkdir()
-    both = [dbt(project, name, "run", cwd=elsewhere) for name in ("one", "two")]
+    temporary.mkdir()
+    places = {"TMPDIR": str(temporary), "JDK_JAVA_OPTIONS": f"-Djava.io.tmpdir={temporary}"}
+    both = [dbt(project, name, "run", cwd=elsewhere, **places) for name in ("one", "two")]
+    while not any(map(java_of, both)) and any(run.popen.poll() is None for run in both):
+        time.sleep(0.2)
     for run in both:
         run.end()
     return both
+
+
+def java_of(run):
+    """The command line of its Java with Spark, kept with the run; "" before there is one."""
+    lines = command_lines(run.popen.pid).values()
+    started = [line for line in lines if "SparkSubmit" in line and "-Xmx" in line and "launcher" not in line]
+    run.java = started[0] if started else run.java
+    return run.java
+
+
+def test_row_j_no_setting_is_on_java_s_command_line(runs):
+    (started,) = [run.java for run in runs if run.java]  # the other waits for the metastore
+    assert "--properties-file" in started
+    assert not [each for each in (OPEN, "hunter22", "--conf", "log4j2") if each in started]
+
+
+def test_row_j_java_has_them_all_the_same_and_their_files_are_gone(runs, project):
+    assert OPEN in settings_of(project)["own"]
+    assert not [name for name in os.listdir(project / ".mvsink") if name.startswith("java-")]
+
+
+def test_row_l_a_run_leaves_nothing_in_the_temporary_folder(runs, place):
+    assert os.listdir(place / "temporary") == []
 
 
 def test_two_runs_from_two_terminals_both_succeed(runs):
@@ -75,8 +118,7 @@ def test_everything_is_beside_the_project_wherever_dbt_is_called_from(runs, plac
 
 
 def test_the_session_is_local_without_a_ui_and_with_spark_s_ansi_default(runs, project):
-    with ShardClient().open_reader(str(project / ".mvsink" / "shards" / "s" / "settings")) as reader:
-        (row,) = reader.snapshot(reader.state().upper.as_option() - 1).to_pylist()
+    row = settings_of(project)
     assert (row["master"], row["ui"], row["catalog"]) == ("local[*]", "false", "hive")
     assert row["sum"] == "bigint"  # without ANSI it is a double
     assert row["warehouse"].endswith("/my project/.mvsink/warehouse")

@@ -193,3 +193,13 @@ def test_a_reader_that_is_gone_ends_it(shop, orders):
     assert process.wait(60) == 0, process.stderr.read()
     assert process.stderr.read() == b""
     process.stderr.close()
+
+
+def test_row_l_what_a_killed_process_left_beside_its_position_is_gone_with_the_next(tmp_path, monkeypatch):
+    path = tmp_path / "pos.json"
+    first, second = (subscribe.Position("s", 0, frontier) for frontier in (1, 2))
+    subscribe.write_position(path, first)
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        subscribe.write_position(path, second)
+    assert subscribe.read_position(path) == first and os.listdir(tmp_path) == ["pos.json"]

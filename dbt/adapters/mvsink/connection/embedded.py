@@ -36,7 +36,6 @@ from dbt.adapters.mvsink.connection.settings import (
     session_settings,
 )
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
-from dbt.adapters.mvsink.masking import is_secret
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -138,7 +137,7 @@ class EmbeddedSpark:
                 if not jvm.is_launched():
                     archive = archive_for(settings, java) if credentials.class_archive else None
                     with downloading(settings):
-                        self._launch(settings, home / LOG_FILE, archive)
+                        self._launch(settings, home, archive)
                 session = self._start_with(settings)
         except BaseException:
             self._metastore.free()
@@ -146,22 +145,17 @@ class EmbeddedSpark:
         atexit.register(self._stop, session)
         return session
 
-    def _launch(self, settings: Mapping[str, str], log: Path, archive: ClassArchive | None) -> None:
-        """Start the JVM, with the archive of classes if that works, else without. All
-        users of the machine can read its command line: secret settings follow with the session.
-        """
-        from pyspark import SparkConf
-
+    def _launch(self, settings: Mapping[str, str], home: Path, archive: ClassArchive | None) -> None:
+        """Start the JVM, with the archive of classes if that works, else without."""
+        log = home / LOG_FILE
         self._log, self._archive = log, archive
-        open_settings = [(name, value) for name, value in settings.items() if not is_secret(name)]
-        conf = SparkConf(loadDefaults=False).setAll(open_settings)
         options = archive.options() if archive else []
         try:
-            jvm.launch(conf, log, options)
+            jvm.launch(settings, home, log, options)
         except Exception:
             if archive is None or not options:
                 raise
-            jvm.launch(conf, log, [])
+            jvm.launch(settings, home, log, [])
             archive.give_up()
             return
         if archive is not None and options:

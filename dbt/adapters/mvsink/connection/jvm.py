@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,26 +15,34 @@ from typing import TYPE_CHECKING, Any
 from dbt.adapters.events.logging import AdapterLogger
 
 from dbt.adapters.mvsink.connection.class_archive import JavaCommand
+from dbt.adapters.mvsink.connection.launch_files import launch_files
 
 if TYPE_CHECKING:
-    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 logger = AdapterLogger("mvsink")
+ARGUMENTS = "PYSPARK_SUBMIT_ARGS"  # of `spark-submit`
 STOP_TIMEOUT = 20  # seconds
 # what PySpark imports in its first calls, with pandas among it
 NEEDED_SOON = ("pyspark.testing.utils", "pyspark.sql.classic.dataframe")
 
 
-def launch(conf: SparkConf, log: Path, options: Sequence[str]) -> None:
-    """Start the JVM with Java's ``options``, which the user's own override. Its output, from the
-    greeting on, goes to ``log``.
+def launch(settings: Mapping[str, str], home: Path, log: Path, options: Sequence[str]) -> None:
+    """Start the JVM with Spark's ``settings``, by files in ``home`` (`launch_files`), and Java's
+    ``options``, which the user's own override. Its output, from the greeting on, goes to ``log``.
     """
     from pyspark import SparkContext, java_gateway
 
-    with open(log, "ab") as file, _prepended("SPARK_SUBMIT_OPTS", options), _importing(NEEDED_SOON):
+    own = os.environ.get(ARGUMENTS, "pyspark-shell")
+    java = " ".join([*(f'"{option}"' for option in options), os.environ.get("SPARK_SUBMIT_OPTS", "")])
+    with (
+        open(log, "ab") as file,
+        launch_files(home, settings, own) as files,
+        _environment({"SPARK_SUBMIT_OPTS": java, ARGUMENTS: files.arguments(own)}),
+        _importing(NEEDED_SOON),
+    ):
         launch_gateway: Any = java_gateway.launch_gateway
-        SparkContext._ensure_initialized(gateway=launch_gateway(conf, {"stdout": file, "stderr": file}))
+        SparkContext._ensure_initialized(gateway=launch_gateway(None, {"stdout": file, "stderr": file}))
 
 
 def is_launched() -> bool:
@@ -84,17 +92,18 @@ def stop(session: SparkSession) -> None:
 
 
 @contextmanager
-def _prepended(variable: str, options: Sequence[str]) -> Iterator[None]:
-    """Inside, the environment variable begins with ``options``, quoted as Spark reads them."""
-    before = os.environ.get(variable)
-    os.environ[variable] = " ".join([*(f'"{option}"' for option in options), before or ""])
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Inside, these environment variables have these values."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[variable]
-        else:
-            os.environ[variable] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 @contextmanager

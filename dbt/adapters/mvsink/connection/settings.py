@@ -30,6 +30,8 @@ def defaults(credentials: MvsinkCredentials) -> dict[str, str]:
         "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "20",
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         "spark.sql.catalogImplementation": "hive",
+        # By default a directory of its own for each process in the temporary folder, which stays.
+        "spark.hadoop.hive.downloaded.resources.dir": str(home / "hive-resources"),
         # A batch's directory holds its data files and nothing else.
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         "spark.driver.extraJavaOptions": " ".join(

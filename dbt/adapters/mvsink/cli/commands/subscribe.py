@@ -58,6 +58,7 @@ class Position:
 
 def read_position(path: Path) -> Position | None:
     """The position in the file; None if there is none. `click.UsageError` for another file."""
+    _unfinished(path).unlink(missing_ok=True)  # of a process that was killed as it wrote
     try:
         value = json.loads(path.read_text())
         return Position(str(value["shard_id"]), int(value["generation"]), value["frontier"])
@@ -71,12 +72,17 @@ def read_position(path: Path) -> Position | None:
 
 def write_position(path: Path, position: Position) -> None:
     """Replace the file atomically, also with regard to a power failure."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = _unfinished(path)
     with open(temporary, "w", encoding="utf-8") as file:
         json.dump(asdict(position), file)
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
+
+
+def _unfinished(path: Path) -> Path:
+    """One name, not one per process: a position has one writer, and the next one finds it."""
+    return path.with_name(f".{path.name}.new")
 
 
 @dataclass(frozen=True)
