@@ -45,7 +45,7 @@ JOINED = {
     ),
     "select k from a where v > (select max(w) from b where b.k = a.k) -- the most\nand s = 'x'": (
         "select k from a left semi join (select b.k as u_0_0, max(w) as u_0_1 from b group by b.k) as u_0 "
-        "on u_0.u_0_0 = a.k and v > u_0.u_0_1 -- the most\n where 1 = 1 -- the most\nand s = 'x'"
+        "on u_0.u_0_0 = a.k and v > u_0.u_0_1 where 1 = 1 -- the most\nand s = 'x'"
     ),
     # a comma binds less than a join
     "select a.s from a, c where a.k = c.k and exists (select 1 from b where b.k = v)": (
@@ -71,7 +71,7 @@ JOINED = {
         f"select k from a left semi join (select c.k as u_0_0 from c where c.ts < {NOW}) as u_0 on u_0.u_0_0 = a.k where 1 = 1"
     ),
     "select k from a where exists (select 1 from b -- of it\n where b.k = a.k -- the key\n and w > 1)": (
-        "select k from a left semi join (select b.k as u_0_0 from b -- of it\n  where w > 1) as u_0 on u_0.u_0_0 = a.k -- the key\n  where 1 = 1\n\n"
+        "select k from a left semi join (select b.k as u_0_0 from b where w > 1) as u_0 on u_0.u_0_0 = a.k where 1 = 1\n\n"
     ),
     "select k from a where exists (select 1 from b where\n b.k = a.k and t = 'two\nlines')": (
         "select k from a left semi join (select b.k as u_0_0 from b where t = 'two\nlines') as u_0 on u_0.u_0_0 = a.k where 1 = 1\n\n"

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -22,7 +21,7 @@ from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.physical import TIME
 from dbt.adapters.mvsink.user_sql.marks import NOW
 from dbt.adapters.mvsink.user_sql.splice import Edit, Span, relations, spliced
-from dbt.adapters.mvsink.user_sql.words import Word, alias_after, closing, last_part, parts, words
+from dbt.adapters.mvsink.user_sql.words import Word, alias_after, closing, last_part, parsed, parts, words
 
 _TIME = sql.identifier(TIME)
 _SELECT = frozenset({"expressions", "from_", "from", "joins", "laterals", "where", "hint"})
@@ -82,7 +81,7 @@ def _carried(query: str, input_name: str) -> str:
     stream, wanted = words(query), parts(input_name)
     if any(word.upper == "|>" for word in stream):
         raise _InDoubt
-    tree = sqlglot.parse_one(query, read="spark")
+    tree = parsed(query)
     spans = relations(query, input_name)
     occurrences = sum(_names(table, wanted) for table in tree.find_all(exp.Table))
     if not spans or occurrences != len(spans) or _Shape(wanted).inputs(tree) != len(spans):

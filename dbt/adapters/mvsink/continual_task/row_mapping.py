@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -20,7 +19,7 @@ from dbt.adapters.mvsink.engine import DataflowError, sql
 from dbt.adapters.mvsink.user_sql.checks import without_end
 from dbt.adapters.mvsink.user_sql.marks import NOW
 from dbt.adapters.mvsink.user_sql.splice import TemporalReference, replace_relations
-from dbt.adapters.mvsink.user_sql.words import Unreadable, closing, parts, words
+from dbt.adapters.mvsink.user_sql.words import Unreadable, closing, parsed, parts, words
 
 
 class NotRowByRow(DataflowError):
@@ -118,7 +117,7 @@ def _split_with(query: str) -> tuple[dict[str, str], str]:
 
 
 def _step(query: str) -> _Step:
-    tree = sqlglot.parse_one(query, read="spark")
+    tree = parsed(query)
     tables = {parts(name): name for name in map(_name, tree.find_all(exp.Table))}
     reason = _more_than_rows(tree, len(tables))
     if reason or NOW.search(query):

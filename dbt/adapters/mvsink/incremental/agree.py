@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -29,6 +28,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     Source,
 )
 from dbt.adapters.mvsink.incremental.refuse import Refused
+from dbt.adapters.mvsink.user_sql.words import parsed
 
 _KINDS = {  # a join's (side, kind) in sqlglot's words
     ("", ""): "inner", ("", "INNER"): "inner", ("", "CROSS"): "cross", ("LEFT", ""): "left", ("RIGHT", ""): "right",
@@ -46,7 +46,7 @@ Nodes: TypeAlias = "dict[Fragment, exp.Expr]"
 def agree(text: str, query: Query) -> Nodes:
     """The tree of every expression of ``query``, by its fragment. Raises `Refused`."""
     try:
-        tree = sqlglot.parse_one(text, read="spark")
+        tree = parsed(text)
     except SqlglotError:
         raise Refused("sqlglot cannot read the text") from None
     opinion = _Opinion(text)
@@ -261,7 +261,7 @@ class _Opinion:
 
 def _parsed(text: str, part: Fragment) -> exp.Expr:
     try:
-        return sqlglot.parse_one(text, read="spark")
+        return parsed(text)
     except SqlglotError:
         raise Refused("two parsers read the text differently", part.start) from None
 

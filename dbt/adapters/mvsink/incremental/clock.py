@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dbt.adapters.mvsink.incremental.plan import Analysed
 from dbt.adapters.mvsink.incremental.tokens import Tokens
 from dbt.adapters.mvsink.user_sql.splice import spliced
+from dbt.adapters.mvsink.user_sql.words import parsed
 
 
 def clock_probe(analysed: Analysed, clock: tuple[int, int]) -> str | None:
@@ -50,7 +50,7 @@ def _widest(tokens: Tokens, mark: tuple[int, int]) -> tuple[int, int]:
 
 def _constant(call: str) -> bool:
     try:
-        tree = sqlglot.parse_one(f"select {call}", read="spark")
+        tree = parsed(f"select {call}")
     except SqlglotError:
         return False
     return len(tree.expressions) == 1 and tree.expressions[0].find(exp.Column, exp.Query) is None

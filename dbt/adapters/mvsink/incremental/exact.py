@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from enum import Enum
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dbt.adapters.mvsink.incremental.algebra import Block, Call, Derived, Relation, blocks
 from dbt.adapters.mvsink.incremental.keys import owners_of
 from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.user_sql.words import parsed
 
 
 class Exact(Enum):
@@ -56,7 +56,7 @@ def exact_argument(text: str, block: Block, names: Names, call: Call) -> Exact |
         return None
     argument = call.arguments[0]
     try:
-        tree = sqlglot.parse_one(f"select {text[argument.start : argument.end]}", read="spark")
+        tree = parsed(f"select {text[argument.start : argument.end]}")
     except SqlglotError:
         return None
     return exact(block, names, tree.expressions[0])

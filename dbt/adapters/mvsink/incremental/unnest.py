@@ -37,6 +37,7 @@ from dbt.adapters.mvsink.incremental.equalities import type_of
 from dbt.adapters.mvsink.incremental.keys import Kind, kind_of, owners_of
 from dbt.adapters.mvsink.incremental.resolve import Names
 from dbt.adapters.mvsink.incremental.tokens import Tokens, chains
+from dbt.adapters.mvsink.user_sql.comments import without_lines
 from dbt.adapters.mvsink.user_sql.functions import GENERATORS
 from dbt.adapters.mvsink.user_sql.splice import Edit, spliced
 
@@ -297,15 +298,17 @@ class _Rewriting:
 
     def _cut(self, start: int, end: int, edits: Iterable[Edit] = ()) -> str:
         """That text with ``edits``, and with the comments behind it: they mark `mv_now()`. In one
-        line unless that would change what it means.
+        line unless that would change what it means; without `--` comments, which would take what
+        follows in.
         """
         stream = self.tokens.words
         until = min((word.start for word in stream if word.start >= end), default=len(self.text))
-        cut = spliced(self.text[start:until], [(low - start, high - start, new) for low, high, new in edits])
+        inside = [(low - start, high - start, new) for low, high, new in edits]
+        cut = without_lines(spliced(self.text[start:until], inside))
         lines = any(
             "\n" in self.text[word.start : word.end] for word in stream if start <= word.start < until
         )
-        return cut if lines or "--" in cut else " ".join(cut.splitlines()).strip()
+        return cut if lines else " ".join(cut.splitlines()).strip()
 
     def _column(self, text: str) -> str:
         """The name, with its alias, of what is ``text`` inside the relation."""

@@ -19,6 +19,7 @@ from dbt.adapters.mvsink.references.positions import SETTINGS
 from dbt.adapters.mvsink.references.session import session_of, session_settings, setting
 from dbt.adapters.mvsink.shard_sql.published_view import read_marker
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
+from dbt.adapters.mvsink.user_sql.checks import without_end
 from dbt.adapters.mvsink.user_sql.determinism import uncertain
 from dbt.adapters.mvsink.user_sql.splice import (
     TemporalReference,
@@ -156,7 +157,7 @@ class _Reader:
     def _read(self, name: str) -> _Text:
         [[described]] = self.engine.query(f"describe table extended {name} as json", "catalog")
         view: Mapping[str, Any] = json.loads(str(described))
-        text = str(view.get("view_text", ""))
+        text = without_end(str(view.get("view_text", "")))
         if not text or SETTINGS not in view:
             raise _Refused("Spark does not show its text")
         if read_marker(text) is not None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import sqlglot
-from sqlglot import Token
-from sqlglot.dialects.spark import Spark
-from sqlglot.errors import SqlglotError, TokenError
+from sqlglot.errors import SqlglotError
+
+from dbt.adapters.mvsink.user_sql.comments import goes_on
+from dbt.adapters.mvsink.user_sql.words import Unreadable, Word, parsed, words
 
 NONDETERMINISTIC = frozenset(
     [
@@ -38,12 +38,12 @@ NEEDS_NO_CALL = frozenset({"current_timestamp", "current_date", "localtimestamp"
 NOT_A_CALL_WITH_ARGUMENTS = frozenset({"unix_timestamp"})  # with an argument it is a plain function
 
 
-def tokens(query: str) -> list[Token]:
+def tokens(query: str) -> tuple[Word, ...]:
     """The query's tokens; none if it has an open quote (the engine will report it)."""
     try:
-        return list(Spark().tokenize(query))
-    except TokenError:
-        return []
+        return words(query)
+    except Unreadable:
+        return ()
 
 
 def nondeterministic_functions(query: str) -> list[str]:
@@ -52,7 +52,7 @@ def nondeterministic_functions(query: str) -> list[str]:
     stream = tokens(query)
     for position, token in enumerate(stream):
         name = token.text.lower()
-        if name not in NONDETERMINISTIC or _quoted(query, token) or name in names:
+        if name not in NONDETERMINISTIC or not token.upper or name in names:
             continue
         following = [t.text for t in stream[position + 1 : position + 3]]
         before = stream[position - 1].text if position else ""
@@ -72,26 +72,24 @@ def reads(query: str, schema: str, identifier: str) -> bool:
 
 
 def without_end(query: str) -> str:
-    """The query without a closing semicolon, so that it can be put in parentheses."""
-    stream = tokens(query)
+    """The query without a closing semicolon or a comment that goes on behind it, so that it can be
+    put in parentheses.
+    """
+    stream = [*tokens(query)]
     end = len(query)
-    for token in reversed(stream):
-        if token.text != ";" or _quoted(query, token):
-            break
-        end = token.start
-    return query[:end] if end < len(query) else query
+    while stream and stream[-1].upper == ";":
+        end = stream.pop().start
+    if stream and goes_on(query[:end]):
+        end = stream[-1].end
+    return query[:end]
 
 
 def selected_names(query: str) -> tuple[str, ...]:
     """The names of the query's columns in its text, ``*`` for a star; none if sqlglot fails."""
     try:
-        return tuple(getattr(sqlglot.parse_one(query, read="spark"), "named_selects", ()))
+        return tuple(getattr(parsed(query), "named_selects", ()))
     except SqlglotError:
         return ()
-
-
-def _quoted(query: str, token: Token) -> bool:
-    return query[token.start : token.start + 1] in "'\"`"
 
 
 def listed(names: Iterable[str]) -> str:

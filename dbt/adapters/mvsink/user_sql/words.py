@@ -5,15 +5,19 @@ Text in quotes and comments is not syntax: such a word has an empty `Word.upper`
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
+import sqlglot
+from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
 
-from dbt.adapters.mvsink.engine import DataflowError
+from dbt.adapters.mvsink.user_sql.comments import Unreadable as Unreadable
+from dbt.adapters.mvsink.user_sql.comments import blanked
 
 
 def keywords(listed: str) -> frozenset[str]:
@@ -36,13 +40,6 @@ class _Tokenizer(Spark.Tokenizer):
     """Spark's, but SHOW and other commands are words; there, all that follows one is one token."""
 
     COMMANDS: ClassVar = set()
-
-
-class Unreadable(DataflowError):
-    """A text that has no tokens."""
-
-    def __init__(self) -> None:
-        super().__init__("a quote or a comment is not closed")
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ def words(sql: str) -> tuple[Word, ...]:
 
 def _read(sql: str) -> tuple[Word, ...]:
     try:
-        tokens = _Tokenizer(dialect=Spark()).tokenize(sql)
+        tokens = _Tokenizer(dialect=Spark()).tokenize(blanked(sql))
     except TokenError:
         raise Unreadable from None
     stream: list[Word] = []
@@ -81,13 +78,23 @@ def _read(sql: str) -> tuple[Word, ...]:
         if stream and start < stream[-1].end:  # a number and its type suffix
             continue
         shown = sql[start:end]
-        if shown[:1] == "`":
+        if shown[:1] == "$" and shown[-1:] == "$":
+            stream.append(Word(shown.strip(string.ascii_letters).strip("$"), start, end, literal=True))
+        elif shown[:1] == "`":
             stream.append(Word(token.text, start, end, quoted_name=True))
         elif shown[:1] in "'\"" or "STRING" in token.token_type.name or shown[:2] == "/*":
             stream.append(Word(token.text, start, end, literal=True))
         else:
             stream.extend(_separate(shown, start))
     return tuple(stream)
+
+
+def parsed(sql: str) -> exp.Expr:
+    """``sql``, one statement, as sqlglot reads it, at the same positions. Raises `SqlglotError`."""
+    try:
+        return sqlglot.parse_one(blanked(sql), read="spark")
+    except Unreadable as error:
+        raise TokenError(str(error)) from error
 
 
 _remembered = lru_cache(maxsize=64)(_read)  # one run reads the same query and names many times
