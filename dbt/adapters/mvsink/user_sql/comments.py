@@ -2,8 +2,8 @@ r"""Where comments and quotes are in Spark SQL, by the rules of Spark's own lexe
 
 No other reader of SQL has these rules: a `--` comment that ends in a backslash goes on in the next
 line, comments in `/* */` nest, `/*+` begins a hint and no comment, `r'\'` ends at its second quote,
-`$$ it's $$` is a text, and a no-break space is a blank. So whoever reads a text, sqlglot included,
-reads it `blanked`: what is there stays in its place.
+`$$ it's $$` is a text, and a no-break space is a blank. So every reader of a text, sqlglot
+included, reads it `blanked`: what is there stays in its place.
 """
 
 from __future__ import annotations
