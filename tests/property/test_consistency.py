@@ -35,6 +35,7 @@ from tests.support.engines import NoEngine
 
 T0 = 1_800_000_000_000
 INTERLEAVINGS = 200
+FULL_REFRESHES = 12
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
 READS = {"base": (), "by_key": ("base",), "total": ("base",), "both": ("by_key", "total")}
 Rows = Counter[tuple[str, int]]
@@ -59,13 +60,18 @@ VIEWS = {"by_key": by_key, "total": total, "both": both}
 
 
 class Read(References):
-    """The real references; instead of SQL they give what is to be read."""
+    """The real references; instead of SQL they give what is to be read. ``rows``: by name, what the
+    shards hold at the time of the run that found them, which no later replacement takes away.
+    """
+
+    rows: dict[str, Rows]
 
     def read_at(self, query: str, time: int) -> str:
         times = self.times(time)
         for name, at in times.items():
             as_of.check_readable(self.shards[name].state, at)
-        return json.dumps({"view": query, "times": times})
+        held = {name: sorted(rows.elements()) for name, rows in self.rows.items()}
+        return json.dumps({"view": query, "rows": held})
 
 
 @dataclass
@@ -89,22 +95,27 @@ class World:
     def reader(self, name: str) -> ReadHandle:
         return self.client.open_reader(name)
 
-    def references(self, name: str) -> Read:
-        """The references of a run, as they are when it begins."""
-        references = {}
+    def references(self, name: str, time: int) -> Read:
+        """The references of a run at ``time``, as they are when it begins."""
+        references, rows = {}, {}
         for read in READS[name]:
             reader = self.reader(read)
             state = reader.state()
             parts = layout_of(state, read, reader.files_in, reader.column_names)
             references[read] = Reference(read, read, state, parts, history=reader.history)
-        return Read(references)
+            if state.since.less_equal_time(time):
+                rows[read] = self.rows(read, references[read].time_for(time))
+        found = Read(references)
+        object.__setattr__(found, "rows", rows)
+        return found
 
     def evaluate(self, query: str) -> Rows:
         described = json.loads(query)
         if described["view"] == "base":
             return Counter(self.source)
+        rows = described["rows"]
         return VIEWS[described["view"]](
-            *(self.rows(name, described["times"][name]) for name in READS[described["view"]])
+            *(Counter(map(tuple, rows[name])) for name in READS[described["view"]])
         )
 
     def compact(self, name: str) -> None:
@@ -125,6 +136,12 @@ class Evaluated:
     def stage(self, desired, shard, time, description, **_):
         state = self.handle.state()
         before = self.world.rows(self.name, state.upper.stored() - 1) if state.readable else Counter()
+        return self.difference(before, desired, time, description)
+
+    def first_load(self, desired, time, description, **_):
+        return self.difference(Counter(), desired, time, description)
+
+    def difference(self, before, desired, time, description):
         after = self.world.evaluate(desired.query)
         diffs = {row: after[row] - before[row] for row in after | before if after[row] != before[row]}
         table = pa.table(
@@ -141,7 +158,9 @@ class Evaluated:
         )
 
 
-def run(world: World, name: str, time: int, references: Read, ledger: Ledger) -> Outcome:
+def run(
+    world: World, name: str, time: int, references: Read, ledger: Ledger, *, full_refresh: bool = False
+) -> Outcome:
     """One view's run, with the references that it found before, as the dbt layer has it."""
     with world.client.open_writer(name, SCHEMA) as handle:
         read = origins_read(references.shards.values(), time, ledger)
@@ -154,6 +173,7 @@ def run(world: World, name: str, time: int, references: Read, ledger: Ledger) ->
             retain_history=1000,
             references=references,
             superseded=read.superseded(time),
+            full_refresh=full_refresh,
         )
         driver = Driver(request, handle, NoEngine())
         driver.write = Evaluated(world, name, handle)
@@ -171,16 +191,19 @@ class Writer:
     wrote: set[str] = field(default_factory=set)
     left: set[str] = field(default_factory=set)
     ledger: Ledger = field(default_factory=Ledger)
+    base: Rows | None = None  # as of its time, if it wrote it
 
     def steps(self):
         for name in READS:
-            references = self.world.references(name)
+            references = self.world.references(name, self.time)
             yield
             outcome = run(self.world, name, self.time, references, self.ledger)
             if outcome.superseded:
                 self.left.add(name)
             elif not outcome.up_to_date:
                 self.wrote.add(name)
+                if name == "base":
+                    self.base = self.world.rows(name, self.time)
             yield
 
     def whole(self) -> None:
@@ -192,7 +215,7 @@ def assert_consistent(world: World, writer: Writer) -> None:
     """All views that a run wrote hold what the queries make of one `base`, that of the run's time:
     they fit together, each with all.
     """
-    base = world.rows("base", writer.time)
+    base = world.rows("base", writer.time) if writer.base is None else writer.base
     fitting = {"base": base, "by_key": by_key(base), "total": total(base)}
     fitting["both"] = both(fitting["by_key"], fitting["total"])
     for name in writer.wrote:
@@ -289,3 +312,44 @@ def test_writers_in_threads_are_consistent_too():
         assert "base" in writers[1].wrote or "base" in writers[0].wrote
         for writer in writers:
             assert_consistent(world, writer)
+
+
+def with_full_refreshes(seed: int) -> tuple[World, list[Writer], Counter[str]]:
+    """One whole run, then one that a later run's `run --select m --full-refresh` meets at a step by
+    chance: sometimes several models, each by a run of its own. Then a run of all views.
+    """
+    chance = random.Random(seed)
+    world, outcomes = World(), Counter()
+    Writer(world, T0).whole()
+    changed(world, chance)
+    earlier = Writer(world, T0 + 1)
+    refreshed = dict(zip(chance.sample(list(READS), chance.randint(1, 3)), range(T0 + 2, T0 + 5)))
+    turns = sorted(refreshed, key=list(READS).index)
+    for _ in earlier.steps():
+        while turns and chance.random() < 0.4:
+            name = turns.pop(0)
+            time = refreshed[name]
+            run(world, name, time, world.references(name, time), Ledger(), full_refresh=True)
+            changed(world, chance)
+            outcomes["beside"] += 1
+    latest = Writer(world, T0 + 9)
+    latest.whole()
+    outcomes["left"] += bool(earlier.left)
+    replaced = refreshed.keys() - set(turns)
+    earlier.wrote -= replaced  # no longer readable as of its time
+    earlier.base = Counter() if earlier.base is None and "base" in replaced else earlier.base
+    return world, [earlier, latest], outcomes
+
+
+def test_row_j_a_run_beside_full_refreshes_by_later_runs_succeeds():
+    """What a later run began anew has no contents as of the earlier run's time: what reads it is
+    left, also where it read what the earlier run had written.
+    """
+    outcomes: Counter[str] = Counter()
+    for seed in range(FULL_REFRESHES):
+        world, writers, happened = with_full_refreshes(seed)
+        for writer in writers:
+            assert_consistent(world, writer)
+        assert writers[-1].wrote == set(READS)
+        outcomes += happened
+    assert outcomes["beside"] > FULL_REFRESHES and outcomes["left"] > FULL_REFRESHES / 4

@@ -104,6 +104,7 @@ def test_a_model_is_left_if_it_reads_a_stale_shard(read, names):
     assert superseded is None or superseded.by == max(by for _, by in joined.passed)
 
 
+NEW = origins(passed=BY_30, broken=True)
 PASSED = {
     "written after all that it reads": (BEFORE, origins(10, passed=BY_30), False),
     "not since something that it reads": (BEFORE, origins(15, passed=BY_30), True),
@@ -112,6 +113,10 @@ PASSED = {
     "its own origin is unknown": (origins(UNKNOWN, passed=BY_30), origins(15, passed=BY_30), False),
     "it reads a stale shard": (BEFORE, replace(BEFORE, broken=True), True),
     "another run of the same time wrote it": (HERE, HERE, False),
+    # row j: a later run's --full-refresh; it has no contents as of T, so no origins either
+    "a later run began it, and it reads what this run wrote": (NEW, HERE, True),
+    "a later run began it, and it reads nothing of ours": (NEW, origins(), True),
+    "a later run began it and what it reads": (NEW, replace(NEW, passed=(("n", 30),)), True),
 }
 
 
@@ -134,6 +139,10 @@ WITHOUT_LOG = {
     "at T": (state(21), HERE),
     "a task, whose effects are at times of their own": (state(31, properties={WATCHED: "{}"}), origins()),
     "begun by a later run": (state(31, creation=30), origins(passed=BY_30, broken=True)),
+    "a task, begun by a later run": (
+        state(31, creation=30, properties={WATCHED: "{}"}),
+        origins(passed=BY_30, broken=True),
+    ),
 }
 
 
@@ -150,6 +159,12 @@ def test_what_the_invocation_remembers_takes_precedence_over_the_log():
     assert origins_read([reference("left", no_log)], T, known) == STALE
     both = [reference("left", no_log), reference("m", lambda newest: [commit(0, 4), commit(4, 31)])]
     assert origins_read(both, T, known) == STALE | origins(3, passed=BY_30)
+
+
+def test_row_j_what_the_invocation_remembers_of_a_shard_ends_with_a_later_full_refresh():
+    known = Ledger({"/m": HERE})
+    replaced = Reference("m", "/m", state(31, creation=30), None, history=no_log)
+    assert origins_read([replaced], T, known) == NEW
 
 
 def outcome(kind=Kind.APPEND, upper=21, **more):

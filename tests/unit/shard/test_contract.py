@@ -75,6 +75,23 @@ def test_rule_2_an_append_may_not_be_wider_than_the_batch(writer):
     batch.delete()
 
 
+@pytest.mark.parametrize("append", ["compare_and_append_batch", "append_batch"])
+def test_row_l_an_empty_batch_is_held_to_its_description_too(writer, append):
+    """That it has no updates says that nothing happened in [5, 9), not that nothing did before."""
+    writer.compare_and_append(updates(), at(0), at(4))
+    for lower, upper in [(4, 6), (4, 9), (4, 10), (4, None)]:
+        batch = writer.batch(updates(), at(5), at(9))
+        with pytest.raises(InvalidUsage, match="that is wider"):
+            if append == "append_batch":
+                writer.append_batch(batch, at(lower), at(upper))
+            else:
+                writer.compare_and_append_batch([batch], at(lower), at(upper))
+        assert writer.fetch_recent_upper() == at(4)
+    narrower = writer.batch(updates(), at(2), at(9))
+    writer.compare_and_append_batch([narrower], at(4), at(7))
+    assert writer.fetch_recent_upper() == at(7)
+
+
 def test_rule_3_a_batch_of_another_shard_names_both(opened, writer):
     other = opened.open_writer("other", SCHEMA)
     batch = other.batch(updates(("a", 0, 1)), at(0), at(1))

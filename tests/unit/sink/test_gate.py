@@ -8,12 +8,18 @@ import doctest
 from types import SimpleNamespace as Node
 
 import pytest
+from dbt.artifacts.resources import DependsOn
+from dbt.artifacts.resources.v1.components import MacroDependsOn
 
-from dbt.adapters.mvsink.engine import json_values
+from dbt.adapters.mvsink.engine import EngineError, json_values
 from dbt.adapters.mvsink.exceptions import InvalidOption, UnknownAudit
 from dbt.adapters.mvsink.materialization.audits import chosen
 from dbt.adapters.mvsink.materialization.options.gate import AUDIT, MAX_CHANGE, AuditConfig, accepts
-from dbt.adapters.mvsink.sink import MaxChange, gate
+from dbt.adapters.mvsink.shard_sql import Counts
+from dbt.adapters.mvsink.sink import Audit, Gate, MaxChange, gate
+from dbt.adapters.mvsink.sink.errors import AuditFailed
+from dbt.adapters.mvsink.sink.gate import Contents, check
+from tests.support.engines import NoEngine
 
 LIMIT = {
     "nothing changed": (MaxChange(rows=0), (0, 0, 9), True),
@@ -125,3 +131,56 @@ def test_what_does_not_read_the_model_is_no_audit_of_it(name):
         chosen(MANIFEST, "s.mv", MV, (name,))
     assert "s.mv: invalid config `audit`" in str(error.value) and f"Got: '{name}'" in str(error.value)
     assert "generic, mild, of_another, relationship, singular, with_downstream" in str(error.value)
+
+
+# ``depends_on`` is dbt's own: that of a seed has no `nodes`, and a source may have none
+SEED = "seed.shop.codes"
+SEED_NODE = Node(unique_id=SEED, name="codes", resource_type="seed", depends_on=MacroDependsOn())
+READ_TOO = {
+    "a seed": (SEED, MacroDependsOn(macros=["macro.dbt.x"])),
+    "a snapshot": ("snapshot.shop.old", DependsOn(nodes=[OTHER])),
+    "a model": (OTHER, DependsOn()),
+    "an ephemeral model": ("model.shop.cte", DependsOn(nodes=[SEED])),
+    "a source": ("source.shop.raw.codes", None),
+    "a function": ("function.shop.clean", DependsOn(nodes=[SEED])),
+}
+
+
+@pytest.mark.parametrize(("unique_id", "depends_on"), READ_TOO.values(), ids=READ_TOO)
+def test_row_n_a_test_that_reads_any_kind_of_node_can_be_an_audit(unique_id, depends_on):
+    kind, name = unique_id.split(".")[0], unique_id.split(".")[-1]
+    read = Node(unique_id=unique_id, name=name, resource_type=kind)
+    if depends_on is not None:
+        read.depends_on = depends_on
+    manifest = Node(nodes={each.unique_id: each for each in (*NODES, SEED_NODE)}, sources={}, functions={})
+    getattr(manifest, f"{kind}s", manifest.nodes)[unique_id] = read
+    both = node("test.shop.both", MV, unique_id, attached_node=MV)
+    manifest.nodes[both.unique_id] = both
+    assert both in chosen(manifest, "s.mv", MV, True)
+
+
+def test_row_n_what_is_downstream_through_a_function_or_a_snapshot_is_left_out():
+    function = node("function.shop.clean", MV, kind="function")
+    snapshot = node("snapshot.shop.old", "function.shop.clean", kind="snapshot")
+    test = node("test.shop.late", MV, "snapshot.shop.old", attached_node=MV)
+    nodes = {each.unique_id: each for each in (*NODES, snapshot, test)}
+    manifest = Node(nodes=nodes, sources={}, functions={function.unique_id: function})
+    assert "late" not in [each.name for each in chosen(manifest, "s.mv", MV, True)]
+
+
+class Missing(NoEngine):
+    """Every query reads a relation that does not exist."""
+
+    def query(self, statement, what):
+        raise EngineError("[TABLE_OR_VIEW_NOT_FOUND] `s`.`codes`", "42P01")
+
+
+def test_row_n_a_first_load_leaves_an_audit_over_what_is_not_built_yet_to_dbts_own_test():
+    gate = Gate(audits=(Audit("relationships_mv", str, str),))
+    checked = check(gate, Missing(), "s.mv", Counts(3), None, False, Contents("", first=True))
+    assert checked.warnings == [
+        "audit relationships_mv was not checked: it reads a relation that does not exist yet ([TABLE_OR_VIEW_NOT_FOUND] `s`.`codes`). "
+        "This is the first load; later ones fail. `dbt build` runs the test itself afterwards"
+    ]
+    with pytest.raises(AuditFailed, match="relationships_mv cannot run"):
+        check(gate, Missing(), "s.mv", Counts(3), None, False, Contents(""))

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
 RUN_TIME_VARIABLE = "MVSINK_RUN_TIME"
 COUNTING_TIMEOUT = 2.0  # seconds for a shard that cannot be read, when orphans are only counted
-NOT_FOUND = "42P01"
 REBUILT = ("table", "incremental", "snapshot", "seed", "clone")
 log = logging.getLogger("mvsink.shard")
 _lock = threading.Lock()
@@ -185,7 +184,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         except UnreadableView as error:
             return [f"{relation}: its shard could not be marked dropped: {error}"]
         except EngineError as error:
-            if error.sqlstate == NOT_FOUND:
+            if error.missing_relation:
                 return []
             raise translate(str(relation), error) from error
         return [] if published is None else self.mv_mark_shard_dropped(str(relation), published.uri)

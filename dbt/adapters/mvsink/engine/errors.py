@@ -25,6 +25,11 @@ class EngineError(DataflowError):
         """
         return self.sqlstate[:2] in ("22", "23")
 
+    @property
+    def missing_relation(self) -> bool:
+        """Whether the statement names a table or view that does not exist."""
+        return self.sqlstate == "42P01"
+
 
 class UnsupportedType(DataflowError):
     """A column's type cannot be stored or compared faithfully."""

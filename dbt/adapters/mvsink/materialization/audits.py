@@ -110,6 +110,11 @@ def _reads(manifest: Any, node_id: str, upstream: str, visited: set[str]) -> boo
     if node_id in visited:
         return False
     visited.add(node_id)
-    node = manifest.nodes.get(node_id)
-    parents = node.depends_on.nodes if node is not None and hasattr(node, "depends_on") else []
+    parents = _parents(manifest, node_id)
     return upstream in parents or any(_reads(manifest, parent, upstream, visited) for parent in parents)
+
+
+def _parents(manifest: Any, node_id: str) -> Sequence[str]:
+    """What a node of any kind reads. Sources have no parents, and seeds depend on macros only."""
+    node = manifest.nodes.get(node_id) or getattr(manifest, "functions", {}).get(node_id)
+    return tuple(getattr(getattr(node, "depends_on", None), "nodes", ()))

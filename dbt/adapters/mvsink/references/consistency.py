@@ -84,7 +84,7 @@ def origins_read(references: Iterable[Reference], time: int, ledger: Ledger) -> 
     origins = Origins()
     for reference in references:
         known = ledger.origins.get(reference.uri)
-        if known is None:
+        if known is None or _begun_after(reference.state, time) is not None:  # since it was recorded, perhaps
             known = origins_of(reference.name, reference.state, reference.history, time)
         origins |= known
     return origins
@@ -101,21 +101,35 @@ def origins_after(model: str, outcome: Outcome, history: Log, read: Origins, tim
 
 def passed_over(own: Origins, read: Origins) -> Origins:
     """The origins of a model that the run did not write: its ``own`` and its inputs'."""
-    stale = bool(own.passed) and any(
-        UNKNOWN not in own.times and time > max(own.times) for time in read.times
-    )
-    return replace(own | read, broken=own.broken or read.broken or stale)
+    return replace(own | read, broken=own.broken or read.broken or _stale(own, read))
+
+
+def _stale(own: Origins, read: Origins) -> bool:
+    """Whether something that is read was written after superseded contents. Contents without times
+    are consistent with everything, or are broken themselves.
+    """
+    if not own.passed or not own.times or UNKNOWN in own.times:
+        return False
+    return any(time > max(own.times) for time in read.times)
 
 
 def origins_of(name: str, state: ShardState, history: Log, time: int) -> Origins:
     """The shard's own origin as of ``time`` (ms). Reads the log only if the upper is past it."""
-    if state.upper.less_equal_time(time) or WATCHED in state.properties:
+    if state.upper.less_equal_time(time):
         return Origins()
-    if state.creation is not None and state.creation > time:
-        return Origins(passed=((name, state.creation),), broken=True)
+    begun = _begun_after(state, time)
+    if begun is not None:
+        return Origins(passed=((name, begun),), broken=True)
+    if WATCHED in state.properties:
+        return Origins()
     if state.upper == Antichain.of(time).step_forward():
         return Origins(frozenset({time}))
     return own_origin(name, newest_first(history), time)
+
+
+def _begun_after(state: ShardState, time: int) -> int | None:
+    """The time of the run that made or replaced all contents, if it is after ``time`` (ms)."""
+    return state.creation if state.creation is not None and state.creation > time else None
 
 
 def own_origin(name: str, commits: Iterable[Commit], time: int) -> Origins:

@@ -232,7 +232,8 @@ def _check_bounds_of(batches: Sequence[Batch], lower: Antichain, upper: Antichai
     for batch in batches:
         if batch.files and upper == lower:
             raise InvalidUsage(f"updates cannot be appended between {lower!r} and itself")
-        if batch.files and not (batch.lower.less_equal(lower) and upper.less_equal(batch.upper)):
+        # also without updates: that nothing happened is known within its bounds only
+        if not (batch.lower.less_equal(lower) and upper.less_equal(batch.upper)):
             raise InvalidUsage(
                 f"a batch described [{batch.lower!r}, {batch.upper!r}) cannot be appended as [{lower!r}, {upper!r}): that is wider"
             )

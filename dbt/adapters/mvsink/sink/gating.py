@@ -62,7 +62,7 @@ class Gating:
             return written
         try:
             with self.watch("gate"):
-                contents = self._contents(plan, shard, written)
+                contents = self._contents(state, plan, shard, written)
                 passed = self._check(state, plan, written.counts, contents).passed
         except BaseException:
             written.delete()
@@ -72,17 +72,17 @@ class Gating:
     def previewed(self, state: ShardState, plan: Plan, counts: Counts, rows: str) -> str:
         """Why the gate would reject the contents, or "". The audits read the query ``rows``."""
         try:
-            self._check(state, plan, counts, Contents(rows))
+            self._check(state, plan, counts, Contents(rows, first=not state.readable))
         except GateFailed as error:
             return str(error)
         return ""
 
-    def _contents(self, plan: Plan, shard: Layout, written: Written) -> Contents:
+    def _contents(self, state: ShardState, plan: Plan, shard: Layout, written: Written) -> Contents:
         negated = written.negation is not None
         rows = would_be(shard, written.batch, negated=negated)
         scoped = any(audit.scope is not None for audit in self.request.gate.audits)
         if not scoped or negated or plan.generation or shard.empty or shard.loose:
-            return Contents(rows)
+            return Contents(rows, first=not state.readable)
         # the correction by itself: the rows of which it adds copies
         added = would_be(shard, written.batch, negated=True)
         return Contents(rows, added, passed_before(self.handle.history(LOOKED_AT)))
