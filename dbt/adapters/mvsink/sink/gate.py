@@ -105,8 +105,8 @@ NOT_CHECKED = (
 @dataclass(frozen=True)
 class Contents:
     """The queries of the new contents, and of the rows they add to contents which passed the audits
-    with the digests ``passed``. ``added`` is None if all rows are to be judged. ``first``: the shard
-    has no contents yet.
+    with the digests ``passed``. ``added`` is None if all rows are to be judged. ``first``: the
+    shard has no contents yet.
     """
 
     rows: str
