@@ -70,8 +70,8 @@ class Read(References):
         times = self.times(time)
         for name, at in times.items():
             as_of.check_readable(self.shards[name].state, at)
-        held = {name: sorted(rows.elements()) for name, rows in self.rows.items()}
-        return json.dumps({"view": query, "rows": held})
+        contents = {name: sorted(rows.elements()) for name, rows in self.rows.items()}
+        return json.dumps({"view": query, "rows": contents})
 
 
 @dataclass
@@ -98,16 +98,16 @@ class World:
     def references(self, name: str, time: int) -> Read:
         """The references of a run at ``time``, as they are when it begins."""
         references, rows = {}, {}
-        for read in READS[name]:
-            reader = self.reader(read)
+        for each in READS[name]:
+            reader = self.reader(each)
             state = reader.state()
-            parts = layout_of(state, read, reader.files_in, reader.column_names)
-            references[read] = Reference(read, read, state, parts, history=reader.history)
+            parts = layout_of(state, each, reader.files_in, reader.column_names)
+            references[each] = Reference(each, each, state, parts, history=reader.history)
             if state.since.less_equal_time(time):
-                rows[read] = self.rows(read, references[read].time_for(time))
-        found = Read(references)
-        object.__setattr__(found, "rows", rows)
-        return found
+                rows[each] = self.rows(each, references[each].time_for(time))
+        read = Read(references)
+        object.__setattr__(read, "rows", rows)
+        return read
 
     def evaluate(self, query: str) -> Rows:
         described = json.loads(query)
@@ -342,7 +342,7 @@ def with_full_refreshes(seed: int) -> tuple[World, list[Writer], Counter[str]]:
 
 
 def test_row_j_a_run_beside_full_refreshes_by_later_runs_succeeds():
-    """What a later run began anew has no contents as of the earlier run's time: what reads it is
+    """What a later run replaced has no contents as of the earlier run's time: what reads it is
     left, also where it read what the earlier run had written.
     """
     outcomes: Counter[str] = Counter()

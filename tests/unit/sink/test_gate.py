@@ -8,8 +8,7 @@ import doctest
 from types import SimpleNamespace as Node
 
 import pytest
-from dbt.artifacts.resources import DependsOn
-from dbt.artifacts.resources.v1.components import MacroDependsOn
+from dbt.artifacts.resources.v1.components import DependsOn, MacroDependsOn
 
 from dbt.adapters.mvsink.engine import EngineError, json_values
 from dbt.adapters.mvsink.exceptions import InvalidOption, UnknownAudit
