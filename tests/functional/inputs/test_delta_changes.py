@@ -5,9 +5,14 @@ versions as multisets.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from dbt.adapters.mvsink.engine import Column, parse_type, sql
 from dbt.adapters.mvsink.inputs import DeltaInput, FilesGone, PendingTime, UnsupportedTable, bind_versions
 from dbt.adapters.mvsink.inputs import parquet_sql as reading
 from dbt.adapters.mvsink.shard import ShardClient
@@ -104,6 +109,49 @@ def test_partition_values_of_every_kind_and_evolved_columns(spark, tmp_path, mon
         result = spark.sql(delta.contents(newest, delta.columns(newest)))
         assert sorted(map(repr, result.collect())) == sorted(map(repr, wanted.collect()))
         assert [(f.name, f.dataType) for f in result.schema] == [(f.name, f.dataType) for f in wanted.schema]
+
+
+def test_row_p_partitions_whose_values_have_commas(spark, tmp_path):
+    name = f"delta.`{tmp_path / 'a, {b}^'}`"
+    spark.sql(f"create table {name} (id bigint, p string) using delta partitioned by (p)")
+    spark.sql(f"insert into {name} select id, concat('p', id % 10) from range(40)")
+    spark.sql(f"insert into {name} select id, concat('p,{{q}}^\\\\!', id % 12) from range(48)")
+    delta = DeltaInput(str(tmp_path / "a, {b}^"))
+    assert len(delta.change(0, 2).added) > 20
+    wanted = spark.sql(f"select id, p, 1L from {name}").collect()
+    assert sorted(spark.sql(delta.changes(0, 2, delta.columns(2))).collect()) == sorted(wanted)
+
+
+def test_row_p_files_and_directories_of_every_character_are_read_as_themselves(spark, tmp_path):
+    """All by one glob, and those of one directory by one."""
+    letters = [chr(code) for code in [*range(1, 128), 0x85, 0xA0, 0xE9, 0x301, 0x2028, 0x3000, 0x1F600]]
+    letters = [letter for letter in letters if letter not in "/:"]
+    paths = [str(tmp_path / f"x{letter}y" / f"f{letter}.{letter}") for letter in letters]
+    paths += [str(tmp_path / ",{" / f"_={letter}") for letter in letters]
+    for number, path in enumerate(paths):
+        Path(path).parent.mkdir(exist_ok=True)
+        pq.write_table(pa.table({"n": pa.array([number], pa.int64())}), path)
+    columns = [Column(name, parse_type("bigint", name)) for name in ("n", "p")]
+    pieces = [reading.Piece(path, (("p", sql.bigint(number)),)) for number, path in enumerate(paths)]
+    pieces[len(letters) :] = [replace(piece, partition=(("p", "7L"),)) for piece in pieces[len(letters) :]]
+    queries = reading.select_pieces(pieces, columns, "", lambda path: reading.Shape(pq.read_schema(path), 1))
+    assert len(queries) == 1
+    wanted = [(n, n if n < len(letters) else 7) for n in range(len(paths))]
+    assert sorted(map(tuple, spark.sql(queries[0]).collect())) == wanted
+
+
+def test_row_p_a_file_that_goes_before_spark_lists_it_is_an_error(spark, tmp_path):
+    name = f"delta.`{tmp_path}`"
+    spark.sql(f"create table {name} (id int, p int) using delta partitioned by (p)")
+    spark.sql(f"insert into {name} select /*+ repartition(3) */ id, 0 from range(9)")
+    spark.sql(f"insert into {name} select id, id from range(9)")
+    delta = DeltaInput(str(tmp_path))
+    for before, version in ((0, 1), (1, 2)):
+        query = delta.changes(before, version, delta.columns(2))
+        assert len(spark.sql(query).collect()) == 9
+        Path(delta.change(before, version).added[0].path).unlink()
+        with pytest.raises(Exception, match="data files below .* have 9 rows, and Spark read another number"):
+            spark.sql(query).collect()
 
 
 def test_column_mapping_is_refused_and_a_vacuum_noticed(spark, tmp_path):

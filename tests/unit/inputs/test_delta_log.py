@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import datetime
 import shutil
+from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -134,6 +136,30 @@ def test_a_deletion_vector_is_a_condition_on_row_positions(root):
     # RESTORE takes rows back in
     assert [piece.rows for piece in table.change(2, 1).added] == ["_metadata.row_index in (0)"]
     assert not table.change(1, 2).added and not table.change(2, 1).removed
+
+
+def test_row_q_vectors_of_files_of_one_name_in_several_directories(tmp_path):
+    """As tables have them that were converted from Parquet; reached by a link, too."""
+    root = tmp_path / "a b%é"
+    for path in ("x.parquet", "k=1/x.parquet", "j=1/k=1/x.parquet", "k=a%252Cb/x.parquet"):
+        file = root / unquote(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"id": pa.array(range(4), pa.int32())}), file)
+    append(root, *range(4), configuration={"delta.enableDeletionVectors": "true"})
+    commit = actions(root, 0)
+    add = next(action["add"] for action in commit if "add" in action)
+    paths = ["x.parquet", "k=1/x.parquet", "j=1/k=1/x.parquet", "k=a%252Cb/x.parquet"]
+    adds = [{"add": {**add, "path": path, "size": (root / unquote(path)).stat().st_size}} for path in paths]
+    write_actions(root, 0, [*(action for action in commit if "add" not in action), *adds])
+    for version, path in enumerate(paths, 1):
+        delete_by_vector(root, version, path, [version - 1])
+    (tmp_path / "link").symlink_to(root)
+    for place in (root, tmp_path / "link"):
+        table = DeltaInput(str(place))
+        for version, path in enumerate(paths, 1):
+            [gone] = table.change(version - 1, version).removed
+            assert gone.path == f"{place}/{unquote(path)}"
+            assert gone.rows == f"_metadata.row_index in ({version - 1})"
 
 
 def test_vectors_of_very_many_rows_are_refused_naming_table_and_file(root, monkeypatch):

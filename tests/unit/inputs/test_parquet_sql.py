@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import fnmatch
+import re
 
 import pyarrow as pa
 import pytest
@@ -10,43 +10,54 @@ import pytest
 from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.engine.sql import STRICT
 from dbt.adapters.mvsink.inputs import parquet_sql as reading
-from dbt.adapters.mvsink.inputs.parquet_sql import Piece, converted, globs, select_pieces
+from dbt.adapters.mvsink.inputs.parquet_sql import (
+    Piece,
+    Shape,
+    braces,
+    converted,
+    select_pieces,
+    unreadable,
+)
 
-GLOBS = {
-    "one file": (["part-1.parquet"], ["/t/part-1.parquet"]),
-    "what they share is written once": (
-        ["part-1-c0.parquet", "part-2-c0.parquet"],
-        ["/t/part-{1,2}-c0.parquet"],
-    ),
-    "no alternative is empty": (
-        ["part-1.parquet", "part-11.parquet"],
-        ["/t/{part-1.parquet,part-11.parquet}"],
-    ),
-    "what a glob reads otherwise is escaped": (
-        ["a{1}.parquet", "a,2.parquet"],
-        ["/t/a{\\{1\\},\\,2}.parquet"],
-    ),
+NAMES = {
+    "one file": (["part-1.parquet"], "part-1.parquet"),
+    "what they share is written once": (["part-1-c0.parquet", "part-2-c0.parquet"], "part-{1,2}-c0.parquet"),
+    "no alternative is empty": (["part-1.parquet", "part-11.parquet"], "{part-1.parquet,part-11.parquet}"),
+    "what a glob reads otherwise is escaped": (["a{1}.parquet", "a,^.parquet"], "a{\\{1\\},\\,\\^}.parquet"),
 }
 
 
-@pytest.mark.parametrize(("names", "wanted"), GLOBS.values(), ids=GLOBS)
-def test_globs(names, wanted):
-    assert globs("/t", names) == wanted
+@pytest.mark.parametrize(("names", "wanted"), NAMES.values(), ids=NAMES)
+def test_names_in_braces(names, wanted):
+    assert braces(names) == wanted
 
 
-def test_a_long_list_of_names_becomes_several_globs(monkeypatch):
+@pytest.mark.parametrize("apart", [0, 8])
+def test_a_long_list_of_names_becomes_several_relations(monkeypatch, apart):
     monkeypatch.setattr(reading, "MAX_GLOB", 100)
-    names = [f"part-{n:05}-abc.parquet" for n in range(20)]
-    patterns = globs("/t", names)
-    assert len(patterns) == 5
-    for name in names:
-        assert sum(any(fnmatch.fnmatch(f"/t/{name}", glob) for glob in expanded(g)) for g in patterns) == 1
+    monkeypatch.setattr(reading, "MAX_DIRECTORIES_APART", apart)
+    files = [f"/t/p=1/part-{n:05}-abc.parquet" for n in range(20)]
+    pieces = [Piece(path, (("p", "'1'"),)) for path in files]
+    columns = [Column("p", parse_type("int", "p"))]
+    queries = select_pieces(pieces, columns, "", lambda path: Shape(pa.schema([("a", pa.int32())]), 3))
+    assert len(queries) == 5
+    for number in range(20):
+        assert sum(f"{number:05}"[-2:] in numbers(query) for query in queries) == 1
+    assert all("= 12, true" in query for query in queries)
 
 
-def expanded(glob):
-    head, _, rest = glob.partition("{")
-    middles, _, tail = rest.partition("}")
-    return [head + middle + tail for middle in middles.split(",")] if rest else [glob]
+def numbers(query):
+    """The two last digits of its files' numbers."""
+    head, middles, _ = re.search(r"part-(\d*)\{([^}]*)\}", query).group(1, 2, 0)
+    return [(head + middle)[-2:] for middle in middles.split(",")]
+
+
+@pytest.mark.parametrize(
+    "name", ["a:b.parquet", "_a.parquet", ".a.parquet", "p=1/_a.parquet", "p=a:b/a.parquet", "_c/_a"]
+)
+def test_row_p_a_file_that_a_glob_cannot_name_is_refused(name):
+    assert unreadable(["a.parquet", name]) == name
+    assert unreadable(["_a=1/a.parquet", "a/_b=1", "a_.parquet", "_a/b.parquet"]) is None
 
 
 CONVERSIONS = {
@@ -79,8 +90,10 @@ def test_pieces_with_conditions_on_their_rows_are_relations_of_their_own():
     columns = [Column("a", parse_type("int", "a"))]
     schema = pa.schema([("A", pa.int32())])
     pieces = [Piece("/t/1"), Piece("/t/2"), Piece("/t/3", rows="_metadata.row_index in (1)"), Piece("/t/p/4")]
-    assert select_pieces(pieces, columns, "1L n", lambda path: schema) == [
-        f"select `A` `a`, 1L n from parquet.`/t/{{1,2}}`{STRICT}",
+    assert select_pieces(pieces, columns, "1L n", lambda path: Shape(schema, 2)) == [
+        f"(with _mv_files as (select * from parquet.`/t/{{1,2}}`{STRICT}) select `A` `a`, 1L n from _mv_files where "
+        "if((select count(*) from _mv_files) = 4, true, cast(raise_error('the data files below /t have 4 rows, and Spark "
+        "read another number of them; another process may be removing files (VACUUM)') as boolean)))",
         f"select `A` `a`, 1L n from parquet.`/t/p/4`{STRICT}",
         f"select `A` `a`, 1L n from parquet.`/t/3`{STRICT} where _metadata.row_index in (1)",
     ]
@@ -94,7 +107,8 @@ def test_very_many_directories_are_one_relation_joined_with_their_partition_valu
         Piece("/t/p=1/y", (("p", "'1'"),)),
         Piece("/t/p=a b/z", (("p", "null"),)),
     ]
-    [query] = select_pieces(pieces, columns, "", lambda path: pa.schema([("a", pa.int32())]))
+    [query] = select_pieces(pieces, columns, "", lambda path: Shape(pa.schema([("a", pa.int32())]), 2))
     assert "parquet.`/t/{p=1/{x,y},p=a b/z}`" in query
     assert "values ('/t/p=1', string('1')), ('/t/p=a%20b', string(null)) as d(_mv_place, _mv_0)" in query
     assert "`a` `a`, cast(d._mv_0 as date) `p` from" in query and "raise_error" in query
+    assert "count(*) from _mv_files) = 6, true" in query

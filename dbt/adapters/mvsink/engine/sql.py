@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dbt.adapters.mvsink.engine.errors import SubstitutedName
 
+_GLOB = re.compile(r"[{}\[\]*?\\,^]")
 _VARIABLE = re.compile(r"\$\{\S+?\}")
 
 
@@ -120,8 +121,17 @@ def _path(files: str) -> str:
 
 
 def escape_glob(path: str) -> str:
-    """A path that Hadoop's glob reads as itself."""
-    return "".join("\\" + character if character in "{}[]*?\\" else character for character in path)
+    """A path that Hadoop's glob reads as itself, also as one of several in braces that contain no
+    ``/``. ``^`` begins a line in the regular expression that Hadoop makes of a glob.
+    """
+    return _GLOB.sub(r"\\\g<0>", path)
+
+
+def escape_glob_in_braces(path: str) -> str:
+    """The same within braces that contain a ``/``: Hadoop expands these to several globs first,
+    and there takes each backslash away.
+    """
+    return _GLOB.sub(lambda match: "\\\\\\" + match[0], path)
 
 
 def overwrite_directory(path: str, query: str, *, quickly: bool = False) -> str:

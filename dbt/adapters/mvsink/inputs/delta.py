@@ -12,7 +12,7 @@ very many rows, versions whose log was cleaned up, files that were vacuumed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -33,7 +33,7 @@ from dbt.adapters.mvsink.inputs.errors import (
     UnsupportedTable,
     VersionsGone,
 )
-from dbt.adapters.mvsink.inputs.parquet_sql import Piece, literal, select_pieces
+from dbt.adapters.mvsink.inputs.parquet_sql import Piece, Shape, literal, select_pieces, unreadable
 from dbt.adapters.mvsink.inputs.protocol import CatalogTable, TableOptions
 from dbt.adapters.mvsink.inputs.versioned import Signs, TableVersion
 from dbt.adapters.mvsink.physical import DIFF
@@ -82,7 +82,7 @@ class DeltaInput:
         self.options = dict(storage_options) if storage_options else None
         self.storage = DeltaStorage(self.location, storage_options)
         self._snapshots: dict[int, _Snapshot] = {}
-        self._schemas: dict[str, pa.Schema] = {}
+        self._shapes: dict[str, Shape] = {}
         self._rearranged: dict[int, bool] = {}
 
     @classmethod
@@ -181,12 +181,11 @@ class DeltaInput:
         return [Piece(self._absolute(path), snapshot.files[path], _condition(_runs(sorted(positions))))]
 
     def _select(self, pieces: Sequence[Piece], columns: Sequence[Column], more: str) -> list[str]:
-        missing = [piece.path for piece in pieces if piece.path not in self._schemas]
+        missing = [piece.path for piece in pieces if piece.path not in self._shapes]
         with ThreadPoolExecutor(PARALLEL_REQUESTS) as pool:
-            self._schemas.update(
-                zip(missing, pool.map(lambda path: self.storage.schema_of(self._relative(path)), missing))
-            )
-        return select_pieces(pieces, columns, more, self._schemas.__getitem__)
+            shapes = pool.map(lambda path: Shape(*self.storage.shape_of(self._relative(path))), missing)
+            self._shapes.update(zip(missing, shapes))
+        return select_pieces(pieces, columns, more, self._shapes.__getitem__)
 
     def _bounded(self, query: str, files: int) -> str:
         if len(query) > MAX_QUERY:
@@ -263,6 +262,8 @@ def _read(table: DeltaTable, location: str) -> _Snapshot:
         raise UnsupportedTable(
             location, f"files outside its own directory, as a shallow clone has ({outside[0]})"
         )
+    if odd := unreadable(files):
+        raise UnsupportedTable(location, f"a data file whose name Spark's readers ignore or refuse ({odd})")
     schema = pa.schema(table.schema().to_arrow())
     counts = actions.column("num_records").to_pylist() if "num_records" in actions.column_names else [None]
     return _Snapshot(
@@ -275,15 +276,18 @@ def _read(table: DeltaTable, location: str) -> _Snapshot:
     )
 
 
-def _deleted(table: DeltaTable, files: Iterable[str]) -> Iterable[tuple[str, tuple[tuple[int, int], ...]]]:
+def _deleted(table: DeltaTable, files: Collection[str]) -> Iterable[tuple[str, tuple[tuple[int, int], ...]]]:
     """The runs of deleted rows of each file that has a deletion vector."""
     if "deletionVectors" not in (table.protocol().reader_features or []):
         return
-    by_name = {path.rsplit("/", 1)[-1]: path for path in files}
     listed = pa.table(table.deletion_vectors())
-    for path, kept in zip(listed.column("filepath").to_pylist(), listed.column("selection_vector")):
+    for uri, kept in zip(listed.column("filepath").to_pylist(), listed.column("selection_vector")):
+        # files of several partitions may have one name, as in tables converted from Parquet
+        path = unquote(uri.removeprefix(table.table_uri))
+        if path not in files:
+            raise UnsupportedTable(table.table_uri, f"a deletion vector of a file that it has not ({uri})")
         positions = pc.indices_nonzero(pc.invert(kept.values))
-        yield by_name[unquote(path).rsplit("/", 1)[-1]], _runs(positions.to_pylist())
+        yield path, _runs(positions.to_pylist())
 
 
 def _runs(positions: Sequence[int]) -> tuple[tuple[int, int], ...]:

@@ -3,14 +3,20 @@
 Files are grouped by physical schema, and by directory if there are few; each group is one relation
 over one glob. Columns that a file lacks are NULL; partition columns are not in the files, so their
 values are literals.
+
+Of several files, a glob leaves out silently those that it does not match, or that are gone when
+Spark lists them. So a relation of several has as many rows as the files' footers say, or is an
+error. One file that is missing is an error of Spark's.
 """
 
 from __future__ import annotations
 
 import os.path
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -23,8 +29,19 @@ MAX_DIRECTORIES_APART = 8  # up to so many are a relation each
 # characters that are not escaped in the path of a Java URI, besides letters and digits
 PLAIN = "_-!.~'()*,;:$&+=/@"
 MAX_GLOB = 60_000  # characters; the files of a longer one are read as several relations
+_FILES = "_mv_files"  # the relation whose rows are counted
+_HIDDEN = re.compile(r"(^|/)(_[^=/]*|\.[^/]*)$")
 
-Footer = Callable[[str], pa.Schema]
+
+@dataclass(frozen=True)
+class Shape:
+    """What a file's footer says: its physical columns, and how many rows it has."""
+
+    columns: pa.Schema
+    rows: int
+
+
+ReadShape = Callable[[str], Shape]
 
 
 @dataclass(frozen=True)
@@ -40,14 +57,17 @@ class Piece:
     rows: str = ""
 
 
-def select_pieces(pieces: Sequence[Piece], columns: Sequence[Column], more: str, footer: Footer) -> list[str]:
-    """``columns`` and the items ``more`` of the pieces. ``footer`` reads a file's stored schema."""
-    groups: dict[tuple[tuple[Column, ...], str], dict[_Directory, list[str]]] = defaultdict(
+def select_pieces(
+    pieces: Sequence[Piece], columns: Sequence[Column], more: str, shape_of: ReadShape
+) -> list[str]:
+    """``columns`` and the items ``more`` of the pieces. ``shape_of`` reads a file's footer."""
+    groups: dict[tuple[tuple[Column, ...], str], dict[_Directory, list[_File]]] = defaultdict(
         lambda: defaultdict(list)
     )
     for piece in pieces:
-        path, name = os.path.split(piece.path)
-        groups[_physical(footer(piece.path)), piece.rows][_Directory(path, piece.partition)].append(name)
+        (path, name), shape = os.path.split(piece.path), shape_of(piece.path)
+        files = groups[_physical(shape.columns), piece.rows][_Directory(path, piece.partition)]
+        files.append(_File(name, shape.rows))
     queries = []
     for (physical, rows), directories in groups.items():
         if (
@@ -57,8 +77,22 @@ def select_pieces(pieces: Sequence[Piece], columns: Sequence[Column], more: str,
         ):
             queries += _read_together(directories, columns, physical, more)
         else:
-            queries += _read_each(directories, columns, physical, more, f" where {rows}" if rows else "")
+            queries += _read_each(directories, columns, physical, more, rows)
     return queries
+
+
+def unreadable(paths: Iterable[str]) -> str | None:
+    """One of the paths that Spark cannot read by a glob: its readers ignore files whose names begin
+    with ``_`` or ``.``, and Hadoop's globs refuse a ``:``.
+    """
+    return next((path for path in paths if ":" in path or _HIDDEN.search(path)), None)
+
+
+class _File(NamedTuple):
+    """A file of a directory."""
+
+    name: str
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -70,24 +104,31 @@ class _Directory:
 
 
 def _read_each(
-    directories: Mapping[_Directory, Sequence[str]],
+    directories: Mapping[_Directory, Sequence[_File]],
     columns: Sequence[Column],
     physical: Sequence[Column],
     more: str,
-    where: str,
+    rows: str,
 ) -> list[str]:
     """One relation per directory, with the partition values as literals."""
     queries = []
-    for directory, names in directories.items():
+    for directory, files in directories.items():
         items = ", ".join([*_items(columns, physical, dict(directory.partition)), *([more] if more else [])])
-        queries += [
-            f"select {items} from {sql.parquet(glob)}{where}" for glob in globs(directory.path, names)
-        ]
+        for some in _portions(files):
+            relation = sql.parquet(
+                f"{sql.escape_glob(directory.path)}/{braces([file.name for file in some])}"
+            )
+            if len(some) == 1:
+                queries.append(f"select {items} from {relation}" + (f" where {rows}" if rows else ""))
+                continue
+            source = f"select *, _metadata from {relation}" if rows else f"select * from {relation}"
+            where = [f"({rows})"] if rows else []
+            queries.append(_counted(source, directory.path, some, f"{items} from {_FILES}", where))
     return queries
 
 
 def _read_together(
-    directories: Mapping[_Directory, Sequence[str]],
+    directories: Mapping[_Directory, Sequence[_File]],
     columns: Sequence[Column],
     physical: Sequence[Column],
     more: str,
@@ -103,70 +144,79 @@ def _read_together(
     place = (
         "regexp_extract(regexp_replace(_metadata.file_path, '^file:/+', '/'), '^(.*)/[^/]*$', 1) _mv_place"
     )
-    known = "d._mv_place is not null or cast(raise_error(concat('no partition values for ', f._mv_place)) as boolean)"
+    known = "(d._mv_place is not null or cast(raise_error(concat('no partition values for ', f._mv_place)) as boolean))"
     queries = []
-    for chunk in _chunks([(d, globs(d.path[len(root) + 1 :], files)) for d, files in directories.items()]):
-        files = sql.parquet(
-            f"{sql.escape_glob(root)}/{{{','.join(glob for _, named in chunk for glob in named)}}}"
+    for chunk in _chunks([(d, some) for d, files in directories.items() for some in _portions(files)]):
+        globs = ",".join(
+            f"{sql.escape_glob_in_braces(d.path[len(root) + 1 :])}/{braces([f.name for f in some], sql.escape_glob_in_braces)}"
+            for d, some in chunk
         )
+        source = f"select *, {place} from {sql.parquet(f'{sql.escape_glob(root)}/{{{globs}}}')}"
         rows = [
             ", ".join([sql.text(spelled(d.path)), *(f"string({value})" for _, value in d.partition)])
-            for d, _ in chunk
+            for d in dict.fromkeys(d for d, _ in chunk)
         ]
         listed = f"values {', '.join(f'({row})' for row in rows)} as d(_mv_place, {', '.join(names)})"
-        queries.append(
-            f"select /*+ BROADCAST(d) */ {items} from (select *, {place} from {files}) f "
-            f"left join (select * from {listed}) d on f._mv_place = d._mv_place where {known}"
-        )
+        joined = f"{_FILES} f left join (select * from {listed}) d on f._mv_place = d._mv_place"
+        files = [file for _, some in chunk for file in some]
+        queries.append(_counted(source, root, files, f"/*+ BROADCAST(d) */ {items} from {joined}", [known]))
     return queries
 
 
+def _counted(source: str, root: str, files: Sequence[_File], select: str, where: Sequence[str]) -> str:
+    """``select``, whose `_FILES` are the rows of ``source``, if these are as many as the ``files``
+    have.
+    """
+    wanted = sum(file.rows for file in files)
+    failure = (
+        f"the data files below {root} have {wanted} rows, and Spark read another number of them; "
+        "another process may be removing files (VACUUM)"
+    )
+    counted = f"if((select count(*) from {_FILES}) = {wanted}, true, cast(raise_error({sql.text(failure)}) as boolean))"
+    return f"(with {_FILES} as ({source}) select {select} where {' and '.join([*where, counted])})"
+
+
 def _chunks(
-    directories: Sequence[tuple[_Directory, Sequence[str]]],
-) -> Iterator[list[tuple[_Directory, Sequence[str]]]]:
+    directories: Sequence[tuple[_Directory, Sequence[_File]]],
+) -> Iterator[list[tuple[_Directory, Sequence[_File]]]]:
     """The same in chunks whose globs are not too long."""
-    chunk: list[tuple[_Directory, Sequence[str]]] = []
+    chunk: list[tuple[_Directory, Sequence[_File]]] = []
     size = 0
-    for directory, names in directories:
-        length = sum(map(len, names))
+    for directory, files in directories:
+        length = len(directory.path) + sum(len(file.name) for file in files)
         if chunk and size + length > MAX_GLOB:
             yield chunk
             chunk, size = [], 0
-        chunk.append((directory, names))
+        chunk.append((directory, files))
         size += length
     if chunk:
         yield chunk
 
 
-def globs(directory: str, names: Sequence[str]) -> list[str]:
-    """Globs that name exactly these files of ``directory``, each of up to `MAX_GLOB` characters."""
-    patterns, left = [], list(names)
-    while left:
-        size, count = 0, 0
-        while count < len(left) and (count == 0 or size + len(left[count]) < MAX_GLOB):
-            size += len(left[count]) + 1
-            count += 1
-        patterns.append(f"{sql.escape_glob(directory)}/{_braces(left[:count])}")
-        left = left[count:]
-    return patterns
+def _portions(files: Sequence[_File]) -> Iterator[Sequence[_File]]:
+    """The files of a directory, in parts whose names are up to `MAX_GLOB` characters together."""
+    part: list[_File] = []
+    size = 0
+    for file in files:
+        if part and size + len(file.name) >= MAX_GLOB:
+            yield part
+            part, size = [], 0
+        part.append(file)
+        size += len(file.name) + 1
+    if part:
+        yield part
 
 
-def _braces(names: Sequence[str]) -> str:
+def braces(names: Sequence[str], escaped: Callable[[str], str] = sql.escape_glob) -> str:
     """``part-1.parquet, part-2.parquet`` as ``part-{1,2}.parquet``."""
     if len(names) == 1:
-        return sql.escape_glob(names[0])
+        return escaped(names[0])
     head = _common(names)
     tail = _common([name[len(head) :][::-1] for name in names])[::-1]
     middles = [name[len(head) : len(name) - len(tail)] for name in names]
     if not all(middles):
         head, middles, tail = "", list(names), ""
-    return (
-        sql.escape_glob(head)
-        + "{"
-        + ",".join(_escaped(middle) for middle in middles)
-        + "}"
-        + sql.escape_glob(tail)
-    )
+    return f"{escaped(head)}{{{','.join(map(escaped, middles))}}}{escaped(tail)}"
 
 
 def _common(names: Sequence[str]) -> str:
@@ -174,10 +224,6 @@ def _common(names: Sequence[str]) -> str:
     least, greatest = min(names), max(names)
     end = next((i for i, character in enumerate(least) if greatest[i] != character), len(least))
     return least[:end]
-
-
-def _escaped(text: str) -> str:
-    return sql.escape_glob(text).replace(",", "\\,")
 
 
 def _items(columns: Sequence[Column], physical: Sequence[Column], partition: Mapping[str, str]) -> list[str]:

@@ -118,6 +118,12 @@ class FileStore:
         with self._parquet(path) as (parquet, _):
             return parquet.schema_arrow
 
+    def shape_of(self, path: str) -> tuple[pa.Schema, int]:
+        """`schema_of`, and the number of rows."""
+        self._inside(path)
+        with self._parquet(path) as (parquet, _):
+            return parquet.schema_arrow, parquet.metadata.num_rows
+
     @contextmanager
     def _parquet(self, path: str, buffer: int = 0) -> Iterator[tuple[pq.ParquetFile, int]]:
         """The open file, and its size in bytes.
