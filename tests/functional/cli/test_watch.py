@@ -74,7 +74,7 @@ def test_a_watch_from_start_to_end(tmp_path):
         fresh, ran = map(
             float, re.findall(r"mv \+2 -0.*fresh ([\d.]+) s after the change, ran ([\d.]+) s", process.out)[0]
         )
-        assert fresh - ran < 5 and fresh <= time.monotonic() - landed + 0.1
+        assert ran - 0.1 <= fresh <= time.monotonic() - landed + 0.1  # whatever time it took
         time.sleep(3)
         # named once, and two scheduler: nothing runs in vain
         assert process.out.count("top") == 3, process.outputs

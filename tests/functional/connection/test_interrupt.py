@@ -32,7 +32,7 @@ def watch():
             found = False  # Spark has been stopped
         if found != seen:
             seen = found
-            print("JOBS" if seen else "NO JOBS", time.time(), flush=True)
+            print("JOBS" if seen else "NO JOBS", flush=True)
         time.sleep(0.05)
 
 common = ["--profiles-dir", "."]
@@ -60,14 +60,11 @@ def test_ctrl_c_in_a_long_query(tmp_path):
     process.until("SECOND RUN")
     before = shard(root)
     assert before[3][0]["n"] == 143
-    process.until("\nJOBS ")
+    process.until("\nJOBS")
     time.sleep(1)  # so that it is in the middle of something
-    interrupted, clock = time.time(), time.monotonic()
     process.popen.send_signal(signal.SIGINT)
-    # dbt ended by itself, with an error
-    assert process.end(60) not in (0, -signal.SIGINT), process.outputs
-    ended = time.monotonic() - clock
-    stopped = float(re.findall(r"NO JOBS ([\d.]+)", process.out)[-1]) - interrupted
+    # dbt ended by itself, with an error, although the query takes hours
+    assert process.end(600) not in (0, -signal.SIGINT), process.outputs
     assert "Exited because of keyboard interrupt" in process.out, process.outputs
-    assert stopped < 5 and ended < 10, (stopped, ended)
+    assert re.findall(r"^(?:NO )?JOBS$", process.out, re.MULTILINE)[-1] == "NO JOBS", process.outputs
     assert shard(root) == before

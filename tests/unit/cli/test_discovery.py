@@ -4,12 +4,13 @@ once.
 
 from __future__ import annotations
 
-import time
+import shutil
 
 import pytest
 
-from dbt.adapters.mvsink.shard import NotAShard, ShardClient, StorageError
+from dbt.adapters.mvsink.shard import NotAShard, ShardClient, StorageError, commit_loop, damage
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
+from dbt.adapters.mvsink.shard.errors import TransientError
 from tests.support.shards import SCHEMA, at, client, updates
 from tests.unit.cli.shop import NOW, write
 
@@ -56,10 +57,33 @@ def test_where_nothing_is_there_is_no_shard(tmp_path):
         ShardClient().open_reader(str(tmp_path / "nowhere"))
 
 
-def test_a_client_gives_up_when_its_time_is_over(shop):
+class Clock:
+    """Only what waits takes time."""
+
+    now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+def test_a_client_gives_up_when_its_time_is_over(shop, monkeypatch):
     write(shop.shard("s.m", "m"), NOW, ("a", 1))
     shop.destroy("s.m")
-    began = time.monotonic()
+    clock = Clock()
+    monkeypatch.setattr(commit_loop, "time", clock)
+    monkeypatch.setattr(damage, "time", clock)
     with pytest.raises(StorageError, match="the log of shard .* is damaged"):
         ShardClient(timeout=0.2).open_reader(str(shop.at("s.m")))
-    assert time.monotonic() - began < 5
+    assert clock.now <= 0.2 + damage.MOMENT
+    shutil.rmtree(shop.at("s.m"))
+    monkeypatch.setattr(DeltaStorage, "load", unreachable)
+    with pytest.raises(StorageError, match="no route"):
+        ShardClient(timeout=5).open_reader(str(shop.at("s.m")))
+    assert 2 < clock.now <= 0.2 + damage.MOMENT + 5
+
+
+def unreachable(storage):
+    raise TransientError("no route")

@@ -1,4 +1,4 @@
-"""What opening a shard costs after many runs: requests to an object store, and time on a disk."""
+"""What opening a shard costs after many runs: requests to an object store."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def hourly_runs(handle, log, number):
         yield run
 
 
-def test_opening_takes_a_bounded_number_of_requests_and_no_longer_after_many_runs(tmp_path):
+def test_opening_takes_a_bounded_number_of_requests_also_after_many_runs(tmp_path):
     log = tmp_path / "s" / "_delta_log"
-    ages, seconds = [], []
+    ages = []
     with ShardClient().open_writer(str(tmp_path / "s"), SCHEMA) as handle, object_store(tmp_path) as store:
         for holder in ("one", "another", "a third"):
             handle.hold(holder, 0)
@@ -57,11 +57,8 @@ def test_opening_takes_a_bounded_number_of_requests_and_no_longer_after_many_run
             requests = store.requests()
             assert len(requests) <= FIXED + PER_COMMIT * age, requests
             ages.append(age)
-            started = time.monotonic()
-            ShardClient().open_reader(str(tmp_path / "s")).state()
-            seconds.append(time.monotonic() - started)
     assert len(list(log.glob("*.json"))) < KEPT + 2 * UPKEEP_EVERY
-    assert max(ages) <= UPKEEP_EVERY + 2 and min(seconds) < 0.2
+    assert max(ages) <= UPKEEP_EVERY + 2
 
 
 CHECKPOINTS = {
