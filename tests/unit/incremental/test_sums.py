@@ -164,3 +164,27 @@ def test_an_average_is_rounded_once():
 
 def _rounded(value: Decimal) -> Decimal:
     return value.quantize(Decimal("1e-6"), ROUND_HALF_UP)
+
+
+class TestRowD:
+    @pytest.mark.parametrize(
+        "one, other, apart",
+        [
+            ("count_if(s = 'A')", "count_if(s = a.a)", True),
+            ("count_if(s = '1')", "count_if(s = 1)", True),
+            ("count_if(s = 'A')", "count_if(s = 'a')", True),
+            ("count_if(s = 'A')", "count_if(s = r'A')", True),
+            ("count_if(s = x'41')", "count_if(s = '41')", True),
+            ("count_if(s = `A`)", "count_if(s = 'A')", True),
+            ("count_if(v = 1L)", "count_if(v = 1)", True),
+            ("count_if(S = 'A')", "count_if( s = 'A' )", False),
+            ("count(s || 'B')", "count(s || b)", True),
+        ],
+    )
+    def test_row_d_what_is_in_quotes_is_another_expression(self, one, other, apart):
+        columns = [("s", "string"), ("a", "string"), ("b", "string"), ("v", "int")]
+        outcome = analyse(f"select {one} x, {other} y from a", lambda name: columns)
+        assert isinstance(outcome, Analysed), outcome
+        split = sums_of(outcome)
+        assert isinstance(split, Sums)
+        assert ("as c1" in split.query) == apart

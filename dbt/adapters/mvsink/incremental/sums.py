@@ -37,7 +37,7 @@ from dbt.adapters.mvsink.incremental.keys import (
 from dbt.adapters.mvsink.incremental.plan import Analysed
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental, Refused
 from dbt.adapters.mvsink.incremental.tokens import chains
-from dbt.adapters.mvsink.user_sql.words import words
+from dbt.adapters.mvsink.user_sql.words import identity, words
 
 MAX_COUNT = 10**12  # values of an average: beyond, its digits are not known to be Spark's
 MAX_SCALE = 10  # of an averaged decimal, for the same reason
@@ -97,7 +97,7 @@ def sums_of(analysed: Analysed) -> Sums | NotIncremental:
 
 @dataclass
 class _Split:
-    """Splits ``block``. ``arguments``: what is accumulated, by its words; the text of each."""
+    """Splits ``block``. ``arguments``: what is accumulated, by its `identity`; the text of each."""
 
     analysed: Analysed
     block: Block
@@ -229,7 +229,7 @@ class _Split:
         return f"c{self._number(argument)}"
 
     def _number(self, argument: str) -> int:
-        key = tuple(word.upper or word.text for word in words(argument))
+        key = identity(argument)
         self.arguments.setdefault(key, argument)
         return list(self.arguments).index(key)
 

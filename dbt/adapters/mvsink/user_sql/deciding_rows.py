@@ -99,7 +99,7 @@ def deciding_rows(query: str, relation: str) -> DecidingRows | str:
 def _by_template(query: str, stream: Sequence[Word], first: int, behind: int) -> DecidingRows | str:
     if not _is_plain(stream[first:behind]):
         return "its `where` looks at more than one row"
-    tokens = _tokens(stream)
+    tokens = _tokens(query, stream)
     tokens[first:behind] = [RELATION]
     text = "".join(token + SIGN for token in tokens)
     for pattern in (UNIQUE, ACCEPTED_VALUES, RELATIONSHIPS):
@@ -170,7 +170,7 @@ def _balanced(stream: Sequence[Word]) -> bool:
     return depth == 0
 
 
-def _tokens(stream: Sequence[Word]) -> list[str]:
+def _tokens(query: str, stream: Sequence[Word]) -> list[str]:
     """Tokens as text to match: syntax in capitals, literals as ``l<number>``, the same for equal
     ones; quoted names keep their quotes.
     """
@@ -178,7 +178,7 @@ def _tokens(stream: Sequence[Word]) -> list[str]:
     tokens = []
     for word in stream:
         if word.literal:
-            tokens.append(literals.setdefault(word.text, f"l{len(literals)}"))
+            tokens.append(literals.setdefault(query[word.start : word.end], f"l{len(literals)}"))
         else:
             tokens.append(f"`{word.text}`" if word.quoted_name else word.upper or word.text)
     return tokens

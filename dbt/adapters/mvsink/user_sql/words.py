@@ -109,6 +109,13 @@ def _separate(shown: str, start: int) -> Iterator[Word]:
         position += len(part)
 
 
+def identity(sql: str) -> tuple[str, ...]:
+    """Equal only for texts that mean the same: case counts for all that is in quotes, and so do the
+    quotes.
+    """
+    return tuple(word.upper or sql[word.start : word.end] for word in words(sql))
+
+
 def parts(name: str) -> tuple[str, ...]:
     """The parts of a relation's name, to compare: ``db.`My Model` `` is ``("db", "my model")``."""
     return tuple(word.text.lower() for word in words(name) if word.upper != ".")
