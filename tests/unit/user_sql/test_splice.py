@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from dbt.adapters.mvsink.incremental import NotIncremental, analyse
 from dbt.adapters.mvsink.user_sql.splice import (
+    AmbiguousName,
     TemporalReference,
     relation_names,
     relations,
@@ -204,3 +206,43 @@ NAMES = [
 @pytest.mark.parametrize(("query", "names"), NAMES)
 def test_the_names_of_all_relations(query, names):
     assert relation_names(query) == names
+
+
+class TestRowB:
+    """Two relations of one last name in two schemas."""
+
+    def test_row_b_each_has_an_alias_of_its_own(self):
+        query = "select pr.t1.k from pr.t1 where exists (select 1 from x.t1 where x.t1.k = pr.t1.k)"
+        text = replace_relations(query, {"pr.t1": "select 1 k", "x.t1": "select 2 k"})
+        assert " ".join(text.split()) == (
+            "select `pr_t1`.k from ( select 1 k ) as `pr_t1` where exists "
+            "(select 1 from ( select 2 k ) as `x_t1` where `x_t1`.k = `pr_t1`.k)"
+        )
+
+    @pytest.mark.parametrize(
+        "query",
+        [
+            "select pr.t1.k from pr.t1, x.t1",
+            "select pr.t1.k from pr.t1 join y.u as t1 on true",
+            "select pr.t1.k from pr.t1 join y.u t1",
+            "with t1 as (select 1 k) select pr.t1.k from pr.t1, t1",
+            "select pr.t1.k from pr.t1, (select 1 k) t1",
+        ],
+    )
+    def test_row_b_what_else_has_its_name(self, query):
+        assert "as `pr_t1`" in replace_relations(query, {"pr.t1": "select 1 k"})
+        assert replace_relations(query, {"pr.t1": "select 1 k"}).startswith(("select `pr_t1`.k", "with"))
+
+    def test_row_b_a_name_that_may_be_either_is_an_error(self):
+        query = "select t1.k from pr.t1 where exists (select 1 from x.t1 where x.t1.k = pr.t1.k)"
+        with pytest.raises(AmbiguousName, match="give each an alias"):
+            replace_relations(query, {"pr.t1": "select 1 k"})
+
+    def test_row_b_a_name_of_its_own_stays(self):
+        query = "select pr.t1.k, t1.k from pr.t1 join x.t2 on x.t2.t1 = pr.t1.k"
+        assert "as `t1`" in replace_relations(query, {"pr.t1": "select 1 k"})
+
+    def test_row_b_is_evaluated_in_full(self):
+        query = "select pr.t1.k from pr.t1 where exists (select 1 from x.t1 where x.t1.k = pr.t1.k)"
+        outcome = analyse(query, lambda name: [("k", "int")])
+        assert isinstance(outcome, NotIncremental) and "the last name of" in outcome.reason

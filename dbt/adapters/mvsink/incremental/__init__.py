@@ -43,6 +43,7 @@ Modules:
 - `refuse`: what is not a function of one row of the inputs, or not reproducible, as
   `user_sql/functions` judges
 - `resolve`: the columns of leaves; which names mean them; which are used
+- `widths`: whose number of columns is certain
 - `unnest`: subqueries in WHERE as joins
 - `grouping`, `keys`: groups and windows, what kind a block is, and its keys
 - `equalities`: columns that are compared by `=`, and their types

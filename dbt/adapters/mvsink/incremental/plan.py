@@ -47,6 +47,7 @@ from dbt.adapters.mvsink.incremental.resolve import ColumnsOf, Names, outer_bloc
 from dbt.adapters.mvsink.incremental.text import read
 from dbt.adapters.mvsink.incremental.tokens import Tokens
 from dbt.adapters.mvsink.incremental.unnest import Unnested, unnested
+from dbt.adapters.mvsink.incremental.widths import check_widths
 from dbt.adapters.mvsink.user_sql.checks import without_end
 from dbt.adapters.mvsink.user_sql.functions import (
     AGGREGATES,
@@ -55,7 +56,7 @@ from dbt.adapters.mvsink.user_sql.functions import (
     ROW_WINDOWS,
     TABLE_FUNCTIONS,
 )
-from dbt.adapters.mvsink.user_sql.splice import qualifiers, spliced
+from dbt.adapters.mvsink.user_sql.splice import qualifiers, shares_its_name, spliced
 from dbt.adapters.mvsink.user_sql.words import Unreadable, Word, last_part, parts, words
 
 # The query of a change has a term for each place where what changed is read.
@@ -210,6 +211,9 @@ def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Ana
         if leaf.end == leaf.start + len(leaf.name)
     }
     if edits := qualifiers(text, unaliased):  # db.t.x is t.x once another query is t
+        for name in unaliased:
+            if qualifiers(text, {name: ""}) and shares_its_name(text, name):
+                raise Refused(f"another relation has the last name of {name}, whose columns are qualified")
         text = spliced(text, edits)
         tree = read(text)
     for query in every_query(tree):
@@ -296,6 +300,7 @@ class _Checks:
                 self._block(body, stream)
             if has_row_keys(query):
                 row_names(query, self.names)
+            check_widths(query, self.names)
 
     def _block(self, block: Block, stream: Sequence[Word]) -> None:
         plain = kind_of(block) is Kind.PLAIN

@@ -35,6 +35,16 @@ class TemporalReference(DataflowError):
         )
 
 
+class AmbiguousName(DataflowError):
+    """Columns are qualified by a name that two relations have."""
+
+    def __init__(self, name: str, last: str):
+        super().__init__(
+            f"{name} and something else in the query are called {last}, by which columns are qualified; "
+            "give each an alias"
+        )
+
+
 @dataclass(frozen=True)
 class Span:
     """Where SQL names a relation: ``sql[start:end]``, the TABLE of ``TABLE name`` included.
@@ -235,10 +245,14 @@ def replace_relations(
         for name, query in queries.items()
         for span in relations(sql, name, starts_with_relation=starts_with_relation)
     ]
-    edits = [edit for span, name, query in replaced for edit in _replacement(span, name, query)]
     qualified = {
-        name: last_part(name) for span, name, _ in replaced if span.alias is None and not span.as_query
+        name: _alias(sql, name) for span, name, _ in replaced if span.alias is None and not span.as_query
     }
+    edits = [
+        edit
+        for span, name, query in replaced
+        for edit in _replacement(span, qualified.get(name, last_part(name)), query)
+    ]
     return spliced(
         sql,
         [
@@ -248,9 +262,43 @@ def replace_relations(
     )
 
 
+def shares_its_name(sql: str, name: str) -> bool:
+    """Whether something else in ``sql`` that has columns is called as the relation's last part."""
+    stream, wanted = words(sql), parts(name)
+    every = [each for each in _Walk(stream).run(False) if each.relation]
+    if any(each.parts[-1] == wanted[-1] and each.parts != wanted for each in every):
+        return True
+    behind = {each.behind for each in every}
+    return any(
+        word.text.lower() == wanted[-1]
+        and word.is_name
+        and (at in behind or stream[at - 1].upper in ("AS", ")"))
+        for at, word in enumerate(stream)
+        if at > 0
+    )
+
+
+def _alias(sql: str, name: str) -> str:
+    """A name for the query in place of the relation, by which its columns are qualified: its own,
+    unless something else has it, too. Raises `AmbiguousName`.
+    """
+    last = last_part(name)
+    if not qualifiers(sql, {name: last}) or not shares_its_name(sql, name):
+        return last
+    stream = words(sql)
+    for before, word, behind in zip(stream, stream[1:], stream[2:], strict=False):
+        if before.upper != "." and word.is_name and word.text.lower() == last.lower() and behind.upper == ".":
+            raise AmbiguousName(name, last)
+    taken = {word.text.lower() for word in stream if word.is_name}
+    alias = "_".join(parts(name))
+    while alias in taken:
+        alias += "_"
+    return alias
+
+
 def _replacement(span: Span, name: str, query: str) -> list[Edit]:
-    """The edits that replace the relation by ``query``."""
-    alias = f" as {text.identifier(last_part(name))}"
+    """The edits that replace the relation by ``query``, which is called ``name``."""
+    alias = f" as {text.identifier(name)}"
     if span.as_query:
         return [(span.start, span.end, f"select * from (\n{query}\n){alias}")]
     if span.alias is None and span.alias_at > span.end:
