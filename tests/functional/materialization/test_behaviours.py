@@ -131,7 +131,7 @@ class TestFlags(Base):
         _, out = run_dbt_and_capture(["run", "--select", "mv"])
         assert (
             "is ahead of the clock" in out
-            and "Remedy: --full-refresh" in out
+            and "Remedy: `mvsink rewind`" in out
             and "run " in out
             and " on " in out
         )

@@ -60,6 +60,7 @@ def project(tmp_path, monkeypatch):
         ({"mvsink_run_time": "noon"}, "Got: 'noon'\n  Expected: milliseconds since"),
         ({"mvsink_sample": -1}, "Got: -1"),
         ({"mvsink_sample": True}, "Got: True"),
+        ({"mvsink_future": "yes"}, "Got: 'yes'"),
         ({"mvsink_reset": {"t": True}}, "Got: {'t': True}"),
         ({"mvsink_accept": [1]}, "Got: [1]"),
     ],

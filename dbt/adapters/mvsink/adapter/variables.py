@@ -49,6 +49,7 @@ VARIABLES = (
     Variable("mvsink_verify", "true or false", lambda value: isinstance(value, bool)),
     Variable("mvsink_explain", "true or false", lambda value: isinstance(value, bool)),
     Variable("mvsink_rehearsal", "true or false", lambda value: isinstance(value, bool)),
+    Variable("mvsink_future", "true or false", lambda value: isinstance(value, bool)),
     Variable("mvsink_sample", "a number of rows, 0 or more", _count),
 )
 BY_NAME = {variable.name: variable for variable in VARIABLES}

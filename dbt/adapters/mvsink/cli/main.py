@@ -13,13 +13,15 @@ from dbt.adapters.mvsink.cli.commands.history import history
 from dbt.adapters.mvsink.cli.commands.hold import hold, release
 from dbt.adapters.mvsink.cli.commands.metrics import metrics
 from dbt.adapters.mvsink.cli.commands.plan import plan
+from dbt.adapters.mvsink.cli.commands.rewind import rewind
 from dbt.adapters.mvsink.cli.commands.status import status
 from dbt.adapters.mvsink.cli.commands.subscribe import subscribe
 from dbt.adapters.mvsink.cli.commands.undo import undo
 from dbt.adapters.mvsink.cli.commands.watch import watch
 
 COMMANDS = (
-    status, metrics, history, diff, blame, subscribe, plan, explain, watch, hold, release, undo, drop,
+    status, metrics, history, diff, blame, subscribe, plan, explain, watch, hold, release, rewind, undo,
+    drop,
 )  # fmt: skip
 
 
@@ -30,7 +32,7 @@ def cli() -> None:
 
     Run it where you run dbt: it takes the same --project-dir, --profiles-dir, --profile and
     --target. status, metrics, history and subscribe only read shards: they start no Spark and do
-    not disturb a running `dbt run`; nor do hold and release, which write a line to a shard's log.
+    not disturb a running `dbt run`; nor do hold, release and rewind, which commit to a shard's log.
     Nor does blame, if it can answer from the files. diff, plan, explain, watch, undo and drop run
     dbt.
     """

@@ -35,6 +35,7 @@ class Invocation:
     sample: int = 0  # rows that a read-only run shows
     verify: bool = False
     rehearsal: bool = False  # write no shard but the model's own, in a place of its own
+    future: bool = False  # the time may be far ahead of the clock
     explain: bool = False  # evaluate nothing, say whether a run would
 
     @property

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from dbt.adapters.mvsink import failpoints, wall_clock
+from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Column, EngineError
 from dbt.adapters.mvsink.engine.timing import span
@@ -27,6 +27,7 @@ from dbt.adapters.mvsink.exceptions import InvalidName, RefreshesNeverHappen
 from dbt.adapters.mvsink.materialization import publish as views
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.errors import translated
+from dbt.adapters.mvsink.materialization.future import check_time
 from dbt.adapters.mvsink.materialization.opening import Opened, open_shard
 from dbt.adapters.mvsink.materialization.publish import Docs
 from dbt.adapters.mvsink.materialization.response import MvsinkResponse, empty_response, paused_response
@@ -38,7 +39,6 @@ from dbt.adapters.mvsink.shard_sql.live_errors import live_errors
 from dbt.adapters.mvsink.shard_sql.pause import Pause, pause_of
 from dbt.adapters.mvsink.sink import Audit, NeverRefreshed, run_timing
 
-AHEAD = 60_000  # ms
 Respond = Callable[[Sequence[str], Sequence[str]], MvsinkResponse]  # given notes and warnings
 
 
@@ -112,16 +112,14 @@ class Published:
 
 
 def prepare(context: RunContext, strategy: Strategy) -> Prepared:
-    """Checks before the first hook. Raises `RefreshesNeverHappen`, `InvalidName`."""
+    """Checks before the first hook. Raises `RefreshesNeverHappen`, `InvalidName`, `FutureRun`."""
     pause = _pause(context)
     if pause is not None:
         return Prepared(context, strategy, pause)
     with translated(context.model):
         _check_refresh(context)
+    check_time(context)
     _check_spark_accepts_the_name(context)
-    ahead = context.invocation.time - wall_clock.now_ms()
-    if ahead > AHEAD:
-        warn(f"{context.model}: mvsink_run_time is {ahead // 1000} s ahead of the clock")
     for warning in strategy.warnings(context):
         warn(warning)
     return Prepared(context, strategy)

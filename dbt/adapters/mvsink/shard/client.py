@@ -56,6 +56,14 @@ class ShardClient:
         """Whether there is a shard at ``uri``."""
         return commit_loop.find(self._locate(uri)) is not None
 
+    def clock(self, root: str) -> int:
+        """Now (ms) by the clock of the storage that ``root`` is in; leaves no file there."""
+        storage = self._storage_at(f"{root}/.clock-{uuid.uuid4().hex}")  # others ask at the same time
+        try:
+            return storage.clock()
+        finally:
+            storage.delete_directory("")
+
     def open_writer(self, uri: str, schema: pa.Schema, purpose: str = "") -> WriteHandle:
         """A writer; the shard is created if needed. Two that create it at once get the same one.
 

@@ -36,7 +36,8 @@ def warning(request: SinkRequest, upper: Antichain, history: History) -> str:
         return ""
     return (
         f"the shard's upper {option} is ahead of the clock ({request.clock}): {_writer(upper, history)} had a wrong "
-        "clock or a mistyped mvsink_run_time; nothing is written until then. Remedy: --full-refresh"
+        "clock or a mistyped mvsink_run_time; nothing is written until then. "
+        "Remedy: `mvsink rewind`, which keeps history, or --full-refresh"
     )
 
 

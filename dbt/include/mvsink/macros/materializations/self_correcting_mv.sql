@@ -91,6 +91,7 @@
     'sample': var('mvsink_sample', 0),
     'verify': var('mvsink_verify', false),
     'explain': var('mvsink_explain', false),
+    'future': var('mvsink_future', false),
     'rehearsal': var('mvsink_rehearsal', false),
   }) }}
 {% endmacro %}

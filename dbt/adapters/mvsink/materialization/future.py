@@ -1,0 +1,59 @@
+"""A run's time beside the clock of the storage: a run far ahead would block its model until then.
+
+A little ahead is a warning. Over a day ahead is an error before anything is made, because nothing
+can be written to the shard until that time has passed. The clock is the storage's: this machine's
+may be what is wrong. It is asked once per invocation and shard root.
+"""
+
+from __future__ import annotations
+
+from dbt.adapters.mvsink import wall_clock
+from dbt.adapters.mvsink.durations import iso
+from dbt.adapters.mvsink.exceptions import MvsinkError
+from dbt.adapters.mvsink.materialization.context import RunContext
+from dbt.adapters.mvsink.materialization.warn import warn
+from dbt.adapters.mvsink.references.per_invocation import PerInvocation
+from dbt.adapters.mvsink.shard import StorageError
+
+A_LITTLE = 60_000  # ms
+FAR = 24 * 3_600_000  # ms
+ALLOWED = "mvsink_future"
+_ahead: PerInvocation[dict[str, int]] = PerInvocation(dict)  # the storage's clock before ours, by root
+
+
+class FutureRun(MvsinkError):
+    """The run's time is over a day ahead of the storage's clock."""
+
+    def __init__(self, model: str, time: int, now: int):
+        super().__init__(
+            f"{model}: the run's time is over a day ahead of the clock: nothing could be written to its shard until then\n"
+            f"  Got: {time} ({iso(time)})\n"
+            f"  Expected: at most a day after {now} ({iso(now)}), by the clock of the shards' storage. If mvsink_run_time (or "
+            f"MVSINK_RUN_TIME) is not mistyped and this machine's clock is right, --vars '{{{ALLOWED}: true}}' allows it"
+        )
+
+
+def check_time(context: RunContext) -> None:
+    """Raises `FutureRun`, or warns. A run that writes nothing may be at any time."""
+    time = context.invocation.time
+    if context.read_only or context.invocation.explain:
+        return
+    now = storage_clock(context)
+    if time > now + FAR and not context.invocation.future:
+        raise FutureRun(context.model, time, now)
+    ahead = time - now
+    if ahead > A_LITTLE:
+        warn(f"{context.model}: the run's time is {ahead // 1000} s ahead of the clock of its storage")
+
+
+def storage_clock(context: RunContext) -> int:
+    """Now, in ms. A root that cannot be written to goes by this machine's clock: the run will say
+    what is wrong with it.
+    """
+    offsets, root = _ahead.of(context.invocation.id), context.shard_root
+    if root not in offsets:
+        try:
+            offsets[root] = context.client.clock(root) - wall_clock.now_ms()
+        except (StorageError, OSError):
+            offsets[root] = 0
+    return wall_clock.now_ms() + offsets[root]
