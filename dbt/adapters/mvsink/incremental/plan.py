@@ -203,19 +203,22 @@ def _joined(analysed: Analysed, columns_of: ColumnsOf, allowed: Collection[str])
     return analysed
 
 
-def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Analysed:
-    tree = read(text)
+def _qualified(text: str) -> str:
+    """The text with columns qualified by relations' own names: db.t.x is t.x once a query is t."""
     unaliased = {
         leaf.name: last_part(leaf.name)
-        for leaf in _relations(tree)
+        for leaf in _relations(read(text))
         if leaf.end == leaf.start + len(leaf.name)
     }
-    if edits := qualifiers(text, unaliased):  # db.t.x is t.x once another query is t
-        for name in unaliased:
-            if qualifiers(text, {name: ""}) and shares_its_name(text, name):
-                raise Refused(f"another relation has the last name of {name}, whose columns are qualified")
-        text = spliced(text, edits)
-        tree = read(text)
+    for name in unaliased:
+        if qualifiers(text, {name: ""}) and shares_its_name(text, name):
+            raise Refused(f"another relation has the last name of {name}, whose columns are qualified")
+    return spliced(text, qualifiers(text, unaliased))
+
+
+def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Analysed:
+    text = _qualified(text)
+    tree = read(text)
     for query in every_query(tree):
         _check_shape(query)
     if places(tree) > MAX_PLACES:
