@@ -97,7 +97,7 @@ def evolve(handle: Any, name: str, state: Any = None) -> bool:
     part = handle.storage.write_part(f"{directory.path}/part-00000.parquet", rows_.schema)
     part.write(rows_)
     part.close()
-    batch = handle.adopt(directory, at(0), at(None))
+    batch = handle.adopt(directory, at(0), at(None), schema)
     return bool(handle.evolve([batch] if batch.rows else [], schema, files).applied)
 
 

@@ -154,7 +154,7 @@ class Task:
             request = TaskRequest(
                 model="db.t",
                 program=program,
-                columns=shard_columns(handle.schema),
+                columns=changes.pop("columns", None) or shard_columns(handle.schema),
                 time=time,
                 clock=time,
                 **{"retain_history": DAY, "held_references": self.references, **self.options, **changes},

@@ -4,6 +4,7 @@ below dbt (test_first and others).
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -281,7 +282,9 @@ class TestRefusals(Tasks):
             "where not exists (select 1 from {{ this }} seen where seen.key = e.key) group by key)",
             post_hook="create table {{ this.schema }}.hooked as select count(*) as n from {{ this }}",
         ),
-        "contracted.yml": "models: [{name: contracted, columns: [{name: k, data_type: bigint}, {name: v, data_type: string}]}]",
+        "nicknamed.sql": task(COPY, contract={"enforced": True}),
+        "contracted.yml": "models: [{name: contracted, columns: [{name: val, data_type: string}, {name: key, data_type: bigint}]}, "
+        "{name: nicknamed, columns: [{name: k, data_type: bigint}, {name: val, data_type: string}]}]",
         **{f"{name}.sql": text for name, (text, _) in REFUSED.items()},
     }
 
@@ -290,12 +293,44 @@ class TestRefusals(Tasks):
         for name, (_, expected) in REFUSED.items():
             for part in (f".{name}: ", *expected):
                 assert part in results[name].message, (name, results[name].message)
+        # row g: dbt's table of differences
+        assert re.search(r"\| k +\| +\| bigint +\| missing in definition", results["nicknamed"].message)
         failed = {name for name, result in results.items() if str(result.status) == "error"}
-        assert failed == set(REFUSED)
+        assert failed == {*REFUSED, "nicknamed"}
         assert self.rows(project, "seen_once") == [(1, 10), (2, 20)], (
             "a statement may read the output that it defines"
         )
         assert self.rows(project, "hooked") == [(2,)]
-        assert self.rows(project, "contracted") == [(1, "10"), (1, "11"), (2, "20")], (
-            "named and typed by the contract"
+        assert self.rows(project, "contracted") == [("10", 1), ("11", 1), ("20", 2)], (
+            "row g: by the contract's names, in its order and types"
         )
+
+
+class TestViewsOfShards(Tasks):
+    """Row i: what a task reads through dbt's views is that of the time of the change, too."""
+
+    START = {
+        "rates.sql": EVENTS.format("(1, 100)"),
+        "inner_view.sql": "{{ config(materialized='view') }} select key, val from {{ ref('rates') }}",
+        "outer_view.sql": "{{ config(materialized='view') }} select key k, max(val) rate from {{ ref('inner_view') }} group by key",
+        "odd_view.sql": "{{ config(materialized='view') }} select max(val) odd from {{ ref('rates') }} where rand() < 2",
+        "priced.sql": task(
+            "on input {{ ref('events') }} as (insert into {{ this }} select e.val, v.rate from {{ ref('events') }} e "
+            "join {{ ref('outer_view') }} v on v.k = e.key)"
+        ),
+        "oddly.sql": task(
+            "on input {{ ref('events') }} as (insert into {{ this }} select val, odd from {{ ref('events') }}, {{ ref('odd_view') }})"
+        ),
+    }
+
+    def test_row_i_views_are_read_as_of_the_time(self, project):
+        run_dbt(["run"])
+        self.set_events(project, "(1, 10), (1, 11), (2, 20), (1, 12)")
+        run_dbt(["run", "--select", "events"])
+        self.set(project, "rates", EVENTS.format("(1, 200)"))
+        run_dbt(["run", "--select", "rates"])
+        _, output = run_dbt_and_capture(["run", "--select", "priced", "oddly"])
+        assert self.rows(project, "priced") == [(10, 100), (11, 100), (12, 100)]
+        printed = [line for line in output.splitlines() if "is read in its current state" in line]
+        assert len(printed) == 1 and "oddly: the view" in printed[0] and "rand" in printed[0], output
+        assert (12, 200) in self.rows(project, "oddly")

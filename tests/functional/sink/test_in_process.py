@@ -7,7 +7,7 @@ import pytest
 
 from dbt.adapters.mvsink.engine import EngineError, sql
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Layout, OnError, small
-from dbt.adapters.mvsink.sink import Driver, in_process, not_null
+from dbt.adapters.mvsink.sink import Assertion, Driver, in_process, not_null, write
 from tests.support.session_engine import Model, SessionEngine
 
 # before, and after: a value goes, one comes, one stays, one is there more often
@@ -174,3 +174,17 @@ def test_a_small_shard_is_compacted_without_spark(model):
         kinds = [commit.kind for commit in handle.history()]
         layout = Layout.of(handle, handle.state())
     assert "compact" in kinds and layout.base is not None and not layout.unhashed
+
+
+@pytest.mark.parametrize(
+    ("asserted", "large"),
+    [(not_null("x", fails=True), False), (Assertion("not (x <> '0'\n)", "x is 0", fails=True), True)],
+    ids=["not_null, small", "a check, large"],
+)
+def test_row_f_whatever_is_asserted_files_have_the_shards_types(model, monkeypatch, asserted, large):
+    if large:
+        monkeypatch.setattr(small, "FEW_ROWS", 0)
+        monkeypatch.setattr(write, "FEW_ROWS", 0)
+    for rows, assertions in ((["1", "2", "3"], [asserted]), (["1", "2", "4"], [asserted]), (["1", "5"], [])):
+        model.run(texts(*rows), assertions=tuple(assertions))
+        model.assert_holds(texts(*rows))

@@ -235,3 +235,17 @@ def test_columns_survive_a_checkpoint(tmp_path):
 def test_a_reserved_name_is_no_column(written):
     with pytest.raises(InvalidUsage, match="_mv_extra"):
         evolve(written, "_mv_extra")
+
+
+@pytest.mark.parametrize("commit", ["a new generation", "added columns"])
+def test_row_f_files_of_other_columns_than_a_commit_makes_are_refused(tmp_path, commit):
+    wide = pa.schema([*SCHEMA, ("late", pa.string())])
+    with ShardClient().open_writer(str(tmp_path / "s"), SCHEMA) as handle:
+        batch = handle.batch(updates(("a", 0, 1)), at(0), at(1))
+        with pytest.raises(SchemaMismatch, match="late"):
+            if commit == "added columns":
+                handle.evolve([batch], wide, [])
+            else:
+                handle.replace([batch], wide, at(1), at(0))
+        assert handle.state().version == 0
+        batch.delete()

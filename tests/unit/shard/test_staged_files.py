@@ -116,6 +116,63 @@ def test_times_that_are_not_exact_are_refused_before_anything_is_committed(dated
     assert dated.state().version == 0
 
 
+AT = pa.timestamp("us", tz="UTC")
+OTHER_TYPES = {
+    "an error of another kind": (
+        {"_mv_error": pa.bool_()},
+        "with `_mv_error` as bool, and the shard keeps string",
+    ),
+    "a diff of 32 bits": ({"_mv_diff": pa.int32()}, "with `_mv_diff` as int32, and the shard keeps int64"),
+    "a hash of text": ({"_mv_hash": pa.string()}, "with `_mv_hash` as string"),
+    "a time that is a double": ({"_mv_time": pa.float64()}, "with `_mv_time` as double"),
+    "a column of another type": ({"at": pa.string()}, "with `at` as string"),
+    "a time without a zone": ({"at": pa.timestamp("us")}, r"with `at` as timestamp\[us\], and"),
+    "a column that is missing": ({"at": None}, "without `at`"),
+    "a column too many": ({"more": pa.int64()}, "with `more`, which is not a column of it"),
+    "another case": ({"at": None, "AT": AT}, "with `AT`.*without `at`"),
+}
+
+
+@pytest.mark.parametrize(("changed", "message"), OTHER_TYPES.values(), ids=OTHER_TYPES)
+def test_row_f_a_file_with_other_types_than_the_shard_is_refused(dated, changed, message):
+    types = {field.name: field.type for field in physical_schema(WHEN)} | changed
+    schema = pa.schema([(name, kind) for name, kind in types.items() if kind is not None])
+    directory = staged(dated, schema.empty_table())
+    with pytest.raises(
+        StorageError, match=f"part-0.parquet of shard {dated.uri} was staged {message}.*nothing was"
+    ):
+        dated.adopt(directory, at(0), at(2))
+    assert dated.state().version == 0
+
+
+SAME_TYPES = {
+    "large text and views of lists": pa.struct([("a", pa.large_string()), ("b", pa.large_list(pa.int8()))]),
+    "fields that are never NULL": pa.struct(
+        [
+            pa.field("a", pa.string(), nullable=False),
+            ("b", pa.list_(pa.field("element", pa.int8(), nullable=False))),
+        ]
+    ),
+    "a dictionary": pa.struct([("a", pa.dictionary(pa.int32(), pa.string())), ("b", pa.list_(pa.int8()))]),
+}
+
+
+@pytest.mark.parametrize("kind", SAME_TYPES.values(), ids=SAME_TYPES)
+def test_row_f_other_spellings_of_the_same_types_are_accepted(tmp_path, kind):
+    schema = pa.schema([("at", pa.struct([("a", pa.string()), ("b", pa.list_(pa.int8()))]))])
+    with ShardClient().open_writer(str(tmp_path / "nested"), schema) as handle:
+        directory = staged(handle, rows([{"a": "x", "b": [1]}], kind))
+        assert handle.adopt(directory, at(0), at(2)).rows == 1
+
+
+def test_row_f_old_timestamps_in_nested_values_have_a_zone(tmp_path):
+    kinds = [("n", pa.timestamp("us")), ("t", pa.list_(pa.timestamp("us")))]
+    zoned = pa.struct([("n", pa.timestamp("us", tz="UTC")), ("t", pa.list_(pa.timestamp("us", tz="UTC")))])
+    with ShardClient().open_writer(str(tmp_path / "nested"), pa.schema([("at", zoned)])) as handle:
+        directory = staged(handle, rows([None], pa.struct(kinds)), use_deprecated_int96_timestamps=True)
+        assert handle.adopt(directory, at(0), at(2)).rows == 1
+
+
 def test_each_footer_is_read_once_from_staging_to_commit(writer, monkeypatch):
     directory = writer.stage()
     for number in range(5):

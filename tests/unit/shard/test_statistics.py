@@ -131,7 +131,7 @@ def _rewritten(handle, schema):
     part = handle.storage.write_part(f"{directory.path}/part-0.parquet", physical_schema(schema))
     part.write(pa.table(row, schema=physical_schema(schema)))
     part.close()
-    return handle.adopt(directory, at(0), at(1))
+    return handle.adopt(directory, at(0), at(1), schema)
 
 
 def test_other_writers_go_on(tmp_path):

@@ -82,7 +82,10 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
         engine = AdapterEngine(self, model)
         text, declared = without_end(_own_text(config.model)), _options(model, node).column_types
         with translated(model):
-            return unit_query(engine, model, text, _ctes(config.model), declared, so_far)
+            contracted = bool(contract_columns(node))
+            return unit_query(
+                engine, model, text, _ctes(config.model), declared, so_far, contracted=contracted
+            )
 
     def _manifest(self) -> Any:
         return self.get_macro_resolver()

@@ -91,8 +91,13 @@ def check_assigned_types(
         _check_type(statement, known[name.lower()], kind)
 
 
+def assignable(kind: str, column: Column) -> bool:
+    """Whether a value of the type ``kind``, as the engine has it, can be stored in ``column``."""
+    return store_assignable(_read(kind), column.type)
+
+
 def _check_type(statement: AnyStatement, column: Column, kind: str) -> None:
-    if not store_assignable(_read(kind), column.type):
+    if not assignable(kind, column):
         raise TypeMismatch(statement.number, column.name, column.type.text, kind)
 
 

@@ -26,20 +26,22 @@ from dbt.adapters.mvsink.continual_task.effects import (
     repeated,
     snapshot_of,
 )
-from dbt.adapters.mvsink.continual_task.errors import StatementFailed
+from dbt.adapters.mvsink.continual_task.errors import ReferenceFails, StatementFailed
 from dbt.adapters.mvsink.continual_task.recorded import retractions
-from dbt.adapters.mvsink.continual_task.reference_times import ReferenceTimes
+from dbt.adapters.mvsink.continual_task.reference_times import Broken, ReferenceTimes
 from dbt.adapters.mvsink.continual_task.request import TaskOutcome, TaskRequest
 from dbt.adapters.mvsink.continual_task.statements import Insert
 from dbt.adapters.mvsink.continual_task.task_holds import TaskHolds
 from dbt.adapters.mvsink.continual_task.task_input import TaskInput
-from dbt.adapters.mvsink.engine import Engine, arrow_schema
+from dbt.adapters.mvsink.durations import iso
+from dbt.adapters.mvsink.engine import Engine, arrow_schema, shard_columns
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.inputs import HistoryGone, Input, PendingTime, ShardInput
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
-from dbt.adapters.mvsink.shard import Antichain, FilesChanged, ShardState, WriteHandle
-from dbt.adapters.mvsink.shard_sql import BatchDescription, Kind, Layout, OnError
+from dbt.adapters.mvsink.shard import Antichain, Batch, FilesChanged, ShardState, WriteHandle
+from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Kind, Layout, OnError
 from dbt.adapters.mvsink.shard_sql.append import Append
+from dbt.adapters.mvsink.shard_sql.live_errors import live_errors
 from dbt.adapters.mvsink.shard_sql.outcome import MAX_ERROR_LENGTH
 from dbt.adapters.mvsink.shard_sql.stager import Stager
 from dbt.adapters.mvsink.shard_sql.upkeep import Upkeep
@@ -50,7 +52,8 @@ log = logging.getLogger("mvsink.task")
 @dataclass
 class TaskDriver:
     """One run of one task. ``references`` are the shards that its statements read, by name as dbt
-    renders it. ``one_by_one``: pending times are not computed in one job.
+    renders it; ``views`` the queries of views over such shards, by name. ``one_by_one``: pending
+    times are not computed in one job.
     """
 
     request: TaskRequest
@@ -58,6 +61,7 @@ class TaskDriver:
     engine: Engine
     source: Input
     references: Mapping[str, ShardInput] = field(default_factory=dict)
+    views: Mapping[str, str] = field(default_factory=dict)
     watch: Stopwatch = field(default_factory=Stopwatch)
     one_by_one: bool = False
 
@@ -70,9 +74,10 @@ class TaskDriver:
         references = {name: self.references[name] for name in request.held_references}
         self.holds = TaskHolds(self.model, handle, self.input, references)
         self.commits = Commits(request, self.input, Append(handle, self.model), self.upkeep, watch)
-        self.reference_times = ReferenceTimes(self.references, request.wait)
+        self.reference_times = ReferenceTimes(self.references, request.wait, self.views)
         self.waiting = 0
         self.skips_errors = request.skip_errors  # and has not yet
+        self.left_out: dict[int, Broken] = {}  # by time (ms)
 
     def run(self) -> TaskOutcome:
         """Process the input's pending times up to the run's own."""
@@ -81,11 +86,21 @@ class TaskDriver:
         while self._goes_on():
             pass
         self.holds.follow()
-        if self.skips_errors:
-            self.upkeep.warnings.append(
-                "recorded errors stay, because the input has not advanced; run again once it has"
-            )
+        self._warn_of_errors()
         return self._outcome(before)
+
+    def _warn_of_errors(self) -> None:
+        warnings, left_out = self.upkeep.warnings, self.left_out
+        if left_out:
+            warnings.append(
+                f"the effects of {len(left_out)} times are left out for good, because {next(iter(left_out.values())).words}"
+            )
+        # what was left out may be all that there was to skip
+        if self.skips_errors and not (left_out and not live_errors(self._layout())):
+            warnings.append("recorded errors stay, because the input has not advanced; run again once it has")
+
+    def _layout(self) -> Layout:
+        return Layout.of(self.handle, self.handle.state())
 
     # beginning
 
@@ -189,6 +204,11 @@ class TaskDriver:
         description = self._minted(state, pending.time, f"{pending.time}")
         effects = self._effects(state)
         change = self._change(state, pending)
+        broken = self.reference_times.broken(pending.time) if change.runs else None
+        if broken is not None:
+            batch, counts = self._without_effects(broken, effects, change, pending.time, description)
+            self.commits.append(state, description, batch, counts, [pending.time])
+            return
         references = self.reference_times.contents(pending.time) if change.runs else {}
         try:
             batch, counts = effects.of(change, output, references, pending.time, description)
@@ -202,6 +222,21 @@ class TaskDriver:
             batch, counts = effects.failed(message, change, pending.time, description)
         self.commits.append(state, description, batch, counts, [pending.time])
 
+    def _without_effects(
+        self, broken: Broken, effects: Effects, change: Change, time: int, description: BatchDescription
+    ) -> tuple[Batch | None, Counts]:
+        """What the output gets at a ``time`` (ms) at which a reference holds an error: that error,
+        or nothing. The input's errors are passed on. Raises `ReferenceFails`.
+        """
+        if self.request.skip_errors:
+            self.left_out[time] = broken
+            return effects.only_errors(change, time, description)
+        if self.request.on_error is not OnError.RECORD:
+            raise ReferenceFails(self.model, broken.words, healed=broken.healed, late=broken.late)
+        message = broken.words[:MAX_ERROR_LENGTH]
+        self.upkeep.warnings.append(f"no statement ran at {iso(time)}, and an error is recorded: {message}")
+        return effects.failed(message, change, time, description)
+
     def _minted(self, state: ShardState, last: int, times: str) -> BatchDescription:
         """The description of a batch with effects up to the time ``last``."""
         description = BatchDescription(state.upper, Antichain.of(last).step_forward())
@@ -209,7 +244,8 @@ class TaskDriver:
         return description
 
     def _effects(self, state: ShardState) -> Effects:
-        return Effects(self.program, self.request.columns, self.stager, state.salt)
+        stored = shard_columns(state.schema)
+        return Effects(self.program, self.request.columns, self.stager, state.salt, stored)
 
     def _change(self, state: ShardState, pending: PendingTime) -> Change:
         source, deletes = self.source, self.input.deletes
@@ -228,7 +264,8 @@ class TaskDriver:
         """Commit the pending times in one job and one append. False: they must run one by one."""
         pending = list(itertools.takewhile(lambda p: p.inserts and not p.errors, pending))
         possible = len(pending) > 1 and state.readable and not self.one_by_one and not self.input.recreated
-        carried = plan.stateless(self.program, self.references) if possible else None
+        timed = (*self.references, *self.views)
+        carried = plan.stateless(self.program, timed) if possible else None
         if carried is None:
             return False
         first, last = pending[0].time, pending[-1].time

@@ -109,12 +109,15 @@ class Moment:
 
 @dataclass
 class Effects:
-    """Computes them for one run. ``columns`` are the output's."""
+    """Computes them for one run. ``columns`` are the output's, in the order of the statements;
+    ``stored`` the same as the shard has them, which is the order in which rows are hashed.
+    """
 
     program: Program
     columns: Sequence[Column]
     stager: Stager
     salt: int
+    stored: Sequence[Column]
     staged: list[Batch] = field(default_factory=list)
 
     def of(
@@ -132,7 +135,7 @@ class Effects:
         else the engine's error is raised.
         """
         if not change.runs:
-            return self._only_errors(change, time, description)
+            return self.only_errors(change, time, description)
         moment = Moment(change, references, time, description)
         try:
             return self._of(moment, plan.groups(self.program), output)
@@ -170,7 +173,7 @@ class Effects:
         own = self._deltas(moment, last, output)
         deltas += own
         if not deltas:
-            return self._only_errors(change, time, moment.description)
+            return self.only_errors(change, time, moment.description)
         rows = self._updates(sql.union_all(deltas), time, summed=removes or not _only_insert(last))
         ctes = _ctes(change, self.program.deletes_used)
         query = ctes + rows
@@ -191,7 +194,7 @@ class Effects:
 
     def together(self, queries: Sequence[str], description: BatchDescription) -> tuple[Batch | None, Counts]:
         """The batch with the rows of ``queries``, at times of their own (`bind.carried_delta`)."""
-        meta = f"{TIME}, {DIFF}, cast(null as string) {ERROR}, {row_hash(self.columns, self.salt)} {HASH}"
+        meta = f"{TIME}, {DIFF}, cast(null as string) {ERROR}, {row_hash(self.stored, self.salt)} {HASH}"
         query = f"select {self._items}, {meta} from (\n{sql.union_all(queries)}\n)"
         return self._adopted(self.program.statements, query, description)
 
@@ -204,9 +207,10 @@ class Effects:
         inherited = [] if change.errors is None else [self._errors(change.errors, time)]
         return self._adopted(self.program.statements, sql.union_all([own, *inherited]), description)
 
-    def _only_errors(
+    def only_errors(
         self, change: Change, time: int, description: BatchDescription
     ) -> tuple[Batch | None, Counts]:
+        """The batch of the input's error updates at ``time``; the statements have no effect."""
         if change.errors is None:
             return None, Counts()
         return self._adopted(self.program.statements, self._errors(change.errors, time), description)
@@ -236,7 +240,7 @@ class Effects:
         meta = f"{sql.bigint(time)} {TIME}, {DIFF}, cast(null as string) {ERROR}"
         if not summed:
             return (
-                f"select {self._items}, {meta}, {row_hash(self.columns, self.salt)} {HASH} from (\n{delta}\n)"
+                f"select {self._items}, {meta}, {row_hash(self.stored, self.salt)} {HASH} from (\n{delta}\n)"
             )
         rows = net(self.columns, [], delta, "<> 0")
         return f"select {self._items}, {meta}, cast(null as bigint) {HASH} from (\n{rows}\n)"

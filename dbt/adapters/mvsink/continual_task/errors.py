@@ -198,6 +198,24 @@ class StatementFailed(TaskError):
         self.error = error
 
 
+class ReferenceFails(TaskError):
+    """A reference holds a recorded error at the time as of which the statements read it.
+
+    ``broken``: that it does, as a clause; ``healed``: it has none any more; ``late``: it was read
+    at its newest time, which is before the pending one.
+    """
+
+    def __init__(self, model: str, broken: str, *, healed: bool, late: bool):
+        name = model.rsplit(".", 1)[-1]
+        since = "It has healed since" if healed else "It holds it at its newest time, too"
+        again = "once it has healed, the next run goes on" if late else "every run reads it as of that time"
+        super().__init__(
+            f"{model}: {broken}\n{since}; {again}. The task goes on with `on_error: record`, which records the error in its output; with "
+            f"--vars '{{mvsink_skip_errors: [{name}]}}', which leaves out the effects of this time; or after a reset: --full-refresh "
+            f"--vars '{{mvsink_reset: [{name}]}}'"
+        )
+
+
 class ColumnsOfOutputChanged(TaskError):
     """The statements' columns are not the output's, and a task's output cannot be recomputed."""
 

@@ -78,6 +78,11 @@ class ShardInput:
         part = self._projection
         return query if part is None else _projected(query, part, (), part.where)
 
+    def errors(self, time: int) -> list[str]:
+        """The messages of the errors that are live as of ``time`` (ms). No query if none can be."""
+        query = as_of.live_errors_as_of(self.layout(self.require_readable(time)), time)
+        return [str(row[0]) for row in self.engine.query(query, "errors")] if query else []
+
     def snapshot(self, time: int) -> str:
         return self._snapshot(self.require_readable(time), time)
 

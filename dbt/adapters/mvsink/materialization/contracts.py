@@ -1,10 +1,11 @@
-"""A model's enforced contract: which constraints become assertions of the sink."""
+"""A model's enforced contract: which constraints become assertions of the sink, and errors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.sink import Assertion, not_null
 
 MAINTAINED = ("self_correcting_mv", "continual_task")
@@ -32,6 +33,30 @@ def unenforced_constraints(node: Mapping[str, Any]) -> tuple[str, ...]:
     """The kinds of the contract's constraints that a shard does not enforce: `unique`, keys."""
     kinds = {kind for kind, _, _ in _declared(node)}
     return tuple(sorted(kind.replace("_", " ") for kind in kinds.difference(ENFORCED)))
+
+
+def statement_breaks_contract(
+    number: int, contract: Sequence[Column], inserted: Sequence[tuple[str, str]]
+) -> Exception:
+    """dbt's error, with its table of differences, for an INSERT of a task whose query gives other
+    columns than the ``contract`` has.
+    """
+    from dbt.exceptions import ContractError
+
+    class StatementBreaksContract(ContractError):
+        def get_message(self) -> str:
+            return (
+                f"{super().get_message()}\nThese are the columns of statement {number}, an INSERT without a list of columns: with a contract "
+                "it goes by the names that its query gives them. To insert by position, list the contract's columns: "
+                "`insert into {{ this }} (...)`"
+            )
+
+    create: Any = StatementBreaksContract
+    error: Exception = create(
+        [{"name": column.name, "data_type": column.type.text} for column in contract],
+        [{"name": name, "data_type": kind} for name, kind in inserted],
+    )
+    return error
 
 
 def constraints_are_enforced() -> None:

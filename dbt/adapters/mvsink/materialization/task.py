@@ -25,8 +25,9 @@ from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.materialization.options.task import reset_words, until_taken_back
 from dbt.adapters.mvsink.materialization.response import task_response
 from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
-from dbt.adapters.mvsink.materialization.task_columns import everything_read, output_columns
+from dbt.adapters.mvsink.materialization.task_columns import by_name, everything_read, output_columns
 from dbt.adapters.mvsink.materialization.task_inputs import Source, Sources, ephemeral_queries, needed_ctes
+from dbt.adapters.mvsink.materialization.task_views import TaskViews, task_views
 from dbt.adapters.mvsink.references.listings import refresh
 from dbt.adapters.mvsink.references.reads import reads_of
 from dbt.adapters.mvsink.shard import ShardState, WriteHandle, following
@@ -71,13 +72,16 @@ class ContinualTask:
         source = sources.find(context.model, program.input.name)
         resources.callback(source.close)
         references = _references(context, program, sources, resources)
-        columns = output_columns(context.engine, program, source.columns, context.options.column_types)
+        views = task_views(context, program, sources, references, resources)
+        references |= views.shards
+        declared, contracted = context.options.column_types, bool(contract_columns(context.node))
+        program = by_name(context.engine, program, source.columns, declared, contracted=contracted)
+        columns = output_columns(context.engine, program, source.columns, declared)
         check_distinct(context.model, [column.name for column in columns])
         if not context.invocation.empty:
             read = everything_read(program, source.columns, columns)
             refresh(context.engine, reads_of(context.engine, read).every_table, context.invocation.id)
-        own = _of_the_same_owner(context, references)
-        return CheckedTask(self, context, columns, program, source, input_query, references, own)
+        return CheckedTask(self, context, columns, program, source, input_query, references, views)
 
     def _program(self, context: RunContext) -> tuple[Program, str]:
         """The task, without the CTEs that no statement needs: the query of an ephemeral input is
@@ -93,8 +97,7 @@ class ContinualTask:
 @dataclass(frozen=True)
 class CheckedTask:
     """A task whose statements can run. ``columns`` are the output's, ``input_query`` reads the
-    input, ``references`` are the shards that its statements read, by name. ``own_references`` are
-    those of this project and target: only they may be held.
+    input, ``references`` are the shards that its statements read, by name, also below ``views``.
     """
 
     task: ContinualTask
@@ -104,7 +107,16 @@ class CheckedTask:
     source: Source
     input_query: str
     references: Mapping[str, ShardInput]
-    own_references: tuple[str, ...]
+    views: TaskViews
+
+    @property
+    def own_references(self) -> tuple[str, ...]:
+        """The names of those of this project and target: only they may be held. The input, which a
+        view may read, is held anyway.
+        """
+        source = None if self.source.shard is None else self.source.shard.handle.uri
+        own = _of_the_same_owner(self.context, self.references)
+        return tuple(name for name in own if self.references[name].handle.uri != source)
 
     def check_columns(self, opened: Opened) -> None:
         """See `Checked`. Raises `ColumnsOfOutputChanged`."""
@@ -134,7 +146,7 @@ class CheckedTask:
         elif "query" in opened.definition.changes(state):
             notes.append("statements changed: they apply to times not yet processed")
         outcome = self._processed(opened, state)
-        warnings = [*opened.warnings, *outcome.warnings]
+        warnings = [*opened.warnings, *self.views.warnings, *outcome.warnings]
         if outcome.waiting:
             warnings.append(f"{outcome.waiting} times stay pending, because a reference has not passed them")
         warnings += reader_warnings(opened, outcome.state, until_taken_back(self.context.model))
@@ -159,7 +171,10 @@ class CheckedTask:
         )
         before, needed = held_shards(state), self._shards_to_hold()
         record_held_shards(handle, before | needed)  # before the first is taken, so that none is forgotten
-        outcome = TaskDriver(self._request(opened), handle, context.engine, source, self.references).run()
+        driver = TaskDriver(
+            self._request(opened), handle, context.engine, source, self.references, self.views.queries
+        )
+        outcome = driver.run()
         release_holds(client, str(handle.shard_id), before - needed)
         record_held_shards(handle, needed)
         shard = self.source.shard

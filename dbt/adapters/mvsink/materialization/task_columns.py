@@ -1,17 +1,67 @@
-"""A task's statements before they run: the output's columns, and whether each statement can run."""
+"""A task's statements before they run: the output's columns, and whether each statement can run.
+
+SQL's INSERT without a list of columns goes by position. Columns that are declared beside the text
+have an order that the text does not show, so there it goes by the names that its query gives.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dbt.adapters.mvsink.continual_task import bind as plan
+from dbt.adapters.mvsink.continual_task.columns import assignable
 from dbt.adapters.mvsink.continual_task.parse import refused_by_engine
 from dbt.adapters.mvsink.continual_task.statements import AnyStatement, Insert, Program
 from dbt.adapters.mvsink.engine import Column, Engine, EngineError, sql
+from dbt.adapters.mvsink.materialization.contracts import statement_breaks_contract
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard_sql.as_of import nulls
 from dbt.adapters.mvsink.user_sql.checks import selected_names
+
+
+def by_name(
+    engine: Engine,
+    program: Program,
+    inputs: Sequence[Column],
+    declared: Sequence[Column],
+    *,
+    contracted: bool,
+) -> Program:
+    """The task with a list of columns in each INSERT whose query has the names of the ``declared``
+    columns, in any order. ``contracted``: these are an enforced contract's, so every INSERT without
+    a list must have them.
+
+    Raises dbt's `ContractError`, and `StatementSyntax` as `output_columns`.
+    """
+    nothing, this = f"select {nulls(inputs)} where false", f"select {nulls(declared)} where false"
+    known = {column.name.lower(): column for column in declared}
+
+    def named(statement: AnyStatement) -> AnyStatement:
+        if not isinstance(statement, Insert) or statement.columns is not None:
+            return statement
+        bindings = plan.Bindings(nothing, this, nothing)
+        inserted = _analysed(engine, program, statement, bindings)
+        names = [name.lower() for name, _ in inserted]
+        same = sorted(names) == sorted(known)
+        if contracted and not (
+            same and all(assignable(kind, known[name.lower()]) for name, kind in inserted)
+        ):
+            raise statement_breaks_contract(statement.number, declared, _as_contracted(inserted, known))
+        return replace(statement, columns=tuple(names)) if same else statement
+
+    return replace(program, statements=tuple(map(named, program.statements))) if declared else program
+
+
+def _as_contracted(inserted: Sequence[tuple[str, str]], known: Mapping[str, Column]) -> list[tuple[str, str]]:
+    """Names and types, those of the contract where the value can be stored in its column."""
+    fitting = {name: known[name.lower()] for name, _ in inserted if name.lower() in known}
+    return [
+        (fitting[name].name, fitting[name].type.text if assignable(kind, fitting[name]) else kind)
+        if name in fitting
+        else (name, kind)
+        for name, kind in inserted
+    ]
 
 
 def output_columns(

@@ -13,7 +13,7 @@ from dbt.adapters.mvsink.continual_task.parse import parse
 from dbt.adapters.mvsink.continual_task.unit_query import output_after
 from dbt.adapters.mvsink.engine import Column, Engine, parse_type, sql
 from dbt.adapters.mvsink.exceptions import UnknownFixtureColumn
-from dbt.adapters.mvsink.materialization.task_columns import output_columns
+from dbt.adapters.mvsink.materialization.task_columns import by_name, output_columns
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.user_sql.splice import with_ctes
 from dbt.adapters.mvsink.user_sql.words import parts
@@ -32,9 +32,17 @@ class UnitQuery:
 
 
 def unit_query(
-    engine: Engine, model: str, text: str, ctes: Sequence[str], declared: Sequence[Column], so_far: str = ""
+    engine: Engine,
+    model: str,
+    text: str,
+    ctes: Sequence[str],
+    declared: Sequence[Column],
+    so_far: str = "",
+    *,
+    contracted: bool = False,
 ) -> UnitQuery:
     """The output of the task ``text`` for the fixtures ``ctes``. Raises what a run would raise.
+    ``contracted``: the ``declared`` columns are an enforced contract's.
 
     ``so_far``: the fixture's rows of `this`, as SQL of any types. dbt's own fixture for them is not
     used: it exists only if the text names `this`, and has types only if the task has run.
@@ -44,6 +52,7 @@ def unit_query(
     program = parse(text, output if len(others) < len(ctes) else NO_OUTPUT, model, others)
     fixture = engine.columns(with_ctes(program.ctes, f"select * from {program.input.name}"))
     inputs = tuple(Column(name, parse_type(kind, name)) for name, kind in fixture if name.lower() != DIFF)
+    program = by_name(engine, program, inputs, declared, contracted=contracted)
     columns = output_columns(engine, program, inputs, declared)
     diff = f"cast({DIFF} as bigint)" if len(inputs) < len(fixture) else "1L"
     change = f"select {sql.columns(c.name for c in inputs)}, {diff} {DIFF} from {program.input.name}"

@@ -1,32 +1,37 @@
-"""Puts the text of the dbt views that a model reads into its query."""
+"""Puts the text of the dbt views that a model reads into its query, or finds it for a task."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from dbt.adapters.mvsink.materialization.context import RunContext
-from dbt.adapters.mvsink.references.inlined import inlined
+from dbt.adapters.mvsink.references.inlined import Inlined, inlined
 from dbt.adapters.mvsink.user_sql.words import parts
 
 
 def with_view_texts(context: RunContext) -> RunContext:
     """The run with a query that has the texts of dbt's views in it."""
-    manifest, references = context.manifest, context.invocation.references
-    views = [name for name, unique_id in references.items() if _is_view(manifest, unique_id)]
+    views = views_read(context)
     if not views:
         return context
-    every = {parts(name) for node in _views(manifest, references.values()) for name in _names(node)}
-    whole = inlined(
-        context.engine,
-        context.query,
-        views,
-        every.__contains__,
-        context.options.deterministic_functions,
-        context.invocation.id,
-    )
+    whole = with_texts(context, context.query, views)
     return replace(context, query=whole.query, views=whole)
+
+
+def views_read(context: RunContext) -> list[str]:
+    """The names of dbt's views among what the model reads."""
+    references = context.invocation.references
+    return [name for name, unique_id in references.items() if _is_view(context.manifest, unique_id)]
+
+
+def with_texts(context: RunContext, query: str, views: Sequence[str]) -> Inlined:
+    """``query`` with the texts of ``views``, and of those below them."""
+    manifest, references = context.manifest, context.invocation.references
+    every = {parts(name) for node in _views(manifest, references.values()) for name in _names(node)}
+    allowed = context.options.deterministic_functions
+    return inlined(context.engine, query, views, every.__contains__, allowed, context.invocation.id)
 
 
 def _is_view(manifest: Any, unique_id: str) -> bool:

@@ -88,7 +88,7 @@ class FileStore:
                 key.decode(): value.decode(errors="replace")
                 for key, value in (parquet.metadata.metadata or {}).items()
             }
-            return Footer(_from_footer(path, size, parquet.metadata), parquet.schema_arrow, notes)
+            return Footer(_from_footer(path, size, parquet.metadata), _zoned(parquet), notes)
 
     def describe(self, path: str) -> DataFile:
         return self.footer(path).file
@@ -334,6 +334,23 @@ def _from_footer(path: str, size: int, metadata: pq.FileMetaData) -> DataFile:
         errors=None if nulls[ERROR] is None else rows - (nulls[ERROR] or 0),
         hashes=None if nulls[HASH] is None else rows - (nulls[HASH] or 0),
     )
+
+
+def _zoned(parquet: pq.ParquetFile) -> pa.Schema:
+    """A file's columns as Arrow reads them. INT96 is a time in UTC, which Arrow does not know."""
+    columns = parquet.schema
+    old = iter([columns.column(n).physical_type == "INT96" for n in range(len(columns))])
+
+    def zoned(kind: pa.DataType) -> pa.DataType:
+        if pa.types.is_struct(kind):
+            return pa.struct([field.with_type(zoned(field.type)) for field in kind])
+        if pa.types.is_map(kind):
+            return pa.map_(zoned(kind.key_type), zoned(kind.item_type))
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            return pa.list_(zoned(kind.value_type))
+        return pa.timestamp(kind.unit, tz="UTC") if next(old) else kind
+
+    return pa.schema([field.with_type(zoned(field.type)) for field in parquet.schema_arrow])
 
 
 def _local(uri: str) -> str | None:

@@ -122,19 +122,25 @@ class StagingHandle(Handle):
             raise
         return staged
 
-    def adopt(self, staged: StagedDirectory, lower: Antichain, upper: Antichain) -> Batch:
-        """The files that an engine wrote, as a batch; reads footers, never data.
+    def adopt(
+        self, staged: StagedDirectory, lower: Antichain, upper: Antichain, schema: pa.Schema | None = None
+    ) -> Batch:
+        """The files that an engine wrote, as a batch; reads footers, never data. ``schema``: the
+        data columns that the shard will have, if these are others.
 
         Raises `NothingStaged` if there are none (an engine writes one even for no rows),
-        `StorageError` for a file that cannot be read or whose times are not exact.
+        `StorageError` for a file that cannot be read, whose times are not exact, or whose columns
+        and types are not the shard's: the engine reads many files by the types of one.
         """
+        schema = staged.schema if schema is None else schema
         footers = staged.footers()
         for footer in footers:
             _check_times_kept(footer, self.uri)
+            _check_types(footer, schema, self.uri)
         files = [footer.file for footer in footers]
         filled = tuple(file for file in files if file.rows)
         staged.storage.delete([file.path for file in files if not file.rows])
-        batch = Batch(staged.storage, str(self.shard_id), filled, lower, upper, staged.schema)
+        batch = Batch(staged.storage, str(self.shard_id), filled, lower, upper, schema)
         try:
             check_bounds(lower, upper, empty=not filled)
             check_files(filled, lower, upper)
@@ -236,11 +242,13 @@ class StagingHandle(Handle):
                 f"the batch was staged in {batch.storage.uri}, outside shard {self.storage.uri}"
             )
 
-    def _require_columns(self, state: ShardState, batches: Sequence[Batch]) -> None:
-        """`SchemaMismatch` for a batch older than added columns: its hashes do not cover them."""
+    def _require_columns(self, schema: pa.Schema, batches: Sequence[Batch]) -> None:
+        """`SchemaMismatch` for a batch of other columns than ``schema``; also for one older than
+        added columns: its hashes do not cover them.
+        """
         for batch in batches:
             differences = (
-                schema_differences(canonical(state.schema), canonical(batch.schema)) if batch.files else []
+                schema_differences(canonical(schema), canonical(batch.schema)) if batch.files else []
             )
             if differences:
                 raise SchemaMismatch(self.storage.uri, differences)
@@ -262,6 +270,29 @@ def _check_times_kept(footer: Footer, uri: str) -> None:
                 f"{footer.file.path} of shard {uri} was staged with `{field.name}` as {field.type}: a shard keeps microseconds, and these "
                 "are lost there; nothing was committed"
             )
+
+
+def _check_types(footer: Footer, schema: pa.Schema, uri: str) -> None:
+    """Raises `StorageError` for a file with other columns or types than those of the shard."""
+    wanted, staged = (
+        {field.name: field.type for field in canonical(each)}
+        for each in (physical_schema(schema), footer.schema)
+    )
+    differences = [
+        f"with `{name}` as {kind}, and the shard keeps {wanted[name]}"
+        if name in wanted
+        else f"with `{name}`, which is not a column of it"
+        for name, kind in staged.items()
+        if wanted.get(name) != kind
+    ]
+    differences += [f"without `{name}`" for name in wanted if name not in staged]
+    if len(footer.schema) != len(staged):
+        differences.append("with a column twice")
+    if differences:
+        raise StorageError(
+            f"{footer.file.path} of shard {uri} was staged {', '.join(differences)}; nothing was committed. This is a defect of the "
+            "adapter: please report it with the model's query and configs"
+        )
 
 
 def _timestamps(kind: pa.DataType) -> Iterator[pa.TimestampType]:

@@ -110,7 +110,7 @@ class WriteHandle(Committer):
             change = transitions.compare_and_append(
                 state, expected_upper, new_upper, adds, since=since, inputs=inputs, removes=removes
             )
-            self._require_columns(state, batches)
+            self._require_columns(state.schema, batches)
             return None if idle else recording(state, replace(change, creation=creation), progress)
 
         after = self._commit_batches(decide, batches, note, cuts)
@@ -165,6 +165,7 @@ class WriteHandle(Committer):
         if upper.less_than(since):
             raise InvalidUsage(f"since {since!r} is after the upper {upper!r} of the new generation")
         self._require_usable(batches)
+        self._require_columns(schema, batches)
         for batch in batches:
             check_files(batch.files, Antichain.of(0), upper)
         adds = _files(batches)
@@ -181,7 +182,13 @@ class WriteHandle(Committer):
         self, batches: Sequence[Batch], removes: Sequence[DataFile], note: CommitNote | None = None
     ) -> CompactionResult:
         """Replace live files by batches of equal contents, which are deleted if a race is lost."""
-        return self._rewrite(batches, lambda state, adds: transitions.compaction(state, adds, removes), note)
+
+        def change(state: ShardState, adds: Sequence[DataFile]) -> Change:
+            compaction = transitions.compaction(state, adds, removes)
+            self._require_columns(state.schema, batches)
+            return compaction
+
+        return self._rewrite(batches, change, note)
 
     def evolve(
         self,
@@ -198,6 +205,7 @@ class WriteHandle(Committer):
         only batches that they staged for the old columns are refused.
         """
         check_data_schema(schema)
+        self._require_columns(schema, batches)
         result = self._rewrite(
             batches, lambda state, adds: transitions.evolution(state, self.uri, adds, removes, schema), note
         )

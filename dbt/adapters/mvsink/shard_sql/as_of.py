@@ -25,6 +25,7 @@ from dbt.adapters.mvsink.shard import DataFile, ShardState
 from dbt.adapters.mvsink.shard_sql.current_view import plain_rows, view_query
 from dbt.adapters.mvsink.shard_sql.errors import NotReadable, NotRefreshed
 from dbt.adapters.mvsink.shard_sql.layout import Directory, Layout, row_count
+from dbt.adapters.mvsink.shard_sql.live_errors import live_errors
 
 UPDATE = (TIME, DIFF, ERROR)  # what an update has besides its columns
 # characters of file names; beyond it a directory is named whole and its rows are filtered
@@ -91,6 +92,11 @@ def few_rows_as_of(shard: Layout, time: int, columns: Sequence[Column], conditio
 def files_as_of(shard: Layout, time: int) -> tuple[DataFile, ...]:
     """The files that may hold updates up to ``time`` (ms)."""
     return _up_to(shard, time).files
+
+
+def live_errors_as_of(shard: Layout, time: int) -> str:
+    """`live_errors` as of ``time`` (ms)."""
+    return live_errors(_up_to(shard, time))
 
 
 def row_count_as_of(shard: Layout, time: int) -> str:

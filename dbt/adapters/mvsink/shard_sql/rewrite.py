@@ -123,16 +123,16 @@ def evolve(
     items = f"{sql.columns(wide.names)}, {TIME}, {DIFF}, {ERROR}, {HASH}"
     queries = [wide.select([wide.base], items)] if wide.base is not None else []
     queries += [_evolved(wide, wide.select(others, items))] if others else []
+    schema = pa.schema([*state.schema, *arrow_schema(tuple(added))])
     batches: list[Batch] = []
     try:
         for query in queries:
-            batch = _stage(engine, handle, query, Antichain.of(0), shard_upper(shard), "evolve")
+            batch = _stage(engine, handle, query, Antichain.of(0), shard_upper(shard), "evolve", schema)
             batches += [] if batch is None else [batch]
     except BaseException:
         for batch in batches:
             batch.delete()
         raise
-    schema = pa.schema([*state.schema, *arrow_schema(tuple(added))])
     return handle.evolve(batches, schema, live.files, note).applied
 
 
@@ -229,9 +229,16 @@ def _row_key(items: str) -> str:
 
 
 def _stage(
-    engine: Engine, handle: WriteHandle, query: str, lower: Antichain, upper: Antichain, what: str
+    engine: Engine,
+    handle: WriteHandle,
+    query: str,
+    lower: Antichain,
+    upper: Antichain,
+    what: str,
+    schema: pa.Schema | None = None,
 ) -> Batch | None:
-    batch = handle.adopt(stage(engine, handle, query, what), lower, upper)
+    """``schema``: see `StagingHandle.adopt`."""
+    batch = handle.adopt(stage(engine, handle, query, what), lower, upper, schema)
     if batch.rows == 0:
         batch.delete()
         return None

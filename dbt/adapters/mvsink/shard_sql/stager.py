@@ -57,9 +57,13 @@ class Stager:
         with self.watch(what):
             return stage(self.engine, self.handle, query, what, negates)
 
-    def adopt(self, staged: StagedDirectory, description: BatchDescription) -> Batch | None:
-        """The staged files as the batch of ``description``; if empty, None and they are deleted."""
-        batch = self.handle.adopt(staged, description.lower, description.upper)
+    def adopt(
+        self, staged: StagedDirectory, description: BatchDescription, schema: pa.Schema | None = None
+    ) -> Batch | None:
+        """The staged files as the batch of ``description``; if empty, None and they are deleted.
+        ``schema``: see `StagingHandle.adopt`.
+        """
+        batch = self.handle.adopt(staged, description.lower, description.upper, schema)
         if batch.rows == 0:
             batch.delete()
             return None

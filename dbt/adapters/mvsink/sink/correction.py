@@ -179,7 +179,8 @@ class Desired:
         if not self.assertions:
             return f"select {items}, cast(null as string) {ERROR}{diff} from {source}"
         message = " ".join(assertion.branch() for assertion in self.assertions)
-        checked = f"select {items}, case {message} end {ERROR}{diff} from {source}"
+        # of `raise_error` alone, which has no type, files of BOOLEAN would be made
+        checked = f"select {items}, cast(case {message} end as string) {ERROR}{diff} from {source}"
         kept = ", ".join(
             f"if({ERROR} is null, {sql.identifier(c.name)}, null) {sql.identifier(c.name)}"
             for c in self.columns

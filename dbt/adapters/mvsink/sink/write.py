@@ -3,8 +3,7 @@
 There are four ways. They stage the same; which costs least depends on how many rows there are and
 how many of them changed (`ways`, docs/performance.md):
 
-- *Whole rows*, of a small shard: one statement groups both sides by the whole row. Sums other than
-  zero are the correction.
+- *Whole rows*, of a small shard: one statement groups both sides by the whole row.
 - *Buckets*, where few rows changed. A row that did not change is neither shuffled nor written.
   1. *Detect.* One pass over desired and one over the shard's narrow columns sum hashes per bucket.
      Buckets whose totals differ are candidates; without candidates there is nothing to do.
@@ -38,7 +37,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from dbt.adapters.mvsink import failpoints
-from dbt.adapters.mvsink.engine import Engine, EngineError, shared_files, sql
+from dbt.adapters.mvsink.engine import Engine, EngineError, arrow_schema, shared_files, sql
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
 from dbt.adapters.mvsink.shard import Batch, CommitNote, StagedDirectory, StagingHandle, negatable
@@ -162,7 +161,8 @@ class Write:
 
     def first_load(self, desired: Desired, time: int, description: BatchDescription) -> Written:
         """Stage all of ``desired`` for an empty shard; equal rows stay separate records."""
-        return self.adopted(self.stager.stage(updates_of(desired, time), "write"), description)
+        staged, schema = self.stager.stage(updates_of(desired, time), "write"), arrow_schema(desired.columns)
+        return self.adopted(staged, description, schema=schema)
 
     def stage_error(
         self, message: str, desired: Desired, shard: Layout, time: int, description: BatchDescription
@@ -362,9 +362,10 @@ class Write:
         candidates: int | None = None,
         *,
         evaluated_once: bool = False,
+        schema: pa.Schema | None = None,
     ) -> Written:
-        """The staged files as a batch, or deleted if they are empty."""
-        batch = self.stager.adopt(staged, description)
+        """The staged files as a batch, or deleted if they are empty. ``schema``: see `adopt`."""
+        batch = self.stager.adopt(staged, description, schema)
         if batch is None:
             return Written(None, Counts(), candidates, evaluated_once)
         try:
