@@ -45,3 +45,17 @@ def test_bad_aliases_are_refused_with_the_models_name(name):
 def test_bad_schemas_are_refused(name):
     with pytest.raises(InvalidName, match="invalid schema"):
         check_names("s.m", name, "m")
+
+
+@pytest.mark.parametrize(
+    "name", ["_delta_log", "_mvsink", "_inputs", "_sums", "_staging", "batches", "leases", "_Delta_Log"]
+)
+def test_row_k_an_alias_that_is_a_directory_of_ours_is_refused(name):
+    with pytest.raises(InvalidName, match="(?s)s.m: invalid alias.*a directory of shards' own: .*_delta_log"):
+        check_names("s.m", "s", name)
+
+
+def test_row_k_a_schema_may_have_a_name_that_matters_only_within_a_shard():
+    check_names("batches.m", "batches", "m")
+    with pytest.raises(InvalidName, match="invalid schema"):
+        check_names("_delta_log.m", "_delta_log", "m")

@@ -301,3 +301,19 @@ def test_the_cached_upper_never_regresses(tmp_path):
     inner.states.pop()
     writer.fetch_recent_upper()
     assert writer.upper == writer.shared_upper() == at(6)
+
+
+@pytest.mark.parametrize("holder", ["a,b", "", "a b", "a\n", "x" * 201, ",", "a\x00"])
+def test_row_h_a_holder_whose_name_cannot_be_listed_is_refused(writer, holder):
+    """`hold("a,b", t)` returned, and held nothing."""
+    version = writer.state().version
+    with pytest.raises(InvalidUsage, match="cannot hold history"):
+        writer.hold(holder, 0)
+    assert writer.state().version == version
+
+
+@pytest.mark.parametrize("holder", ["shard:1-2", "a.b/c", "ünï", "x" * 200])
+def test_row_h_every_other_name_holds(writer, holder):
+    writer.compare_and_append(updates(("a", 0, 1)), at(0), at(10))
+    writer.hold(holder, 3)
+    assert writer.state().holds == {holder: 3} and writer.downgrade_since(at(9)) == at(3)

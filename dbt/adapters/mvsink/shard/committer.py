@@ -114,9 +114,11 @@ class Committer(StagingHandle):
         released; returns the shard's since.
 
         ``forward``: whether an existing hold may move to a later time. Raises `InvalidUsage` if
-        history before ``time`` is needed but was released already.
+        history before ``time`` is needed but was released already, and for a ``holder`` whose name
+        could not be listed.
         """
         check_time(time)
+        transitions.check_holder(holder)
 
         def decide(state: ShardState) -> Change | None:
             current = state.holds.get(holder)

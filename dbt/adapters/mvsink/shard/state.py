@@ -26,6 +26,7 @@ from dbt.adapters.mvsink.shard.frontier import Antichain
 FORMAT_VERSION = 1
 BATCHES = "batches"
 COMPACTION = "compact"  # the kind of a commit that changes no readable collection
+LONGEST_HOLDER = 200  # characters
 EMPTY: Mapping[str, int] = MappingProxyType({})
 
 
@@ -252,6 +253,17 @@ def advance_since(state: ShardState, since: Antichain) -> Antichain:
     for hold in state.holds.values():
         bounded = bounded.meet(Antichain.of(hold))
     return state.since.join(bounded)
+
+
+def check_holder(holder: str) -> None:
+    """`InvalidUsage` for a holder that cannot be listed: names are kept in one text, with commas in
+    between, so such a hold would be kept and never respected.
+    """
+    listed = holder.isprintable() and not any(each.isspace() or each == "," for each in holder)
+    if not (listed and 0 < len(holder) <= LONGEST_HOLDER):
+        raise InvalidUsage(
+            f"{holder!r} cannot hold history: expected a name of 1 to 200 printable characters without spaces or commas"
+        )
 
 
 def hold(state: ShardState, holder: str, time: int) -> Change:
