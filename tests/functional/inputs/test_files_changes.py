@@ -19,6 +19,8 @@ from dbt.adapters.mvsink.inputs import (
     bind_files,
     file_binding,
 )
+from dbt.adapters.mvsink.inputs.protocol import TableOptions
+from dbt.adapters.mvsink.materialization.task_inputs import Sources
 from dbt.adapters.mvsink.shard import Antichain, ShardClient
 from tests.support.session_engine import SessionEngine
 
@@ -109,6 +111,37 @@ def test_changes_are_the_differences(spark, root, using, partitioned):
     ]
     assert [column.name for column in bound.columns] == ["id", "n", "p"]
     assert counted(spark.sql(f"select *, 1L _mv_diff from (\n{bound.contents(350)}\n)")) == contents[3]
+
+
+def test_row_r_partitions_that_are_elsewhere_and_partitions_that_are_dropped(spark, root):
+    """As a task binds a partitioned table that the catalog describes, from its first run on."""
+    name, options = f"default.elsewhere_{root.name.replace('-', '_')}", TableOptions(SessionEngine(spark))
+    spark.sql(
+        f"create table {name} (id int, p string) using parquet partitioned by (p) location '{root / 't'}'"
+    )
+    for place, ids in (("x", "1, 1, 2"), ("y", "3")):
+        spark.sql(
+            f"insert overwrite directory '{root / place}' using parquet select explode(array({ids})) id"
+        )
+    steps = {
+        "alter table {t} add partition (p='x') location '{r}/x'": {(1, "x"): 2, (2, "x"): 1},
+        "insert into {t} values (4, 'in')": {(4, "in"): 1},
+        "alter table {t} add partition (p='y,') location '{r}/y'": {(3, "y,"): 1},
+        "alter table {t} drop partition (p='in')": {(4, "in"): -1},
+        "alter table {t} drop partition (p='x')": {(1, "x"): -2, (2, "x"): -1},
+    }
+    contents = Counter()
+    for time, (statement, wanted) in enumerate(steps.items(), 1):
+        spark.sql(statement.format(t=name, r=root))
+        source = Sources(None, options.engine, None).find("task", name)
+        bound = source.bound(time * 100, ShardClient(), str(root / "task"), 0, options.engine)
+        if time > 1:
+            rows = spark.sql(bound.changes(time * 100 - 99, time * 100 + 1)).collect()
+            assert {(row["id"], row["p"]): row["_mv_diff"] for row in rows} == wanted, statement
+        contents.update(wanted)
+        rows = spark.sql(bound.contents(time * 100)).collect()
+        assert Counter((row["id"], row["p"]) for row in rows) == +contents, statement
+    spark.sql(f"drop table {name}")
 
 
 def test_a_table_of_lines(spark, root):

@@ -75,6 +75,7 @@ def open_files(table: CatalogTable, options: TableOptions) -> Table:
         refresh="" if table.by_path else f"refresh table {table.name}",
         fresh=options.relist is not None,
         storage_options=options.storage_options,
+        lister=options.engine if table.partitioned else None,
     )
     if options.relist is not None and not table.by_path:
         options.relist(table.name)

@@ -5,6 +5,10 @@ A file's identity is its path, its size and its modification time, so a rewritte
 one. Spark computes the same number for each row's file from `_metadata`, so files are selected by
 number, through the table itself: schema, options and partition columns are the table's own, and
 other files are not opened.
+
+The files are those below the table's place. Only of a table whose partitions are in the catalog,
+Spark says which they are: a partition may be anywhere, and the files of one that was dropped may
+stay where they are.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from dbt.adapters.mvsink.engine import Column, Engine, parse_type, sql
 from dbt.adapters.mvsink.inputs.errors import TooManyFiles
@@ -21,8 +26,9 @@ from dbt.adapters.mvsink.shard.delta import DeltaStorage
 MAX_FILES = 10_000  # numbers in one query: its text stays under 250,000 characters
 DIGITS = 15  # hexadecimal digits of a file's number: 60 bits
 
+FILE_PATH = "regexp_replace(_metadata.file_path, '^file:/+', '/')"
 FILE_NUMBER = (
-    f"cast(conv(substring(md5(concat_ws('|', regexp_replace(_metadata.file_path, '^file:/+', '/'), "
+    f"cast(conv(substring(md5(concat_ws('|', {FILE_PATH}, "
     f"string(_metadata.file_size), string(unix_millis(_metadata.file_modification_time)))), 1, {DIGITS}), 16, 10) as bigint)"
 )
 
@@ -48,7 +54,8 @@ class FilesInput:
 
     ``append_only``: its files are never removed, so no copy of its rows is kept. ``refresh``: a
     statement that makes Spark list the files again (`refresh table ...`), run before each read, but
-    not before the first one if the list is ``fresh``.
+    not before the first one if the list is ``fresh``. ``lister`` says which files the table has,
+    if its partitions are in the catalog: a scan without columns.
     """
 
     def __init__(
@@ -61,12 +68,14 @@ class FilesInput:
         refresh: str = "",
         fresh: bool = False,
         storage_options: Mapping[str, str] | None = None,
+        lister: Engine | None = None,
     ):
         self.id = id
         self.relation = relation
         self.append_only = append_only
         self.refresh = refresh
         self.fresh = fresh
+        self.lister = lister
         self.storage = DeltaStorage(location, storage_options)
 
     def columns(self, engine: Engine) -> tuple[Column, ...]:
@@ -77,12 +86,27 @@ class FilesInput:
         )
 
     def manifest(self) -> dict[int, TableFile]:
-        """The table's data files by number, without those that Spark's readers ignore."""
+        """The table's data files by number, without those that readers ignore; if Spark says
+        which they are, without those that have no rows.
+        """
+        if self.lister is not None:
+            return self._listed(self.lister)
         root = spelled(self.storage.uri)
         files = (
             TableFile(file.path, file.size, file.modified, f"{root}/{spelled(file.path)}")
             for file in self.storage.list_files("")
             if file.size and _is_data(file.path)
+        )
+        return {file.number: file for file in files}
+
+    def _listed(self, engine: Engine) -> dict[int, TableFile]:
+        query = (
+            f"select distinct {FILE_PATH}, _metadata.file_size, unix_millis(_metadata.file_modification_time) "
+            f"from {self.relation}"
+        )
+        files = (
+            TableFile(unquote(str(uri)), int(str(size)), int(str(modified)), str(uri))
+            for uri, size, modified in engine.query(query, "bound files")
         )
         return {file.number: file for file in files}
 

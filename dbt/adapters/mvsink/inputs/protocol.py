@@ -97,11 +97,14 @@ class Input(Protocol):
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """A table in the catalog. ``by_path``: its name is its place, as in ``delta.`/a/b` ``."""
+    """A table in the catalog. ``by_path``: its name is its place, as in ``delta.`/a/b` ``.
+    ``partitioned``: the catalog has its partitions, and each may have a place of its own.
+    """
 
     name: str
     location: str
     by_path: bool = False
+    partitioned: bool = False
 
 
 @dataclass(frozen=True)

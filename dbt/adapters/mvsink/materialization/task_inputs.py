@@ -138,7 +138,10 @@ class Sources:
         if provider.lower() == "iceberg" and not names(described := properties["Name"], name):
             reason = f"it is a branch or a tag of {described}; use the table itself, or a self_correcting_mv over it"
             raise InputRefused(model, name, reason)
-        return self._table(model, provider.lower(), CatalogTable(name, location.removeprefix("file:")))
+        table = CatalogTable(
+            name, location.removeprefix("file:"), partitioned="# Partition Information" in properties
+        )
+        return self._table(model, provider.lower(), table)
 
     def _table(self, model: str, provider: str, table: CatalogTable) -> Source:
         if not provider:  # of a temporary view the catalog has only the columns
