@@ -112,6 +112,13 @@ def dropped(shop, orders):
     orders.mark_dropped(NOW)
 
 
+def restored(shop, orders):
+    """The log of a backup from before the second run, which the consumer has seen."""
+    newest = orders.state().version
+    orders.storage._forget()
+    os.remove(f"{orders.uri}/_delta_log/{newest:020d}.json")
+
+
 def failed(shop, orders):
     table = pa.table(
         {
@@ -140,6 +147,24 @@ def test_what_cannot_be_delivered_is_an_error(shop, orders, tmp_path, happens, e
     result = shop.run("subscribe", "orders", "--position", str(place))
     assert result.exit_code == 1 and all(part in result.stderr for part in expected), result.stderr
     assert "z" not in result.stdout.replace("_mv_", "")
+
+
+def test_row_n_a_position_ahead_of_the_shard_is_refused_with_both_numbers(shop, orders, tmp_path):
+    place = tmp_path / "position"
+    command = ("subscribe", "orders", "--position", str(place))
+    place.write_text(json.dumps({"shard_id": str(orders.shard_id), "generation": 0, "frontier": SECOND + 1}))
+    assert short(shop.run(*command)) == [-HOUR + 1]
+    before = place.read_text()
+    restored(shop, orders)
+    result = shop.run(*command)
+    assert result.exit_code == 1 and result.stdout == "" and place.read_text() == before
+    for part in (
+        str(SECOND + 1),
+        str(FIRST + 1),
+        "restored from a backup",
+        "--snapshot, without the position",
+    ):
+        assert part in result.stderr, result.stderr
 
 
 def test_errors_are_delivered_on_request(shop, orders):

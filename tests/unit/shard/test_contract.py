@@ -288,14 +288,14 @@ def test_wait_for_upper_past(writer):
         writer.wait_for_upper_past(at(3), timeout=0.05)
 
 
-def test_a_description_turned_back_twice_is_appended_once_and_never_deletes_live_files(opened, writer):
+def test_row_c_a_description_turned_back_twice_is_appended_once_and_never_deletes_live_files(opened, writer):
     described = writer.batch(updates(("a", 0, 1)), at(0), at(1)).to_transmittable()
-    copies = [writer.batch_from_transmittable_batch(described) for _ in range(4)]
-    writer.append_batch(copies[0], at(0), at(1))
+    received = writer.batch_from_transmittable_batch(described)
+    with pytest.raises(InvalidUsage, match="it can be received once"):
+        writer.batch_from_transmittable_batch(described)
+    writer.append_batch(received, at(0), at(1))
     with pytest.raises(InvalidUsage, match="appended before"):
-        writer.compare_and_append_batch([copies[1]], at(1), at(2))
-    writer.append_batch(copies[2], at(0), at(1))  # it is all there already
-    copies[3].delete()
+        writer.batch_from_transmittable_batch(described)
     writer.expire()
     assert read(opened, U, 0) == [("a", 1)]
 

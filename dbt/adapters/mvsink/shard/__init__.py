@@ -45,7 +45,7 @@ from dbt.adapters.mvsink.shard.errors import (
     StorageError,
     UpperMismatch,
 )
-from dbt.adapters.mvsink.shard.feed import Compacted, ErrorsRecorded, Feed, Step, snapshot_step, steps
+from dbt.adapters.mvsink.shard.feed import Ahead, Compacted, ErrorsRecorded, Feed, Step, snapshot_step, steps
 from dbt.adapters.mvsink.shard.following import following
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.maintenance import (
@@ -79,6 +79,7 @@ from dbt.adapters.mvsink.shard.write import AppendResult, CompactionResult, Writ
 __all__ = [
     "LARGEST_TIME",
     "REMOVED_GRACE_MS",
+    "Ahead",
     "Antichain",
     "AppendResult",
     "Batch",

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from dbt.adapters.mvsink.shard.errors import StorageError
+from dbt.adapters.mvsink.shard.errors import LogDamaged, StorageError
 
 MAX_COMMITS = 100  # that are read one by one
 THREADS = 8
@@ -19,7 +19,8 @@ class Transactions:
     The library looks each one up by reading the log since its last checkpoint. So that part of the
     log is read here, once for all of them, and known values are carried to later versions.
 
-    ``commit_text`` gives the text of a commit, None if it was cleaned up. ``checkpoint`` gives the
+    ``commit_text`` gives the text of a commit, None if it was cleaned up; it raises `LogDamaged` if
+    the library would take less from the commit than was written. ``checkpoint`` gives the
     version of the newest checkpoint with all values in it; -1 and none if there is no checkpoint;
     None if it cannot be read.
     """
@@ -69,12 +70,14 @@ class Transactions:
         updated: dict[str, int | None] = {}
         try:
             for text in self._texts(range(self._version + 1, version + 1)):
-                if not text:  # cleaned up
+                if text is None:  # cleaned up
                     return False
                 for line in text.splitlines():
                     transaction = None if line.startswith(FILES) else json.loads(line).get("txn")
                     if transaction is not None:
                         updated[transaction["appId"]] = transaction["version"]
+        except LogDamaged:
+            raise
         except (StorageError, ValueError):  # out of reach, or half-written
             return False
         self._known |= updated

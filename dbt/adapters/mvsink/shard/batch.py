@@ -1,7 +1,8 @@
 """Batches: updates staged outside the log, with a description ``[lower, upper)``.
 
 A batch is owned by one handle at a time. It ends consumed (appended), deleted, or handed over
-(`to_transmittable`); any use after that is `InvalidUsage`.
+(`to_transmittable`); any use after that is `InvalidUsage`. A handle that receives a batch claims it
+in the log (`claims`), so that of many copies of its description one is used.
 
 From before its commit is sent until the outcome is known, a batch is *in doubt*: the log may name
 its files, so nothing deletes them. If the commit is interrupted (by a signal or an unexpected
@@ -23,7 +24,6 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from dbt.adapters.mvsink.physical import DIFF, ERROR
-from dbt.adapters.mvsink.shard import commit_loop
 from dbt.adapters.mvsink.shard.commit_log import checked_path
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain
@@ -79,7 +79,6 @@ class Batch:
         self.state = BatchState.STAGED
         # The owner that pops it decides on the files: a pop is atomic across threads and signals.
         self._claim = [True]
-        self.received = False  # made from a description, of which another copy may have been used
         self._finalizer = self._warning()
 
     @property
@@ -159,29 +158,11 @@ class Batch:
         if self.state in (BatchState.DELETED, BatchState.IN_DOUBT):
             return
         self.require_staged()
-        if self.received and self._was_live():
-            # Another copy of the same description was appended: the files belong to the shard.
-            self.end(BatchState.CONSUMED)
-            return
         if not self._claimed():
             return
         self.end(BatchState.DELETED)
         for directory in {file.path.rsplit("/", 1)[0] for file in self.files}:
             self.storage.delete_directory(directory)
-
-    def require_never_live(self) -> None:
-        """`InvalidUsage` if the files are or were live: the same description was received twice."""
-        if self._was_live():
-            self.end(BatchState.CONSUMED)
-            raise InvalidUsage(
-                f"the batch [{self.lower!r}, {self.upper!r}) was appended before, by another copy of it"
-            )
-
-    def _was_live(self) -> bool:
-        state = commit_loop.find(self.storage)
-        known = {file.path for file in state.files} if state else set()
-        known |= self.storage.removals().times.keys() if state else set()
-        return any(file.path in known for file in self.files)
 
     def to_transmittable(self) -> dict[str, Any]:
         """A JSON-safe description from which another process makes a batch. This one is spent."""
@@ -222,9 +203,7 @@ def batch_from(storage: Storage, schema: pa.Schema, description: Mapping[str, An
     bounds = Antichain.of(description["lower"]), Antichain.of(description["upper"])
     if "schema" in description:
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(description["schema"])))
-    batch = Batch(storage, str(description["shard_id"]), files, *bounds, schema)
-    batch.received = True
-    return batch
+    return Batch(storage, str(description["shard_id"]), files, *bounds, schema)
 
 
 class BatchBuilder:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from dbt.adapters.mvsink.shard.delta_encoding import NAMESPACE
+from dbt.adapters.mvsink.shard.delta_encoding import NAMESPACE, transactions
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.state import COMPACTION, Change, CommitNote
 
@@ -68,6 +68,20 @@ def first_garbage(text: str) -> tuple[int, str] | None:
         if line.strip() and not any(True for _ in actions(line)):
             return number, line
     return None
+
+
+def fault_of(version: int, text: str) -> str:
+    """Why a commit cannot have been written like this: it is empty, or lacks actions that it says
+    it has. Empty if it is whole as far as can be known; `first_garbage` has to judge its lines.
+    """
+    if not text.strip():
+        return f"commit {commit_path(version)} is empty ({len(text)} bytes)."
+    expected = own_metadata(commit_info(text)).get("actions")
+    for kind, number in expected.items() if isinstance(expected, dict) else ():
+        present = sum(line.startswith(f'{{"{kind}"') for line in text.splitlines())
+        if present != number:
+            return f"commit {commit_path(version)} is cut off: it has {present} of {number} actions `{kind}`."
+    return ""
 
 
 def commit_info(text: str) -> Mapping[str, Any]:
@@ -136,12 +150,19 @@ def metadata(change: Change) -> dict[str, object]:
         **({"reason": note.reason} if note.reason else {}),
         **({"audits": list(note.audits), "audited": note.audited} if note.audited is not None else {}),
         **({"definition": note.definition} if note.definition else {}),
+        "actions": _counts(change),
         "writer_id": change.writer_id,
         "host": socket.gethostname(),
         "purpose": note.purpose,
         "invocation_id": note.invocation_id,
         "token": change.token,
     }
+
+
+def _counts(change: Change) -> dict[str, int]:
+    """How many actions of each kind the commit has, as far as the change shows it."""
+    counts = {"add": len(change.adds), "txn": len(transactions(change))}
+    return counts if change.remove_all else {**counts, "remove": len(change.removes)}
 
 
 def commit_of(version: int, text: str) -> Commit:

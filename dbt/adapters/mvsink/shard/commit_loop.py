@@ -9,6 +9,10 @@ unique token, so the log itself has the answer. The version carries this token (
 or another (it did not and never will, because the version is taken), or is still free. If it is
 free, the same change is sent again with the same token. If the first one arrives late after all,
 the second finds the version taken, with its own token.
+
+The commit of a version may be gone although later ones exist: a checkpoint has replaced it. Then it
+proves nothing. If files that only this change adds are live, it happened. If not, it may have
+happened all the same, and compaction removed them: that is an `UnresolvedCommit`.
 """
 
 from __future__ import annotations
@@ -34,6 +38,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.01, 2.0  # seconds
 CROWDED_PAUSE = 0.05  # seconds at most, after another writer took the version
 
 Decide = Callable[[ShardState], Change | None]
+# each change that was sent with an unknown outcome, and the state after it, by version
+Sent = dict[int, tuple[Change, ShardState]]
 
 
 class Backoff:
@@ -75,8 +81,7 @@ def commit(storage: Storage, decide: Decide) -> ShardState:
     commit. A `ShardError` other than `UnresolvedCommit` means that nothing happened. After any
     other exception the outcome is unknown.
     """
-    # the state after each change that was sent with an unknown outcome, by version
-    sent: dict[int, ShardState] = {}
+    sent: Sent = {}
     try:
         return _commit(storage, decide, sent)
     except UnresolvedCommit:
@@ -89,14 +94,15 @@ def commit(storage: Storage, decide: Decide) -> ShardState:
         raise
 
 
-def _commit(storage: Storage, decide: Decide, sent: dict[int, ShardState]) -> ShardState:
+def _commit(storage: Storage, decide: Decide, sent: Sent) -> ShardState:
     token = uuid.uuid4().hex
     backoff = Backoff(storage)
     while True:
         state = load(storage)
         for version in [version for version in sent if version <= state.version]:
-            if _happened(storage, version, token, backoff):
-                return sent[version]
+            lost, after = sent[version]
+            if _took_effect(storage, version, lost, state, backoff):
+                return after
             del sent[version]  # another writer took that version
         change = decide(state)
         if change is None:
@@ -107,10 +113,11 @@ def _commit(storage: Storage, decide: Decide, sent: dict[int, ShardState]) -> Sh
             storage.commit(version, change)
             return apply(state, change)
         except (VersionTaken, UnknownOutcome, TransientError) as error:
-            if not isinstance(error, TransientError) and _happened(storage, version, token, backoff):
+            committed = None if isinstance(error, TransientError) else _token(storage, version, backoff)
+            if committed == token:
                 return apply(state, change)
-            if isinstance(error, UnknownOutcome):
-                sent[version] = apply(state, change)
+            if isinstance(error, UnknownOutcome) or (isinstance(error, VersionTaken) and committed is None):
+                sent[version] = change, apply(state, change)
             if isinstance(error, VersionTaken):  # not a failure, so no timeout: another writer made progress
                 time.sleep(random.uniform(0, CROWDED_PAUSE))
             elif sent:
@@ -119,10 +126,30 @@ def _commit(storage: Storage, decide: Decide, sent: dict[int, ShardState]) -> Sh
                 backoff.wait(error)
 
 
-def _happened(storage: Storage, version: int, token: str, backoff: Backoff) -> bool:
+def _took_effect(
+    storage: Storage, version: int, change: Change, newest: ShardState, backoff: Backoff
+) -> bool:
+    """Whether ``change`` is what was committed as ``version``, which is not after the ``newest``.
+
+    Raises `UnresolvedCommit` if that commit is gone and the live files do not show it either.
+    """
+    committed = _token(storage, version, backoff)
+    if committed is not None:
+        return committed == change.token
+    live = {file.path for file in newest.files}
+    if any(file.path in live for file in change.adds):
+        return True
+    raise UnresolvedCommit(
+        f"whether version {version} of shard {storage.uri} was committed is unknown: its reply was lost, and the log was cleaned up past it "
+        f"before it could be asked; the newest version is {newest.version}. Nothing that was staged is deleted. Read the shard, and "
+        "append again what is missing"
+    )
+
+
+def _token(storage: Storage, version: int, backoff: Backoff) -> str | None:
     while True:
         try:
-            return storage.token_at(version) == token
+            return storage.token_at(version)
         except (TransientError, StorageError) as error:
             _wait_for_answer(backoff, error, version)
 

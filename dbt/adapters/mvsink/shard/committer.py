@@ -11,13 +11,14 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
+from typing import Any
 
-from dbt.adapters.mvsink.shard import commit_loop
+from dbt.adapters.mvsink.shard import claims, commit_loop
 from dbt.adapters.mvsink.shard import state as transitions
-from dbt.adapters.mvsink.shard.batch import Batch, BatchState, Cut
+from dbt.adapters.mvsink.shard.batch import Batch, BatchState, Cut, batch_from
 from dbt.adapters.mvsink.shard.errors import ShardError, StorageError, UnresolvedCommit
 from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
 from dbt.adapters.mvsink.shard.read import leased_since
@@ -176,6 +177,37 @@ class Committer(StagingHandle):
             CommitNote(purpose="files of a dropped shard"),
         )
 
+    # directories without an owner
+
+    def batch_from_transmittable_batch(self, description: Mapping[str, Any]) -> Batch:
+        """A batch that another handle, process or machine handed over. This handle owns it now.
+
+        Raises `InvalidUsage` if another writer has received the same description, or if the batch
+        names a directory with files that are or were live.
+        """
+        self._require_open()
+        batch = batch_from(self.storage, self.schema, description)
+        try:
+            self._require_own(batch)
+            if batch.files:
+                removed = self.storage.removals().times.keys()
+                self._commit(
+                    lambda state: claims.claim(state, batch.files, str(self.writer_id), removed),
+                    CommitNote(purpose="batch received"),
+                )
+        except BaseException:
+            batch.end(BatchState.SPENT)
+            raise
+        return self.track(batch)
+
+    def condemn(self, abandoned: Collection[str], gone: Collection[str], now: int) -> ShardState:
+        """Claim abandoned directories for garbage collection; the version from which on no commit
+        can name them (`claims.condemn`).
+        """
+        return self._commit(
+            lambda state: claims.condemn(state, abandoned, gone, now), CommitNote(purpose="garbage")
+        )
+
     # committing
 
     def _commit(self, decide: commit_loop.Decide, note: CommitNote | None = None) -> ShardState:
@@ -203,7 +235,7 @@ class Committer(StagingHandle):
             for batch in batches:
                 batch.doubt()
                 in_doubt.append(batch)
-            after = commit_loop.commit(self.storage, self._signed(decide, note))
+            after = commit_loop.commit(self.storage, self._signed(self._checked(decide), note))
         except UnresolvedCommit:
             raise
         except ShardError:
@@ -225,6 +257,22 @@ class Committer(StagingHandle):
         for narrowed in cuts:
             if narrowed is not None:
                 self.storage.delete_directory(f"{BATCHES}/{narrowed.batch_id}")
+
+    def _checked(self, decide: commit_loop.Decide) -> commit_loop.Decide:
+        """``decide``, and its change adds only files that are there, whole, and free to be added.
+
+        This is checked on the version that the commit follows, after that was read. A collector
+        claims a directory before it deletes it, so one of the two sees the other (`claims`).
+        """
+
+        def checked(state: ShardState) -> Change | None:
+            change = decide(state)
+            if change is not None and change.adds:
+                claims.require_free(state, change.adds, str(self.writer_id), self.uri)
+                self._require_whole(change.adds)
+            return change
+
+        return checked
 
     def _signed(self, decide: commit_loop.Decide, note: CommitNote | None) -> commit_loop.Decide:
         """``decide`` on versions of the handle's generation, its change signed by this writer."""

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from dbt.adapters.mvsink.shard.commit_log import LOG, commit_path, commit_version, first_garbage
+from dbt.adapters.mvsink.shard.commit_log import LOG, commit_path, commit_version, fault_of, first_garbage
 from dbt.adapters.mvsink.shard.errors import StorageError, message_of
 from dbt.adapters.mvsink.shard.storage import StoredFile
 
@@ -103,7 +103,8 @@ def _unreadable_checkpoint(files: LogFiles, parts: Sequence[str], commits: Seque
 
 def _garbage(files: LogFiles, versions: Sequence[int]) -> str:
     for version in versions:
-        fault = garbage(version, files.read_text(commit_path(version)) or "")
+        text = files.read_text(commit_path(version))
+        fault = "" if text is None else garbage(version, text)  # None: cleaned up meanwhile
         if fault:
             newest = version == versions[-1]
             way = (
@@ -116,9 +117,11 @@ def _garbage(files: LogFiles, versions: Sequence[int]) -> str:
 
 
 def garbage(version: int, text: str) -> str:
-    """Describes the first line of commit ``version`` that is not a Delta action; "" if all are."""
-    bad = first_garbage(text)
-    return (
+    """What is wrong with commit ``version``: it is not whole, or a line is not a Delta action; ""
+    if nothing is.
+    """
+    fault, bad = fault_of(version, text), first_garbage(text)
+    return fault or (
         f"line {bad[0]} of commit {commit_path(version)} is not a Delta action: {bad[1][:60]!r}."
         if bad
         else ""

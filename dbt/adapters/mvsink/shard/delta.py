@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from urllib.parse import unquote
@@ -32,33 +31,29 @@ from dbt.adapters.mvsink.shard.commit_log import (
     Commit,
     actions,
     checked_path,
-    commit_info,
-    commit_of,
     commit_path,
-    commit_version,
     metadata,
-    own_metadata,
 )
-from dbt.adapters.mvsink.shard.damage import LAST_CHECKPOINT, damage, garbage
+from dbt.adapters.mvsink.shard.damage import LAST_CHECKPOINT, damage
 from dbt.adapters.mvsink.shard.errors import (
     LogDamaged,
     StorageError,
     TransientError,
     UnknownOutcome,
+    UnresolvedCommit,
     VersionTaken,
     message_of,
 )
-from dbt.adapters.mvsink.shard.files import FileStore
+from dbt.adapters.mvsink.shard.log_store import LogStore
 from dbt.adapters.mvsink.shard.removals import Removals
 from dbt.adapters.mvsink.shard.state import Change, DataFile, ShardState
 from dbt.adapters.mvsink.shard.storage import StoredFile
 from dbt.adapters.mvsink.shard.updates import physical_schema
 
-READERS = 16  # commits of a remote log that are read at once
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
-class DeltaStorage(FileStore):
+class DeltaStorage(LogStore):
     """See `Storage`. ``storage_options`` are the `deltalake` package's, for object stores.
 
     The table, its newest version and the newest commits are cached, so only the commits since are
@@ -69,6 +64,7 @@ class DeltaStorage(FileStore):
         super().__init__(uri, storage_options)
         self._cached: DeltaTable | None = None
         self._cached_file: StoredFile | None = None  # the commit file of the cached version
+        self._hint: StoredFile | None = None  # `_last_checkpoint`, before the cached version was read
         self._state: ShardState | None = None
         self._newest: dict[int, Commit] = {}  # as far as the last `history` went
         self._transactions = self._new_transactions()
@@ -116,7 +112,7 @@ class DeltaStorage(FileStore):
             version,
             table.metadata().configuration,
             _data_schema(table),
-            transactions.of(version, table.transaction_version),
+            transactions.of(version, self._look_up(table)),
             lambda: self._live_files(table),
         )
 
@@ -144,7 +140,9 @@ class DeltaStorage(FileStore):
     # committing
 
     def commit(self, version: int, change: Change) -> None:
-        table = self._table()
+        table = self._cached  # as `load` has just read it
+        if table is None or table.version() != version - 1:
+            table = self._table()
         if table is None or table.version() != version - 1:
             raise VersionTaken(version)
         try:
@@ -161,10 +159,30 @@ class DeltaStorage(FileStore):
             else:
                 self._commit_files(table, change)
             self._cached_file = self._log_file(table.version())
+            unseen = self.stat(LAST_CHECKPOINT) != self._hint
         except CommitFailedError as error:
             raise VersionTaken(version) from error
         except (DeltaError, OSError) as error:
             raise UnknownOutcome(message_of(error)) from error
+
+        if unseen:
+            self._require_after_checkpoint(version, change)
+
+    def _require_after_checkpoint(self, version: int, change: Change) -> None:
+        """A checkpoint was written since the table was read. If others had committed ``version``
+        before and cleaned it up, its file could be written again, and no reader would see it.
+        """
+        try:
+            self._forget()
+            state = self.load() if self.checkpointed() >= version else None
+        except (TransientError, StorageError) as error:
+            raise UnresolvedCommit(f"whether version {version} was committed is unknown: {error}") from error
+        live = {file.path for file in state.files} if state else set()
+        if state is not None and not any(file.path in live for file in change.adds):
+            raise UnresolvedCommit(
+                f"whether version {version} of shard {self.uri} was committed is unknown: a checkpoint of version {self.checkpointed()} was "
+                "written meanwhile. Nothing that was staged is deleted. Read the shard, and append again what is missing"
+            )
 
     @staticmethod
     def _commit_files(table: DeltaTable, change: Change) -> None:
@@ -188,10 +206,6 @@ class DeltaStorage(FileStore):
             post_commithook_properties=NO_HOOKS,
         )
 
-    def token_at(self, version: int) -> str | None:
-        text = self._commit_text(version)
-        return None if text is None else str(own_metadata(commit_info(text)).get("token") or "")
-
     # the log's other contents
 
     def progress(self, input_id: str) -> int | None:
@@ -199,7 +213,7 @@ class DeltaStorage(FileStore):
         if table is None:
             return None
         with self._reading_log():
-            lookup = self._transactions.of(table.version(), table.transaction_version)
+            lookup = self._transactions.of(table.version(), self._look_up(table))
             return lookup(f"{encoding.NAMESPACE}input:{input_id}")
 
     def history(self, newest: int | None = None) -> list[Commit]:
@@ -215,21 +229,6 @@ class DeltaStorage(FileStore):
         self._newest = {version: known[version] for version in kept}
         return list(self._newest.values())
 
-    def _commits_at(self, versions: Sequence[int]) -> list[Commit]:
-        if self.is_local:
-            return [self._commit_at(version) for version in versions]
-        _ = self.filesystem  # one for all threads
-        with ThreadPoolExecutor(READERS) as pool:  # a request takes 10 to 100 ms
-            return list(pool.map(self._commit_at, versions))
-
-    def _commit_at(self, version: int) -> Commit:
-        text = self._commit_text(version) or ""
-        fault = garbage(version, text)
-        # The shard itself may still be readable, through a later checkpoint; its history is not.
-        if fault:
-            raise LogDamaged(self.uri, f"{fault} Restore the file from a backup")
-        return commit_of(version, text)
-
     def checkpoint(self) -> None:
         table = self._table()
         if table is not None:
@@ -237,15 +236,8 @@ class DeltaStorage(FileStore):
             # removes commits older than Delta's log retention: 30 days, unless the table sets it
             table.cleanup_metadata()
 
-    def checkpointed(self) -> int:
-        try:
-            hint = json.loads(self.read_text(LAST_CHECKPOINT) or "{}")
-        except ValueError:  # Delta ignores such a hint too
-            return 0
-        return int(hint.get("version") or 0) if isinstance(hint, dict) else 0
-
     def _new_transactions(self) -> Transactions:
-        return Transactions(self._commit_text, self._checkpoint_transactions)
+        return Transactions(self._whole_commit_text, self._checkpoint_transactions)
 
     def _checkpoint_transactions(self) -> tuple[int, Mapping[str, int]] | None:
         """See `Transactions`. Checkpoints of several files are left to the library."""
@@ -283,14 +275,19 @@ class DeltaStorage(FileStore):
 
     def _current_table(self) -> DeltaTable:
         table, file = self._cached, self._cached_file
+        hint = self.stat(LAST_CHECKPOINT)
         if table is None or file is None or file != self._log_file(table.version()):
             self._forget()
             table = DeltaTable(self.uri, storage_options=self.options)
         elif self._log_file(table.version() + 1) is None:  # versions have no gaps
-            return table
+            if hint == self._hint:
+                return table
+            # The next commit may have been cleaned up, and not this one yet.
+            self._forget()
+            table = DeltaTable(self.uri, storage_options=self.options)
         else:
             table.update_incremental()
-        self._cached, self._cached_file = table, self._log_file(table.version())
+        self._cached, self._cached_file, self._hint = table, self._log_file(table.version()), hint
         return table
 
     @contextmanager
@@ -310,24 +307,19 @@ class DeltaStorage(FileStore):
         self._newest = {}
         self._transactions.forget()
 
-    def _versions(self) -> list[int]:
-        """The versions whose commit file still exists, in no order."""
-        return list(self._written())
+    def _look_up(self, table: DeltaTable) -> Callable[[str], int | None]:
+        """The library's way to read transactions, for a log that `Transactions` cannot follow. It
+        skips a commit that is empty, so that the commits are checked before.
+        """
+        checked: list[bool] = []
 
-    def _written(self) -> dict[int, int]:
-        """The versions whose commit file still exists, with the times (ms) of these files."""
-        return {
-            version: file.modified
-            for file in self.list_files(LOG)
-            if (version := commit_version(file.path)) is not None
-        }
+        def value_of(name: str) -> int | None:
+            if not checked:
+                self._require_whole_log()
+                checked.append(True)
+            return table.transaction_version(name)
 
-    def _commit_text(self, version: int) -> str | None:
-        return self.read_text(commit_path(version))
-
-    def _log_file(self, version: int) -> StoredFile | None:
-        """The commit's file; None if it was cleaned up or belongs to another table."""
-        return self.stat(commit_path(version))
+        return value_of
 
 
 def _commit_properties(change: Change) -> CommitProperties:

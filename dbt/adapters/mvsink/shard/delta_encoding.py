@@ -15,12 +15,13 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from dbt.adapters.mvsink.physical import DIFF, EMPTY_FRONTIER, ERROR, HASH, META, TIME
+from dbt.adapters.mvsink.shard import claims
 from dbt.adapters.mvsink.shard.errors import InvalidUsage, LogDamaged, NotAShard
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.state import FORMAT_VERSION, Change, DataFile, ShardState
 
 NAMESPACE = "mvsink."
-FIXED = ("shard_id", "format_version", "salt", "created", "holders")
+FIXED = ("shard_id", "format_version", "salt", "created", "holders", "claims")
 # Without this setting a log has statistics of a table's first 32 columns only; ours are the last.
 STATISTICS = "delta.dataSkippingStatsColumns"
 # The statistics that are read of each live file. Those of the model's own columns are not.
@@ -60,6 +61,8 @@ def changed_configuration(
     new = [holder for holder in change.holds if holder not in known]
     if new:
         settings[key] = ",".join([*known, *new])
+    if change.claims is not None:
+        settings[NAMESPACE + "claims"] = claims.encode(change.claims)
     if change.statistics:
         settings[STATISTICS] = statistics_columns(schema)
     return settings
@@ -89,7 +92,6 @@ def decode_state(
     files: Callable[[], Iterable[DataFile]],
 ) -> ShardState:
     """The state of a table at ``version``. ``lookup`` gives an application transaction by name.
-
     Raises `NotAShard`, `InvalidUsage` for a newer format, `LogDamaged` for a transaction below 0.
     """
     own = {key[len(NAMESPACE) :]: value for key, value in configuration.items() if key.startswith(NAMESPACE)}
@@ -119,6 +121,7 @@ def decode_state(
         drifted=recorded("drifted"),
         suspended=recorded("suspended") or 0,
         known_files=recorded("files"),
+        claims=claims.decode(own.get("claims", "")),
     )
 
 

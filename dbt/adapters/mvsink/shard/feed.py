@@ -46,6 +46,17 @@ class Compacted(InvalidUsage):
         self.frontier, self.since, self.upper = frontier, since, upper
 
 
+class Ahead(InvalidUsage):
+    """What was delivered reaches to ``frontier``, and the shard ends before that, at ``upper``."""
+
+    def __init__(self, uri: str, frontier: Antichain, upper: Antichain):
+        super().__init__(
+            f"the position {frontier!r} is ahead of shard {uri}, whose upper is {upper!r}: its log was restored from a backup, or the position "
+            "is not of this shard. Changes between the two would be skipped. Read the contents again, and the changes from there on"
+        )
+        self.frontier, self.upper = frontier, upper
+
+
 class ErrorsRecorded(InvalidUsage):
     """A step has an error update: at ``time`` (ms) an error began or ended."""
 
@@ -111,16 +122,19 @@ class Feed:
     def __init__(self, reader: ReadHandle):
         self.reader = reader
 
-    def state(self, frontier: Antichain, *, snapshot: bool = False) -> ShardState:
+    def state(self, frontier: Antichain, *, snapshot: bool = False, delivered: bool = False) -> ShardState:
         """The newest version, from which updates from ``frontier`` on can be read, or for a
         ``snapshot`` the contents at that time.
 
-        Raises `Compacted`, and `ShardReplaced` for a new generation.
+        Raises `Compacted`, `ShardReplaced` for a new generation, and `Ahead` if all before
+        ``frontier`` was ``delivered`` and the upper is not there any more.
         """
         # The lease first, so that no later commit releases what is needed.
         self.reader.keep(frontier.step_forward() if snapshot else frontier)
         state = self.reader.state()
         since = state.since
+        if delivered and state.upper.less_than(frontier):
+            raise Ahead(self.reader.uri, frontier, state.upper)
         exact = since.less_than(frontier) or not since.stored() or _first(state, frontier)
         if not (exact or (snapshot and since == frontier)):
             raise Compacted(frontier, since, state.upper)

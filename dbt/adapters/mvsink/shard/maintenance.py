@@ -6,18 +6,20 @@ It never changes the collection at a readable time, never moves an upper, and ma
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
+from dbt.adapters.mvsink.shard import claims
 from dbt.adapters.mvsink.shard.batch import Batch
 from dbt.adapters.mvsink.shard.errors import InvalidUsage, OutsideShard
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.read import leased_since
-from dbt.adapters.mvsink.shard.state import BATCHES, CompactionPlan, Maintenance
+from dbt.adapters.mvsink.shard.removals import Removals
+from dbt.adapters.mvsink.shard.state import BATCHES, CompactionPlan, Maintenance, ShardState
 from dbt.adapters.mvsink.shard.storage import Storage, StoredFile, is_part
 from dbt.adapters.mvsink.shard.updates import advance, consolidate
 from dbt.adapters.mvsink.shard.write import WriteHandle
@@ -66,30 +68,62 @@ def collect_garbage(
     These are staged directories without a committed file whose newest file is older than
     ``staged_grace_ms``, and files that the log removed more than ``removed_grace_ms`` ago (a view
     published by another metastore may read them until then), by the storage's clock. While a reader
-    has a lease, no file that was ever live is deleted.
+    has a lease, no file that was ever live is deleted. A staged directory is claimed in the log
+    before it is deleted, so that no commit can name it from then on.
     """
     storage = handle.storage
     now_ms = storage.clock()
-    live = {file.path for file in handle.state().files}
-    removals = storage.removals()
-    known = {path: at for path, at in removals.times.items() if path not in live}
-    leased = not leased_since(storage).is_empty()
-    due = [] if leased else [path for path, at in known.items() if at < now_ms - removed_grace_ms]
-    deleted = [path for path in due if _deleted(path, lambda path: storage.delete([path]))]
-    known = {path: at for path, at in known.items() if path not in set(deleted)}
-    for directory, files in _batch_directories(storage).items():
-        if max(file.modified for file in files) >= now_ms - staged_grace_ms:
-            continue
-        paths = [file.path for file in files]
-        if removals.gap:
-            # Some files may have been live, removed at an unknown time: count from now.
-            known |= {path: now_ms for path in paths if is_part(path) and path not in live | known.keys()}
-        referenced = any(path in live or path in known for path in paths)
-        if not referenced and _deleted(directory, storage.delete_directory):
-            deleted += paths
+    before = handle.state()
+    directories = _batch_directories(storage)
+    left = _older(directories, now_ms - staged_grace_ms)
+    removals = _removals(handle, before, left, now_ms)
+    abandoned = {claims.name_of(directory) for directory in left} - _needed(before, removals)
+    state = before
+    if abandoned:
+        storage.keep_removals(removals)
+        gone = before.claims.keys() - {claims.name_of(directory) for directory in directories}
+        state = handle.condemn(abandoned, gone, now_ms)
+        removals = _removals(handle, state, left, now_ms)
+    deleted = _delete_removed(storage, removals, now_ms - removed_grace_ms)
+    kept = {path: at for path, at in removals.times.items() if path not in set(deleted)}
+    removals, emptied = replace(removals, times=kept), {claims.name_of(path) for path in deleted}
+    needed = _needed(state, removals)
+    for directory, paths in left.items():
+        name = claims.name_of(directory)
+        free = name not in needed and (name in emptied or claims.collected(state, name))
+        if free and _deleted(directory, storage.delete_directory):
+            deleted += [path for path in paths if path not in set(deleted)]
     _deleted(BATCHES, lambda path: storage.remove_empty_directories(path, now_ms - staged_grace_ms))
-    storage.keep_removals(replace(removals, times=known))
+    storage.keep_removals(removals)
     return deleted
+
+
+def _needed(state: ShardState, removals: Removals) -> set[str]:
+    """The directories below ``batches/`` with a file that is live, or that is kept for readers."""
+    return {claims.name_of(path) for path in (*(file.path for file in state.files), *removals.times)}
+
+
+def _removals(
+    handle: WriteHandle, state: ShardState, left: Mapping[str, Sequence[str]], now_ms: int
+) -> Removals:
+    """The ledger, without what is live in ``state``. Where commits were cleaned up unread, some
+    files in the old directories ``left`` may have been live: they count as removed from now on.
+    """
+    live = {file.path for file in state.files}
+    removals = handle.storage.removals()
+    times = {path: at for path, at in removals.times.items() if path not in live}
+    if removals.gap:
+        unknown = [path for paths in left.values() for path in paths if is_part(path)]
+        times |= {path: now_ms for path in unknown if path not in live | times.keys()}
+    return replace(removals, times=times)
+
+
+def _delete_removed(storage: Storage, removals: Removals, before_ms: int) -> list[str]:
+    """Delete files that the log removed before that time, unless a reader has a lease."""
+    due = [path for path, at in removals.times.items() if at < before_ms]
+    if not due or not leased_since(storage).is_empty():
+        return []
+    return [path for path in due if _deleted(path, lambda path: storage.delete([path]))]
 
 
 def _batch_directories(storage: Storage) -> dict[str, list[StoredFile]]:
@@ -98,6 +132,15 @@ def _batch_directories(storage: Storage) -> dict[str, list[StoredFile]]:
     for file in storage.list_files(BATCHES):
         directories.setdefault("/".join(file.path.split("/")[:2]), []).append(file)
     return directories
+
+
+def _older(directories: Mapping[str, Sequence[StoredFile]], before_ms: int) -> dict[str, list[str]]:
+    """The paths in those directories whose newest file is from before that time."""
+    return {
+        directory: [file.path for file in files]
+        for directory, files in directories.items()
+        if max(file.modified for file in files) < before_ms
+    }
 
 
 def delete_dropped(handle: WriteHandle, *, grace_ms: int = REMOVED_GRACE_MS) -> list[str]:
@@ -111,6 +154,8 @@ def delete_dropped(handle: WriteHandle, *, grace_ms: int = REMOVED_GRACE_MS) -> 
     if before.dropped is None or before.dropped > dropped_by or not leased_since(handle.storage).is_empty():
         return []
     handle.discard(dropped_by)
+    if not leased_since(handle.storage).is_empty():  # of a reader that began meanwhile
+        return []
     live = {file.path for file in handle.state().files}
     due = [file.path for file in before.files if file.path not in live]
     deleted = [path for path in due if _deleted(path, lambda path: handle.storage.delete([path]))]

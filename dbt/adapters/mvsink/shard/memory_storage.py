@@ -35,6 +35,7 @@ class MemoryStorage:
     states: list[ShardState] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
     removed: dict[str, int] = field(default_factory=dict)
+    removed_in: dict[str, int] = field(default_factory=dict)  # the version
     blobs: dict[str, pa.Table | str] = field(default_factory=dict)
     inputs: dict[str, int] = field(default_factory=dict)
     checkpoint_version: int = 0
@@ -69,7 +70,9 @@ class MemoryStorage:
             before = self.states[-1]
             after = apply(before, change)
             live = {file.path for file in after.files}
-            self.removed.update({file.path: self.now for file in before.files if file.path not in live})
+            gone = [file.path for file in before.files if file.path not in live]
+            self.removed.update(dict.fromkeys(gone, self.now))
+            self.removed_in.update(dict.fromkeys(gone, version))
             self.states.append(after)
             self.inputs.update(change.inputs)
             self.commits.append(
@@ -164,7 +167,12 @@ class MemoryStorage:
         )
 
     def keep_removals(self, removals: Removals) -> None:
-        self.removed = dict(removals.times)
+        with self.lock:
+            later = {path: at for path, at in self.removed.items() if self._version(path) > removals.through}
+            self.removed = {**removals.times, **later}
+
+    def _version(self, path: str) -> int:
+        return self.removed_in.get(path, -1)
 
     def remove_empty_directories(self, directory: str, before: int) -> None:
         """Memory has no directories."""

@@ -88,6 +88,11 @@ class ReadHandle(Handle):
                 raise InvalidUsage(
                     f"cannot listen from {frontier!r}: the readable times are [{state.since!r}, {state.upper!r})"
                 )
+            if state.upper.less_than(frontier):
+                raise InvalidUsage(
+                    f"cannot listen from {frontier!r}: the upper of {self.uri} was that and is {state.upper!r} now; its log was restored "
+                    "from a backup. Read a snapshot, and listen from there on"
+                )
             self._renew(Antichain.of(frontier.stored() - 1))
             if frontier.less_than(state.upper):
                 table = consolidate(self._updates(state, frontier, state.upper)).drop_columns([HASH])

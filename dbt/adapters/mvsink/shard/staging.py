@@ -8,13 +8,12 @@ never appended.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pyarrow as pa
 
-from dbt.adapters.mvsink.shard.batch import Batch, BatchBuilder, BatchState, batch_from, check_files
+from dbt.adapters.mvsink.shard.batch import Batch, BatchBuilder, BatchState, check_files
 from dbt.adapters.mvsink.shard.errors import InvalidUsage, NothingStaged, SchemaMismatch, StorageError
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.handle import Handle
@@ -166,16 +165,6 @@ class StagingHandle(Handle):
         schema = physical_schema(self.schema)
         return pa.concat_tables([schema.empty_table(), *(self.storage.read(file, schema) for file in files)])
 
-    def batch_from_transmittable_batch(self, description: Mapping[str, Any]) -> Batch:
-        """A batch that another handle, process or machine handed over. This handle owns it now."""
-        batch = batch_from(self.storage, self.schema, description)
-        try:
-            self._require_own(batch)
-        except InvalidUsage:
-            batch.end(BatchState.SPENT)
-            raise
-        return self.track(batch)
-
     def track(self, batch: Batch) -> Batch:
         """Have `expire` delete ``batch`` if it is still staged."""
         self._batches.add(batch)
@@ -205,7 +194,7 @@ class StagingHandle(Handle):
         self._staged.clear()
 
     def _require_usable(self, batches: Sequence[Batch]) -> None:
-        """Raises unless each batch is staged here, listed once, never appended, with its files."""
+        """Raises unless each batch is staged here, listed once, and never appended."""
         checked: set[int] = set()
         for batch in batches:
             batch.require_staged()
@@ -213,19 +202,16 @@ class StagingHandle(Handle):
             if id(batch) in checked:
                 raise InvalidUsage(f"the batch [{batch.lower!r}, {batch.upper!r}) is listed twice")
             checked.add(id(batch))
-            if batch.received:
-                batch.require_never_live()
-            self._require_files(batch)
 
-    def _require_files(self, batch: Batch) -> None:
+    def _require_whole(self, files: Sequence[DataFile]) -> None:
         """Raises `StorageError` for a staged file that is gone or truncated. Only lists
-        directories: footers were read when the batch was staged.
+        directories: footers were read when the files were staged.
         """
-        directories = {file.path.rsplit("/", 1)[0] for file in batch.files}
+        directories = {file.path.rsplit("/", 1)[0] for file in files}
         sizes = {
             file.path: file.size for directory in directories for file in self.storage.list_files(directory)
         }
-        for file in batch.files:
+        for file in files:
             if sizes.get(file.path) != file.size:
                 what = f"has {sizes[file.path]} of {file.size} bytes" if file.path in sizes else "is gone"
                 raise StorageError(

@@ -70,7 +70,8 @@ class ShardState:
     the generation began, if known, ``dropped`` the wall clock when the shard was dropped.
     ``statistics``: whether the log keeps statistics of the physical columns, however many columns
     the shard has. ``unverified``: how many runs have committed since the one at ``verified``. This
-    and ``plan``, ``drifted``, ``suspended`` and ``known_files``: see `progress`.
+    and ``plan``, ``drifted``, ``suspended`` and ``known_files``: see `progress`. ``claims``: who
+    alone may commit a staged directory, by its name (`claims`).
     """
 
     version: int
@@ -94,6 +95,7 @@ class ShardState:
     drifted: int | None = None
     suspended: int = 0
     known_files: int | None = None
+    claims: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def readable(self) -> bool:
@@ -155,6 +157,7 @@ class Change:
     drifted: int | None = None
     suspended: int | None = None
     known_files: int | None = None
+    claims: Mapping[str, str] | None = None
     holds: Mapping[str, int] = field(default_factory=dict)
     statistics: bool = False
     lower: Antichain | None = None
@@ -212,6 +215,7 @@ def apply(state: ShardState, change: Change) -> ShardState:
         drifted=state.drifted if change.drifted is None else change.drifted,
         suspended=state.suspended if change.suspended is None else change.suspended,
         known_files=state.known_files if change.known_files is None else change.known_files,
+        claims=state.claims if change.claims is None else change.claims,
     )
 
 

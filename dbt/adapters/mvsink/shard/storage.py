@@ -97,7 +97,9 @@ class Storage(Protocol):
         ...
 
     def token_at(self, version: int) -> str | None:
-        """The token of that commit; None if there is no such version."""
+        """The token of that commit, empty if another tool made it; None if it is not there, or
+        damaged.
+        """
         ...
 
     def progress(self, input_id: str) -> int | None:

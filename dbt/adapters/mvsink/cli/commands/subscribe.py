@@ -30,6 +30,7 @@ from dbt.adapters.mvsink.history.errors import InvalidPoint
 from dbt.adapters.mvsink.history.points import LATEST, find_run, resolve
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard import (
+    Ahead,
     Antichain,
     Compacted,
     ErrorsRecorded,
@@ -117,7 +118,12 @@ class Subscription:
             state = self._state(feed, frontier)
 
     def _state(self, feed: Feed, frontier: Antichain) -> ShardState:
-        state = feed.state(frontier, snapshot=frontier == self.frontier and self.snapshot is not None)
+        first = frontier == self.frontier
+        state = feed.state(
+            frontier,
+            snapshot=first and self.snapshot is not None,
+            delivered=self.resumed or not first,
+        )
         if state.dropped is not None:
             raise click.ClickException(
                 f"{self.shard.relation}: was dropped at {iso(state.dropped)}; the stream ends"
@@ -195,6 +201,15 @@ def _compacted(shard: DiscoveredShard, error: Compacted) -> click.ClickException
         f"{iso(error.since.stored())} to {'the end' if upper is None else iso(upper)}, so changes are known from "
         f"{error.since.stored() + 1} (ms) on. The config `retain_history` keeps more. To continue, begin again with --snapshot, without the "
         "position file"
+    )
+
+
+def _ahead(shard: DiscoveredShard, error: Ahead) -> click.ClickException:
+    position, upper = error.frontier.as_option(), error.upper.stored()
+    ahead = "the end" if position is None else f"{iso(position)} ({position})"
+    return click.ClickException(
+        f"{shard.relation}: the position is {ahead}, and the shard ends before that, at {iso(upper)} ({upper}): its log was restored from a "
+        "backup. Changes between the two would be skipped. Begin again with --snapshot, without the position file"
     )
 
 
@@ -289,6 +304,8 @@ def _explained(shard: DiscoveredShard, reader: ReadHandle, output: str) -> Itera
         yield
     except Compacted as error:
         raise _compacted(shard, error) from error
+    except Ahead as error:
+        raise _ahead(shard, error) from error
     except ShardReplaced as error:
         raise _replaced(shard, reader.generation, reader.generation + 1) from error
     except ErrorsRecorded as error:

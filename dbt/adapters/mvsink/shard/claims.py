@@ -1,0 +1,110 @@
+"""Claims: who alone may commit a staged directory that its writer no longer owns. Pure.
+
+A writer owns what it stages, and no other knows of it. Two kinds of directories have no owner:
+those that were handed over (`Batch.to_transmittable`), and those that garbage collection finds. The
+log decides about them, because only one commit can be next:
+
+- A batch that was handed over belongs to the writer whose claim is in the log. There is one claim,
+  and none for a directory that is or was live.
+- Garbage collection claims what it is about to delete. A commit that comes before the claim makes
+  the files live, and they stay. A commit that comes after it sees the claim, and is refused.
+
+A claim is forgotten once its directory is gone: a commit checks that its files exist, after it has
+read the version that it follows. A directory that was collected may be written again by an engine
+that was still at work, so that claim is kept for a week.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from dbt.adapters.mvsink.shard.errors import InvalidUsage, StorageError
+from dbt.adapters.mvsink.shard.state import BATCHES, Change, DataFile, ShardState
+
+COLLECTED = "collected:"  # followed by when, ms
+KEPT_MS = 7 * 24 * 3_600_000
+
+
+def name_of(path: str) -> str:
+    """The entry of ``batches/`` that a path is in."""
+    return path.split("/")[1] if path.startswith(f"{BATCHES}/") else ""
+
+
+def claim(state: ShardState, files: Sequence[DataFile], owner: str, removed: Collection[str]) -> Change:
+    """``owner`` claims the directories of ``files``, which were handed over.
+
+    ``removed`` are paths that the log no longer names. `InvalidUsage` if one of the directories was
+    claimed before, or if any file in it is or was live.
+    """
+    wanted = {name_of(file.path) for file in files}
+    used = {name_of(path) for path in (*(file.path for file in state.files), *removed)}
+    for name in sorted(wanted):
+        other = state.claims.get(name)
+        if name in used:
+            raise InvalidUsage(
+                f"the batch names {BATCHES}/{name}, which was appended before, by another copy of it"
+            )
+        if other is not None:
+            raise InvalidUsage(f"the batch in {BATCHES}/{name} {_taken(other)}: it can be received once")
+    return Change(kind="schema", claims={**state.claims, **dict.fromkeys(wanted, owner)})
+
+
+def condemn(state: ShardState, abandoned: Collection[str], gone: Collection[str], now: int) -> Change | None:
+    """Garbage collection claims the directories ``abandoned`` (names below ``batches/``), those
+    that are not live, at the time ``now`` (ms). None if it has claimed them all already.
+
+    ``gone``: directories with a claim that do not exist.
+    """
+    live = {name_of(file.path) for file in state.files}
+    new = {name for name in abandoned if name not in live and not collected(state, name)}
+    if not new:
+        return None
+    kept = {name: owner for name, owner in state.claims.items() if name not in gone or _recent(owner, now)}
+    return Change(kind="schema", claims={**kept, **dict.fromkeys(sorted(new), f"{COLLECTED}{now}")})
+
+
+def collected(state: ShardState, name: str) -> bool:
+    """Whether garbage collection has claimed that directory, so that no commit can name it."""
+    return state.claims.get(name, "").startswith(COLLECTED)
+
+
+def require_free(state: ShardState, files: Sequence[DataFile], writer: str, uri: str) -> None:
+    """Raises unless ``writer`` may commit the files: `StorageError` if they were collected,
+    `InvalidUsage` if another writer has claimed them.
+    """
+    for name in sorted({name_of(file.path) for file in files}):
+        owner = state.claims.get(name, writer)
+        if owner.startswith(COLLECTED):
+            raise StorageError(
+                f"staged directory {BATCHES}/{name} of shard {uri} was left for over a day and {_taken(owner)}; nothing was committed. "
+                "Stage it again"
+            )
+        if owner != writer:
+            raise InvalidUsage(f"staged directory {BATCHES}/{name} of shard {uri} {_taken(owner)}")
+
+
+def encode(claims: Mapping[str, str]) -> str:
+    """The text in the table's configuration."""
+    return json.dumps(dict(sorted(claims.items())))
+
+
+def decode(text: str) -> dict[str, str]:
+    """The inverse of `encode`; none for any other text."""
+    try:
+        stored: Any = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return {str(name): str(owner) for name, owner in stored.items()} if isinstance(stored, dict) else {}
+
+
+def _taken(owner: str) -> str:
+    return "was collected as garbage" if owner.startswith(COLLECTED) else f"was claimed by writer {owner}"
+
+
+def _recent(owner: str, now: int) -> bool:
+    if not owner.startswith(COLLECTED):
+        return False
+    when = owner[len(COLLECTED) :]
+    return when.isdigit() and int(when) > now - KEPT_MS
