@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from dbt.adapters.mvsink.engine import Column, parse_type, sql
 from dbt.adapters.mvsink.inputs import DeltaInput, FilesGone, PendingTime, UnsupportedTable, bind_versions
@@ -152,6 +154,43 @@ def test_row_p_a_file_that_goes_before_spark_lists_it_is_an_error(spark, tmp_pat
         Path(delta.change(before, version).added[0].path).unlink()
         with pytest.raises(Exception, match="data files below .* have 9 rows, and Spark read another number"):
             spark.sql(query).collect()
+
+
+def test_partition_values_mean_what_spark_takes_them_for_whoever_wrote_them(spark, tmp_path):
+    """A timestamp without a zone is one of the session that reads it."""
+    moment = datetime(2024, 7, 1, 10)
+    written = {
+        "ts": pa.array([moment.replace(tzinfo=timezone.utc), None], pa.timestamp("us", "UTC")),
+        "s": pa.array(["", None]),
+        "b": pa.array([b"", b"\x01a"]),
+    }
+    zone, setting = spark.conf.get("spark.sql.session.timeZone"), "utcTimestampPartitionValues"
+    try:
+        spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+        for name, values in written.items():
+            table = pa.table({"id": pa.array([1, 2], pa.int32()), name: values})
+            write_deltalake(str(tmp_path / name), table, partition_by=[name])
+        for utc in ("true", "false"):
+            spark.conf.set(f"spark.databricks.delta.write.{setting}", utc)
+            spark.sql(
+                f"insert into delta.`{tmp_path / 'ts'}` values (3, timestamp'{moment}'), (4, timestamp'{moment} UTC')"
+            )
+        far = "date'+10000-01-01', date'-0044-03-15', date'0001-01-01'"
+        spark.sql(
+            f"create table delta.`{tmp_path / 'd'}` using delta partitioned by (d) as select explode(array({far})) d, 1 id"
+        )
+        DeltaTable(str(tmp_path / "ts")).create_checkpoint()
+        for name in (*written, "d"):
+            delta = DeltaInput(str(tmp_path / name))
+            version = delta.newest().version
+            read = spark.sql(
+                f"select id, string({name}) v from (\n{delta.contents(version, delta.columns(version))}\n)"
+            )
+            wanted = spark.sql(f"select id, string({name}) v from delta.`{tmp_path / name}`")
+            assert sorted(map(repr, read.collect())) == sorted(map(repr, wanted.collect())), name
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+        spark.conf.unset(f"spark.databricks.delta.write.{setting}")
 
 
 def test_column_mapping_is_refused_and_a_vacuum_noticed(spark, tmp_path):

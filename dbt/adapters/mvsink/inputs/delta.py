@@ -34,6 +34,7 @@ from dbt.adapters.mvsink.inputs.errors import (
     VersionsGone,
 )
 from dbt.adapters.mvsink.inputs.parquet_sql import Piece, Shape, literal, select_pieces, unreadable
+from dbt.adapters.mvsink.inputs.partition_values import Values, partition_values
 from dbt.adapters.mvsink.inputs.protocol import CatalogTable, TableOptions
 from dbt.adapters.mvsink.inputs.versioned import Signs, TableVersion
 from dbt.adapters.mvsink.physical import DIFF
@@ -207,7 +208,7 @@ class DeltaInput:
             try:
                 table = DeltaTable(self.location, version=version, storage_options=self.options)
                 self._check_features(table)
-                self._snapshots[version] = _read(table, self.location)
+                self._snapshots[version] = _read(table, self.location, self.storage)
             except (DeltaError, TableNotFoundError) as error:
                 oldest, newest = self._readable()
                 if oldest <= version <= newest:
@@ -249,14 +250,16 @@ class DeltaInput:
         return path[len(self.location) + 1 :]
 
 
-def _read(table: DeltaTable, location: str) -> _Snapshot:
+def _read(table: DeltaTable, location: str, storage: DeltaStorage) -> _Snapshot:
     partitions = table.metadata().partition_columns
     actions = pa.table(table.get_add_actions(flatten=True))
-    names = [f"partition.{name}" for name in partitions]
-    files = {
-        unquote(row["path"]): tuple((name, literal(row[key])) for name, key in zip(partitions, names))
-        for row in actions.select(["path", *names]).to_pylist()
-    }
+    paths = list(map(unquote, actions.column("path").to_pylist()))
+    values: Mapping[str, Values] = {path: {} for path in paths}
+    if partitions:
+        values = partition_values(storage, table.version(), paths)
+    if unknown := next((path for path in paths if path not in values), None):
+        raise UnsupportedTable(location, f"a log that does not show the partition of {unknown}")
+    files = {path: tuple((name, literal(values[path].get(name))) for name in partitions) for path in paths}
     outside = [path for path in files if _ABSOLUTE.match(path)]
     if outside:
         raise UnsupportedTable(

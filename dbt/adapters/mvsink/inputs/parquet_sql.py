@@ -279,13 +279,9 @@ def _type(arrow: pa.DataType) -> SparkType:
         return SparkType(f"arrow {arrow}", "other")
 
 
-def literal(value: object) -> str:
+def literal(value: str | None) -> str:
     """A partition value as an SQL expression for its text (to be cast), or NULL."""
-    if value is None:
-        return "null"
-    if isinstance(value, bytes):
-        return f"X'{value.hex()}'"
-    return sql.text(str(value).lower() if isinstance(value, bool) else str(value))
+    return "null" if value is None else sql.text(value)
 
 
 def spelled(path: str) -> str:

@@ -98,6 +98,11 @@ class FileStore:
         with self._parquet(path, BUFFER) as (parquet, _):
             return parquet.read(columns=[name]).column(name)
 
+    def fields(self, path: str, names: Sequence[str]) -> pa.Table:
+        """Some columns, or fields of columns, of a Parquet file, without those that it has not."""
+        with self._parquet(path, BUFFER) as (parquet, _):
+            return parquet.read(columns=list(names))
+
     def column_names(self, file: DataFile) -> Sequence[str]:
         return list(self.schema_of(file.path).names)
 
