@@ -17,7 +17,7 @@ SUITES := $(addprefix tests/functional/,materialization continual_task connectio
 export PYTHONHASHSEED := 0
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup constraints test rough lint smoke smoke-oldest smoke-newest smoke-editable smoke-client compat servers demo bench clean
+.PHONY: setup constraints test rough long lint smoke smoke-oldest smoke-newest smoke-editable smoke-client compat servers demo bench clean
 
 setup: $(VENV)/.done
 
@@ -51,6 +51,13 @@ rough: $(VENV)/java-classes.jsa
 	$(BIN)/python -m pytest $(PYTEST_ARGS) $(ROUGH)
 	MVSINK_FORMATS=delta,iceberg $(BIN)/python -m pytest $(ICEBERG)
 	MVSINK_OBJECT_STORE=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/unit/shard/test_contract.py tests/unit/shard/test_reading.py
+
+# What takes hours, not in CI: it can be stopped, and the same command goes on where it was. One thing:
+# make long LONG=generated SEED=2 COUNT=1000
+LONG ?= $(patsubst tests/long/%.py,%,$(shell grep -l __main__ tests/long/*.py))
+SEED ?= 1
+long: $(VENV)/java-classes.jsa
+	for thing in $(LONG); do $(BIN)/python -m tests.long.$$thing --seed $(SEED) $(if $(COUNT),--count $(COUNT)) || exit 1; done
 
 # The functional suites of views, tasks and connections, and of plan, diff, history and undo, over a Spark Connect and a Thrift server.
 servers: $(VENV)/java-classes.jsa

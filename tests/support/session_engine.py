@@ -46,7 +46,7 @@ class SessionEngine:
     def cores_here(self) -> int:
         return cores_of(self.session.conf.get("spark.master"), os.cpu_count() or 1)
 
-    def analyzed(self, query: str, what: str) -> None:
+    def analyzed(self, query: str, what: str) -> Any:
         """Its statements do."""
 
     def facts(self, query: str, what: str) -> list[tuple[object, ...]]:

@@ -170,3 +170,23 @@ class TestClone(Base):
             own.endswith(f"/{schema}/mv") and self.state(project) == before and len(self.rows(project)) == 3
         )
         project.run_sql(f"drop schema {schema} cascade")
+
+
+class TestUnnamedColumns(Base):
+    """Spark keeps with the columns of files that it gave them their names itself, and accepts no
+    such column in a view.
+    """
+
+    START = {
+        "mv.sql": MV.split("}}")[0]
+        + "}} select name, count(*), 'abc' from {{ ref('source_rows') }} group by name having count(*) > 0"
+    }
+
+    def test_a_column_that_the_query_does_not_name(self, project):
+        run_dbt(["run", "--full-refresh"])
+        assert self.rows(project) == [("a", 1, "abc"), ("b", 1, "abc"), ("c", 1, "abc")]
+        self.set_source(project, CHANGED)
+        run_dbt(["run"])
+        assert self.rows(project) == [("a", 1, "abc"), ("z", 1, "abc")]
+        names = project.run_sql(f"describe {project.test_schema}.mv", fetch="all")
+        assert [row[0] for row in names] == ["name", "count(1)", "abc"]

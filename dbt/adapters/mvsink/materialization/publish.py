@@ -31,6 +31,7 @@ from dbt.adapters.mvsink.shard_sql.small import FEW_ROWS
 log = logging.getLogger("mvsink.sink.append")
 
 MAX_ROUNDS = 100
+NAMED_BY_SPARK = "CREATE_PERMANENT_VIEW_WITHOUT_ALIAS"
 LONG = 24_000  # characters of a view's text, from which on it uses short names
 SHORT_NAME = re.compile(r"`(c\d+)`")  # such a name needs no quotes
 MAX_BATCHES = 17  # in a view's text; compaction keeps them under that
@@ -79,16 +80,39 @@ def publish(
     """
     for _ in range(MAX_ROUNDS):
         state = handle.state()
-        wanted = relation, handle, state, current, docs, order
-        if not _altered(engine, relation, alter_statement(*wanted)):
-            existing = grants.on_view(engine, relation) if current else ()
-            engine.execute(view_statement(*wanted), "publish")
-            grants.restore(engine, relation, existing)
+        try:
+            _show(engine, relation, handle, state, current, docs, order)
+        except EngineError as error:
+            if NAMED_BY_SPARK not in error.message:
+                raise
+            _show(engine, relation, handle, state, current, docs, order, renaming=True)
         if fingerprint(handle.state()) == fingerprint(state):
             return state
     raise RuntimeError(
         f"{relation}: the shard's files changed {MAX_ROUNDS} times while its view was being published"
     )
+
+
+def _show(
+    engine: Engine,
+    relation: str,
+    handle: WriteHandle,
+    state: ShardState,
+    current: PublishedView | None,
+    docs: Docs,
+    order: Sequence[str],
+    *,
+    renaming: bool = False,
+) -> None:
+    """Make the view show this version. ``renaming``: see `_named`."""
+    altered = alter_statement(relation, handle, state, current, docs, order, renaming=renaming)
+    if _altered(engine, relation, altered):
+        return
+    existing = grants.on_view(engine, relation) if current else ()
+    engine.execute(
+        view_statement(relation, handle, state, current, docs, order, renaming=renaming), "publish"
+    )
+    grants.restore(engine, relation, existing)
 
 
 def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> bool:
@@ -126,6 +150,8 @@ def view_statement(
     current: PublishedView | None,
     docs: Docs,
     order: Sequence[str],
+    *,
+    renaming: bool = False,
 ) -> str:
     """The whole `CREATE OR REPLACE VIEW` for one version."""
     parts, marker = Layout.of(handle, state), _marker(handle, state)
@@ -137,7 +163,7 @@ def view_statement(
     return (
         f"create or replace view {relation} ({columns})\n"
         + (f"comment {sql.text(wanted.comment)}\n" if wanted.comment else "")
-        + f"tblproperties ({listed})\nas\n{marker.within(_query(parts, names, state))}"
+        + f"tblproperties ({listed})\nas\n{marker.within(_query(parts, names, state, renaming=renaming))}"
     )
 
 
@@ -148,6 +174,8 @@ def alter_statement(
     current: PublishedView | None,
     docs: Docs,
     order: Sequence[str],
+    *,
+    renaming: bool = False,
 ) -> str:
     """The `ALTER VIEW` that does the same; empty if one would not: it gives the columns the names
     that they have in the query, drops their comments, and keeps all else.
@@ -158,9 +186,10 @@ def alter_statement(
     names = _names(parts, order)
     same = (current.uri, current.shard_id, *current.columns) == (marker.uri, marker.shard_id, *names)
     kept = Docs(current.comment, {}, current.properties)
-    if not same or _overlaid(current, docs) != kept or len(query := _long(parts, names, state)) > LONG:
+    query = _long(parts, names, state)
+    if not same or _overlaid(current, docs) != kept or len(query) > LONG:
         return ""
-    return f"alter view {relation} as\n{marker.within(query)}"
+    return f"alter view {relation} as\n{marker.within(_named(query, names) if renaming else query)}"
 
 
 def _altered(engine: Engine, relation: str, statement: str) -> bool:
@@ -169,6 +198,8 @@ def _altered(engine: Engine, relation: str, statement: str) -> bool:
         if statement:
             engine.execute(statement, "publish")
     except EngineError as error:  # it was dropped meanwhile, or its catalog does not offer this
+        if NAMED_BY_SPARK in error.message:
+            raise
         log.debug("%s is replaced, because it cannot be altered: %s", relation, error)
         return False
     return bool(statement)
@@ -193,16 +224,30 @@ def _names(parts: Layout, order: Sequence[str]) -> list[str]:
     return list(order if sorted(order) == sorted(parts.names) else parts.names)
 
 
-def _query(parts: Layout, names: Sequence[str], state: ShardState | None = None) -> str:
+def _query(
+    parts: Layout, names: Sequence[str], state: ShardState | None = None, *, renaming: bool = False
+) -> str:
     """The view's query; ``names`` is the order of its columns. The view's own column list names
     them, so a long text may use short names inside. ``state``: None for one that has contents.
+    ``renaming``: see `_named`.
     """
     query = _long(parts, names, state)
-    if len(query) <= LONG:
-        return query
-    short = renamed(parts)
-    shorter = dict(zip(parts.names, short.names, strict=True))
-    return SHORT_NAME.sub(r"\1", _long(short, [shorter[name] for name in names], state))
+    if len(query) > LONG:
+        short = renamed(parts)
+        shorter = dict(zip(parts.names, short.names, strict=True))
+        names = [shorter[name] for name in names]
+        query = _long(short, names, state)
+        return SHORT_NAME.sub(r"\1", _named(query, names) if renaming else query)
+    return _named(query, names) if renaming else query
+
+
+def _named(query: str, names: Sequence[str]) -> str:
+    """``query`` with columns that are named here. Spark writes into files which columns it named
+    itself (`count(1)`), and refuses a view that passes such a column on. COALESCE of one value is
+    an expression to the view, and nothing to the optimizer.
+    """
+    items = ", ".join(f"coalesce({sql.identifier(name)}) as {sql.identifier(name)}" for name in names)
+    return f"select {items} from (\n{query}\n)"
 
 
 def _long(parts: Layout, names: Sequence[str], state: ShardState | None) -> str:

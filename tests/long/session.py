@@ -1,0 +1,44 @@
+"""A Spark of a process's own for thousands of statements over a handful of rows."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from dbt_common.events.event_manager_client import get_event_manager
+
+from dbt.adapters.mvsink.connection.factory import EMBEDDED
+from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from tests.support import quick_dbt, quick_java
+from tests.support.small_data import INTERPRETED
+
+SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "3g",
+    "spark.ui.enabled": "false",
+    **INTERPRETED,
+}
+
+
+@contextmanager
+def session() -> Iterator[Any]:
+    """The session, with a metastore and a warehouse that go with it."""
+    quick_java.install()
+    quick_dbt.install()
+    get_event_manager().loggers.clear()  # a million lines of dbt that no one reads
+    before = os.getcwd()
+    with tempfile.TemporaryDirectory(prefix="mvsink-long-") as home:
+        os.chdir(home)
+        options = f"{os.environ['JDK_JAVA_OPTIONS']} -Dderby.system.durability=test"
+        os.environ["JDK_JAVA_OPTIONS"] = options
+        try:
+            yield EMBEDDED.session(
+                MvsinkCredentials(
+                    schema="default", shard_root=f"{home}/shards", server_side_parameters=dict(SETTINGS)
+                )
+            )
+        finally:
+            os.chdir(before)
