@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from sqlglot import exp
@@ -77,6 +77,7 @@ class Analysed:
     names: Names
     marks: Marks  # where the text calls `mv_now()`
     unrepeatable: str | None  # why only `Plan.scoped` can be used; None if `Plan.query` can
+    written: Analysed | None = None  # the query before its subqueries became joins, if some did
 
     @property
     def linear(self) -> bool:
@@ -120,7 +121,9 @@ def analyse(
     allowed = {name.lower() for name in deterministic_functions}
     known = lru_cache(maxsize=None)(columns_of)
     try:
-        return _joined(_analysed(text, known, allowed), known, allowed)
+        written = _analysed(text, known, allowed)
+        joined = _joined(written, known, allowed)
+        return joined if joined is written else replace(joined, written=written)
     except Refused as refused:
         return refused.outcome(text)
     except Unreadable as error:

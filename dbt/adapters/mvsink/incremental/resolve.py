@@ -98,7 +98,7 @@ class Names:
             raise Refused("a star over a struct", item.start)
         star = node.this if isinstance(node, exp.Column) else node
         without = {each.name.lower() for each in star.args.get("except_") or star.args.get("except") or []}
-        visible = {id(leaf) for leaf in _visible(block)} | {id(view) for view in block.laterals}
+        visible = {id(leaf) for leaf in visible_leaves(block)} | {id(view) for view in block.laterals}
         return [
             (owner, name)
             for owner, names in scope
@@ -116,12 +116,12 @@ class Names:
 
     def columns(self, block: Block) -> set[str | None]:
         """The columns that the block may name outside ON."""
-        owners = {id(owner) for owner in (*_visible(block), *block.laterals)}
+        owners = {id(owner) for owner in (*visible_leaves(block), *block.laterals)}
         return {name for owner, names in self.scope(block) if id(owner) in owners for name in names}
 
     def _in_on_alone(self, block: Block) -> set[str | None]:
         """The columns and aliases of the leaves behind a semi or anti join, and of no others."""
-        visible = list(_visible(block))
+        visible = list(visible_leaves(block))
         hidden = [leaf for leaf in leaves(block.source) if leaf not in visible]
         names = _aliases(hidden).union(*map(self.of_leaf, hidden))
         return names - self.columns(block) - _aliases([*visible, *block.laterals])
@@ -141,7 +141,7 @@ class Names:
             scope += self.scope(around)
             around = self.outer.get(around)
         columns = {name for _, names in scope for name in names} | set(later)
-        for column in _own_columns(self.nodes[part]):
+        for column in own_columns(self.nodes[part]):
             first = tuple(piece.name.lower() for piece in column.parts)
             if first[0] in hidden and not (part in block.keys and first[0] in later):
                 raise Refused(f"{'.'.join(first)} is a column behind a semi or anti join", part.start)
@@ -228,7 +228,7 @@ def _own_blocks(query: Query) -> Iterator[Block]:
         yield query.body
 
 
-def _visible(block: Block) -> Iterator[Leaf]:
+def visible_leaves(block: Block) -> Iterator[Leaf]:
     """The leaves whose columns a star includes: not those behind a semi or anti join."""
     hidden = {
         id(leaf)
@@ -259,7 +259,7 @@ def outer_blocks(tree: Query) -> dict[Block, Block]:
     }
 
 
-def _own_columns(node: exp.Expr) -> Iterator[exp.Column]:
+def own_columns(node: exp.Expr) -> Iterator[exp.Column]:
     """The columns that an expression names outside its subqueries."""
     for each in node.walk(prune=lambda each: isinstance(each, exp.Query)):
         if isinstance(each, exp.Column):
