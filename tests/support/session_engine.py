@@ -10,12 +10,14 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dbt.adapters.mvsink.adapter.dbt_engine import cores_of
-from dbt.adapters.mvsink.connection import files_view
+from dbt.adapters.mvsink.connection import files_view, plans
 from dbt.adapters.mvsink.engine import Column, EngineError, arrow_schema, parse_type, sql
+from dbt.adapters.mvsink.engine.plan_text import same_plan
 from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout, view_query
@@ -65,6 +67,12 @@ class SessionEngine:
 
     def recent(self, query: str, what: str) -> list[tuple[object, ...]]:
         return self.query(query, what)
+
+    def same_plan(self, one: str, other: str, stand_ins: Any) -> bool:
+        try:
+            return same_plan(partial(plans.compared, self.session), one, other, stand_ins)
+        except Exception as error:
+            raise EngineError(str(error)) from error
 
     def columns(self, query: str) -> list[tuple[str, str]]:
         return [(row[0], row[1]) for row in self.query(f"describe query\n{query}", "describe")]

@@ -18,6 +18,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.credentials import SESSION
 from dbt.adapters.mvsink.engine import EngineError, sql
+from dbt.adapters.mvsink.engine.plan_text import same_plan, same_text
 from dbt.adapters.mvsink.references.session import session_of, session_settings, setting
 from dbt.adapters.mvsink.shard_sql.session_settings import by_conf, by_statements, pinned
 
@@ -172,6 +173,17 @@ class AdapterEngine:
             return None
         cursor = self._cursor(f"select * from {sql.subquery(query, '_mv_query')}", what)
         return cursor.analyzed_plan(), [(str(name), str(kind)) for name, kind, *_ in cursor.description]
+
+    def same_plan(self, one: str, other: str, stand_ins: Mapping[str, Sequence[tuple[str, str]]]) -> bool:
+        """See `Engine`: the embedded session compares plans, of others their texts are compared."""
+        handle = self.adapter.connections.get_thread_connection().handle
+        if not hasattr(handle, "compare_plans"):
+            return same_text(self, one, other, stand_ins)
+        try:
+            with self.adapter.connections.exception_handler(one):
+                return same_plan(handle.compare_plans, one, other, stand_ins)
+        except DbtRuntimeError as error:
+            raise engine_error(error) from error
 
     def columns(self, query: str) -> list[tuple[str, str]]:
         """See `Engine`."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.exceptions.connection import FailedToConnectError
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.connection import files_view
+from dbt.adapters.mvsink.connection import files_view, plans
 from dbt.adapters.mvsink.connection.embedded import EmbeddedSpark
 from dbt.adapters.mvsink.connection.error_text import error_text
 from dbt.adapters.mvsink.connection.frames import FrameConnection
@@ -120,6 +120,11 @@ class SessionConnection(FrameConnection):
         if self._frame is None:
             raise DbtRuntimeError("no statement has run")
         return str(self._frame._jdf.queryExecution().analyzed().toString())
+
+    def compare_plans(self, one: str, other: str, stand_ins: Mapping[str, str]) -> tuple[bool, str, str]:
+        """See `plans.compared`."""
+        with self._statement(jobs=False):
+            return plans.compared(self.session, one, other, stand_ins)
 
     def forget_files(self, table: str) -> bool:
         """Spark lists the files of ``table`` (`schema.name`, quoted) of its own catalog again when

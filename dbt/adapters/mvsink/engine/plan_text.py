@@ -11,7 +11,15 @@ themselves can be compared, that is better.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from dbt.adapters.mvsink.engine import sql
+from dbt.adapters.mvsink.engine.protocol import Engine
+
+_SHOWN = "spark.sql.debug.maxToStringFields"  # else the text of a plan leaves columns out
+_EVERY = "1000000"
+_STAND_IN = re.compile(r"\b_mv_w(\d+)\b")
 
 _ANALYZED = re.compile(r"== Analyzed Logical Plan ==\n(.*?)(?:\n== Optimized Logical Plan ==|\Z)", re.DOTALL)
 _INDENTATION = re.compile(r"(?:[ :]  )*(?:[:+]- )?")
@@ -56,3 +64,50 @@ def _without_aliases(plan: str) -> Iterator[str]:
         else:
             node = _GENERATED.sub(r"\1, [", node)
             yield f"{depth // _STEP - len(left_out)} {node}"
+
+
+def same_plan(
+    compared: Callable[[str, str, Mapping[str, str]], tuple[bool, str, str]],
+    one: str,
+    other: str,
+    stand_ins: Mapping[str, Sequence[tuple[str, str]]],
+) -> bool:
+    """`Engine.same_plan` where plans can be compared: ``compared`` does, and gives their texts.
+
+    For Spark, plans with generators never are the same: their columns keep their numbers. Then the
+    texts are compared.
+    """
+    columns = {
+        name: ", ".join(f"{sql.identifier(column)} {kind}" for column, kind in described)
+        for name, described in stand_ins.items()
+    }
+    same, *texts = compared(one, other, columns)
+    return same or ("Generate " in texts[0] and comparable(texts[0]) == comparable(texts[1]))
+
+
+def same_text(
+    engine: Engine, one: str, other: str, stand_ins: Mapping[str, Sequence[tuple[str, str]]]
+) -> bool:
+    """`Engine.same_plan` by statements, where plans themselves cannot be compared."""
+    own = f"_mv_w_{uuid.uuid4().hex[:12]}_"  # other threads have stand-ins in this session, too
+
+    def named(text: str) -> str:
+        return _STAND_IN.sub(rf"{own}\1", text)
+
+    views = {named(name): columns for name, columns in stand_ins.items()}
+    try:
+        for name, columns in views.items():
+            nothing = (f"cast(null as {kind}) as {sql.identifier(column)}" for column, kind in columns)
+            engine.execute(f"create temporary view {name} as select {', '.join(nothing)}", "witness")
+        with engine.settings({_SHOWN: _EVERY}):
+            plans = [_explained(engine, named(text)) for text in (one, other)]
+    finally:
+        for name in views:
+            engine.execute(f"drop view if exists {name}", "witness")
+    return None not in plans and plans[0] == plans[1]
+
+
+def _explained(engine: Engine, query: str) -> str | None:
+    rows = engine.query(f"explain extended\n{query}", "witness")
+    plan = analyzed_section("\n".join(str(row[0]) for row in rows))
+    return None if plan is None else comparable(plan)

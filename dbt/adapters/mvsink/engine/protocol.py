@@ -70,6 +70,14 @@ class Engine(Protocol):
         """
         ...
 
+    def same_plan(self, one: str, other: str, stand_ins: Mapping[str, Sequence[tuple[str, str]]]) -> bool:
+        """Whether the engine reads two queries alike: their analyzed plans are the same, whatever
+        columns and aliases are called. Nothing is run. The relations that both name are
+        ``stand_ins``, temporary views of these columns and types; their names start with `_mv_w`
+        and are followed by a number. Raises `EngineError` if one of them cannot be analyzed.
+        """
+        ...
+
     def columns(self, query: str) -> list[tuple[str, str]]:
         """Names and Spark type texts of a query's columns, without running it."""
         ...

@@ -55,6 +55,7 @@ Modules:
   `restrict`: which rows can matter. `basis`: both, and keys that the changes hold.
   `filtering`: which rows the query's conditions keep. `origins`: which column of a relation an
   output is
+- `explicit`: what the text is taken to mean, as a text that Spark compares with it
 - `describe`: the rules of a query, for people
 """
 
@@ -64,9 +65,10 @@ from dbt.adapters.mvsink.incremental.blocks import Scoped
 from dbt.adapters.mvsink.incremental.clock import clock_probe
 from dbt.adapters.mvsink.incremental.compose import Sides
 from dbt.adapters.mvsink.incremental.describe import Rule, remarks, rules
+from dbt.adapters.mvsink.incremental.explicit import Claim, claims, pieces
 from dbt.adapters.mvsink.incremental.filtering import Comparison, Filter, filters
 from dbt.adapters.mvsink.incremental.plan import Analysed, Plan, adding_of, analyse, delta
-from dbt.adapters.mvsink.incremental.refuse import PADDED, NotIncremental
+from dbt.adapters.mvsink.incremental.refuse import PADDED, NotIncremental, Refused
 from dbt.adapters.mvsink.incremental.restrict import Keys
 from dbt.adapters.mvsink.incremental.sums import Sums, sums_of
 
@@ -76,12 +78,14 @@ __all__ = [
     "Adding",
     "Analysed",
     "Basis",
+    "Claim",
     "Comparison",
     "Filter",
     "Keys",
     "KnownScope",
     "NotIncremental",
     "Plan",
+    "Refused",
     "Rule",
     "Scoped",
     "Sides",
@@ -89,10 +93,12 @@ __all__ = [
     "adding_of",
     "analyse",
     "basis",
+    "claims",
     "clock_probe",
     "delta",
     "exact_sums",
     "filters",
+    "pieces",
     "remarks",
     "rules",
     "sums_of",

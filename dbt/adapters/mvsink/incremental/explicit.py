@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -43,6 +44,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     Relation,
     SetOp,
     Source,
+    every_query,
     joins,
     leaves,
 )
@@ -94,15 +96,20 @@ def claims(query: str, analysed: Analysed) -> list[Claim]:
     return [_claim(query, analysed.written), _claim(analysed.text, analysed)]
 
 
-def _claim(query: str, analysed: Analysed) -> Claim:
+def pieces(analysed: Analysed) -> Iterator[tuple[int, Claim]]:
+    """The claims of the parts of a query that are queries, by their lines; innermost first."""
+    for query in [*every_query(analysed.tree)][:0:-1]:
+        with suppress(Refused, KeyError):  # a part that names a CTE outside it
+            claim = _claim(analysed.text[query.start : query.end], analysed, query)
+            yield analysed.text.count("\n", 0, query.start) + 1, claim
+
+
+def _claim(query: str, analysed: Analysed, tree: Query | None = None) -> Claim:
     names = {parts(name): f"{_STAND_IN}{number}" for number, name in enumerate(analysed.relations)}
     text = _Text(analysed.text, analysed.names, words(analysed.text), names)
     tables = {name: f"table {names[parts(name)]}" for name in analysed.relations}
-    described = {
-        stand_in: list(zip(analysed.names.relations[key], analysed.names.types[key], strict=True))
-        for key, stand_in in names.items()
-    }
-    return Claim(replace_relations(query, tables), text.query(analysed.tree), described)
+    described = {names[parts(name)]: analysed.names.columns_of(name) for name in analysed.relations}
+    return Claim(replace_relations(query, tables), text.query(tree or analysed.tree), described)
 
 
 Outputs = list[tuple[str, str]]  # of a FROM tree: a column's name, and its text

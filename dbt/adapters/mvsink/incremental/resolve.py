@@ -26,6 +26,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     leaves,
 )
 from dbt.adapters.mvsink.incremental.refuse import Refused
+from dbt.adapters.mvsink.user_sql.words import parts
 
 # Name (as written) of a relation -> its columns and their types, as Spark's DESCRIBE has them; None
 # if the relation is not known.
@@ -51,6 +52,11 @@ class Names:
     relations: Mapping[tuple[str, ...], tuple[str, ...]]
     types: Mapping[tuple[str, ...], tuple[str, ...]]
     outer: Mapping[Block, Block]
+
+    def columns_of(self, name: str) -> list[tuple[str, str]]:
+        """A relation's columns and their types, in order."""
+        key = parts(name)
+        return [*zip(self.relations[key], self.types[key], strict=True)]
 
     def of_leaf(self, leaf: Named) -> tuple[str | None, ...]:
         """A leaf's columns in lower case."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from dbt.adapters.mvsink.engine import Column, EngineError
+from dbt.adapters.mvsink.materialization import witness
 from dbt.adapters.mvsink.materialization.assertions import assertions
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.increment import Inputs
@@ -101,7 +102,8 @@ class InputEvidence:
         if any(position.problem for position in positions) or self._uncertain or self._moved:
             return Progress(files=files)
         numbers = dict(number for position in positions for number in position.numbers())
-        return Progress(self.plan, {**numbers, **self._sums_progress(state, time)}, files)
+        read = witness.numbers(self.context, self.recorded)
+        return Progress(self.plan, {**read, **numbers, **self._sums_progress(state, time)}, files)
 
     def _sums_progress(self, state: ShardState, time: int) -> Mapping[str, int]:
         """What to record of the model's sums. As long as nothing changes, contents that were those

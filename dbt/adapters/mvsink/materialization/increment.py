@@ -12,6 +12,7 @@ from dbt.adapters.mvsink.engine import Column, EngineError, parse_type
 from dbt.adapters.mvsink.incremental import PADDED, Analysed, NotIncremental, analyse
 from dbt.adapters.mvsink.inputs import DeltaInput, IcebergInput
 from dbt.adapters.mvsink.materialization.context import RunContext
+from dbt.adapters.mvsink.materialization.witness import misread
 from dbt.adapters.mvsink.references.changes import (
     QueryRows,
     at_version,
@@ -114,11 +115,14 @@ class Inputs:
         """The query, read as one whose changes can be derived."""
         if (name := read_otherwise(session_settings(self.context.engine))) is not None:
             return NotIncremental(f"with {name} Spark reads its text in another way")
-        return analyse(
-            query_at(self.context.query, self.time),
-            self._columns_of,
-            deterministic_functions=self.context.options.deterministic_functions,
+        query = query_at(self.context.query, self.time)
+        analysed = analyse(
+            query, self._columns_of, deterministic_functions=self.context.options.deterministic_functions
         )
+        if isinstance(analysed, NotIncremental):
+            return analysed
+        reason = misread(self.context, query, analysed, self.recorded)
+        return NotIncremental(reason) if reason else analysed
 
     def _refused(self) -> Full | None:
         """Why the query is evaluated, whatever its text says and whatever changed."""
