@@ -42,7 +42,7 @@ class NoEngine:
         return self.query(query, what)
 
     def same_plan(self, one: str, other: str, stand_ins: object) -> bool:
-        """It is no witness of how Spark reads."""
+        """DuckDB does not show how Spark reads."""
         return True
 
     def columns(self, query: str) -> list[tuple[str, str]]:

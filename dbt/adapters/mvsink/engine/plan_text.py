@@ -31,8 +31,8 @@ _NUMBERED = re.compile(r"(?<=#)\d+|(?<=CTERelationDef )\d+|(?<=CTERelationRef )\
 
 def analyzed_section(explained: str) -> str | None:
     """The analyzed plan in what EXPLAIN EXTENDED prints, behind a line of its columns and types."""
-    found = _ANALYZED.search(explained)
-    return None if found is None else found[1]
+    match = _ANALYZED.search(explained)
+    return None if match is None else match[1]
 
 
 def comparable(plan: str) -> str:
@@ -45,8 +45,8 @@ def comparable(plan: str) -> str:
     """
     numbers: dict[str, int] = {}
 
-    def number(found: re.Match[str]) -> str:
-        return str(numbers.setdefault(found[0], len(numbers)))
+    def number(match: re.Match[str]) -> str:
+        return str(numbers.setdefault(match[0], len(numbers)))
 
     return _NUMBERED.sub(number, _ALIAS.sub(" AS #", "\n".join(_without_aliases(plan))))
 

@@ -184,7 +184,7 @@ class _Text:
             return ""
         by_name = {leaf.alias.lower(): self.alias(leaf) for leaf in leaves(block.source) if leaf.alias}
         hint = self.text[block.hint.start : block.hint.end]
-        return " " + _WORD.sub(lambda found: by_name.get(found[0].strip("`").lower(), found[0]), hint)
+        return " " + _WORD.sub(lambda match: by_name.get(match[0].strip("`").lower(), match[0]), hint)
 
     def _item(self, block: Block, item: Item) -> Iterator[str]:
         if item.star is not None:
