@@ -28,7 +28,7 @@ from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.references.session import session_of, session_settings
 from dbt.adapters.mvsink.shard import Progress, ShardState, files_number, number_of, untouched
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
-from dbt.adapters.mvsink.sink import Full, Increment, run_timing
+from dbt.adapters.mvsink.sink import Full, Increment, Incremental, run_timing
 from dbt.adapters.mvsink.user_sql.determinism import uncertain
 from dbt.adapters.mvsink.user_sql.marks import NOW, query_at
 
@@ -102,8 +102,15 @@ class InputEvidence:
         if any(position.problem for position in positions) or self._uncertain or self._moved:
             return Progress(files=files)
         numbers = dict(number for position in positions for number in position.numbers())
-        read = witness.numbers(self.context, self.recorded)
-        return Progress(self.plan, {**read, **numbers, **self._sums_progress(state, time)}, files)
+        numbers |= {**self._reading(state, time), **self._sums_progress(state, time)}
+        return Progress(self.plan, numbers, files)
+
+    def _reading(self, state: ShardState, time: int) -> Mapping[str, int]:
+        """What to record of how the query is read; a new definition is compared with Spark first."""
+        never = self.context.options.incremental is Incremental.NEVER
+        if state.plan != self.plan and not never:
+            self.inputs(lambda name: None, time).analysed()
+        return witness.numbers(self.context, self.recorded)
 
     def _sums_progress(self, state: ShardState, time: int) -> Mapping[str, int]:
         """What to record of the model's sums. As long as nothing changes, contents that were those

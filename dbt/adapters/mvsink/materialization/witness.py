@@ -24,8 +24,8 @@ SHARED, MISREAD = "witness/shared", "witness/misread"
 OTHERWISE = "Spark reads the query otherwise than this adapter"
 
 log = logging.getLogger("mvsink.witness")
-# by text and number: where it is misread, as a reason; empty if it is not
-_verdicts: PerInvocation[dict[tuple[str, int], str]] = PerInvocation(dict)
+# by text: the number of its reading, and why that is misread, empty if it is not
+_verdicts: PerInvocation[dict[str, tuple[int, str]]] = PerInvocation(dict)
 
 
 def misread(
@@ -36,22 +36,30 @@ def misread(
     """
     number = _number(context, analysed)
     known = _verdicts.of(context.invocation.id)
-    key = (context.query, number)
-    if key not in known:
-        if recorded(SHARED) == number:
-            known[key] = ""
-        elif recorded(MISREAD) == number and not context.invocation.explain:
-            known[key] = f"{OTHERWISE} (`mvsink explain` shows where)"
-        else:
-            known[key] = _compared(context.engine, query, analysed)
-    return known[key]
+    if known.get(context.query, (0, ""))[0] != number:
+        known[context.query] = number, _verdict(context, query, analysed, recorded, number)
+    return known[context.query][1]
+
+
+def _verdict(
+    context: RunContext,
+    query: str,
+    analysed: Analysed,
+    recorded: Callable[[str], int | None],
+    number: int,
+) -> str:
+    if recorded(SHARED) == number:
+        return ""
+    if recorded(MISREAD) == number and not context.invocation.explain:
+        return f"{OTHERWISE} (`mvsink explain` shows where)"
+    return _compared(context.engine, query, analysed)
 
 
 def numbers(context: RunContext, recorded: Callable[[str], int | None] | None) -> Mapping[str, int]:
     """What to record of the model's reading: this run's verdict, else the earlier one."""
-    for (text, number), reason in _verdicts.of(context.invocation.id).items():
-        if text == context.query:
-            return {MISREAD if reason else SHARED: number}
+    known = _verdicts.of(context.invocation.id).get(context.query)
+    if known is not None:
+        return {MISREAD if known[1] else SHARED: known[0]}
     earlier = {} if recorded is None else {name: recorded(name) for name in (SHARED, MISREAD)}
     return {name: number for name, number in earlier.items() if number is not None}
 
