@@ -106,7 +106,7 @@ class InputEvidence:
         return Progress(self.plan, numbers, files)
 
     def _reading(self, state: ShardState, time: int) -> Mapping[str, int]:
-        """What to record of how the query is read; a new definition is compared with Spark first."""
+        """What to record of how the query is read. A new definition is compared first."""
         never = self.context.options.incremental is Incremental.NEVER
         if state.plan != self.plan and not never:
             self.inputs(lambda name: None, time).analysed()
