@@ -143,6 +143,8 @@ class Inputs:
             return Full(position.problem, usual=True)
         if self.recorded(position.id) is None:
             return Full(f"no earlier position of {position.name} is recorded", expected=True, usual=True)
+        if position.reshaped(self.recorded):
+            return Full(f"the columns of {position.name} changed", expected=True)
         if self._followed(position):
             return None
         why = self._view_above(position.name)
@@ -170,8 +172,7 @@ class Inputs:
         key = parts(name)
         reference = next((each for each in self.references.shards.values() if parts(each.name) == key), None)
         if reference is not None:
-            types = {column.name: column.type.text for column in reference.layout.columns}
-            return [(column, types[column]) for column in reference.columns]
+            return reference.described_columns
         known = {parts(each)[-2:] for each in (*self.reads.tables, *self.reads.views)}
         if len(key) < 2 or key[-2:] not in known:
             return None

@@ -16,7 +16,7 @@ a problem.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,7 +34,11 @@ from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
 from dbt.adapters.mvsink.user_sql.determinism import uncertain
 from dbt.adapters.mvsink.user_sql.words import names, parts, words
 
-FILES, VERSION = "/files", "/version"  # what the ids of a shard's further numbers end with
+FILES, COLUMNS, VERSION = (
+    "/files",
+    "/columns",
+    "/version",
+)  # what the ids of a shard's further numbers end with
 SHARD = "shard"  # the kind of maintained models
 CLOCK = "clock"  # the kind of `mv_now()`
 DELTA, ICEBERG = "delta", "iceberg"  # the kinds of tables with versions, and their providers
@@ -57,7 +61,9 @@ class Position:
     """One input. ``number``: a time in ms, a version, or a manifest's number.
 
     ``files``, ``newest`` and ``version``, of a shard: `files_number`, the newest time (ms) in its
-    files, and the version of its log. ``definition``: what else decides its rows. ``size``: bytes
+    files, and the version of its log. ``columns``: a number for its columns as it shows them, in
+    order, with their types: a query may name them by place. ``definition``: what else decides its
+    rows. ``size``: bytes
     that hold its rows, or None. ``location``: of a Delta table. ``problem``: why it cannot be
     known, as a clause.
     """
@@ -68,6 +74,7 @@ class Position:
     number: int = 0
     files: int | None = None
     newest: int = 0
+    columns: int | None = None
     definition: str = ""
     problem: str = ""
     version: int | None = None
@@ -80,6 +87,8 @@ class Position:
             yield self.id, self.number
             if self.files is not None:
                 yield self.id + FILES, self.files
+            if self.columns is not None:
+                yield self.id + COLUMNS, self.columns
             if self.version is not None:
                 yield self.id + VERSION, self.version
 
@@ -89,18 +98,24 @@ class Position:
             return False
         if not self.id:
             return True
+        if self.reshaped(recorded):
+            return False
         number = recorded(self.id)
         if self.files is None or number is None:
             return number == self.number
         return recorded(self.id + FILES) == self.files and self.newest <= number <= self.number
+
+    def reshaped(self, recorded: Callable[[str], int | None]) -> bool:
+        """Whether it may show other columns than it had when it was read."""
+        return self.columns is not None and recorded(self.id + COLUMNS) != self.columns
 
     def __str__(self) -> str:
         """What decides the rows besides the position."""
         return f"{self.kind} {self.name} {self.id} {self.definition}"
 
 
-def shard_position(name: str, state: ShardState, read_at: int) -> Position:
-    """A shard in ``state``, read as of ``read_at`` (ms)."""
+def shard_position(name: str, state: ShardState, read_at: int, columns: Iterable[object]) -> Position:
+    """A shard in ``state``, read as of ``read_at`` (ms). ``columns``: with types, in order."""
     times = [file.max_time for file in state.files]
     if any(time is None for time in times):
         return Position(name, SHARD, problem=f"{name} has files of another tool")
@@ -113,6 +128,7 @@ def shard_position(name: str, state: ShardState, read_at: int) -> Position:
         read_at,
         files_number(state.files),
         newest,
+        number_of(f"{place} {column}" for place, column in enumerate(columns)),
         version=state.version,
         size=sum(file.size for file in state.files),
     )
@@ -149,7 +165,7 @@ class Inspector:
     def shards(self, time: int) -> tuple[Position, ...]:
         """Of the references that are shards, for contents as of ``time`` (ms)."""
         return tuple(
-            shard_position(name, reference.state, reference.time_for(time))
+            shard_position(name, reference.state, reference.time_for(time), reference.described_columns)
             for name, reference in sorted(self.references.shards.items())
         )
 
@@ -180,7 +196,9 @@ class Inspector:
                 with ShardClient(self.storage_options).open_reader(marker.uri) as reader:
                     state = reader.state()
                 upper = state.upper.as_option()
-                return shard_position(name, state, state.upper.stored() if upper is None else upper - 1), True
+                read_at = state.upper.stored() if upper is None else upper - 1
+                columns = [json.dumps(column, sort_keys=True) for column in facts.get("columns", ())]
+                return shard_position(name, state, read_at, columns), True
         except (DataflowError, ShardError) as error:
             return Position(name, "view", problem=f"{name}: {error}"), True
         settings = facts.get(SETTINGS)

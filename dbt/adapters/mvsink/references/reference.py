@@ -72,6 +72,12 @@ class Reference:
         """In the view's order, as long as the view has the shard's columns."""
         return self.order if sorted(self.order) == sorted(self.layout.names) else self.layout.names
 
+    @property
+    def described_columns(self) -> list[tuple[str, str]]:
+        """The same with their types."""
+        types = {column.name: column.type.text for column in self.layout.columns}
+        return [(column, types[column]) for column in self.columns]
+
     def time_for(self, wanted: int) -> int:
         """The time in ms that it is read at in place of ``wanted``. Raises `NotRefreshed`."""
         if not self.state.readable:
