@@ -137,3 +137,29 @@ class TestIncremental:
                 response = answers[name]
                 changed = mode != "never" and response["evaluated"]
                 assert bool(response["incremental"]) is changed, (step, name, response)
+
+
+class TestRowC:
+    """An input shows its columns in another order, and the query names them by place."""
+
+    @pytest.fixture(scope="class")
+    def models(self):
+        values = "values (1, 2, 3), ({{ var('key', 4) }}, 5, 6)"
+        return {
+            "dim.sql": MV + "select {{ var('columns', 'a, b, c') }} from (" + values + ") v(a, b, c)",
+            "by_place.sql": ALWAYS + "select * from {{ ref('dim') }} union all select -1, -2, -3",
+            "in_cte.sql": ALWAYS
+            + "with d(x, y, z) as (select * from {{ ref('dim') }}) select x, y from d where z > 0",
+        }
+
+    def test_another_order_of_an_input_s_columns_is_noticed(self, project):
+        for values in ({}, {"key": 7}, {"columns": "a, c, b", "key": 8}, {"columns": "a, c, b", "key": 9}):
+            run_dbt(["run", "--vars", json.dumps(values)])
+            key = values.get("key", 4)
+            swapped = "columns" in values
+            dim = [(1, 3, 2), (key, 6, 5)] if swapped else [(1, 2, 3), (key, 5, 6)]
+            names = "a, c, b" if swapped else "a, b, c"
+            rows = project.run_sql(f"select {names} from {project.test_schema}.by_place", fetch="all")
+            assert sorted(map(tuple, rows)) == sorted([*dim, (-1, -2, -3)])
+            rows = project.run_sql(f"select x, y from {project.test_schema}.in_cte", fetch="all")
+            assert sorted(map(tuple, rows)) == sorted(row[:2] for row in dim)
