@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import doctest
+from types import SimpleNamespace
 
 import pytest
 from dbt.adapters.spark.impl import SparkConfig
@@ -14,9 +15,11 @@ from dbt.adapters.mvsink.configs import MvsinkConfig
 from dbt.adapters.mvsink.durations import iso, parse_interval, parse_time
 from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
+from dbt.adapters.mvsink.materialization.evidence import InputEvidence
 from dbt.adapters.mvsink.materialization.options import spelling
 from dbt.adapters.mvsink.materialization.options.gate import AuditConfig
 from dbt.adapters.mvsink.materialization.options.table import OPTIONS, ModelOptions, ignored_configs
+from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.shard_sql.freshness import Freshness
@@ -229,3 +232,31 @@ def test_iso():
     assert iso(1_795_186_800_000) == "2026-11-20T15:00:00Z"
     assert iso(1_795_186_800_120) == "2026-11-20T15:00:00.120Z"
     assert iso(2**63 - 2) == str(2**63 - 2)
+
+
+def functions(value):
+    return ModelOptions.parse("dev.m", {"deterministic_functions": value}).deterministic_functions
+
+
+def test_row_m_a_version_says_that_a_function_was_redefined(monkeypatch):
+    assert functions("f").names == ("f",) and functions(["f", "db.G"]).names == ("f", "db.G")
+    assert functions({"db.G": 2, "f": "a"}).names == ("db.G", "f")
+    assert functions(["f"]).described() == [] and functions({"f": 0}).described() == ["function f = 0"]
+    assert functions({"F": "2", "g": 1}).described() == functions({"g": 1, "f": 2}).described()
+
+    def plan(value):
+        options = ModelOptions.parse("dev.m", {"deterministic_functions": value})
+        evidence = object.__new__(InputEvidence)
+        known = {"_settings": ((), True), "_inputs": (), "references": References()}
+        evidence.__dict__.update(known, context=SimpleNamespace(options=options, query="select f(1)"))
+        return evidence.plan
+
+    monkeypatch.setattr("dbt.adapters.mvsink.materialization.evidence.assertions", lambda context: ())
+    assert plan({"f": 1}) == plan({"F": "1"}) and plan("f") == plan(["f"])
+    assert len({plan("f"), plan({"f": 1}), plan({"f": 2})}) == 3
+
+
+@pytest.mark.parametrize("value", [3, {"f": True}, {"f": None}, {"f": 1.5}, {"f": ""}, {1: "f"}, [{"f": 1}]])
+def test_row_m_what_is_no_version(value):
+    with pytest.raises(InvalidOption, match=r"`deterministic_functions`(.|\n)*like \{clean: 2\}"):
+        functions(value)

@@ -198,6 +198,7 @@ class InputEvidence:
             f"assertions {assertions(self.context)}",
         ]
         own += [f"on_error {options.on_error}", f"on_schema_change {options.on_schema_change}"]
+        own += options.deterministic_functions.described()
         return number_of([*own, *settings, *inputs])
 
     @cached_property
@@ -233,7 +234,7 @@ class InputEvidence:
     def _uncertain(self) -> str:
         if self.context.node["config"].get("sql_header"):
             return "its sql_header may change the session"
-        return uncertain(self.context.query, self.context.options.deterministic_functions)
+        return uncertain(self.context.query, self.context.options.deterministic_functions.names)
 
     @property
     def _moved(self) -> bool:

@@ -117,7 +117,9 @@ class Inputs:
             return NotIncremental(f"with {name} Spark reads its text in another way")
         query = query_at(self.context.query, self.time)
         analysed = analyse(
-            query, self._columns_of, deterministic_functions=self.context.options.deterministic_functions
+            query,
+            self._columns_of,
+            deterministic_functions=self.context.options.deterministic_functions.names,
         )
         if isinstance(analysed, NotIncremental):
             return analysed

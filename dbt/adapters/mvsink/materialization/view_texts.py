@@ -30,7 +30,7 @@ def with_texts(context: RunContext, query: str, views: Sequence[str]) -> Inlined
     """``query`` with the texts of ``views``, and of those below them."""
     manifest, references = context.manifest, context.invocation.references
     every = {parts(name) for node in _views(manifest, references.values()) for name in _names(node)}
-    allowed = context.options.deterministic_functions
+    allowed = context.options.deterministic_functions.names
     return inlined(context.engine, query, views, every.__contains__, allowed, context.invocation.id)
 
 

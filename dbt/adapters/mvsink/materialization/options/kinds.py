@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from dbt.adapters.mvsink.durations import INTERVAL_UNITS, parse_interval
@@ -120,7 +120,46 @@ VERIFY = Kind(
     {"anyOf": [INTERVAL.schema, {"type": "string", "pattern": _RUNS}, {"enum": ["never"]}]},
 )
 BOOLEAN = Kind(_boolean, "true or false", {"type": "boolean"})
+
+
+@dataclass(frozen=True)
+class OwnFunctions:
+    """The user's own functions by name, each with the version that the user gives it, or ""."""
+
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.versions)
+
+    def described(self) -> list[str]:
+        """Each that has a version, with it, whatever the order and the case of names."""
+        return sorted(
+            f"function {name.lower()} = {version}" for name, version in self.versions.items() if version
+        )
+
+
+def _functions(value: Any) -> OwnFunctions:
+    if isinstance(value, Mapping):
+        if not all(isinstance(name, str) and _is_version(version) for name, version in value.items()):
+            raise NotAllowed
+        return OwnFunctions({name: str(version) for name, version in value.items()})
+    return OwnFunctions(dict.fromkeys(texts(value), ""))
+
+
+def _is_version(value: Any) -> bool:
+    return isinstance(value, (int, str)) and not isinstance(value, bool) and str(value) != ""
+
+
 FUNCTIONS = Kind(
-    texts, "a function's name or a list of functions' names", {"anyOf": [{"type": "string"}, TEXTS]}
+    _functions,
+    "a function's name, a list of functions' names, or a mapping of them to versions, like {clean: 2}",
+    {
+        "anyOf": [
+            {"type": "string"},
+            TEXTS,
+            {"type": "object", "additionalProperties": {"type": ["integer", "string"], "minLength": 1}},
+        ]
+    },
 )
 COLUMNS = Kind(texts, "a column's name or a list of columns' names", {"anyOf": [{"type": "string"}, TEXTS]})

@@ -27,6 +27,7 @@ from dbt.adapters.mvsink.materialization.options.kinds import (
     INTERVAL,
     VERIFY,
     Kind,
+    OwnFunctions,
     VerifyPolicy,
     choice,
     text_choice,
@@ -122,11 +123,12 @@ class ModelOptions:
         "[Sums](incremental.md#sums).",
         of=(VIEW,),
     )
-    deterministic_functions = Option[tuple[str, ...]](
+    deterministic_functions = Option[OwnFunctions](
         FUNCTIONS,
-        (),
+        OwnFunctions(),
         "none",
-        "Functions that are not Spark's own and depend on their arguments only.",
+        "Functions that are not Spark's own and depend on their arguments only. Another version says that a function was "
+        "redefined: the next run evaluates the query.",
         of=(VIEW,),
     )
     retain_history = Option(
