@@ -156,7 +156,7 @@ def test_row_p_a_file_that_goes_before_spark_lists_it_is_an_error(spark, tmp_pat
             spark.sql(query).collect()
 
 
-def test_partition_values_mean_what_spark_takes_them_for_whoever_wrote_them(spark, tmp_path):
+def test_partition_values_mean_what_spark_takes_them_for_of_every_writer(spark, tmp_path):
     """A timestamp without a zone is one of the session that reads it."""
     moment = datetime(2024, 7, 1, 10)
     written = {

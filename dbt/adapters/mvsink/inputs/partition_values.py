@@ -34,8 +34,8 @@ def partition_values(storage: DeltaStorage, version: int, paths: Collection[str]
     first = max(checkpoints, default=-1)
     values: dict[str, Values] = {}
     with ThreadPoolExecutor(PARALLEL_REQUESTS) as pool:
-        for found in pool.map(partial(_of_checkpoint, storage), checkpoints.get(first, [])):
-            values.update(found)
+        for added in pool.map(partial(_of_checkpoint, storage), checkpoints.get(first, [])):
+            values.update(added)
         commits = map(commit_path, range(first + 1, version + 1))
         for text in pool.map(storage.read_text, commits):
             values.update(_added(text or ""))
@@ -54,11 +54,11 @@ def _of_checkpoint(storage: DeltaStorage, path: str) -> dict[str, Values]:
     """Of one of a checkpoint's files, and of those that it refers to."""
     if path.endswith(".json"):
         text = storage.read_text(path) or ""
-        found = dict(_added(text))
+        added = dict(_added(text))
         sidecars = [json.loads(line)["sidecar"] for line in text.splitlines() if '"sidecar"' in line]
     else:
         rows = storage.fields(path, ["add.path", "add.partitionValues", "sidecar.path"])
-        found = {
+        added = {
             unquote(add["path"]): dict(add["partitionValues"] or ())
             for add in (rows.column("add").to_pylist() if "add" in rows.column_names else [])
             if add is not None and add["path"] is not None
@@ -66,5 +66,5 @@ def _of_checkpoint(storage: DeltaStorage, path: str) -> dict[str, Values]:
         sidecars = rows.column("sidecar").to_pylist() if "sidecar" in rows.column_names else []
     for sidecar in sidecars:
         if sidecar is not None and sidecar["path"] is not None:
-            found.update(_of_checkpoint(storage, f"{LOG}/_sidecars/{sidecar['path'].rsplit('/', 1)[-1]}"))
-    return found
+            added.update(_of_checkpoint(storage, f"{LOG}/_sidecars/{sidecar['path'].rsplit('/', 1)[-1]}"))
+    return added
