@@ -106,9 +106,11 @@ class InputEvidence:
         return Progress(self.plan, numbers, files)
 
     def _reading(self, state: ShardState, time: int) -> Mapping[str, int]:
-        """What to record of how the query is read. A new definition is compared first."""
-        never = self.context.options.incremental is Incremental.NEVER
-        if state.plan != self.plan and not never:
+        """What to record of how the query is read. A new definition is compared first where that is
+        certain to be asked, so that later runs do not ask.
+        """
+        always = self.context.options.incremental is Incremental.ALWAYS
+        if state.plan != self.plan and always:
             self.inputs(lambda name: None, time).analysed()
         return witness.numbers(self.context, self.recorded)
 

@@ -78,7 +78,7 @@ class Inputs:
         for position in changed:
             if reason := self._reason(position):
                 return reason
-        analysed = self.analysed()
+        analysed = self._read()
         if isinstance(analysed, NotIncremental):
             return Full(analysed.reason, usual=True)
         names = {position.name for position in changed if position.kind != CLOCK}
@@ -89,6 +89,11 @@ class Inputs:
         clock = next((self.recorded(each.id) for each in changed if each.kind == CLOCK), None)
         known = tuple(each for each in sides if isinstance(each, InputSides))
         small = self._small(analysed, known, own)
+        always = self.context.options.incremental is Incremental.ALWAYS
+        if always or not small:  # else its query is evaluated, however it is read
+            analysed = self._witnessed(analysed)
+        if isinstance(analysed, NotIncremental):
+            return Full(analysed.reason, usual=True)
         return Increment(analysed, known, None if clock is None else (clock, self.time), small)
 
     def outlook(self, own: int) -> Increment | Full:
@@ -112,19 +117,23 @@ class Inputs:
         return {each.name for each in self.positions if each.problem or not self._followed(each)}
 
     def analysed(self) -> Analysed | NotIncremental:
-        """The query, read as one whose changes can be derived."""
+        """The query, read as one whose changes can be derived, as Spark reads it."""
+        read = self._read()
+        return read if isinstance(read, NotIncremental) else self._witnessed(read)
+
+    def _read(self) -> Analysed | NotIncremental:
         if (name := read_otherwise(session_settings(self.context.engine))) is not None:
             return NotIncremental(f"with {name} Spark reads its text in another way")
-        query = query_at(self.context.query, self.time)
-        analysed = analyse(
-            query,
+        options = self.context.options
+        return analyse(
+            query_at(self.context.query, self.time),
             self._columns_of,
-            deterministic_functions=self.context.options.deterministic_functions.names,
+            deterministic_functions=options.deterministic_functions.names,
         )
-        if isinstance(analysed, NotIncremental):
-            return analysed
-        reason = misread(self.context, query, analysed, self.recorded)
-        return NotIncremental(reason) if reason else analysed
+
+    def _witnessed(self, read: Analysed) -> Analysed | NotIncremental:
+        reason = misread(self.context, query_at(self.context.query, self.time), read, self.recorded)
+        return NotIncremental(reason) if reason else read
 
     def _refused(self) -> Full | None:
         """Why the query is evaluated, whatever its text says and whatever changed."""
