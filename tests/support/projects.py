@@ -31,7 +31,9 @@ result = dbtRunner().invoke(["run", "--quiet", "--profiles-dir", ".", "--no-use-
 if not result.success:
     print(result.exception, [r.message for r in result.result or []])
     sys.exit(1)
+from dbt.adapters.mvsink.connection import jvm
 from dbt.adapters.mvsink.connection.factory import EMBEDDED
+jvm.STOP_TIMEOUT = 200  # Java may still write an archive of its classes
 print(sorted(tuple(row) for row in EMBEDDED.running().sql("select * from s.mv").collect()))
 """
 
