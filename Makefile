@@ -8,8 +8,10 @@ COMPAT := .venv-compat
 BIN := $(VENV)/bin
 ICEBERG := tests/functional/inputs/test_iceberg.py
 ROUGH := tests/functional/rough tests/fault tests/functional/materialization/test_incremental.py tests/functional/cli/test_plan_against.py \
-  tests/functional/cli/test_watch.py tests/functional/connection/test_class_archive.py tests/functional/connection/test_default_profile.py \
-  tests/functional/adapter/test_snapshots.py tests/property/test_incremental_mutants.py
+  tests/functional/cli/test_watch.py tests/functional/connection/test_class_archive.py tests/functional/connection/test_default_profile.py
+# dbt's suites of what the adapter inherits as it is, and the wrong rules that random queries must notice: CI has no time for them.
+SELDOM := $(patsubst %,tests/functional/adapter/test_%.py,data_types docs ephemeral grants incremental packages snapshots store_failures unit_tests utils) \
+  tests/property/test_incremental_mutants.py
 # Imports, lengths and documents: `make lint` reads them, so that nothing is committed that breaks them.
 STRUCTURE := tests/unit/test_layers.py tests/unit/test_docs.py
 SUITES := $(addprefix tests/functional/,materialization continual_task connection $(addprefix cli/test_,plan.py past.py undo.py))
@@ -17,7 +19,7 @@ SUITES := $(addprefix tests/functional/,materialization continual_task connectio
 export PYTHONHASHSEED := 0
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup constraints test rough long lint smoke smoke-oldest smoke-newest smoke-editable smoke-client compat servers demo bench clean
+.PHONY: setup constraints test rough seldom long lint smoke smoke-oldest smoke-newest smoke-editable smoke-client compat servers demo bench clean
 
 setup: $(VENV)/.done
 
@@ -41,16 +43,20 @@ lint: setup
 	$(BIN)/python -m pytest --quiet $(STRUCTURE)
 
 test: lint $(VENV)/java-classes.jsa
-	$(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(ROUGH) $(ICEBERG) $(STRUCTURE))
+	$(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(ROUGH) $(SELDOM) $(ICEBERG) $(STRUCTURE))
 
 # What takes longest: whole projects over tables as they are in real life, some of five million rows;
-# whole runs killed at every step, and at once; watches; sessions in processes of their own; dbt's
-# suite of snapshots; wrong rules that random queries must notice; Spark Connect and Thrift; an object
-# store, on which the shard layer has the same contract; Iceberg's tables.
+# whole runs killed at every step, and at once; watches; sessions in processes of their own; Spark
+# Connect and Thrift; an object store, on which the shard layer has the same contract; Iceberg's
+# tables.
 rough: $(VENV)/java-classes.jsa
 	$(BIN)/python -m pytest $(PYTEST_ARGS) $(ROUGH)
 	MVSINK_FORMATS=delta,iceberg $(BIN)/python -m pytest $(ICEBERG)
 	MVSINK_OBJECT_STORE=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/unit/shard/test_contract.py tests/unit/shard/test_reading.py
+
+# Not in CI: before a release, and when rules, macros or the adapter's methods change.
+seldom: $(VENV)/java-classes.jsa
+	$(BIN)/python -m pytest $(PYTEST_ARGS) $(SELDOM)
 
 # What takes hours, not in CI: it can be stopped, and the same command goes on where it was. One thing:
 # make long LONG=generated SEED=2 COUNT=1000
