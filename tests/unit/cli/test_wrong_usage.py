@@ -18,6 +18,7 @@ MODEL = {  # what each command takes besides its model
     "subscribe": (),
     "hold": ("--yes",),
     "release": ("--yes",),
+    "rewind": (),
     "undo": ("-1", "--yes"),
     "drop": ("--yes",),
 }
