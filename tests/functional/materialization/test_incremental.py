@@ -93,7 +93,7 @@ class TestIncremental:
 
         orders = pa.schema([("id", pa.int64()), ("customer", pa.int32()), ("amount", pa.decimal128(10, 2)), ("at", pa.timestamp("us", "UTC"))])  # fmt: skip
         customers = pa.schema([("id", pa.int32()), ("name", pa.string())])
-        minute, start = 60_000_000, 1_800_000_000_000_000
+        minute, start = 60_000_000, 1_700_000_000_000_000
         sold = {i: (i, i % 5 if i % 7 else None, i, start + i * minute) for i in range(200)}
         people = {1: (1, "Ann"), 2: (2, None), 3: (3, "Ann"), 8: (8, "Zoe")}
 
