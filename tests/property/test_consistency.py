@@ -30,7 +30,7 @@ from dbt.adapters.mvsink.shard import (
 from dbt.adapters.mvsink.shard_sql import Counts, as_of
 from dbt.adapters.mvsink.shard_sql.layout import layout_of
 from dbt.adapters.mvsink.sink import Driver, Outcome, SinkRequest
-from dbt.adapters.mvsink.sink.write import Written
+from dbt.adapters.mvsink.sink.written import Written
 from tests.support.engines import NoEngine
 
 T0 = 1_800_000_000_000

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from dbt.adapters.mvsink.shard_sql import Counts
-from dbt.adapters.mvsink.sink import Full, Incremental
+from dbt.adapters.mvsink.sink import Full, Incremental, Independent, ReadsLater
+from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.errors import NotIncremental
 from dbt.adapters.mvsink.sink.staging import Staging
-from dbt.adapters.mvsink.sink.write import Written
+from dbt.adapters.mvsink.sink.written import Written
 
 
-def staging(reason: Full, *, verify: bool = False) -> Staging:
+def staging(
+    reason: Full,
+    *,
+    verify: bool = False,
+    stage: Any = lambda *arguments: Written(None, Counts()),
+    own_text: Any = None,
+) -> Staging:
     evidence = SimpleNamespace(
         increment=lambda state, recorded, time: reason, settled=lambda state, recorded, time: False
     )
-    request = SimpleNamespace(model="dev.m", verify=verify, incremental=Incremental.ALWAYS, evidence=evidence)
-    write = SimpleNamespace(model="dev.m", stage=lambda *arguments: Written(None, Counts()))
-    return Staging(request, write, None, None)
+    request = SimpleNamespace(
+        model="dev.m",
+        verify=verify,
+        incremental=Incremental.ALWAYS,
+        evidence=evidence,
+        independent=Independent(own_text),
+    )
+    return Staging(request, SimpleNamespace(model="dev.m", stage=stage), None, None)
 
 
 def test_always_fails_with_the_reason_and_what_else_is_allowed():
@@ -38,3 +51,44 @@ def test_a_verification_says_why_it_cannot_tell_drift_from_a_change():
     shard = SimpleNamespace(empty=False, rows=1)
     written = staging(Full("another tool wrote to its shard"), verify=True).stage(None, None, shard, 1, None)
     assert (written.incremental, written.reason) == (False, "another tool wrote to its shard")
+
+
+class OwnText:
+    """The author's text; what it reads is written in the checks of these numbers."""
+
+    def __init__(self, *written: int):
+        self.written, self.checks = written, 0
+
+    def at(self, time: int) -> str:
+        self.check(time)
+        return "the author's"
+
+    def check(self, time: int) -> None:
+        self.checks += 1
+        if self.checks in self.written:
+            raise ReadsLater("dev.r was written since")
+
+
+@pytest.mark.parametrize(
+    ("written", "evaluated", "reason"),
+    [
+        ((), ["the author's"], ""),
+        ((1,), ["the run's"], "dev.r was written since"),
+        ((2,), ["the author's", "the run's"], "dev.r was written since"),
+    ],
+)
+def test_a_verification_evaluates_what_the_author_wrote_as_long_as_it_reads_the_same(
+    written, evaluated, reason
+):
+    texts, deleted = [], []
+    batch = SimpleNamespace(delete=lambda: deleted.append(texts[-1]))
+
+    def stage(desired, *arguments):
+        texts.append(desired.query)
+        return Written(batch, Counts(1, 0))
+
+    verification = staging(Full(), verify=True, stage=stage, own_text=OwnText(*written))
+    desired = Desired("the run's", (), 0)
+    staged = verification.stage(desired, None, SimpleNamespace(empty=False, rows=1), 1, None)
+    assert (texts, staged.rewritten) == (evaluated, reason)
+    assert deleted == evaluated[:-1]

@@ -60,6 +60,7 @@ from dbt.adapters.mvsink.user_sql.splice import qualifiers, shares_its_name, spl
 from dbt.adapters.mvsink.user_sql.words import Unreadable, Word, last_part, parts, words
 
 # The query of a change has a term for each place where what changed is read.
+RULES = 1  # raised when a change is derived otherwise than before: then all models prove theirs again
 MAX_PLACES = 500
 
 

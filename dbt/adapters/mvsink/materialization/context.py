@@ -50,10 +50,11 @@ class Invocation:
 class RunContext:
     """The model, its options and its place.
 
-    ``model`` is ``schema.identifier``; ``published`` is what its view shows, None without a view
-    that shows a shard. ``session`` identifies what runs the engine's statements. ``longest_view``
-    is how many characters of a view's text the metastore keeps; None: unlimited. ``embedded``: the
-    engine's driver is this process.
+    ``model`` is ``schema.identifier``; ``query`` is the compiled text, in which dbt's views are
+    replaced by their texts in time (``own_text``: see `compiled`); ``published`` is what its view
+    shows, None without a view that shows a shard. ``session`` identifies what runs the engine's
+    statements. ``longest_view`` is how many characters of a view's text the metastore keeps; None:
+    unlimited. ``embedded``: the engine's driver is this process.
     """
 
     model: str
@@ -72,6 +73,12 @@ class RunContext:
     longest_view: int | None = None
     embedded: bool = False
     views: Inlined | None = None  # what became of dbt's views in the query, if it reads some
+    own_text: str = ""
+
+    @property
+    def compiled(self) -> str:
+        """The query as its author wrote it."""
+        return self.own_text or self.query
 
     @property
     def relations(self) -> tuple[str, ...]:

@@ -41,7 +41,9 @@ def drift_warnings(opened: Opened, before: ShardState, outcome: Outcome, drift: 
     shown = "; ".join(
         f"{int(str(diff)):+d} ({', '.join(map(str, row))})" for *row, diff in _rows(opened, outcome, drift)
     )
-    return [f"{message}; corrected. Some of them: {shown}{_suspended(opened, before, outcome)}"]
+    return [
+        f"{message}; corrected. Some of them: {shown}{_suspended(opened, before, outcome)}{_report(opened, outcome, drift)}"
+    ]
 
 
 def _rows(opened: Opened, outcome: Outcome, drift: Drift) -> list[tuple[object, ...]]:
@@ -53,6 +55,14 @@ def _rows(opened: Opened, outcome: Outcome, drift: Drift) -> list[tuple[object, 
     updates = as_of.updates_between(layout, outcome.time, outcome.time + 1)
     items = f"{sql.columns(layout.names)}, {DIFF}"
     return opened.context.engine.query(f"select {items} from (\n{updates}\n) limit {SAMPLE}", "drift")
+
+
+def _report(opened: Opened, outcome: Outcome, drift: Drift) -> str:
+    """What the maintainers of this adapter need to know."""
+    if not outcome.verified or drift.noise:
+        return ""
+    definition = f"the definition {opened.definition.digest} that `mvsink history` shows"
+    return f". If nothing else wrote its shard, please report this with the query and {definition}"
 
 
 def _suspended(opened: Opened, before: ShardState, outcome: Outcome) -> str:

@@ -139,8 +139,13 @@ class InputEvidence:
             lasting = problem in (self._uncertain, self._of_inputs)
             return Full(problem, expected=not lasting, usual=problem != OTHER_TOOL)
         if self.sums is not None and self.sums.time == time:
-            return self.sums.increment(recorded)
-        return self.inputs(recorded, time).increment(sum(file.size for file in state.files))
+            increment = self.sums.increment(recorded)
+        else:
+            increment = self.inputs(recorded, time).increment(sum(file.size for file in state.files))
+        if isinstance(increment, Full):
+            return increment
+        columns = (f"{each.name} {list(map(str, each.columns))}" for each in increment.inputs)
+        return replace(increment, reading=number_of([f"plan {self.plan}", *columns]))
 
     def outlook(
         self, state: ShardState, recorded: Callable[[str], int | None], time: int

@@ -39,6 +39,7 @@ from dbt.adapters.mvsink.materialization.explain import explanation
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.materialization.option_warnings import option_warnings
 from dbt.adapters.mvsink.materialization.options.gate import accepts
+from dbt.adapters.mvsink.materialization.proofs import independent
 from dbt.adapters.mvsink.materialization.response import explained_response, response
 from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
 from dbt.adapters.mvsink.materialization.said_once import gate_notes, gate_properties
@@ -248,6 +249,7 @@ class CheckedView:
             incremental=self._incremental(opened),
             definition=opened.definition.digest,
             summed=sums is not None,
+            independent=independent(context, self.references, opened.handle.progress),
         )
         return Driver(request, opened.handle, context.engine, watch)
 

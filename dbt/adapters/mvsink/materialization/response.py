@@ -50,6 +50,7 @@ class MvsinkResponse(AdapterResponse):
     explanation: dict[str, Any] | None = None  # for `mvsink explain`
     evaluated: bool = True  # False: the inputs were unchanged
     verified: bool = False
+    rewritten: str = ""  # why a verification did not evaluate the text as its author wrote it
     incremental: bool = False
     # how the contents were computed: `evaluated`, `verified`, `incremental`, `unchanged` or `none`
     mode: str = ""
@@ -81,6 +82,7 @@ def response(outcome: Outcome, notes: Sequence[str] = (), warnings: Sequence[str
         preview=preview_values(outcome),
         evaluated=outcome.evaluated,
         verified=outcome.verified,
+        rewritten=outcome.rewritten,
         incremental=outcome.incremental,
         mode=_mode(outcome),
         not_incremental=outcome.not_incremental,
@@ -212,7 +214,9 @@ def _how(outcome: Outcome) -> str:
     why = "" if outcome.usual or outcome.incremental else _short(outcome.not_incremental)
     if outcome.verified:
         right = outcome.drifted is not None and outcome.drifted.counts.nothing
-        return f" (verified{', no drift' if right else ''}{f'; {why}' if why else ''})"
+        verified = "verified, no drift" if right else "verified"
+        own = f"not by the text as written: {_short(outcome.rewritten)}" if outcome.rewritten else ""
+        return f" ({'; '.join(filter(None, (verified, own, why)))})"
     if not outcome.evaluated:
         return " (inputs unchanged)"
     if outcome.incremental:

@@ -17,7 +17,7 @@ def with_view_texts(context: RunContext) -> RunContext:
     if not views:
         return context
     whole = with_texts(context, context.query, views)
-    return replace(context, query=whole.query, views=whole)
+    return replace(context, query=whole.query, views=whole, own_text=context.query)
 
 
 def views_read(context: RunContext) -> list[str]:

@@ -136,6 +136,12 @@ def _version(engine: Engine, name: str, properties: Mapping[str, str], invocatio
     return known[name]
 
 
+def newest_version(engine: Engine, name: str) -> int | None:
+    """The newest version of a table with versions, now. Raises `EngineError`."""
+    newest = _newest_version(view_properties(engine, name))
+    return None if newest is None else newest(engine, name)
+
+
 def _newest_version(properties: Mapping[str, str]) -> Callable[[Engine, str], int | None] | None:
     if any(key.startswith(DELTA) for key in properties):
         return _newest_of_delta

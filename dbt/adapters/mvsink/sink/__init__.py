@@ -54,12 +54,16 @@ from dbt.adapters.mvsink.sink.increment import (
 )
 from dbt.adapters.mvsink.sink.mint import Mint
 from dbt.adapters.mvsink.sink.plan import Plan, run_timing
+from dbt.adapters.mvsink.sink.proving import Proving
 from dbt.adapters.mvsink.sink.request import (
     Evidence,
+    Independent,
     NoEvidence,
     OnSchemaChange,
     Outcome,
+    OwnText,
     Preview,
+    ReadsLater,
     References,
     SinkRequest,
     Superseded,
@@ -91,6 +95,7 @@ __all__ = [
     "GateFailed",
     "Increment",
     "Incremental",
+    "Independent",
     "InputSides",
     "Learned",
     "MaxChange",
@@ -99,8 +104,11 @@ __all__ = [
     "NoEvidence",
     "OnSchemaChange",
     "Outcome",
+    "OwnText",
     "Plan",
     "Preview",
+    "Proving",
+    "ReadsLater",
     "References",
     "SchemaChanged",
     "Scope",

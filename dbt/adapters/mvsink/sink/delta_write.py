@@ -55,7 +55,8 @@ from dbt.adapters.mvsink.sink.lookup import fit, without_hashes
 from dbt.adapters.mvsink.sink.restricted import RestrictedInputs
 from dbt.adapters.mvsink.sink.staged_changes import StagedChanges
 from dbt.adapters.mvsink.sink.staged_keys import StagedKeys
-from dbt.adapters.mvsink.sink.write import FEW_ROWS, Write, Written
+from dbt.adapters.mvsink.sink.write import FEW_ROWS, Write
+from dbt.adapters.mvsink.sink.written import Written
 
 log = logging.getLogger("mvsink.sink.write")
 MAX_KEYS_SHARE = 0.2  # of the shard's rows that may have a key: beyond, all are compared

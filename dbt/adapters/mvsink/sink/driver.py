@@ -43,7 +43,8 @@ from dbt.adapters.mvsink.sink.plan import (
 from dbt.adapters.mvsink.sink.preview import Previewing
 from dbt.adapters.mvsink.sink.request import Outcome, Preview, SinkRequest, note_of, progress_of
 from dbt.adapters.mvsink.sink.staging import Staging
-from dbt.adapters.mvsink.sink.write import Write, Written
+from dbt.adapters.mvsink.sink.write import Write
+from dbt.adapters.mvsink.sink.written import Written
 
 log = logging.getLogger("mvsink.sink.append")
 
@@ -142,6 +143,9 @@ class Driver:
     ) -> bool:
         """Commit it, and do what is due afterwards. False if the race was lost."""
         note = replace(written.noted(note_of(self.request, written.counts, self.watch, time)), mode=mode)
+        if written.incremental and written.compared and note.seconds is not None:
+            unverified = note.seconds - self.watch.seconds.get("verify", 0.0)  # as the next run will take
+            note = replace(note, seconds=round(unverified, 3))
         since = next_since(self.request, state, plan)
         with self.watch("append"):
             result = self.appender.append(
@@ -364,5 +368,6 @@ class Driver:
             not_incremental=written.reason,
             usual=written.usual,
             drifted=written.drift,
-            verified=self.request.verify and time is not None,
+            verified=(self.request.verify or written.compared) and time is not None,
+            rewritten=written.rewritten,
         )

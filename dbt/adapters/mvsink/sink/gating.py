@@ -19,7 +19,7 @@ from dbt.adapters.mvsink.sink.errors import GateFailed
 from dbt.adapters.mvsink.sink.gate import Checked, Contents, check, would_be
 from dbt.adapters.mvsink.sink.plan import DROPPED, FULL_REFRESH, Plan
 from dbt.adapters.mvsink.sink.request import SinkRequest
-from dbt.adapters.mvsink.sink.write import Written
+from dbt.adapters.mvsink.sink.written import Written
 
 LOOKED_AT = 50  # commits; if contents are older, they are audited as a whole
 SAME_ROWS = ("advance", "schema", "compact")  # kinds of commits

@@ -108,13 +108,14 @@ class Increment:
     ``inputs``: the relations that are read in another way than the text of the query has it.
     ``clock``: the times (ms) that `mv_now()` was and is; None if the query does not use it.
     ``small``: so little data is read that evaluating the query costs no more; of a query over the
-    model's sums: there are few.
+    model's sums: there are few. ``reading``: a number for all that decides how it is read.
     """
 
     analysed: Analysed
     inputs: tuple[InputSides, ...]
     clock: tuple[int, int] | None = None
     small: bool = False
+    reading: int = 0
 
     @cached_property
     def filters(self) -> Mapping[str, Filter]:

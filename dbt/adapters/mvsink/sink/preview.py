@@ -18,7 +18,8 @@ from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.increment import Full
 from dbt.adapters.mvsink.sink.request import SinkRequest, progress_of
 from dbt.adapters.mvsink.sink.staging import Staging
-from dbt.adapters.mvsink.sink.write import Previewed, Write, Written
+from dbt.adapters.mvsink.sink.write import Write
+from dbt.adapters.mvsink.sink.written import Previewed, Written
 
 ELSEWHERE = "a preview stages on this machine, and Spark runs elsewhere"
 

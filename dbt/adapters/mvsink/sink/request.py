@@ -15,8 +15,9 @@ from dbt.adapters.mvsink.shard_sql import Counts, OnError, RunOutcome
 from dbt.adapters.mvsink.sink.correction import Assertion
 from dbt.adapters.mvsink.sink.gate import Gate
 from dbt.adapters.mvsink.sink.increment import Full, Increment, Incremental
+from dbt.adapters.mvsink.sink.proving import Proving, unproven
 from dbt.adapters.mvsink.sink.suspension import Drift, recorded
-from dbt.adapters.mvsink.sink.write import Written
+from dbt.adapters.mvsink.sink.written import Written
 
 
 class OnSchemaChange(enum.Enum):
@@ -75,6 +76,36 @@ class Evidence(Protocol):
         ...
 
 
+class OwnText(Protocol):
+    """The query as its author wrote it, of which this adapter has replaced nothing but the time."""
+
+    def at(self, time: int) -> str:
+        """The text whose rows are those of the query as of ``time`` (ms). Raises `ReadsLater`."""
+        ...
+
+    def check(self, time: int) -> None:
+        """Raises `ReadsLater` if its rows were others since `at`."""
+        ...
+
+
+class ReadsLater(Exception):
+    """The text reads something that was written after the time. ``reason``: what, as a clause."""
+
+    def __init__(self, reason: str):
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Independent:
+    """``own_text``: what verifications evaluate; None: the request's query. ``proving``: which
+    incremental runs are compared with that; None: none.
+    """
+
+    own_text: OwnText | None = None
+    proving: Proving | None = None
+
+
 class NoEvidence:
     """Nothing is known: every run evaluates its query, and so does the next."""
 
@@ -110,7 +141,8 @@ class SinkRequest:
     changed definition takes effect at once, before the next refresh of the schedule.
     ``superseded``: a refresh that is due is not written. ``verify``: compare all contents by an
     independent digest, whatever ``evidence`` says. ``definition``: a digest of the model's text,
-    for the log. ``summed``: the evidence knows the model's sums.
+    for the log. ``summed``: the evidence knows the model's sums. ``independent``: what contents are
+    compared with, and when besides by ``verify``.
     """
 
     model: str
@@ -136,6 +168,7 @@ class SinkRequest:
     incremental: Incremental = Incremental.AUTO
     definition: str = ""
     summed: bool = False
+    independent: Independent = Independent()
 
     def query_at(self, time: int) -> str:
         """The query as it runs for ``time`` (ms)."""
@@ -177,6 +210,7 @@ class Outcome(RunOutcome):
     usual: bool = False  # so it is on most runs
     drifted: Drift | None = None  # what was wrong before; None: not known
     verified: bool = False  # all contents were compared by an independent digest
+    rewritten: str = ""  # why not with the text as its author wrote it
     superseded: Superseded | None = None  # a refresh was due, and is left to the next run
     scheduled: bool = False  # a schedule explains the upper
     references: Mapping[str, int] | None = (
@@ -209,5 +243,8 @@ def progress_of(request: SinkRequest, state: ShardState, written: Written, time:
     # if an input changed meanwhile, what looks wrong may be its change
     drift = written.drift if progress.known else None
     # what is written whole needs no comparison
-    verified = time if request.verify or not state.files else None
-    return replace(recorded(progress, state, drift, time), verified=verified)
+    verified = time if request.verify or written.compared or not state.files else None
+    another = progress.known and state.plan != progress.plan and (state.plan or written.loaded)
+    proof = unproven() if another else written.proof
+    progress = replace(progress, positions={**progress.positions, **proof}, verified=verified)
+    return recorded(progress, state, drift, time)

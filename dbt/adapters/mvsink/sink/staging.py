@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import EngineError
@@ -19,13 +20,16 @@ from dbt.adapters.mvsink.sink.delta_write import DeltaWrite
 from dbt.adapters.mvsink.sink.errors import NotIncremental
 from dbt.adapters.mvsink.sink.experience import REMEMBERED, in_vain, much_changed, quick
 from dbt.adapters.mvsink.sink.increment import QUICK, Full, Increment, Incremental
-from dbt.adapters.mvsink.sink.request import SinkRequest
+from dbt.adapters.mvsink.sink.proving import unproven
+from dbt.adapters.mvsink.sink.request import ReadsLater, SinkRequest
 from dbt.adapters.mvsink.sink.suspension import Drift, suspended
 from dbt.adapters.mvsink.sink.verify import equal, verified
-from dbt.adapters.mvsink.sink.write import Write, Written
+from dbt.adapters.mvsink.sink.write import Write
+from dbt.adapters.mvsink.sink.written import Previewed, Written
 
 log = logging.getLogger("mvsink.sink.write")
 SAMPLE = 5  # rows of a drift
+Compared = TypeVar("Compared")
 
 
 @dataclass(frozen=True)
@@ -47,20 +51,29 @@ class Staging:
         (ms) on.
         """
         change = self.change(desired, state, shard, time, description)
-        if isinstance(change, Written) and not self.request.verify:
+        if isinstance(change, Written) and not change.compared:
             return change
         settled = self.request.evidence.settled(state, self.recorded, time)
         try:
             if isinstance(change, Written):
                 return self._verified(change, desired, shard, time, description)
-            stage = partial(verified, self.write) if self.request.verify else self.write.stage
-            written = stage(desired, shard, time, description)
+            written = self._evaluated(desired, shard, time, description)
         except EngineError as error:
             return self._recorded_error(error, desired, shard, time, description)
         drift = None
         if settled and not shard.empty:
             drift = Drift(written.counts, noise=not self._repeatable(state, time))
         return replace(written, reason=change.reason, usual=change.usual, loaded=shard.empty, drift=drift)
+
+    def _evaluated(
+        self, desired: Desired, shard: Layout, time: int, description: BatchDescription
+    ) -> Written:
+        """The shard compared with ``desired``."""
+        if not self.request.verify:
+            return self.write.stage(desired, shard, time, description)
+        stage = partial(verified, self.write, shard=shard, time=time, description=description)
+        written, rewritten = self._independently(stage, desired, time)
+        return replace(written, rewritten=rewritten)
 
     def _verified(
         self, change: Written, desired: Desired, shard: Layout, time: int, description: BatchDescription
@@ -70,18 +83,45 @@ class Staging:
         """
         write = self.write
         after = shard if change.batch is None else with_batch(shard, change.batch)
-        try:
+
+        def differences(wanted: Desired) -> Previewed | None:
             with write.watch("verify"):
-                right = equal(write, desired, after)
-            if right:
-                return replace(change, drift=Drift())
-            differences = write.preview(desired, after, time, SAMPLE)
+                right = equal(write, wanted, after)
+            return None if right else write.preview(wanted, after, time, SAMPLE)
+
+        try:
+            wrong, rewritten = self._independently(differences, desired, time)
         except BaseException:
             change.delete()
             raise
+        if wrong is None:
+            return replace(change, drift=Drift(), rewritten=rewritten)
         change.delete()
-        written = verified(write, desired, shard, time, description)
-        return replace(written, drift=Drift(differences.counts, differences.sample))
+        stage = partial(verified, write, shard=shard, time=time, description=description)
+        written, rewritten = self._independently(stage, desired, time)
+        drift = Drift(wrong.counts, wrong.sample)
+        return replace(written, drift=drift, rewritten=rewritten, proof=unproven(), compared=True)
+
+    def _independently(
+        self, compare: Callable[[Desired], Compared], desired: Desired, time: int
+    ) -> tuple[Compared, str]:
+        """What ``compare`` finds for the query as its author wrote it; where that reads what was
+        written after ``time`` (ms), for ``desired``, and why.
+        """
+        own = self.request.independent.own_text
+        if own is None:
+            return compare(desired), ""
+        try:
+            result = compare(replace(desired, query=own.at(time)))
+            try:
+                own.check(time)
+            except ReadsLater:
+                if isinstance(result, Written):
+                    result.delete()
+                raise
+        except ReadsLater as later:
+            return compare(desired), later.reason
+        return result, ""
 
     def _repeatable(self, state: ShardState, time: int) -> bool:
         """Whether evaluating the query again gives the same, as far as that is known."""
@@ -120,14 +160,25 @@ class Staging:
             delta = DeltaWrite(self.write, whatever, wary)
             outcome = delta.stage(increment, desired, shard, time, description)
         if isinstance(outcome, Written):
-            return replace(outcome, summed=request.summed)
+            assert isinstance(increment, Increment)
+            return replace(self._proved(outcome, increment), summed=request.summed)
         if request.verify:  # what was tried is not what the run is about
             return increment if isinstance(increment, Full) else Full()
-        if isinstance(outcome, Full):
-            log.info("%s: evaluating the query: %s", request.model, outcome.reason)
-        if forced and isinstance(outcome, Full) and not outcome.expected:
+        log.info("%s: evaluating the query: %s", request.model, outcome.reason)
+        if forced and not outcome.expected:
             raise NotIncremental(outcome.reason)
         return outcome
+
+    def _proved(self, change: Written, increment: Increment) -> Written:
+        """``change``, with whether it is to be compared with the query, and what to record if that
+        finds no difference.
+        """
+        proving, compared = self.request.independent.proving, self.request.verify
+        if proving is None or increment.analysed.unrepeatable:
+            return replace(change, compared=compared)
+        compared = compared or proving.due(increment.reading)
+        proof = proving.after(increment.reading, compared=compared)
+        return replace(change, compared=compared, proof=proof)
 
     def _expected_in_vain(self, state: ShardState) -> str:
         """Why, after what earlier runs found, an increment is not tried."""

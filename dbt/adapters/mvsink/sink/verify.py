@@ -20,7 +20,8 @@ from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.shard_sql.layout import with_batch
 from dbt.adapters.mvsink.sink.correction import Desired, persisted
 from dbt.adapters.mvsink.sink.detection import PART_BITS
-from dbt.adapters.mvsink.sink.write import FEW_ROWS, Write, Written
+from dbt.adapters.mvsink.sink.write import FEW_ROWS, Write
+from dbt.adapters.mvsink.sink.written import Written
 
 log = logging.getLogger("mvsink.sink.write")
 SEEDS = (1, 2)

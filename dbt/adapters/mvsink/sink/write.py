@@ -40,7 +40,7 @@ from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import Engine, EngineError, arrow_schema, shared_files, sql
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
-from dbt.adapters.mvsink.shard import Batch, CommitNote, StagedDirectory, StagingHandle, negatable
+from dbt.adapters.mvsink.shard import StagedDirectory, StagingHandle, negatable
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.shard_sql.stager import Stager, added_up
 from dbt.adapters.mvsink.sink.copied import Copied, Hashes, differing_hashes, staged_negation, updates_of
@@ -48,89 +48,18 @@ from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persi
 from dbt.adapters.mvsink.sink.detection import Buckets, BucketScope, differing_buckets, narrow
 from dbt.adapters.mvsink.sink.in_process import correct
 from dbt.adapters.mvsink.sink.locator import FIXED_WIDTH, locator
-from dbt.adapters.mvsink.sink.suspension import Drift
 from dbt.adapters.mvsink.sink.ways import (
     BUCKETS,
-    EVALUATED,
     HASHES,
-    INCREMENTAL,
-    LOADED,
     ONCE,
-    SUMMED,
     nearly_all,
     way,
 )
+from dbt.adapters.mvsink.sink.written import Previewed, Written
 
 log = logging.getLogger("mvsink.sink.write")
 FEW_ROWS = 100_000  # of a shard that is compared by whole rows
-LONGEST_REASON = 200  # characters in a commit's note
 LAST_COMMITS = 20  # in which ways are compared
-
-
-@dataclass(frozen=True)
-class Written:
-    """A staged correction; `batch` is None if there is nothing to append.
-
-    With a ``negation`` of all that the shard holds, ``batch`` is all that it should hold.
-    ``incremental``: it follows from the changes of the inputs, or of the model's sums, if it is
-    ``summed``. ``reason``: why it does not, as a clause, if there is something to say; ``usual``:
-    see `Full`. ``loaded``: the shard was empty. ``drift``: what was wrong before, None if that is
-    not known. ``way``: the way in which it was computed, if it was the only one that was tried.
-    ``share``, ``audits``, ``audited``: see `CommitNote`.
-    """
-
-    batch: Batch | None
-    counts: Counts
-    candidate_buckets: int | None = None  # None: there was no detection by buckets
-    evaluated_once: bool = False
-    negation: Batch | None = None
-    incremental: bool = False
-    summed: bool = False
-    reason: str = ""
-    usual: bool = False
-    drift: Drift | None = None
-    loaded: bool = False
-    way: str = ""
-    share: float | None = None
-    audits: tuple[str, ...] = ()
-    audited: int | None = None
-
-    def noted(self, note: CommitNote) -> CommitNote:
-        """``note`` with what it says besides counts and times."""
-        reason = self.reason.partition("\n")[0][:LONGEST_REASON]  # some are errors of the engine
-        return replace(
-            note, way=self.way, share=self.share, reason=reason, audits=self.audits, audited=self.audited
-        )
-
-    @property
-    def batches(self) -> tuple[Batch, ...]:
-        return tuple(batch for batch in (self.batch, self.negation) if batch is not None)
-
-    @property
-    def mode(self) -> str:
-        """For the commit's note."""
-        if self.incremental:
-            return SUMMED if self.summed else INCREMENTAL
-        return LOADED if self.loaded else EVALUATED
-
-    def delete(self) -> None:
-        """Delete what is staged."""
-        for batch in self.batches:
-            batch.delete()
-
-
-@dataclass(frozen=True)
-class Previewed:
-    """A correction that is not to be appended: its counts, its number of updates, and some of
-    these. ``incremental``, ``reason``, ``usual``: see `Written`.
-    """
-
-    counts: Counts
-    updates: int
-    sample: tuple[tuple[object, ...], ...] = ()
-    incremental: bool = False
-    reason: str = ""
-    usual: bool = False
 
 
 @dataclass

@@ -1,0 +1,84 @@
+"""A correction that is staged, or was only counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from dbt.adapters.mvsink.shard import Batch, CommitNote
+from dbt.adapters.mvsink.shard_sql import Counts
+from dbt.adapters.mvsink.sink.suspension import Drift
+from dbt.adapters.mvsink.sink.ways import EVALUATED, INCREMENTAL, LOADED, SUMMED
+
+LONGEST_REASON = 200  # characters in a commit's note
+
+
+@dataclass(frozen=True)
+class Written:
+    """A staged correction; `batch` is None if there is nothing to append.
+
+    With a ``negation`` of all that the shard holds, ``batch`` is all that it should hold.
+    ``incremental``: it follows from the changes of the inputs, or of the model's sums, if it is
+    ``summed``. ``reason``: why it does not, as a clause, if there is something to say; ``usual``:
+    see `Full`. ``loaded``: the shard was empty. ``drift``: what was wrong before, None if that is
+    not known. ``way``: the way in which it was computed, if it was the only one that was tried.
+    ``share``, ``audits``, ``audited``: see `CommitNote`. ``proof``: what to record of how the
+    query's changes are read (`proving`). ``compared``: with all rows of the query, by an
+    independent digest; ``rewritten``: why not with those of the text as its author wrote it.
+    """
+
+    batch: Batch | None
+    counts: Counts
+    candidate_buckets: int | None = None  # None: there was no detection by buckets
+    evaluated_once: bool = False
+    negation: Batch | None = None
+    incremental: bool = False
+    summed: bool = False
+    reason: str = ""
+    usual: bool = False
+    drift: Drift | None = None
+    loaded: bool = False
+    proof: Mapping[str, int] = field(default_factory=dict)
+    compared: bool = False
+    rewritten: str = ""
+    way: str = ""
+    share: float | None = None
+    audits: tuple[str, ...] = ()
+    audited: int | None = None
+
+    def noted(self, note: CommitNote) -> CommitNote:
+        """``note`` with what it says besides counts and times."""
+        reason = self.reason.partition("\n")[0][:LONGEST_REASON]  # some are errors of the engine
+        return replace(
+            note, way=self.way, share=self.share, reason=reason, audits=self.audits, audited=self.audited
+        )
+
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        return tuple(batch for batch in (self.batch, self.negation) if batch is not None)
+
+    @property
+    def mode(self) -> str:
+        """For the commit's note."""
+        if self.incremental:
+            return SUMMED if self.summed else INCREMENTAL
+        return LOADED if self.loaded else EVALUATED
+
+    def delete(self) -> None:
+        """Delete what is staged."""
+        for batch in self.batches:
+            batch.delete()
+
+
+@dataclass(frozen=True)
+class Previewed:
+    """A correction that is not to be appended: its counts, its number of updates, and some of
+    these. ``incremental``, ``reason``, ``usual``: see `Written`.
+    """
+
+    counts: Counts
+    updates: int
+    sample: tuple[tuple[object, ...], ...] = ()
+    incremental: bool = False
+    reason: str = ""
+    usual: bool = False
