@@ -75,7 +75,9 @@ class TestProofs:
             wrong.setattr(InputEvidence, "increment", stale)
             assert self.run(31, least=-1)["large"]
         [warning] = responses(project)["large"]["warnings"]
-        assert "verification found drift: +1 -1 rows that no change of an input explains; corrected" in warning
+        assert (
+            "verification found drift: +1 -1 rows that no change of an input explains; corrected" in warning
+        )
         assert "please report this with the query and the definition" in warning
         rows = project.run_sql(f"select max(n) from {project.test_schema}.large", fetch="one")
         assert tuple(rows) == (31,)
