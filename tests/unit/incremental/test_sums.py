@@ -98,6 +98,8 @@ REFUSED = {
     "select k, avg(v) as m from a group by k": "avg() cannot be repeated",
     "select k, v from a": "it has no groups",
     "select k, sum(d) from a group by k": "a column without a name",
+    "select k, count(*) from a group by k": "a column without a name",  # Spark's own is `count(1)`
+    "select k, count(1) from a group by k": "a column without a name",
     "select k + 1 as j, sum(d) as s from a group by k + 1 having k + 1 > sum(d)": "neither a group key nor a sum",
     "select k, sum(d) as s, rank() over (partition by k order by sum(d)) as r from a group by k": "windows",
     "select k, sum(d) + (select max(w) from b) as s from a group by k": "of the time",
@@ -123,6 +125,7 @@ SHAPES = {
     "select k, count(*) as n from a group by k having count(*) > 1": False,
     "select k, count(*) as n, count(distinct v) as c from a group by k": False,
     "select k, count(*) as n, count(x) as c, sum(x) as s from a group by k": False,
+    "select k, count(*) from a group by k": False,  # a column without a name
 }
 
 

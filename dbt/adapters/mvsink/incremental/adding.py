@@ -18,6 +18,7 @@ from dbt.adapters.mvsink.incremental.blocks import Changes
 from dbt.adapters.mvsink.incremental.compose import Side
 from dbt.adapters.mvsink.incremental.exact import Exact, exact_argument
 from dbt.adapters.mvsink.incremental.keys import Key, Kind, canonical, group_keys, key_names, kind_of
+from dbt.adapters.mvsink.incremental.resolve import output_name
 from dbt.adapters.mvsink.physical import DIFF
 
 MAX_PRECISION, KEPT_SCALE = 37, 6
@@ -111,9 +112,10 @@ def _shape(changes: Changes, query: Query) -> _Shape | None:
         kind: _Kind | None = numbers.get(canonical(block, names, node))
         if kind is None and len(calls) == 1 and isinstance(node, (exp.Count, exp.Sum)):
             kind = _call(changes, block, node, calls[0], arguments, exactly)
-        if kind is None:
+        name = output_name(names.nodes[item])
+        if kind is None or name is None:
             return None
-        columns.append((names.nodes[item].alias_or_name.lower(), kind))
+        columns.append((name, kind))
     return _Shape(block, keys, tuple(columns), tuple(arguments.values()), exactly)
 
 

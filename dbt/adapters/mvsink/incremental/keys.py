@@ -21,7 +21,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     leaves,
 )
 from dbt.adapters.mvsink.incremental.refuse import Refused
-from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.incremental.resolve import Names, output_name
 
 
 class Kind(Enum):
@@ -161,7 +161,7 @@ def outputs(block: Block, names: Names) -> list[tuple[str | None, str | None]]:
     for item in block.items:
         if item.star is None:
             node = names.nodes[item]
-            columns.append((node.alias_or_name.lower() or None, canonical(block, names, node.unalias())))
+            columns.append((output_name(node), canonical(block, names, node.unalias())))
         else:
             numbers = {id(owner): number for number, (owner, _) in enumerate(names.scope(block))}
             columns += [

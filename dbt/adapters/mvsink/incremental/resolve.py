@@ -40,6 +40,18 @@ _DEFAULT_COLUMNS = {  # of a generator without names
 }
 
 
+def output_name(node: exp.Expr) -> str | None:
+    """The name that an item has for whoever reads it, in lower case; None if only Spark knows.
+
+    Not sqlglot's `alias_or_name`: that takes `*` for the name of `count(*)`, and `x` for that of
+    `lower('x')`.
+    """
+    named = node.this if isinstance(node, exp.Cast) else node
+    if isinstance(node, exp.Alias):
+        return node.alias.lower()
+    return named.name.lower() if isinstance(named, exp.Column) else None
+
+
 @dataclass(frozen=True)
 class Names:
     """Resolves the names of one query. A column without a known name is None.
@@ -93,7 +105,7 @@ class Names:
     def _of_item(self, block: Block, item: Item) -> tuple[str | None, ...]:
         node = self.nodes[item]
         if item.star is None:
-            return (node.alias_or_name.lower() or None,)
+            return (output_name(node),)
         return tuple(name for _, name in self.of_star(block, item))
 
     def of_star(self, block: Block, item: Item) -> list[tuple[Leaf | LateralView, str | None]]:

@@ -36,6 +36,7 @@ from dbt.adapters.mvsink.incremental.keys import (
 )
 from dbt.adapters.mvsink.incremental.plan import Analysed
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental, Refused
+from dbt.adapters.mvsink.incremental.resolve import output_name
 from dbt.adapters.mvsink.incremental.tokens import chains
 from dbt.adapters.mvsink.user_sql.words import identity, words
 
@@ -121,7 +122,7 @@ class _Split:
         items = []
         for item in block.items:
             node = names.nodes[item]
-            if not node.alias_or_name or self._marked(item):
+            if output_name(node) is None or self._marked(item):
                 raise Refused("a column without a name, or of the time", item.start)
             aliased = isinstance(node, exp.Alias) and item.bare is not None
             part = item.bare if aliased and item.bare is not None else item
