@@ -41,7 +41,7 @@ _DEFAULT_COLUMNS = {  # of a generator without names
 
 
 def output_name(node: exp.Expr) -> str | None:
-    """The name that an item has for whoever reads it, in lower case; None if only Spark knows.
+    """The name under which an item is read, in lower case; None if only Spark knows.
 
     Not sqlglot's `alias_or_name`: that takes `*` for the name of `count(*)`, and `x` for that of
     `lower('x')`.
