@@ -11,13 +11,15 @@ import pytest
 
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.materialization import grants
-from dbt.adapters.mvsink.materialization.publish import Docs, alter_statement, publish
-from dbt.adapters.mvsink.shard import Antichain, ShardState
+from dbt.adapters.mvsink.materialization.publish import Docs, ViewNotReadable, alter_statement, publish
+from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, read_marker
 
 SCHEMA = pa.schema([("id", pa.int64()), ("it's", pa.string())])
 STATE = ShardState(7, UUID(int=1), SCHEMA, 1, since=Antichain.of(5), upper=Antichain.of(10))
-HANDLE = SimpleNamespace(uri="/shards/s/m", files_in={}.get, column_names=None, state=lambda: STATE)
+HANDLE = SimpleNamespace(
+    uri="/shards/s/m", files_in={}.get, column_names=None, shard_id=STATE.shard_id, state=lambda: STATE
+)
 VIEW = PublishedView("/shards/s/m", str(STATE.shard_id), 3, "f00", "ours", ("it's", "id"), {}, {"team": "a"})
 ORDER = ("it's", "id")
 OTHERS = {
@@ -38,11 +40,16 @@ OTHERS = {
 class Engine:
     """Spark that refuses the statements that begin with ``refused``."""
 
-    def __init__(self, refused="nothing"):
-        self.refused, self.ran = refused, []
+    def __init__(self, refused="nothing", unreadable=""):
+        self.refused, self.ran, self.read, self.unreadable = refused, [], [], unreadable
 
     def query(self, query, what):
-        raise EngineError("no grants here", "42601")
+        if what != "read once":
+            raise EngineError("no grants here", "42601")
+        self.read.append(query)
+        if self.unreadable:
+            raise EngineError(self.unreadable)
+        return []
 
     def execute(self, statement, what):
         self.ran.append(statement)
@@ -94,3 +101,57 @@ def test_a_view_that_cannot_be_altered_is_replaced_with_all_that_was_on_it():
 def test_a_view_that_cannot_be_created_either_is_an_error():
     with pytest.raises(EngineError):
         publish(Engine(refused=("alter", "create")), "`s`.`m`", HANDLE, VIEW, Docs(), ORDER)
+
+
+def file(place: str, **numbers):
+    return DataFile(f"batches/{place}/part-0.parquet", **{**FILE, **numbers})
+
+
+FILE = {
+    "size": 9,
+    "rows": 5,
+    "min_time": 5,
+    "max_time": 5,
+    "min_diff": 1,
+    "max_diff": 1,
+    "errors": 0,
+    "hashes": 0,
+}
+MANY = {"rows": 10**7, "hashes": 10**7}
+BASE = file("a" * 32, **MANY)  # so many that the text has a scan for them alone
+RECENT = file("b" * 32, hashes=5, min_time=6, max_time=6, min_diff=-1)
+
+
+def published(engine, view, files, names=ORDER):
+    """The view after a publication of these files."""
+    state = replace(STATE, files=tuple(files))
+    handle = SimpleNamespace(
+        uri="/shards/s/m",
+        files_in={each.path.split("/")[1]: {each.path: 9} for each in files}.get,
+        column_names=None,
+        shard_id=STATE.shard_id,
+        state=lambda: state,
+    )
+    publish(engine, "`s`.`m`", handle, view, Docs(), names)
+    return replace(VIEW, form=read_marker(engine.ran[-1].split(" as\n", 1)[-1].split("as\n", 1)[-1]).form)
+
+
+def test_a_text_of_a_new_form_is_read_once_before_the_view_shows_it():
+    engine = Engine()
+    view = published(engine, None, [BASE])
+    assert len(engine.read) == 1
+    view = published(engine, view, [file("c" * 32, **MANY)])  # other files, the same form
+    assert len(engine.read) == 1
+    view = published(engine, view, [BASE, RECENT])
+    assert len(engine.read) == 3 and "union all" in engine.read[-1]  # the text, and a row of each scan
+    published(engine, view, [BASE, replace(RECENT, path=f"batches/{'d' * 32}/part-0.parquet")])
+    assert len(engine.read) == 3
+    published(engine, replace(view, form=""), [BASE, RECENT])  # of an earlier release
+    assert len(engine.read) == 5
+
+
+def test_a_text_that_readers_cannot_read_is_not_shown():
+    engine = Engine(unreadable="FAILED_READ_FILE")
+    with pytest.raises(ViewNotReadable, match="still shows the version before: FAILED_READ_FILE"):
+        published(engine, None, [BASE])
+    assert engine.ran == []

@@ -53,7 +53,7 @@ def test_a_missing_relation_gives_no_warning(adapter, monkeypatch):
     monkeypatch.delattr(adapter, "_mark_dropped")
 
     def gone(relation):
-        raise EngineError("not found", module.NOT_FOUND)
+        raise EngineError("not found", "42P01")
 
     adapter._read_published = gone
     assert adapter._mark_dropped(SimpleNamespace(schema="s", identifier="m")) == []

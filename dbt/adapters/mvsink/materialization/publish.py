@@ -15,14 +15,17 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink.engine import Column, DataflowError, Engine, EngineError, sql
 from dbt.adapters.mvsink.materialization import grants
+from dbt.adapters.mvsink.physical import META
 from dbt.adapters.mvsink.shard import DataFile, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout, view_query
+from dbt.adapters.mvsink.shard_sql.current_view import plain_rows
 from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST, Directory
+from dbt.adapters.mvsink.shard_sql.live_errors import live_errors
 from dbt.adapters.mvsink.shard_sql.properties import first_refresh
 from dbt.adapters.mvsink.shard_sql.published_view import Marker, PublishedView
 from dbt.adapters.mvsink.shard_sql.reshaped import renamed
@@ -34,6 +37,8 @@ MAX_ROUNDS = 100
 NAMED_BY_SPARK = "CREATE_PERMANENT_VIEW_WITHOUT_ALIAS"
 LONG = 24_000  # characters of a view's text, from which on it uses short names
 SHORT_NAME = re.compile(r"`(c\d+)`")  # such a name needs no quotes
+FILES_NAMED = re.compile(r"\{[^{}`]*\}|\b[0-9a-f]{32}(?:-negates-[0-9a-f]{32})?\b")
+NUMBERS = re.compile(r"\b\d+L?\b")
 MAX_BATCHES = 17  # in a view's text; compaction keeps them under that
 
 
@@ -45,6 +50,16 @@ class ViewTooLong(DataflowError):
             f"{columns} columns with names of {characters} characters together make a view whose text can reach {text} characters; the "
             f"embedded metastore stores at most {limit}. Nothing was written\n  Expected: fewer columns, shorter names (of fields of structs "
             "too), or a metastore in a database server (`spark.hadoop.javax.jdo.option.ConnectionURL`)"
+        )
+
+
+class ViewNotReadable(DataflowError):
+    """Readers of the view would get an error of the engine."""
+
+    def __init__(self, relation: str, message: str):
+        super().__init__(
+            f"readers of {relation} would fail, so it still shows the version before: {message}\n  What the run wrote is committed. A "
+            "self_correcting_mv is written from scratch by --full-refresh; please report this, with the model's query and configs"
         )
 
 
@@ -78,8 +93,10 @@ def publish(
     ``relation`` is quoted already. ``order`` is the model's order of columns; the shard's own where
     it is empty.
     """
+    readable = {current.form} if current and current.shard_id == str(handle.shard_id) else set()
     for _ in range(MAX_ROUNDS):
         state = handle.state()
+        readable.add(check_form(engine, relation, handle, state, order, readable))
         try:
             _show(engine, relation, handle, state, current, docs, order)
         except EngineError as error:
@@ -115,6 +132,47 @@ def _show(
     grants.restore(engine, relation, existing)
 
 
+def check_form(
+    engine: Engine,
+    relation: str,
+    handle: WriteHandle,
+    state: ShardState,
+    order: Sequence[str],
+    readable: Collection[str],
+) -> str:
+    """The form of the view's text for this version. Unless it is among those that are ``readable``,
+    what the view will show is read first, a row of each scan. Raises `ViewNotReadable`.
+    """
+    parts = Layout.of(handle, state)
+    names = _names(parts, order)
+    form = form_of(parts, names, state)
+    if state.readable and form not in readable:
+        try:
+            for query in _read_once(engine, parts, names, state):
+                engine.query(query, "read once")
+        except EngineError as error:
+            raise ViewNotReadable(relation, error.message) from error
+    return form
+
+
+def form_of(parts: Layout, names: Sequence[str], state: ShardState) -> str:
+    """A digest of the columns, their types, and the text's kinds of parts; not of the files."""
+    text = NUMBERS.sub("0", FILES_NAMED.sub("files", _query(parts, names, state)))
+    what = [text, *(f"{column.name} {column.type.text}" for column in parts.columns), *names]
+    return hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
+
+
+def _read_once(engine: Engine, parts: Layout, names: Sequence[str], state: ShardState) -> list[str]:
+    """The view's query, without its guard if that is to fail readers, and the parts below it."""
+    errors = live_errors(parts)
+    fails = bool(errors) and engine.query(f"select * from (\n{errors}\n) limit 1", "read once") != []
+    query = plain_rows(parts) if fails else _query(parts, names, state)
+    groups = [([parts.base] if parts.base else []), list(parts.recent), list(parts.unhashed)]
+    scans = [parts.select(group, f"{sql.columns([*parts.names, *META])}", "") for group in groups if group]
+    rows = [f"select * from (\n{scan} limit 1\n)" for scan in scans if len(scans) > 1]
+    return [f"select * from (\n{query}\n) limit 1", *([sql.union_all(rows)] if rows else [])]
+
+
 def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> bool:
     """Whether the view shows exactly these files, with what dbt wants on it."""
     if (
@@ -136,7 +194,7 @@ def fingerprint(state: ShardState) -> str:
     """A hash of what the view shows: files, columns, and whether or when the shard has contents."""
     what = [str(state.generation), str(state.schema), str(state.readable) + first_refresh(state)]
     # so that views of an older release are published again
-    what.append("guarded in every scan, which fails on any damaged file")
+    what.append("guarded in every scan, which fails on any damaged file; read once")
     if sum(file.rows or 0 for file in state.files) > MAX_BROADCAST:
         what.append("broadcasts bounded")
     what += sorted(file.path for file in state.files)
@@ -154,8 +212,9 @@ def view_statement(
     renaming: bool = False,
 ) -> str:
     """The whole `CREATE OR REPLACE VIEW` for one version."""
-    parts, marker = Layout.of(handle, state), _marker(handle, state)
-    names, wanted = _names(parts, order), _overlaid(current, docs)
+    parts, wanted = Layout.of(handle, state), _overlaid(current, docs)
+    names = _names(parts, order)
+    marker = _marker(handle, state, parts, names)
     comments = wanted.column_comments or {}
     columns = ", ".join(_column(name, comments.get(name, "")) for name in names)
     properties = {**wanted.properties, **marker.properties()}
@@ -182,8 +241,9 @@ def alter_statement(
     """
     if current is None or not current.marked or current.versioned:
         return ""
-    parts, marker = Layout.of(handle, state), _marker(handle, state)
+    parts = Layout.of(handle, state)
     names = _names(parts, order)
+    marker = _marker(handle, state, parts, names)
     same = (current.uri, current.shard_id, *current.columns) == (marker.uri, marker.shard_id, *names)
     kept = Docs(current.comment, {}, current.properties)
     query = _long(parts, names, state)
@@ -205,8 +265,9 @@ def _altered(engine: Engine, relation: str, statement: str) -> bool:
     return bool(statement)
 
 
-def _marker(handle: WriteHandle, state: ShardState) -> Marker:
-    return Marker(handle.uri, str(state.shard_id), state.version, fingerprint(state))
+def _marker(handle: WriteHandle, state: ShardState, parts: Layout, names: Sequence[str]) -> Marker:
+    form = form_of(parts, names, state)
+    return Marker(handle.uri, str(state.shard_id), state.version, fingerprint(state), form)
 
 
 def _overlaid(current: PublishedView | None, docs: Docs) -> Docs:
@@ -265,7 +326,7 @@ def check_fits(limit: int, uri: str, columns: Sequence[Column]) -> None:
     recent = tuple(Directory("0" * 32, files) for _ in range(MAX_BATCHES))
     parts = Layout(uri, tuple(columns), 2**61, 2**62, Directory("0" * 32, (base,)), recent, (), (), ())
     without_hashes = replace(parts, recent=(), unhashed=recent)
-    marker = Marker(uri, "0" * 36, 10**9, "0" * 16)
+    marker = Marker(uri, "0" * 36, 10**9, "0" * 16, "0" * 16)
     longest = max(len(marker.within(_query(shape, sorted(parts.names)))) for shape in (parts, without_hashes))
     if longest > limit:
         raise ViewTooLong(len(columns), sum(len(column.name) for column in columns), longest, limit)

@@ -54,12 +54,15 @@ class UnreadableView(DataflowError):
 
 @dataclass(frozen=True)
 class Marker:
-    """What a published view shows: the shard, the log version, and a fingerprint of the files."""
+    """What a published view shows: the shard, the log version, and a fingerprint of the files.
+    ``form``: a digest of the text's form, which was read once; empty in an earlier release's view.
+    """
 
     uri: str
     shard_id: str
     version: int
     files: str
+    form: str = ""
 
     def properties(self) -> dict[str, str]:
         """Its properties: what stays the same when only the view's text is replaced."""
@@ -92,6 +95,7 @@ class PublishedView:
     properties: Mapping[str, str] = field(default_factory=dict)
     marked: bool = True
     versioned: bool = False
+    form: str = ""
 
 
 @dataclass(frozen=True)
@@ -161,6 +165,7 @@ def read_published(catalog: Catalog, relation: str, known: Shown | None = None) 
         properties={key: values[key] for key in others},
         marked=in_text == marker,
         versioned=VERSION in shown or FILES in shown,
+        form=marker.form,
     )
 
 
@@ -170,7 +175,9 @@ def read_marker(text: str) -> Marker | None:
     if match is None:
         return None
     marker = json.loads(match[1])
-    return Marker(marker["uri"], marker["shard_id"], marker["version"], marker["files"])
+    return Marker(
+        marker["uri"], marker["shard_id"], marker["version"], marker["files"], marker.get("form", "")
+    )
 
 
 def _marker(relation: str, in_text: Marker | None, values: Mapping[str, str]) -> Marker:
