@@ -21,6 +21,26 @@ def test_a_named_test_exists(named):
         assert re.search(rf"^\s*(class|def) {part}\b", text, re.MULTILINE), named
 
 
+SAFETY = (ROOT / "docs" / "design" / "storage-safety.md").read_text()
+IN_TABLES = sorted(set(re.findall(r"`((?:tests/|\.\./|test_)[^`]*\.py::[^`]*)`", SAFETY)))
+
+
+@pytest.mark.parametrize("named", IN_TABLES)
+def test_a_test_of_the_tables_of_storage_safety_exists(named):
+    path, name = named.split("::")
+    base = ROOT if path.startswith("tests/") else ROOT / "tests" / "unit" / "shard"
+    assert re.search(rf"^def {name}\b", (base / path).read_text(), re.MULTILINE), named
+
+
+def test_every_row_of_the_tables_of_storage_safety_has_a_test():
+    rows = [
+        line
+        for line in SAFETY.splitlines()
+        if line.startswith("| ") and not re.match(r"\| (time|what|step|thing) \|", line)
+    ]
+    assert [row for row in rows if ".py" not in row] == []
+
+
 def test_every_point_has_a_row():
     assert {int(row.split("|")[1]) for row in ROWS} == set(range(1, 32))
 

@@ -173,8 +173,16 @@ def test_errors_are_delivered_on_request(shop, orders):
     assert newest == {"x": None, "_mv_time": NOW, "_mv_diff": 1, "_mv_error": "division by zero"}
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"shard_id": "other", "generation": 0, "frontier": 1}'])
-def test_a_file_that_is_no_position_of_this_shard_is_refused(shop, orders, tmp_path, text):
+WRONG_POSITIONS = [
+    '{"shard_id": "other", "generation": 0, "frontier": 1}',
+    '{"shard_id": "other", "generation": 0, "frontier": "x"}',
+    '{"shard_id": "other", "generation": 1e400, "frontier": 1}',
+    "[" * 10_000,
+]
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", *WRONG_POSITIONS], ids=range(7))
+def test_row_e_a_file_that_is_no_position_of_this_shard_is_refused(shop, orders, tmp_path, text):
     place = tmp_path / "position"
     place.write_text(text)
     result = shop.run("subscribe", "orders", "--position", str(place))

@@ -23,6 +23,8 @@ from dbt.adapters.mvsink.inputs import (
     VersionsGone,
 )
 from dbt.adapters.mvsink.inputs import delta as module
+from dbt.adapters.mvsink.inputs.partition_values import partition_values
+from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from tests.support.delta_tables import actions, append, data_paths, delete_by_vector, log_file, write_actions
 
 
@@ -263,3 +265,17 @@ def test_a_table_that_was_created_again_has_another_id(root):
     shutil.rmtree(root)
     append(root, 1)
     assert DeltaInput(str(root)).newest().table_id != before.table_id
+
+
+def test_row_e_a_file_whose_partition_values_cannot_be_read_is_left_out(root):
+    write_deltalake(str(root), pa.table({"p": ["a"], "x": [1]}), partition_by=["p"])
+    storage, path = DeltaStorage(str(root)), root / "_delta_log" / f"{0:020d}.json"
+    [file] = DeltaTable(str(root)).file_uris()
+    name = file[len(str(root)) + 1 :]
+    assert partition_values(storage, 0, [name]) == {name: {"p": "a"}}
+    text = path.read_text()
+    for wrong in ("[]", "3", '{"p":7}', '{"p":1e400}', "null", "[" * 10_000, '{"p":"\\ud800"}'):
+        path.write_text(text.replace('{"p":"a"}', wrong))
+        assert partition_values(storage, 0, [name]) == {}, wrong
+    path.write_bytes(text.encode()[:-99] + b"\xff\n")
+    partition_values(storage, 0, [name])

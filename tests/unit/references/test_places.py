@@ -37,7 +37,7 @@ class Catalog(NoEngine):
 
     def query(self, query, what):
         name = query.split("`")[5]
-        marker = json.dumps({"uri": f"/s/{name}", "shard_id": "1", "version": 3, "files": 1})
+        marker = json.dumps({"uri": f"/s/{name}", "shard_id": "1", "version": 3, "files": "1"})
         text = "select * from t" if name == "v" else f"select /* mvsink {marker} */ * from t"
         return [(json.dumps({"view_text": text}),)]
 

@@ -14,7 +14,14 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from dbt.adapters.mvsink.shard import InvalidUsage, ShardClient, StorageError, checkpoint
+from dbt.adapters.mvsink.shard import (
+    InvalidUsage,
+    ShardClient,
+    StorageError,
+    app_transactions,
+    checkpoint,
+    commit_log,
+)
 from dbt.adapters.mvsink.shard import damage as damage_module
 from dbt.adapters.mvsink.shard.commit_log import checked_path
 from dbt.adapters.mvsink.shard.errors import LogDamaged, OutsideShard
@@ -216,7 +223,7 @@ def test_collection_follows_no_symbolic_link_out_of_the_shard(handle, tmp_path, 
     try:
         collect_at(handle, LATER)
     except OutsideShard as error:
-        assert place == "leases" and "outside the shard's directory" in str(error)
+        assert place in ("batches", "leases") and "outside the shard's directory" in str(error)
     assert {path.name for path in out.rglob("*")} == {
         "x.parquet",
         "deep",
@@ -271,3 +278,24 @@ def test_garbage_in_a_commit_that_a_checkpoint_stands_for_stops_only_the_history
     assert live(handle) <= staged(handle) and handle.storage.token_at(1) is None
     with pytest.raises(LogDamaged, match="line 1 of commit .*01.json is not a Delta action"):
         handle.history()
+
+
+@pytest.mark.parametrize("kind", ["commitInfo", "add"])
+def test_row_k_a_line_of_100_mb_is_left_to_the_library(handle, monkeypatch, kind):
+    """Python would read it for a minute; none of ours is as long. The limit is lower here."""
+    monkeypatch.setattr(commit_log, "LONGEST_LINE", 2000)
+    read_here: list[int] = []
+    for module in (commit_log, app_transactions):
+        whole = module.parsed
+        monkeypatch.setattr(
+            module, "parsed", lambda text, whole=whole: (read_here.append(len(text)), whole(text))[1]
+        )
+    long = {"commitInfo": {"commitInfo": {"timestamp": 1, "operation": "y" * 5000}}}
+    long["add"] = adding("batches/x/part-0.parquet")
+    long["add"]["add"]["tags"] = {"a": "y" * 5000}
+    path = foreign(handle, long[kind], {"txn": {"appId": "mvsink.since", "version": 1}})
+    state = ShardClient().open_reader(handle.uri).state()
+    assert (state.version, state.since, len(state.files)) == (4, at(1), 3 + (kind == "add"))
+    assert handle.state().since == at(1) and handle.history()[-1].version == 4
+    collect_at(handle, LATER)
+    assert read_here and max(read_here) < 2000 and not commit_log.changes_no_data(path.read_text())

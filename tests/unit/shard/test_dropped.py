@@ -5,6 +5,7 @@ a shard that lives again.
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
@@ -57,9 +58,8 @@ def again(handle):
 
 
 def lease(handle):
-    handle.storage.write_text(
-        "leases/reader", json.dumps({"since": 0, "expires": int(time.time() * 1000) + 60_000})
-    )
+    handle.storage.write_text("leases/reader", json.dumps({"since": 0, "expires": 0}))
+    os.utime(Path(handle.uri) / "leases/reader", times=(NOW / 1000,) * 2)
 
 
 @pytest.mark.parametrize("prepare", KEPT.values(), ids=KEPT)
@@ -68,3 +68,12 @@ def test_files_stay(handle, prepare):
     before, live = files(handle), handle.state().files
     delete_dropped_at(handle, NOW)
     assert (files(handle), handle.state().files) == (before, live)
+
+
+def test_row_b_a_reader_that_begins_while_its_files_are_removed_from_the_log_keeps_them(handle, monkeypatch):
+    """The second look at the leases: this one was taken after the first."""
+    handle.mark_dropped(NOW - 8 * DAY)
+    before, discard = files(handle), handle.discard
+    monkeypatch.setattr(handle, "discard", lambda by: (discard(by), lease(handle)))
+    assert delete_dropped_at(handle, NOW) == [] and files(handle) == before
+    assert handle.state().files == ()  # the log has removed them, and they go once the lease has ended

@@ -45,7 +45,7 @@ def test_opening_takes_a_bounded_number_of_requests_also_after_many_runs(tmp_pat
     log = tmp_path / "s" / "_delta_log"
     ages = []
     with ShardClient().open_writer(str(tmp_path / "s"), SCHEMA) as handle, object_store(tmp_path) as store:
-        for holder in ("one", "another", "a third"):
+        for holder in ("one", "another", "a-third"):
             handle.hold(holder, 0)
         for run in hourly_runs(handle, log, RUNS):
             if run < RUNS - UPKEEP_EVERY or run % 5:

@@ -317,3 +317,24 @@ def test_row_h_every_other_name_holds(writer, holder):
     writer.compare_and_append(updates(("a", 0, 1)), at(0), at(10))
     writer.hold(holder, 3)
     assert writer.state().holds == {holder: 3} and writer.downgrade_since(at(9)) == at(3)
+
+
+WRONG_VALUES = (None, [], {}, "x", -1, 2**70, True, 1.5, "é", [1], [{}], [{"path": 1}], {"a": 1})
+
+
+def test_row_e_a_description_that_is_no_batch_is_refused(writer):
+    """Whatever another process hands over: an error of use, and nothing is claimed or deleted."""
+    whole = writer.batch(updates(("a", 0, 1)), at(0), at(1)).to_transmittable()
+    before = staged(writer)
+    cases = [{key: value for key, value in whole.items() if key != gone} for gone in whole]
+    cases += [{**whole, key: wrong} for key in whole for wrong in WRONG_VALUES]
+    [file] = whole["files"]
+    cases += [{**whole, "files": [{**file, key: wrong}]} for key in file for wrong in WRONG_VALUES[1:]]
+    for case in cases:
+        try:
+            writer.batch_from_transmittable_batch(case).to_transmittable()
+        except InvalidUsage:
+            continue
+        kept = {key: value for key, value in case.items() if key not in ("schema", "lower", "upper")}
+        assert set(kept) == set(whole) - {"schema", "lower", "upper"}, case
+    assert staged(writer) == before and writer.state().upper == at(0)

@@ -25,7 +25,7 @@ from dbt.adapters.mvsink.shard import (
 )
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard.errors import TransientError
-from dbt.adapters.mvsink.shard.read import leased_since
+from dbt.adapters.mvsink.shard.leases import leased_since
 from tests.support.clocks import clock_ahead, collect_at, storage_clock
 from tests.support.shards import SCHEMA, at, live, read, staged, updates
 
@@ -71,23 +71,27 @@ def test_updates_outside_since_and_upper_are_invalid(opened, writer, lower, uppe
         reader.updates(lower, upper)
 
 
-LEASES = {"living": (60_000, 3), "dead": (-1, EMPTY_FRONTIER)}
+LEASES = {"living": (14, 3), "dead": (16, EMPTY_FRONTIER)}
+YEAR = 365 * DAY
 
 
-@pytest.mark.parametrize(("left", "leased"), LEASES.values(), ids=LEASES)
-def test_a_lease_holds_since_until_its_time_out(writer, left, leased):
+@pytest.mark.parametrize(("minutes", "leased"), LEASES.values(), ids=LEASES)
+@pytest.mark.parametrize("expires", [-YEAR, YEAR], ids=["a clock a year behind", "a clock a year ahead"])
+def test_row_h_a_lease_holds_since_for_15_minutes_whatever_it_says(writer, expires, minutes, leased):
     writer.compare_and_append(updates(), at(0), at(9))
-    writer.storage.write_text("leases/r", json.dumps({"since": 3, "expires": writer.storage.clock() + left}))
-    assert leased_since(writer.storage) == at(leased)
-    assert writer.downgrade_since(at(7)) == at(min(leased, 7))
-    assert bool(writer.storage.list_files("leases")) is (left > 0)
+    began = writer.storage.clock()
+    writer.storage.write_text("leases/r", json.dumps({"since": 3, "expires": began + expires}))
+    with storage_clock(writer.storage, began + minutes * 60_000):
+        assert leased_since(writer.storage) == at(leased)
+        assert writer.downgrade_since(at(7)) == at(min(leased, 7))
+    assert bool(writer.storage.list_files("leases")) is (leased == 3)
 
 
 def test_a_working_reader_renews_its_lease(opened, writer):
     writer.compare_and_append(updates(("a", 0, 1)), at(0), at(3))
     reader = opened.open_reader(U)
     reader.snapshot(2)
-    path = f"leases/{reader.reader_id}"
+    path = reader.lease.path
     first = json.loads(writer.storage.read_text(path))["expires"]
     with clock_ahead(10 * 60_000), storage_clock(writer.storage, now() + 10 * 60_000):
         reader.snapshot(2)
@@ -191,7 +195,8 @@ def test_files_dropped_by_compaction_live_on(handle, later, leased, kept):
     before = live(handle)
     assert compact_with_pyarrow(handle, CompactionPlan(handle.state().files, at(2)))
     if leased:
-        handle.storage.write_text("leases/r", json.dumps({"since": 2, "expires": now() + 9 * DAY}))
+        handle.storage.write_text("leases/r", json.dumps({"since": 2, "expires": 0}))
+        os.utime(Path(handle.uri) / "leases/r", times=((now() + later) / 1000,) * 2)
     collect_at(handle, now() + later)
     assert (before <= staged(handle)) is kept and live(handle) <= staged(handle)
     assert read(ShardClient(), handle.uri, 2) == [("a", 3)]

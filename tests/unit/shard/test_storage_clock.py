@@ -15,7 +15,7 @@ from dbt.adapters.mvsink.shard import (
     compact_with_pyarrow,
     delete_dropped,
 )
-from dbt.adapters.mvsink.shard.read import leased_since
+from dbt.adapters.mvsink.shard.leases import leased_since
 from tests.support.clocks import DAY, clock_ahead, storage_clock
 from tests.support.shards import SCHEMA, at, staged, updates
 
@@ -52,9 +52,9 @@ def test_row_b_a_lease_lasts_whatever_the_clocks_of_reader_and_writer_say(handle
     with ShardClient().open_reader(handle.uri) as reader:
         with clock_ahead(by):
             reader.snapshot(2)
-        assert leased_since(handle.storage) == at(0)
+        assert leased_since(handle.storage) == at(2)
         with clock_ahead(by):
-            assert leased_since(handle.storage) == at(0)
+            assert leased_since(handle.storage) == at(2)
         with storage_clock(handle.storage, handle.storage.clock() + 16 * 60_000):
             assert leased_since(handle.storage) == at(None)
 
@@ -79,3 +79,20 @@ def test_row_b_the_storages_clock_is_that_of_its_files(opened, writer):
     [file] = writer.storage.list_files(batch.directory)
     assert before <= file.modified <= writer.storage.clock()
     batch.delete()
+
+
+@pytest.mark.parametrize("by", CLOCKS.values(), ids=CLOCKS)
+def test_row_b_the_times_that_a_writer_puts_into_the_log_decide_nothing(tmp_path, by):
+    """When a commit was made and when a shard was created, by the writer's clock, is for people."""
+    with clock_ahead(by), ShardClient().open_writer(str(tmp_path / "s"), SCHEMA) as writer:
+        for t in range(2):
+            writer.compare_and_append(updates(("a", t, 1)), at(t), at(t + 1), since=at(t))
+        assert compact_with_pyarrow(writer, CompactionPlan(writer.state().files, at(1)))
+        removed = staged(writer)
+        created, now = writer.state().created, writer.storage.clock()
+    assert abs(created - now - by) < DAY / 2
+    with ShardClient().open_writer(str(tmp_path / "s"), SCHEMA) as other:
+        for later, left in ((6 * DAY, removed), (8 * DAY, {file.path for file in other.state().files})):
+            with storage_clock(other.storage, now + later):
+                collect_garbage(other)
+            assert staged(other) == left

@@ -82,6 +82,14 @@ def test_other_texts_have_no_marker(text):
     assert read_marker(text) is None
 
 
+WRONG_MARKERS = ["{}", "[]", '{"uri": 1}', "{1e400}", '{"uri":"u","shard_id":"i","version":"x","files":""}']
+
+
+@pytest.mark.parametrize("kept", WRONG_MARKERS)
+def test_row_e_a_marker_that_cannot_be_read_is_none(kept):
+    assert read_marker(f"select /* mvsink {kept} */ a from t") is None
+
+
 @pytest.mark.parametrize(
     "properties",
     [

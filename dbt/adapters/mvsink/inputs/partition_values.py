@@ -7,15 +7,16 @@ which decides these itself, are not used.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from urllib.parse import unquote
 
-from dbt.adapters.mvsink.shard.commit_log import LOG, commit_path
+from dbt.adapters.mvsink.shard.commit_log import LOG, actions, commit_path, lines
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
+from dbt.adapters.mvsink.shard.stored import Unreadable, a_text, an_object, member, optional
 
 Values = Mapping[str, str | None]
 PARALLEL_REQUESTS = 16  # to storage
@@ -44,10 +45,15 @@ def partition_values(storage: DeltaStorage, version: int, paths: Collection[str]
 
 def _added(text: str) -> Iterator[tuple[str, Values]]:
     """The files that a commit, or a checkpoint of lines, adds."""
-    for line in text.splitlines():
-        add = json.loads(line).get("add") if '"add"' in line else None
-        if add:
-            yield unquote(add["path"]), add["partitionValues"]
+    for action in actions("\n".join(line for line in lines(text) if '"add"' in line)):
+        add = action.get("add")
+        with suppress(Unreadable):  # a file whose values are not known here
+            if add:
+                values = an_object(member(add, "partitionValues"))
+                yield (
+                    unquote(a_text(member(add, "path"))),
+                    {n: optional(v, a_text) for n, v in values.items()},
+                )
 
 
 def _of_checkpoint(storage: DeltaStorage, path: str) -> dict[str, Values]:
@@ -55,7 +61,7 @@ def _of_checkpoint(storage: DeltaStorage, path: str) -> dict[str, Values]:
     if path.endswith(".json"):
         text = storage.read_text(path) or ""
         added = dict(_added(text))
-        sidecars = [json.loads(line)["sidecar"] for line in text.splitlines() if '"sidecar"' in line]
+        sidecars = [action["sidecar"] for action in actions(text) if isinstance(action.get("sidecar"), dict)]
     else:
         rows = storage.fields(path, ["add.path", "add.partitionValues", "sidecar.path"])
         added = {
@@ -65,6 +71,6 @@ def _of_checkpoint(storage: DeltaStorage, path: str) -> dict[str, Values]:
         }
         sidecars = rows.column("sidecar").to_pylist() if "sidecar" in rows.column_names else []
     for sidecar in sidecars:
-        if sidecar is not None and sidecar["path"] is not None:
+        if sidecar is not None and isinstance(sidecar.get("path"), str):
             added.update(_of_checkpoint(storage, f"{LOG}/_sidecars/{sidecar['path'].rsplit('/', 1)[-1]}"))
     return added

@@ -22,7 +22,15 @@ from dbt.adapters.mvsink.exceptions import ConfigurationChanged, NamesArePattern
 from dbt.adapters.mvsink.references.session import session_of
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import ShardState
-from dbt.adapters.mvsink.shard_sql.properties import DEFINITION, OWNER, SAMPLED, stored_spec
+from dbt.adapters.mvsink.shard_sql.properties import (
+    DEFINITION,
+    OWNER,
+    SAMPLED,
+    is_sample,
+    owner_of,
+    stored_definition,
+    stored_spec,
+)
 from dbt.adapters.mvsink.sink import Plan
 from dbt.adapters.mvsink.user_sql.marks import without_time
 
@@ -68,26 +76,26 @@ class Definition:
         mine = self.properties()
         if not state.readable or DEFINITION not in state.properties:
             return mine
-        kept = {**json.loads(state.properties[DEFINITION]), "refresh": self.refresh.stored()}
+        kept = {**stored_definition(state), "refresh": self.refresh.stored()}
         return {OWNER: mine[OWNER], DEFINITION: json.dumps(kept, sort_keys=True)}
 
     def check_owner(self, model: str, uri: str, state: ShardState) -> None:
         """Raises `OwnedByAnother` if the shard has another owner."""
         stored, mine = state.properties, self.properties()
         if OWNER in stored and stored[OWNER] != mine[OWNER] and not state.dropped:
-            raise OwnedByAnother(model, uri, _words(stored[OWNER]), _words(mine[OWNER]))
+            raise OwnedByAnother(model, uri, _words(owner_of(state)), _words(json.loads(mine[OWNER])))
 
     def check_sample(self, model: str, state: ShardState) -> None:
         """Raises `SampledRun` if a sample would replace contents that are not one."""
         has_contents = state.readable and state.dropped is None
-        if self.sampled and has_contents and not json.loads(state.properties.get(SAMPLED, "false")):
+        if self.sampled and has_contents and not is_sample(state):
             raise SampledRun(model)
 
     def changes(self, state: ShardState) -> tuple[str, ...]:
         """The parts that differ from what the shard records: `query`, `ANSI mode`, `refresh`."""
         if DEFINITION not in state.properties:
             return ()
-        before, after = json.loads(state.properties[DEFINITION]), json.loads(self.properties()[DEFINITION])
+        before, after = stored_definition(state), json.loads(self.properties()[DEFINITION])
         named = (("sql", "query"), ("ansi", "ANSI mode"), ("refresh", "refresh"))
         return tuple(name for key, name in named if key in before and before[key] != after[key])
 
@@ -125,6 +133,5 @@ def ansi_mode(engine: Engine, model: str) -> str:
     return "false" if session.sum_type == "double" else "true"
 
 
-def _words(owner: str) -> str:
-    parts = json.loads(owner)
+def _words(parts: Mapping[str, str]) -> str:
     return f"{parts['unique_id']} of project {parts['project']}, target {parts['target']}"

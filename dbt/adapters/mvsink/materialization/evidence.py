@@ -27,6 +27,7 @@ from dbt.adapters.mvsink.references.reads import Reads, reads_of
 from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.references.session import session_of, session_settings
 from dbt.adapters.mvsink.shard import Progress, ShardState, files_number, number_of, untouched
+from dbt.adapters.mvsink.shard.stored import Unreadable, parsed
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
 from dbt.adapters.mvsink.sink import Full, Increment, Incremental, run_timing
 from dbt.adapters.mvsink.user_sql.determinism import uncertain
@@ -293,7 +294,10 @@ def recollection(
     timing = run_timing(context.options.refresh, invocation.time, state)
     if timing.time is None or timing.generation or verification_due(context, state):
         return None
-    reads = Reads.from_stored(json.loads(kept))
+    try:
+        reads = Reads.from_stored(parsed(kept))
+    except Unreadable:  # it only saves an analysis, and this run writes it again
+        return None
     return InputEvidence(context, references, reads, certain=True), timing.time
 
 

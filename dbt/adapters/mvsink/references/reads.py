@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dbt.adapters.mvsink.engine import Engine, EngineError
+from dbt.adapters.mvsink.shard.stored import a_text, an_object, member, texts
 from dbt.adapters.mvsink.user_sql.determinism import breaks_lines
 from dbt.adapters.mvsink.user_sql.words import Unreadable
 
@@ -59,13 +60,14 @@ class Reads:
     def stored(self) -> dict[str, Any]:
         """As JSON keeps it: see `from_stored`."""
         below = {name: reads.stored() for name, reads in self.below.items()}
-        return {"views": self.views, "tables": self.tables, "unknown": self.unknown, "below": below}
+        views, tables = list(self.views), list(self.tables)
+        return {"views": views, "tables": tables, "unknown": self.unknown, "below": below}
 
     @classmethod
-    def from_stored(cls, kept: Mapping[str, Any]) -> Reads:
-        """What `stored` gave."""
-        below = {name: cls.from_stored(reads) for name, reads in kept["below"].items()}
-        return cls(tuple(kept["views"]), tuple(kept["tables"]), kept["unknown"], below)
+    def from_stored(cls, kept: Any) -> Reads:
+        """What `stored` gave. Raises `Unreadable` (`shard.stored`)."""
+        below = {name: cls.from_stored(reads) for name, reads in an_object(member(kept, "below")).items()}
+        return cls(texts(kept.get("views")), texts(kept.get("tables")), a_text(kept.get("unknown")), below)
 
 
 @dataclass

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+from dbt.adapters.mvsink.shard.commit_log import is_long, lines
 from dbt.adapters.mvsink.shard.errors import LogDamaged, StorageError
+from dbt.adapters.mvsink.shard.stored import Unreadable, a_text, an_integer, an_object, member, parsed
 
 MAX_COMMITS = 100  # that are read one by one
 THREADS = 8
@@ -72,13 +74,16 @@ class Transactions:
             for text in self._texts(range(self._version + 1, version + 1)):
                 if text is None:  # cleaned up
                     return False
-                for line in text.splitlines():
-                    transaction = None if line.startswith(FILES) else json.loads(line).get("txn")
+                for line in lines(text):
+                    skipped = line.startswith(FILES) or not line.strip() or is_long(line)
+                    transaction = None if skipped else _transaction(line)
                     if transaction is not None:
-                        updated[transaction["appId"]] = transaction["version"]
+                        updated[a_text(member(transaction, "appId"))] = an_integer(
+                            member(transaction, "version")
+                        )
         except LogDamaged:
             raise
-        except (StorageError, ValueError):  # out of reach, or half-written
+        except (StorageError, Unreadable):  # out of reach, or half-written
             return False
         self._known |= updated
         return True
@@ -88,3 +93,8 @@ class Transactions:
             return [self._commit_text(version) for version in versions]
         with ThreadPoolExecutor(THREADS) as pool:
             return list(pool.map(self._commit_text, versions))
+
+
+def _transaction(line: str) -> Any:
+    """The transaction in a line of a commit; None in another action."""
+    return an_object(parsed(line)).get("txn")

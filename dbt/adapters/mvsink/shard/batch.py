@@ -29,6 +29,16 @@ from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.state import BATCHES, FORMAT_VERSION, DataFile, check_bounds
 from dbt.adapters.mvsink.shard.storage import PartWriter, Storage, fresh_batch_id, part_path
+from dbt.adapters.mvsink.shard.stored import (
+    Unreadable,
+    a_text,
+    a_truth,
+    an_array,
+    an_integer,
+    an_object,
+    member,
+    optional,
+)
 from dbt.adapters.mvsink.shard.updates import (
     META_SCHEMA,
     Updates,
@@ -45,6 +55,7 @@ if TYPE_CHECKING:
     from dbt.adapters.mvsink.shard.staging import StagingHandle
 
 log = logging.getLogger("mvsink.shard")
+COUNTED = ("rows", "min_time", "max_time", "min_diff", "max_diff", "errors", "hashes")
 PART_BYTES = 128 * 2**20
 
 
@@ -183,7 +194,7 @@ def batch_from(storage: Storage, schema: pa.Schema, description: Mapping[str, An
 
     ``schema`` is used for a description without one.
     """
-    version = description.get("format_version")
+    version = description.get("format_version") if isinstance(description, dict) else None
     if not isinstance(version, int) or version > FORMAT_VERSION:
         raise InvalidUsage(
             f"the batch has format version {version!r}; this release accepts up to {FORMAT_VERSION}: upgrade it"
@@ -194,16 +205,33 @@ def batch_from(storage: Storage, schema: pa.Schema, description: Mapping[str, An
             version,
             FORMAT_VERSION,
         )
-    files = tuple(DataFile(**file) for file in description["files"])
+    try:
+        files = tuple(map(_described_file, an_array(member(description, "files"))))
+        lower, upper = (Antichain.of(an_integer(member(description, name))) for name in ("lower", "upper"))
+        shard_id = a_text(member(description, "shard_id"))
+        if "schema" in description:
+            kept = base64.b64decode(a_text(description["schema"]), validate=True)
+            schema = pa.ipc.read_schema(pa.py_buffer(kept))
+    except (ValueError, OSError, pa.ArrowException) as error:  # also `Unreadable`
+        raise InvalidUsage(f"the description of a batch cannot be read: {error}") from error
     for file in files:
         if file.batch_id is None or checked_path(quote(file.path)) is None:
             raise InvalidUsage(
                 f"the batch names {file.path!r}, which is not a file of a directory below {BATCHES}/"
             )
-    bounds = Antichain.of(description["lower"]), Antichain.of(description["upper"])
-    if "schema" in description:
-        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(description["schema"])))
-    return Batch(storage, str(description["shard_id"]), files, *bounds, schema)
+    return Batch(storage, shard_id, files, lower, upper, schema)
+
+
+def _described_file(kept: Any) -> DataFile:
+    """A file of a description, which has what `DataFile` has."""
+    numbers = {name: optional(kept.get(name), an_integer) for name in COUNTED} if an_object(kept) else {}
+    unknown = kept.keys() - {"path", "size", "deletion_vector", *COUNTED}
+    if unknown:
+        raise Unreadable(f"a file has {sorted(unknown)[0]!r}, which is unknown here")
+    vector = a_truth(kept.get("deletion_vector", False))
+    return DataFile(
+        a_text(member(kept, "path")), an_integer(member(kept, "size")), deletion_vector=vector, **numbers
+    )
 
 
 class BatchBuilder:

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from dbt.adapters.mvsink.shard.errors import InvalidUsage, StorageError
 from dbt.adapters.mvsink.shard.state import BATCHES, Change, DataFile, ShardState
+from dbt.adapters.mvsink.shard.stored import a_text, an_object, parsed
 
 COLLECTED = "collected:"  # followed by when, ms
 KEPT_MS = 7 * 24 * 3_600_000
@@ -91,12 +91,8 @@ def encode(claims: Mapping[str, str]) -> str:
 
 
 def decode(text: str) -> dict[str, str]:
-    """The inverse of `encode`; none for any other text."""
-    try:
-        stored: Any = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return {str(name): str(owner) for name, owner in stored.items()} if isinstance(stored, dict) else {}
+    """The inverse of `encode`. Raises `Unreadable`: who may commit a directory is not guessed."""
+    return {name: a_text(owner) for name, owner in an_object(parsed(text or "{}")).items()}
 
 
 def _taken(owner: str) -> str:

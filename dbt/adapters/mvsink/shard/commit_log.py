@@ -6,20 +6,59 @@ the shard's directory.
 
 from __future__ import annotations
 
-import json
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote
 
 from dbt.adapters.mvsink.shard.delta_encoding import NAMESPACE, transactions
+from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.state import COMPACTION, Change, CommitNote
+from dbt.adapters.mvsink.shard.stored import (
+    Unreadable,
+    a_number,
+    a_text,
+    a_truth,
+    an_integer,
+    an_object,
+    member,
+    optional,
+    parsed,
+    texts,
+)
 
+T = TypeVar("T")
 LOG = "_delta_log"
 GENERATION = NAMESPACE + "generation"
+# What Delta needs of an action, and what must be of a kind if it is there. `mvsink` reads no more.
+NEEDED: Mapping[str, Mapping[str, Callable[[Any], object]]] = {
+    "txn": {"appId": a_text, "version": an_integer},
+    "add": {
+        "path": a_text,
+        "size": an_integer,
+        "partitionValues": an_object,
+        "modificationTime": an_integer,
+        "dataChange": a_truth,
+    },
+    "remove": {"path": a_text, "dataChange": a_truth},
+    "metaData": {"id": a_text, "schemaString": a_text, "partitionColumns": texts},
+    "protocol": {"minReaderVersion": an_integer, "minWriterVersion": an_integer},
+    "commitInfo": {},
+}
+SOMETIMES: Mapping[str, Callable[[Any], object]] = {
+    "stats": a_text,
+    "tags": an_object,
+    "configuration": an_object,
+    "baseRowId": an_integer,
+    "defaultRowCommitVersion": an_integer,
+    "deletionTimestamp": an_integer,
+    "clusteringProvider": a_text,
+}
+LONGEST_LINE = 2**24  # characters
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 STILL_ENCODED = re.compile(r"%(2e|2f|5c)", re.IGNORECASE)
 
@@ -52,33 +91,71 @@ def commit_version(path: str) -> int | None:
 
 
 def actions(text: str) -> Iterator[dict[str, Any]]:
-    """The actions of a commit. Other lines are skipped: Delta decides whether a log is valid."""
-    for line in text.splitlines():
-        try:
-            action = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(action, dict):
-            yield action
+    """The actions of a commit. Other lines are skipped: Delta decides whether a log is valid. So
+    are lines that only another tool writes, for Python would read them for minutes: `is_long`.
+    """
+    for line in lines(text):
+        with suppress(Unreadable):
+            if not is_long(line):
+                yield dict(an_object(parsed(line)))
+
+
+def is_long(line: str) -> bool:
+    """Whether a line is longer than any that we write, by far."""
+    return len(line) > LONGEST_LINE
+
+
+def lines(text: str) -> list[str]:
+    """The lines of a commit. Characters that other texts break lines at may be in a JSON text."""
+    return text.split("\n")
 
 
 def first_garbage(text: str) -> tuple[int, str] | None:
     """The first line that is neither blank nor an action, with its number; None if none is."""
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip() and not any(True for _ in actions(line)):
+    for number, line in enumerate(lines(text), start=1):
+        if line.strip() and not is_long(line) and not _is_action(line):
             return number, line
     return None
 
 
+def _is_action(line: str) -> bool:
+    """Whether Delta can read the line: an object with one action or more, or with one that is
+    unknown here, and with what an action needs.
+    """
+    try:
+        action = an_object(parsed(line))
+        for kind, needed in NEEDED.items():
+            value = optional(action.get(kind), an_object)
+            if value is not None:
+                for name, read in needed.items():
+                    read(member(value, name))
+                for name, read in SOMETIMES.items():
+                    optional(value.get(name), read)
+        return any(value is not None for value in action.values())
+    except Unreadable:
+        return False
+
+
 def fault_of(version: int, text: str) -> str:
-    """Why a commit cannot have been written like this: it is empty, or lacks actions that it says
+    """Why a commit cannot have been written like this: it has no action, or lacks some that it says
     it has. Empty if it is whole as far as can be known; `first_garbage` has to judge its lines.
     """
+    fault = cut_off(version, text)
+    if fault or any(map(is_long, lines(text))) or any(any(action) for action in actions(text)):
+        return fault
+    return f"commit {commit_path(version)} has no action."
+
+
+def cut_off(version: int, text: str) -> str:
+    """The same, without a look at what its lines are."""
     if not text.strip():
         return f"commit {commit_path(version)} is empty ({len(text)} bytes)."
-    expected = own_metadata(commit_info(text)).get("actions")
+    try:
+        expected = own_metadata(commit_info(text)).get("actions")
+    except Unreadable as error:
+        return f"the metadata `mvsink` of commit {commit_path(version)} cannot be read: {error}."
     for kind, number in expected.items() if isinstance(expected, dict) else ():
-        present = sum(line.startswith(f'{{"{kind}"') for line in text.splitlines())
+        present = sum(line.startswith(f'{{"{kind}":{{"') for line in lines(text))
         if present != number:
             return f"commit {commit_path(version)} is cut off: it has {present} of {number} actions `{kind}`."
     return ""
@@ -91,23 +168,20 @@ def commit_info(text: str) -> Mapping[str, Any]:
 
 
 def own_metadata(info: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The metadata in a commit of ours; empty for another writer's."""
-    try:
-        own = json.loads(info.get("mvsink") or "{}")
-    except (TypeError, ValueError):
-        return {}
-    return own if isinstance(own, dict) else {}
+    """The metadata in a commit of ours; empty for another writer's. Raises `Unreadable`."""
+    return an_object(parsed(a_text(info["mvsink"]))) if info.get("mvsink") else {}
 
 
 def changes_no_data(text: str) -> bool:
     """Whether a commit leaves a table's contents as they are: its files are marked so, or it is a
     compaction of ours, whose files are not (see `delta`). False for an empty text.
     """
-    if own_metadata(commit_info(text)).get("kind") == COMPACTION:
-        return True
+    with suppress(Unreadable):
+        if own_metadata(commit_info(text)).get("kind") == COMPACTION:
+            return True
     files = [action.get(kind) for action in actions(text) for kind in ("add", "remove")]
     marks = [file.get("dataChange", True) for file in files if isinstance(file, dict)]
-    return bool(text) and not any(marks)
+    return bool(text) and not any(marks) and not any(map(is_long, lines(text)))
 
 
 def checked_path(encoded: str) -> str | None:
@@ -166,47 +240,80 @@ def _counts(change: Change) -> dict[str, int]:
 
 
 def commit_of(version: int, text: str) -> Commit:
-    """The commit of ``version`` from its file's ``text``."""
+    """The commit of ``version`` from its file's ``text``. Raises `Unreadable` for metadata of ours
+    that is not what `metadata` makes; another tool's timestamp is only for people.
+    """
     info = commit_info(text)
-    own = own_metadata(info)
-    lower, upper = own.get("lower"), own.get("upper")
+    of = _fields(own_metadata(info))
+    timestamp = 0
+    with suppress(Unreadable):
+        timestamp = an_integer(info.get("timestamp"), least=0)
     return Commit(
         version=version,
-        timestamp=int(str(info.get("timestamp") or 0)),
-        kind=str(own.get("kind") or info.get("operation") or "foreign"),
-        lower=None if lower is None else Antichain.of(lower),
-        upper=None if upper is None else Antichain.of(upper),
-        token=str(own.get("token") or ""),
-        writer_id=str(own.get("writer_id") or ""),
-        host=str(own.get("host") or ""),
-        note=CommitNote(
-            rows_inserted=int(own.get("rows_inserted") or 0),
-            rows_deleted=int(own.get("rows_deleted") or 0),
-            drift=int(own.get("drift") or 0),
-            computed_through=own.get("computed_through"),
-            purpose=str(own.get("purpose") or ""),
-            invocation_id=str(own.get("invocation_id") or ""),
-            seconds=own.get("seconds"),
-            references=own.get("references") or {},
-            versions=own.get("versions") or {},
-            mode=str(own.get("mode") or ""),
-            way=str(own.get("way") or ""),
-            share=own.get("share"),
-            reason=str(own.get("reason") or ""),
-            audits=tuple(own.get("audits") or ()),
-            audited=own.get("audited"),
-            definition=str(own.get("definition") or ""),
-        ),
+        timestamp=timestamp,
+        kind=of("kind", a_text, "") or str(info.get("operation") or "foreign"),
+        lower=of("lower", _frontier, None),
+        upper=of("upper", _frontier, None),
+        token=of("token", a_text, ""),
+        writer_id=of("writer_id", a_text, ""),
+        host=of("host", a_text, ""),
+        note=_note(of),
         generation=_transaction(text, GENERATION),
     )
+
+
+class _Field(Protocol):
+    def __call__(self, name: str, kind: Callable[[Any], T], otherwise: T) -> T: ...
+
+
+def _fields(own: Mapping[str, Any]) -> _Field:
+    """A field of our metadata by name and kind; earlier releases wrote fewer."""
+
+    def of(name: str, kind: Callable[[Any], T], otherwise: T) -> T:
+        value = own.get(name)
+        try:
+            return otherwise if value is None else kind(value)
+        except (Unreadable, InvalidUsage) as error:
+            raise Unreadable(f"its metadata `mvsink` has {name!r}: {error}") from error
+
+    return of
+
+
+def _note(of: _Field) -> CommitNote:
+    return CommitNote(
+        rows_inserted=of("rows_inserted", an_integer, 0),
+        rows_deleted=of("rows_deleted", an_integer, 0),
+        drift=of("drift", an_integer, 0),
+        computed_through=of("computed_through", an_integer, None),
+        purpose=of("purpose", a_text, ""),
+        invocation_id=of("invocation_id", a_text, ""),
+        seconds=of("seconds", a_number, None),
+        references=of("references", _numbers, {}),
+        versions=of("versions", _numbers, {}),
+        mode=of("mode", a_text, ""),
+        way=of("way", a_text, ""),
+        share=of("share", a_number, None),
+        reason=of("reason", a_text, ""),
+        audits=of("audits", texts, ()),
+        audited=of("audited", an_integer, None),
+        definition=of("definition", a_text, ""),
+    )
+
+
+def _frontier(value: Any) -> Antichain | None:
+    return Antichain.of(an_integer(value))
+
+
+def _numbers(value: Any) -> Mapping[str, int]:
+    return {name: an_integer(number) for name, number in an_object(value).items()}
 
 
 def _transaction(text: str, name: str) -> int | None:
     """The value that a commit gives to an application transaction; None if it leaves it as it is.
     Lines of files go unparsed.
     """
-    for action in actions("\n".join(line for line in text.splitlines() if name in line)):
+    for action in actions("\n".join(line for line in lines(text) if name in line)):
         transaction = action.get("txn")
         if isinstance(transaction, dict) and transaction.get("appId") == name:
-            return int(transaction["version"])
+            return an_integer(member(transaction, "version"))
     return None

@@ -8,11 +8,13 @@ Commits without files are made here: holds, `since`, properties, and the mark of
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -21,11 +23,12 @@ from dbt.adapters.mvsink.shard import state as transitions
 from dbt.adapters.mvsink.shard.batch import Batch, BatchState, Cut, batch_from
 from dbt.adapters.mvsink.shard.errors import ShardError, StorageError, UnresolvedCommit
 from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
-from dbt.adapters.mvsink.shard.read import leased_since
+from dbt.adapters.mvsink.shard.leases import leased_since
 from dbt.adapters.mvsink.shard.staging import StagingHandle
 from dbt.adapters.mvsink.shard.state import BATCHES, Change, CommitNote, ShardState
 from dbt.adapters.mvsink.shard.storage import Storage
 
+log = logging.getLogger("mvsink.shard")
 LONGEST_POLL = 1.0  # seconds
 
 # the newest upper that any handle of this process has seen, by shard and generation
@@ -246,9 +249,18 @@ class Committer(StagingHandle):
         for batch, narrowed in zip_longest(batches, cuts):
             if narrowed is not None:
                 batch.settle()  # the log names the cut's files, not the batch's
-                batch.delete()
+                self._attempt(batch.delete)
             batch.end(BatchState.CONSUMED)
         return self._observe(after)
+
+    def _attempt(self, step: Callable[[], object]) -> None:
+        """A step whose failure is not that of the call: what it is about is done, or another error
+        says why not. What it would have deleted is left to garbage collection.
+        """
+        try:
+            step()
+        except ShardError as error:
+            log.warning("shard %s: left to a later run: %s", self.uri, error)
 
     def _undo(self, batches: Sequence[Batch], cuts: Sequence[Cut | None]) -> None:
         """The commit did not happen: the batches are usable again, the cuts are garbage."""
@@ -256,7 +268,8 @@ class Committer(StagingHandle):
             batch.settle()
         for narrowed in cuts:
             if narrowed is not None:
-                self.storage.delete_directory(f"{BATCHES}/{narrowed.batch_id}")
+                directory = f"{BATCHES}/{narrowed.batch_id}"
+                self._attempt(partial(self.storage.delete_directory, directory))
 
     def _checked(self, decide: commit_loop.Decide) -> commit_loop.Decide:
         """``decide``, and its change adds only files that are there, whole, and free to be added.

@@ -6,16 +6,16 @@ while it is being written.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from typing import Protocol
 
 import pyarrow as pa
 
-from dbt.adapters.mvsink.shard.commit_log import LOG, commit_path, commit_version, fault_of, first_garbage
+from dbt.adapters.mvsink.shard.commit_log import LOG, commit_path, commit_version, cut_off, first_garbage
 from dbt.adapters.mvsink.shard.errors import StorageError, message_of
 from dbt.adapters.mvsink.shard.storage import StoredFile
+from dbt.adapters.mvsink.shard.stored import Unreadable, an_integer, member, parsed
 
 MOMENT = 0.5  # seconds
 LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
@@ -70,11 +70,18 @@ def _gap(commits: Sequence[int], begins: int) -> str:
     return f"{names} missing, and no checkpoint replaces it. Restore it from a backup; without one, {START_AGAIN}"
 
 
-def _bad_hint(files: LogFiles, checkpoints: Sequence[int]) -> str:
+def hinted_version(files: LogFiles) -> int | None:
+    """The version in `_last_checkpoint`. None without one, or if it is unreadable: it is only a
+    hint, and Delta ignores it then, too.
+    """
     try:
-        version = json.loads(files.read_text(LAST_CHECKPOINT) or "{}").get("version")
-    except (ValueError, AttributeError):  # Delta ignores an invalid hint
-        return ""
+        return an_integer(member(parsed(files.read_text(LAST_CHECKPOINT)), "version"), least=0)
+    except Unreadable:
+        return None
+
+
+def _bad_hint(files: LogFiles, checkpoints: Sequence[int]) -> str:
+    version = hinted_version(files)
     if version is None or version in checkpoints or checkpoints:
         return ""
     return (
@@ -120,7 +127,7 @@ def garbage(version: int, text: str) -> str:
     """What is wrong with commit ``version``: it is not whole, or a line is not a Delta action; ""
     if nothing is.
     """
-    fault, bad = fault_of(version, text), first_garbage(text)
+    fault, bad = cut_off(version, text), first_garbage(text)
     return fault or (
         f"line {bad[0]} of commit {commit_path(version)} is not a Delta action: {bad[1][:60]!r}."
         if bad

@@ -40,6 +40,7 @@ from dbt.adapters.mvsink.shard.errors import (
     StorageError,
     TransientError,
     UnknownOutcome,
+    Unreachable,
     UnresolvedCommit,
     VersionTaken,
     message_of,
@@ -48,6 +49,7 @@ from dbt.adapters.mvsink.shard.log_store import LogStore
 from dbt.adapters.mvsink.shard.removals import Removals
 from dbt.adapters.mvsink.shard.state import Change, DataFile, ShardState
 from dbt.adapters.mvsink.shard.storage import StoredFile
+from dbt.adapters.mvsink.shard.stored import Unreadable, a_text, an_integer
 from dbt.adapters.mvsink.shard.updates import physical_schema
 
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
@@ -133,7 +135,8 @@ class DeltaStorage(LogStore):
         """The commit that adds the path; if it was cleaned up, the checkpoint that still has it."""
         for version in sorted(self._versions(), reverse=True):
             text = self._commit_text(version) or ""
-            if any((action.get("add") or {}).get("path") == encoded for action in actions(text)):
+            adds = [action["add"] for action in actions(text) if isinstance(action.get("add"), dict)]
+            if any(add.get("path") == encoded for add in adds):
                 return f"commit {commit_path(version)}"
         return f"the checkpoint of version {self.checkpointed()}"
 
@@ -162,7 +165,7 @@ class DeltaStorage(LogStore):
             unseen = self.stat(LAST_CHECKPOINT) != self._hint
         except CommitFailedError as error:
             raise VersionTaken(version) from error
-        except (DeltaError, OSError) as error:
+        except (DeltaError, OSError, Unreachable) as error:
             raise UnknownOutcome(message_of(error)) from error
 
         if unseen:
@@ -231,10 +234,16 @@ class DeltaStorage(LogStore):
 
     def checkpoint(self) -> None:
         table = self._table()
-        if table is not None:
+        if table is None:
+            return
+        try:
             table.create_checkpoint()
             # removes commits older than Delta's log retention: 30 days, unless the table sets it
             table.cleanup_metadata()
+        except (DeltaError, OSError) as error:
+            raise StorageError(
+                f"cannot write a checkpoint of shard {self.uri}: {message_of(error)}"
+            ) from error
 
     def _new_transactions(self) -> Transactions:
         return Transactions(self._whole_commit_text, self._checkpoint_transactions)
@@ -246,8 +255,8 @@ class DeltaStorage(LogStore):
             if version == 0:
                 return -1, {}
             stored = self.column(f"{LOG}/{version:020d}.checkpoint.parquet", "txn").to_pylist()
-            return version, {each["appId"]: int(each["version"]) for each in stored if each}
-        except (StorageError, KeyError, TypeError, ValueError):
+            return version, {a_text(each["appId"]): an_integer(each["version"]) for each in stored if each}
+        except (StorageError, KeyError, TypeError, Unreadable):
             return None
 
     def removals(self) -> Removals:
@@ -295,7 +304,7 @@ class DeltaStorage(LogStore):
         """A failure to read the log: `TransientError`, or `LogDamaged` if waiting cannot help."""
         try:
             yield
-        except (DeltaError, OSError) as error:
+        except (DeltaError, OSError, Unreachable) as error:
             self._forget()
             fault = damage(self)
             if fault:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -19,10 +19,13 @@ from dbt.adapters.mvsink.shard import claims
 from dbt.adapters.mvsink.shard.errors import InvalidUsage, LogDamaged, NotAShard
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.state import FORMAT_VERSION, Change, DataFile, ShardState
+from dbt.adapters.mvsink.shard.stored import Unreadable, number_in, wrong_setting
 
+T = TypeVar("T")
 NAMESPACE = "mvsink."
 FIXED = ("shard_id", "format_version", "salt", "created", "holders", "claims")
 # Without this setting a log has statistics of a table's first 32 columns only; ours are the last.
+NO_ID = uuid.UUID(int=0)
 STATISTICS = "delta.dataSkippingStatsColumns"
 # The statistics that are read of each live file. Those of the model's own columns are not.
 FILE_FIELDS = (
@@ -92,23 +95,22 @@ def decode_state(
     files: Callable[[], Iterable[DataFile]],
 ) -> ShardState:
     """The state of a table at ``version``. ``lookup`` gives an application transaction by name.
-    Raises `NotAShard`, `InvalidUsage` for a newer format, `LogDamaged` for a transaction below 0.
+    Raises `NotAShard`, `InvalidUsage` for a newer format, and `LogDamaged` for a transaction or a
+    setting that no release of ours writes.
     """
-    own = {key[len(NAMESPACE) :]: value for key, value in configuration.items() if key.startswith(NAMESPACE)}
-    if "shard_id" not in own:
-        raise NotAShard(f"the Delta table at {uri} is not a shard: it has no mvsink.shard_id")
-    format_version = _supported(uri, int(own.get("format_version", "0")))
+    own = _own(uri, configuration)
+    setting = _settings(uri, version, own)
     recorded = _checked(uri, version, lookup)
     return ShardState(
         version=version,
-        shard_id=uuid.UUID(own["shard_id"]),
+        shard_id=setting("shard_id", _uuid, NO_ID),
         schema=schema,
-        salt=int(own.get("salt", "0")),
+        salt=setting("salt", number_in, 0),
         since=Antichain.of(recorded("since") or 0),
         upper=Antichain.of(recorded("upper") or 0),
         generation=recorded("generation") or 0,
-        format_version=format_version,
-        created=int(own.get("created", "0")),
+        format_version=_supported(uri, setting("format_version", number_in, 0)),
+        created=setting("created", number_in, 0),
         dropped=recorded("dropped") or None,
         creation=recorded("creation"),
         files=tuple(files()),
@@ -121,8 +123,41 @@ def decode_state(
         drifted=recorded("drifted"),
         suspended=recorded("suspended") or 0,
         known_files=recorded("files"),
-        claims=claims.decode(own.get("claims", "")),
+        claims=setting("claims", claims.decode, {}),
+        uri=uri,
     )
+
+
+def _own(uri: str, configuration: Mapping[str, str]) -> dict[str, str]:
+    own = {key[len(NAMESPACE) :]: value for key, value in configuration.items() if key.startswith(NAMESPACE)}
+    if "shard_id" not in own:
+        raise NotAShard(f"the Delta table at {uri} is not a shard: it has no mvsink.shard_id")
+    return own
+
+
+class _Setting(Protocol):
+    def __call__(self, name: str, read: Callable[[str], T], otherwise: T) -> T: ...
+
+
+def _settings(uri: str, version: int, own: Mapping[str, str]) -> _Setting:
+    """What ``read`` makes of a setting in our namespace; `LogDamaged` if it is none of ours."""
+
+    def setting(name: str, read: Callable[[str], T], otherwise: T) -> T:
+        if name not in own:
+            return otherwise
+        try:
+            return read(own[name])
+        except Unreadable as error:
+            raise LogDamaged(uri, wrong_setting(version, name, own[name], error)) from error
+
+    return setting
+
+
+def _uuid(text: str) -> uuid.UUID:
+    try:
+        return uuid.UUID(text)
+    except ValueError as error:
+        raise Unreadable("expected a UUID") from error
 
 
 def _supported(uri: str, version: int) -> int:

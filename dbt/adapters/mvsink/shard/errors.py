@@ -71,6 +71,14 @@ class StorageError(ShardError):
     """The storage failed, definitely; nothing happened."""
 
 
+class Unreachable(StorageError):
+    """A file could not be read, listed, written or deleted. A later attempt may succeed."""
+
+
+class NotPermitted(Unreachable):
+    """The storage refuses this process the access."""
+
+
 class NothingStaged(StorageError):
     """An engine reported that it wrote files into the directory ``uri``; this process sees none."""
 

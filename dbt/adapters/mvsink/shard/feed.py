@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from dbt.adapters.mvsink.physical import ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain
-from dbt.adapters.mvsink.shard.read import ReadHandle, appended
+from dbt.adapters.mvsink.shard.read import ReadHandle, appended, is_first
 from dbt.adapters.mvsink.shard.state import DataFile, ShardState
 from dbt.adapters.mvsink.shard.updates import advance, between, consolidate, physical_schema
 
@@ -130,12 +130,11 @@ class Feed:
         ``frontier`` was ``delivered`` and the upper is not there any more.
         """
         # The lease first, so that no later commit releases what is needed.
-        self.reader.keep(frontier.step_forward() if snapshot else frontier)
-        state = self.reader.state()
-        since = state.since
+        state = self.reader.keep(frontier.step_forward() if snapshot else frontier)
+        since = self.reader.lease.since(state.since)
         if delivered and state.upper.less_than(frontier):
             raise Ahead(self.reader.uri, frontier, state.upper)
-        exact = since.less_than(frontier) or not since.stored() or _first(state, frontier)
+        exact = since.less_than(frontier) or is_first(state, since, frontier.stored())
         if not (exact or (snapshot and since == frontier)):
             raise Compacted(frontier, since, state.upper)
         return state
@@ -185,11 +184,6 @@ class Feed:
         recorded = consolidate(pa.concat_tables([schema.empty_table(), *tables])).sort_by(TIME)
         for row in recorded.slice(0, 1).to_pylist():
             raise ErrorsRecorded(row[TIME], row[ERROR])
-
-
-def _first(state: ShardState, frontier: Antichain) -> bool:
-    """Whether `since` has never moved, so that nothing can have been merged into it."""
-    return state.creation is not None and state.creation == state.since.stored() == frontier.stored()
 
 
 def _span(file: DataFile, first: int, end: int) -> tuple[int, int]:

@@ -11,7 +11,6 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,9 +19,11 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, META, TIME
-from dbt.adapters.mvsink.shard.errors import OutsideShard, StorageError, message_of
+from dbt.adapters.mvsink.shard.errors import StorageError
+from dbt.adapters.mvsink.shard.places import local_path, require_inside, storage_errors
 from dbt.adapters.mvsink.shard.state import DataFile
 from dbt.adapters.mvsink.shard.storage import DEFAULT_TIMEOUT, Footer, PartWriter, StoredFile, with_schema
+from dbt.adapters.mvsink.shard.stored import text_of
 
 CHUNK = 2**20  # bytes per read of a whole file
 BUFFER = 2**16  # bytes per read if only a part of a file is needed
@@ -42,9 +43,8 @@ class FileStore:
         """The time at which the storage wrote a file just now. If another process writes that file
         at the same moment, the time is its own, a little later.
         """
-        with _storage_errors("write", CLOCK, self.uri):
-            self.write_text(CLOCK, "the storage's clock")
-            written = self.stat(CLOCK)
+        self.write_text(CLOCK, "the storage's clock")
+        written = self.stat(CLOCK)
         if written is None:
             raise StorageError(f"{CLOCK} of shard {self.uri} was written, and is not there")
         return written.modified
@@ -64,9 +64,10 @@ class FileStore:
         """Row groups whose statistics exclude ``where`` are not read, nor columns of which the log
         shows the only value.
         """
-        with _storage_errors("read", file.path, self.uri):
+        with storage_errors("read", file.path, self.uri):
             options = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")
-            fragment = ds.ParquetFileFormat(options).make_fragment(self._at(file.path), self.filesystem)
+            place = self._readable(file.path)
+            fragment = ds.ParquetFileFormat(options).make_fragment(place, self.filesystem)
             present = fragment.physical_schema.names
             known = _known(file)
             names = [name for name in schema.names if name in present and name not in known]
@@ -85,7 +86,7 @@ class FileStore:
     def footer(self, path: str) -> Footer:
         with self._parquet(path) as (parquet, size):
             notes = {
-                key.decode(): value.decode(errors="replace")
+                key.decode(errors="replace"): value.decode(errors="replace")
                 for key, value in (parquet.metadata.metadata or {}).items()
             }
             return Footer(_from_footer(path, size, parquet.metadata), _zoned(parquet), notes)
@@ -107,11 +108,10 @@ class FileStore:
         return list(self.schema_of(file.path).names)
 
     def digest(self, path: str) -> str:
-        self._inside(path)
         hashed = hashlib.sha256()
         with (
-            _storage_errors("read", path, self.uri),
-            self.filesystem.open_input_stream(self._at(path)) as source,
+            storage_errors("read", path, self.uri),
+            self.filesystem.open_input_stream(self._readable(path)) as source,
         ):
             while chunk := source.read_buffer(CHUNK):
                 hashed.update(chunk)
@@ -119,13 +119,11 @@ class FileStore:
 
     def schema_of(self, path: str) -> pa.Schema:
         """The columns that a Parquet file physically has, with their types."""
-        self._inside(path)
         with self._parquet(path) as (parquet, _):
             return parquet.schema_arrow
 
     def shape_of(self, path: str) -> tuple[pa.Schema, int]:
         """`schema_of`, and the number of rows."""
-        self._inside(path)
         with self._parquet(path) as (parquet, _):
             return parquet.schema_arrow, parquet.metadata.num_rows
 
@@ -137,34 +135,39 @@ class FileStore:
         range ends in 2262.
         """
         with (
-            _storage_errors("read", path, self.uri),
-            self.filesystem.open_input_file(self._at(path)) as source,
+            storage_errors("read", path, self.uri),
+            self.filesystem.open_input_file(self._readable(path)) as source,
         ):
             file = pq.ParquetFile(source, buffer_size=buffer, coerce_int96_timestamp_unit="us")
             yield file, source.size()
 
     def list_files(self, directory: str) -> list[StoredFile]:
-        selector = pafs.FileSelector(self._at(directory), allow_not_found=True, recursive=True)
+        selector = pafs.FileSelector(self._readable(directory), allow_not_found=True, recursive=True)
         root = self._at("")
+        with storage_errors("list", directory, self.uri):
+            listed = self.filesystem.get_file_info(selector)
         return [
             StoredFile(
                 info.path[len(root) :].lstrip("/"),
                 info.size or 0,
                 (info.mtime_ns or 0) // 1_000_000,
             )
-            for info in self.filesystem.get_file_info(selector)
+            for info in listed
             if info.type == pafs.FileType.File
         ]
 
     def directories(self, path: str = "") -> list[str]:
         """The sorted names of the directories directly in ``path``; none if it does not exist."""
         selector = pafs.FileSelector(self._at(path), allow_not_found=True)
-        infos = self.filesystem.get_file_info(selector)
+        with storage_errors("list", path, self.uri):
+            infos = self.filesystem.get_file_info(selector)
         return sorted(info.base_name for info in infos if info.type == pafs.FileType.Directory)
 
     def stat(self, path: str) -> StoredFile | None:
         """The file's size and time; None if it does not exist."""
-        info = self.filesystem.get_file_info(self._at(path))
+        place = self._readable(path)
+        with storage_errors("read", path, self.uri):
+            info = self.filesystem.get_file_info(place)
         return (
             None
             if info.type != pafs.FileType.File
@@ -173,46 +176,62 @@ class FileStore:
 
     def write_text(self, path: str, text: str) -> None:
         """Atomic: an object store writes files whole, and on a disk a rename replaces the old."""
-        self._make_parent(path)
-        local = _local(self.uri) is not None
+        local = local_path(self.uri) is not None
         directory, _, name = path.rpartition("/")
         target = f"{directory}/.{name}.{uuid.uuid4().hex}" if local else path
-        with self._output(target) as sink:
-            sink.write(text.encode())
-        if local:
-            self.filesystem.move(self._at(target), self._at(path))
+        self._inside(path)
+        with storage_errors("write", path, self.uri):
+            self._make_parent(path)
+            with self._output(target) as sink:
+                sink.write(text.encode())
+            if local:
+                self.filesystem.move(self._at(target), self._at(path))
 
     def read_text(self, path: str) -> str | None:
-        try:
-            with self.filesystem.open_input_file(self._at(path)) as source:
-                return bytes(source.read()).decode()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            if self.filesystem.get_file_info(self._at(path)).type == pafs.FileType.NotFound:
+        place = self._readable(path)
+        with storage_errors("read", path, self.uri):
+            try:
+                with self.filesystem.open_input_file(place) as source:
+                    return text_of(bytes(source.read()))
+            except FileNotFoundError:
                 return None
-            raise StorageError(f"cannot read {path} of shard {self.uri}: {message_of(error)}") from error
+            except OSError:
+                if self.filesystem.get_file_info(place).type == pafs.FileType.NotFound:
+                    return None
+                raise
 
     def delete(self, paths: Sequence[str]) -> None:
         """Ignores files that are gone. If one is outside the shard: `OutsideShard`, no deletion."""
-        places = [self._inside(path) for path in paths]
-        for place in places:
-            if self.filesystem.get_file_info(place).type == pafs.FileType.File:
-                self.filesystem.delete_file(place)
+        places = [(path, self._inside(path)) for path in paths]
+        for path, place in places:
+            with storage_errors("delete", path, self.uri):
+                if self.filesystem.get_file_info(place).type == pafs.FileType.File:
+                    self._delete_file(place)
 
     def delete_directory(self, directory: str) -> None:
         """A symbolic link itself is removed, never followed."""
         place = self._inside(directory) if directory else self._at("")
-        if _local(self.uri) is not None and os.path.islink(place):
-            os.unlink(place)
-        elif self.filesystem.get_file_info(place).type == pafs.FileType.Directory:
-            self.filesystem.delete_dir(place)
-        else:  # an object store has no directories
+        with storage_errors("delete", directory, self.uri):
+            if local_path(self.uri) is not None and os.path.islink(place):
+                os.unlink(place)
+                return
+            is_directory = self.filesystem.get_file_info(place).type == pafs.FileType.Directory
+            if is_directory:
+                self.filesystem.delete_dir(place)
+        if not is_directory:  # an object store has no directories
             self.delete([file.path for file in self.list_files(directory)])
+
+    def _delete_file(self, place: str) -> None:
+        """Another process may delete it first."""
+        try:
+            self.filesystem.delete_file(place)
+        except OSError:
+            if self.filesystem.get_file_info(place).type != pafs.FileType.NotFound:
+                raise
 
     def remove_empty_directories(self, directory: str, before: int) -> None:
         """Bottom up, on a disk. A directory that just lost its last entry counts as changed now."""
-        if _local(self.uri) is None:
+        if local_path(self.uri) is None:
             return
         top = self._inside(directory)
         for place, _, _ in os.walk(top, topdown=False):
@@ -224,13 +243,15 @@ class FileStore:
     def filesystem(self) -> pafs.FileSystem:
         """Arrow's own for local paths, else the log's store, so that both use the same options."""
         if self._filesystem is None:
-            self._filesystem = pafs.LocalFileSystem() if _local(self.uri) is not None else self.object_store()
+            self._filesystem = (
+                pafs.LocalFileSystem() if local_path(self.uri) is not None else self.object_store()
+            )
         return self._filesystem
 
     @property
     def is_local(self) -> bool:
         """Whether the files are on this machine, or mounted."""
-        return _local(self.uri) is not None
+        return local_path(self.uri) is not None
 
     def object_store(self) -> pafs.FileSystem:
         """The store that the log is in; its root is ``uri``."""
@@ -241,32 +262,36 @@ class FileStore:
         buffer but not from a single `write`.
         """
         sink = self.filesystem.open_output_stream(self._at(path))
-        return sink if _local(self.uri) is not None else pa.BufferedOutputStream(sink, BUFFER)
+        return sink if local_path(self.uri) is not None else pa.BufferedOutputStream(sink, BUFFER)
 
     def _at(self, path: str) -> str:
-        root = _local(self.uri)
+        root = local_path(self.uri)
         return path if root is None else f"{root}/{path}".rstrip("/")
 
     def _inside(self, path: str) -> str:
         """The place of ``path``; `OutsideShard` if `..` or a symbolic link leaves the shard."""
-        place, root = self._at(path), _local(self.uri)
-        if root is not None:
-            top, parent = os.path.realpath(root), os.path.realpath(os.path.dirname(place))
-            if parent != top and not parent.startswith(f"{top.rstrip(os.sep)}{os.sep}"):
-                raise OutsideShard(
-                    f"{path!r} of shard {self.uri} is in {parent}, outside the shard's directory. It is neither read nor deleted: move its "
-                    "files into the shard's directory, or remove the link"
-                )
+        place = self._at(path)
+        require_inside(self.uri, path, place)
+        return place
+
+    def _readable(self, path: str) -> str:
+        """The same; ``path`` itself is no link that leaves the shard either. A file is never read
+        through one.
+        """
+        place = self._at(path)
+        if path:
+            require_inside(self.uri, path, place, followed=True)
         return place
 
     def _make_parent(self, path: str) -> None:
-        if _local(self.uri) is not None:
+        if local_path(self.uri) is not None:
             self.filesystem.create_dir(self._at(path).rsplit("/", 1)[0], recursive=True)
 
 
 class _ParquetPart:
     def __init__(self, storage: FileStore, path: str, schema: pa.Schema):
         self.storage, self.path = storage, path
+        storage._inside(path)
         with self._writing():
             storage._make_parent(path)
             self.sink = storage._output(path)
@@ -287,16 +312,7 @@ class _ParquetPart:
         return self.storage.describe(self.path)
 
     def _writing(self) -> AbstractContextManager[None]:
-        return _storage_errors("write", self.path, self.storage.uri)
-
-
-@contextmanager
-def _storage_errors(verb: str, path: str, uri: str) -> Iterator[None]:
-    """A failure of the filesystem or of Arrow is a `StorageError` that names the file."""
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        raise StorageError(f"cannot {verb} {path} of shard {uri}: {message_of(error)}") from error
+        return storage_errors("write", self.path, self.storage.uri)
 
 
 def _known(file: DataFile) -> dict[str, pa.Scalar]:
@@ -356,10 +372,3 @@ def _zoned(parquet: pq.ParquetFile) -> pa.Schema:
         return pa.timestamp(kind.unit, tz="UTC") if next(old) else kind
 
     return pa.schema([field.with_type(zoned(field.type)) for field in parquet.schema_arrow])
-
-
-def _local(uri: str) -> str | None:
-    """The path of a local shard; None for an object store."""
-    if uri.startswith("file://"):
-        return unquote(uri[len("file://") :])
-    return None if "://" in uri else uri

@@ -6,7 +6,6 @@ whole. Commits are checked here.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -20,10 +19,11 @@ from dbt.adapters.mvsink.shard.commit_log import (
     fault_of,
     own_metadata,
 )
-from dbt.adapters.mvsink.shard.damage import LAST_CHECKPOINT, damage, garbage
+from dbt.adapters.mvsink.shard.damage import damage, garbage, hinted_version
 from dbt.adapters.mvsink.shard.errors import LogDamaged
 from dbt.adapters.mvsink.shard.files import FileStore
 from dbt.adapters.mvsink.shard.storage import StoredFile
+from dbt.adapters.mvsink.shard.stored import Unreadable, a_text
 
 READERS = 16  # commits of a remote log that are read at once
 
@@ -35,7 +35,10 @@ class LogStore(FileStore):
         text = self._commit_text(version)
         if text is None or garbage(version, text):
             return None
-        return str(own_metadata(commit_info(text)).get("token") or "")
+        try:
+            return a_text(own_metadata(commit_info(text)).get("token", ""))
+        except Unreadable:
+            return None
 
     def _commits_at(self, versions: Sequence[int]) -> list[Commit]:
         if self.is_local:
@@ -47,17 +50,16 @@ class LogStore(FileStore):
     def _commit_at(self, version: int) -> Commit:
         text = self._commit_text(version)
         fault = "" if text is None else garbage(version, text)  # None: cleaned up meanwhile
+        try:
+            if not fault:
+                return commit_of(version, text or "")
+        except Unreadable as error:
+            fault = f"commit {commit_path(version)} cannot be read: {error}."
         # The shard itself may still be readable, through a later checkpoint; its history is not.
-        if fault:
-            raise LogDamaged(self.uri, f"{fault} Restore the file from a backup")
-        return commit_of(version, text or "")
+        raise LogDamaged(self.uri, f"{fault} Restore the file from a backup")
 
     def checkpointed(self) -> int:
-        try:
-            hint = json.loads(self.read_text(LAST_CHECKPOINT) or "{}")
-        except ValueError:  # Delta ignores such a hint too
-            return 0
-        return int(hint.get("version") or 0) if isinstance(hint, dict) else 0
+        return hinted_version(self) or 0
 
     def _require_whole_log(self) -> None:
         fault = damage(self)

@@ -17,14 +17,15 @@ from dbt.adapters.mvsink.shard import claims
 from dbt.adapters.mvsink.shard.batch import Batch
 from dbt.adapters.mvsink.shard.errors import InvalidUsage, OutsideShard
 from dbt.adapters.mvsink.shard.frontier import Antichain
-from dbt.adapters.mvsink.shard.read import leased_since
+from dbt.adapters.mvsink.shard.leases import LEASES, leased_since
 from dbt.adapters.mvsink.shard.removals import Removals
 from dbt.adapters.mvsink.shard.state import BATCHES, CompactionPlan, Maintenance, ShardState
-from dbt.adapters.mvsink.shard.storage import Storage, StoredFile, is_part
+from dbt.adapters.mvsink.shard.storage import Storage, StoredFile, is_part, is_unfinished
 from dbt.adapters.mvsink.shard.updates import advance, consolidate
 from dbt.adapters.mvsink.shard.write import WriteHandle
 
 log = logging.getLogger("mvsink.shard")
+NOTES = "_mvsink"  # where the ledger and what was verified are
 STAGED_GRACE_MS = 24 * 3_600_000
 REMOVED_GRACE_MS = 7 * 24 * 3_600_000
 
@@ -94,6 +95,7 @@ def collect_garbage(
         if free and _deleted(directory, storage.delete_directory):
             deleted += [path for path in paths if path not in set(deleted)]
     _deleted(BATCHES, lambda path: storage.remove_empty_directories(path, now_ms - staged_grace_ms))
+    _delete_unfinished(storage, now_ms - staged_grace_ms)
     storage.keep_removals(removals)
     return deleted
 
@@ -124,6 +126,13 @@ def _delete_removed(storage: Storage, removals: Removals, before_ms: int) -> lis
     if not due or not leased_since(storage).is_empty():
         return []
     return [path for path in due if _deleted(path, lambda path: storage.delete([path]))]
+
+
+def _delete_unfinished(storage: Storage, before_ms: int) -> None:
+    """Delete what processes that were killed have left of small files."""
+    files = [file for directory in (LEASES, NOTES) for file in storage.list_files(directory)]
+    left = [file.path for file in files if is_unfinished(file.path) and file.modified < before_ms]
+    storage.delete(left)
 
 
 def _batch_directories(storage: Storage) -> dict[str, list[StoredFile]]:

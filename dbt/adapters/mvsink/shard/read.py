@@ -1,33 +1,26 @@
 """Reading a shard: snapshots, updates, a listener, and the leases that keep history for readers.
 
-Reads are exact for ``since <= as_of < upper``. A lease is a small file ``leases/<id>`` beside the
-log with the reader's since and the time it expires, by the storage's clock. A reader renews it
-while it works, so one that died keeps history no longer than the timeout.
+Reads are exact for ``since <= as_of < upper``. A reader has a lease on what it reads (`leases`).
 """
 
 from __future__ import annotations
 
-import json
 import time
-import uuid
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.physical import DIFF, HASH, TIME
 from dbt.adapters.mvsink.shard import commit_loop
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
 from dbt.adapters.mvsink.shard.handle import Handle
+from dbt.adapters.mvsink.shard.leases import Lease
 from dbt.adapters.mvsink.shard.state import DataFile, ShardState, check_generation
-from dbt.adapters.mvsink.shard.storage import Storage, StoredFile
+from dbt.adapters.mvsink.shard.storage import Storage
 from dbt.adapters.mvsink.shard.updates import advance, between, consolidate, physical_schema
 
-LEASES = "leases"
-LEASE_MS = 15 * 60_000
-RENEW_AFTER = LEASE_MS // 3
 POLL = 0.05  # seconds
 
 
@@ -37,11 +30,10 @@ class ReadHandle(Handle):
     def __init__(self, storage: Storage, opened: ShardState):
         self.storage = storage
         self.shard_id = opened.shard_id
-        self.reader_id = str(uuid.uuid4())
+        self.lease = Lease(storage)
         self.schema = opened.schema
         self.generation = opened.generation
         self._state = opened
-        self._renewed: tuple[float, int] | None = None  # by both clocks of this machine, in ms
 
     @property
     def since(self) -> Antichain:
@@ -70,8 +62,12 @@ class ReadHandle(Handle):
     def updates(self, lower: int, upper: int) -> pa.Table:
         """Consolidated updates with ``lower <= time < upper`` (ms): data columns, `_mv_time`,
         `_mv_diff`, `_mv_error`.
+
+        `InvalidUsage` if ``lower`` is not after `since`: earlier updates may have been moved there,
+        and whether they were depends on when the shard was compacted.
         """
         state = self._readable(lower, upper)
+        check_exact(state, self.lease.since(state.since), lower)
         return consolidate(self._updates(state, Antichain.of(lower), Antichain.of(upper))).drop_columns(
             [HASH]
         )
@@ -83,17 +79,17 @@ class ReadHandle(Handle):
         frontier = Antichain.of(as_of).step_forward()
         self._readable(as_of, as_of + 1)
         while not frontier.is_empty():
-            state = self.state()
-            if frontier.less_equal(state.since):  # compaction may have moved older updates up to it
+            state = self.keep(frontier)
+            since = self.lease.since(state.since)
+            if frontier.less_equal(since):  # compaction may have moved older updates up to it
                 raise InvalidUsage(
-                    f"cannot listen from {frontier!r}: the readable times are [{state.since!r}, {state.upper!r})"
+                    f"cannot listen from {frontier!r}: the readable times are [{since!r}, {state.upper!r})"
                 )
             if state.upper.less_than(frontier):
                 raise InvalidUsage(
                     f"cannot listen from {frontier!r}: the upper of {self.uri} was that and is {state.upper!r} now; its log was restored "
                     "from a backup. Read a snapshot, and listen from there on"
                 )
-            self._renew(Antichain.of(frontier.stored() - 1))
             if frontier.less_than(state.upper):
                 table = consolidate(self._updates(state, frontier, state.upper)).drop_columns([HASH])
                 frontier = state.upper
@@ -107,7 +103,7 @@ class ReadHandle(Handle):
 
     def expire(self) -> None:
         """Release the lease."""
-        self.storage.delete([f"{LEASES}/{self.reader_id}"])
+        self.lease.release()
 
     def __enter__(self) -> ReadHandle:
         return self
@@ -117,24 +113,23 @@ class ReadHandle(Handle):
 
     def _readable(self, lower: int, upper: int) -> ShardState:
         check_time(lower)
-        state = self.state()
-        readable = state.since.stored() <= lower and (state.upper.is_empty() or upper <= state.upper.stored())
+        state = self._leased(Antichain.of(lower))
+        since = self.lease.since(state.since)
+        readable = since.stored() <= lower and (state.upper.is_empty() or upper <= state.upper.stored())
         if not readable or upper < lower:
             wanted = f"as of {lower}" if upper == lower + 1 else f"[{lower}, {upper})"
-            raise InvalidUsage(
-                f"cannot read {wanted}: the readable times are [{state.since!r}, {state.upper!r})"
-            )
-        self._renew(state.since)
+            raise InvalidUsage(f"cannot read {wanted}: the readable times are [{since!r}, {state.upper!r})")
         return state
 
-    def _renew(self, since: Antichain) -> None:
-        """Keep history from ``since`` on for this reader."""
-        now = (time.monotonic() * 1000, wall_clock.now_ms())
-        # One of the two may stand still while the machine sleeps, the other may be set.
-        if self._renewed is None or any(abs(a - b) > RENEW_AFTER for a, b in zip(now, self._renewed)):
-            lease = {"since": since.stored(), "expires": self.storage.clock() + LEASE_MS}
-            self.storage.write_text(f"{LEASES}/{self.reader_id}", json.dumps(lease))
-            self._renewed = now
+    def _leased(self, frontier: Antichain) -> ShardState:
+        """The newest version, read after this reader has a lease on history from ``frontier`` on.
+        None is taken on history that is gone.
+        """
+        state = self.state()
+        if self.lease.covers(frontier) or not self.lease.since(state.since).less_equal(frontier):
+            return state
+        self.lease.take(frontier)
+        return self.state()
 
     def _updates(self, state: ShardState, lower: Antichain, upper: Antichain) -> pa.Table:
         """Updates of the live files; like the view, without rows that cannot have been appended."""
@@ -155,9 +150,26 @@ class ReadHandle(Handle):
                 f"another engine left a deletion vector on {file.path} of shard {self.uri}; its rows cannot be distinguished here"
             )
 
-    def keep(self, frontier: Antichain) -> None:
-        """Keep the history that updates at or after ``frontier`` need, for this reader's lease."""
-        self._renew(Antichain.of(max(0, frontier.stored() - 1)))
+    def keep(self, frontier: Antichain) -> ShardState:
+        """Keep the history that updates at or after ``frontier`` need, for this reader's lease, if
+        it is there; the newest version, read after that.
+        """
+        return self._leased(Antichain.of(max(0, frontier.stored() - 1)))
+
+
+def check_exact(state: ShardState, since: Antichain, lower: int) -> None:
+    """`InvalidUsage` unless the updates from ``lower`` (ms) on are those that were appended."""
+    if since.stored() < lower or is_first(state, since, lower):
+        return
+    raise InvalidUsage(
+        f"cannot read the updates from {lower} on: since is {since!r}, and compaction may move earlier updates to it. Read a snapshot as of "
+        f"{lower}, and the updates from {lower + 1} on"
+    )
+
+
+def is_first(state: ShardState, since: Antichain, lower: int) -> bool:
+    """Whether `since` has never moved past ``lower``, so that nothing was merged there."""
+    return since.stored() == lower and lower in (0, state.creation)
 
 
 def appended(table: pa.Table, state: ShardState) -> pa.ChunkedArray:
@@ -166,30 +178,3 @@ def appended(table: pa.Table, state: ShardState) -> pa.ChunkedArray:
     if not state.upper.is_empty():
         kept = pc.and_(kept, pc.less(table.column(TIME), state.upper.stored()))
     return pc.fill_null(kept, False)
-
-
-def leased_since(storage: Storage) -> Antichain:
-    """The earliest since of active leases; the empty frontier if none. Removes expired leases."""
-    earliest = Antichain.empty()
-    leases = storage.list_files(LEASES)
-    now = storage.clock() if leases else 0
-    for file in leases:
-        since, expires = _lease(storage.read_text(file.path), file)
-        if expires < now:
-            storage.delete([file.path])
-        elif since is not None:
-            earliest = earliest.meet(since)
-    return earliest
-
-
-def _lease(text: str | None, file: StoredFile) -> tuple[Antichain | None, int]:
-    """A lease's since (None if it keeps no history) and when it expires, in ms.
-
-    A lease that is unreadable or half-written keeps none, and is removed once it cannot be in the
-    middle of being written.
-    """
-    try:
-        lease = json.loads(text or "")
-        return Antichain.of(lease["since"]), int(lease["expires"])
-    except (ValueError, KeyError, TypeError, InvalidUsage):
-        return None, file.modified + LEASE_MS

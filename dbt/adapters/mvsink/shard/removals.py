@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink.shard.commit_log import actions, checked_path, commit_path
+from dbt.adapters.mvsink.shard.stored import Unreadable, an_integer, an_object, member, parsed
 
 log = logging.getLogger("mvsink.shard")
 PLACE = "_mvsink/removed.json"  # VACUUM ignores names that begin with an underscore
@@ -46,15 +47,18 @@ def read(text: str | None, shard_id: str, newest: int) -> Removals:
     log was restored), or unreadable.
     """
     try:
-        stored = json.loads(text or "")
+        stored = parsed(text)
         removals = Removals(
-            int(stored["through"]),
-            {checked_path(path) or "": int(at) for path, at in stored["removed"].items()},
+            an_integer(member(stored, "through"), least=-1),
+            {
+                checked_path(p) or "": an_integer(at, 0)
+                for p, at in an_object(member(stored, "removed")).items()
+            },
         )
-        if stored["shard_id"] != shard_id or removals.through > newest or "" in removals.times:
+        if member(stored, "shard_id") != shard_id or removals.through > newest or "" in removals.times:
             return Removals()
         return removals
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except Unreadable:
         return Removals()
 
 
@@ -88,7 +92,8 @@ def followed(
 def _apply(text: str, version: int, times: dict[str, int], committed: int, uri: str) -> None:
     for action in actions(text):
         kind = "add" if "add" in action else "remove"
-        encoded = (action.get(kind) or {}).get("path")
+        file = action.get(kind)
+        encoded = file.get("path") if isinstance(file, dict) else None
         if not isinstance(encoded, str):
             continue
         path = checked_path(encoded)

@@ -96,6 +96,7 @@ class ShardState:
     suspended: int = 0
     known_files: int | None = None
     claims: Mapping[str, str] = field(default_factory=dict)
+    uri: str = field(default="", compare=False)  # for messages
 
     @property
     def readable(self) -> bool:

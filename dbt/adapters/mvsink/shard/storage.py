@@ -9,6 +9,7 @@ What is deleted, and how long a reader keeps history, is decided by the storage'
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from dbt.adapters.mvsink.shard.removals import Removals
 from dbt.adapters.mvsink.shard.state import BATCHES, Change, DataFile, ShardState
 
 DEFAULT_TIMEOUT = 60.0  # seconds
+_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,11 @@ class Storage(Protocol):
         An object store has none.
         """
         ...
+
+
+def is_unfinished(path: str) -> bool:
+    """Whether this is a small file that was being written: `FileStore.write_text` renames it."""
+    return _UNFINISHED.fullmatch(path.rsplit("/", 1)[-1]) is not None
 
 
 def is_part(path: str) -> bool:

@@ -12,9 +12,11 @@ import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from dbt.adapters.mvsink.shard.staging import StagingHandle
 from dbt.adapters.mvsink.shard.state import DataFile
+from dbt.adapters.mvsink.shard.stored import Unreadable, a_text, an_array, an_object, member, parsed
 
 PLACE = "_mvsink/verified.json"  # VACUUM ignores names that begin with an underscore
 
@@ -39,12 +41,20 @@ class Verified:
 def read(text: str | None, shard_id: str) -> Verified | None:
     """What is in ``text``; None if it is another shard's, or unreadable."""
     try:
-        stored = json.loads(text or "")
-        digests = {str(path): str(digest) for path, digest in stored["digests"].items()}
-        verified = Verified(str(stored["what"]), digests, tuple(map(int, stored["sums"])))
-        return verified if stored["shard_id"] == shard_id else None
-    except (ValueError, KeyError, TypeError, AttributeError):
+        stored = parsed(text)
+        digests = {path: a_text(digest) for path, digest in an_object(member(stored, "digests")).items()}
+        sums = tuple(map(_an_exact_sum, an_array(member(stored, "sums"))))
+        verified = Verified(a_text(member(stored, "what")), digests, sums)
+        return verified if member(stored, "shard_id") == shard_id else None
+    except Unreadable:
         return None
+
+
+def _an_exact_sum(value: Any) -> int:
+    """Sums may be of more than 64 bits."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise Unreadable(f"expected an integer, not {type(value).__name__}")
+    return int(value)
 
 
 def last_verified(handle: StagingHandle) -> Verified | None:

@@ -25,6 +25,7 @@ from dbt.adapters.mvsink.shard.errors import (
     UpperMismatch,
 )
 from dbt.adapters.mvsink.shard.frontier import Antichain
+from dbt.adapters.mvsink.shard.leases import leased_since
 from dbt.adapters.mvsink.shard.policy import compaction_due
 from dbt.adapters.mvsink.shard.progress import Progress, recording
 from dbt.adapters.mvsink.shard.state import (
@@ -76,7 +77,7 @@ class WriteHandle(Committer):
         try:
             return self.compare_and_append_batch([batch], expected_upper, new_upper, **options)
         except (Conflict, InvalidUsage):
-            batch.delete()
+            self._attempt(batch.delete)
             raise
 
     def compare_and_append_batch(
@@ -101,14 +102,14 @@ class WriteHandle(Committer):
         """
         self._require_usable(batches)
         _check_bounds_of(batches, expected_upper, new_upper)
-        since = None if since is None else self._without_leases(since)
         cuts = [cut(self.storage, batch, expected_upper, new_upper) for batch in batches]
         adds = [file for batch, narrowed in zip(batches, cuts) for file in (narrowed or batch).files]
         idle = expected_upper == new_upper and not (adds or since is not None or inputs or removes)
 
         def decide(state: ShardState) -> Change | None:
+            moved = None if since is None else self._without_leases(since)
             change = transitions.compare_and_append(
-                state, expected_upper, new_upper, adds, since=since, inputs=inputs, removes=removes
+                state, expected_upper, new_upper, adds, since=moved, inputs=inputs, removes=removes
             )
             self._require_columns(state.schema, batches)
             return None if idle else recording(state, replace(change, creation=creation), progress)
@@ -129,7 +130,7 @@ class WriteHandle(Committer):
                     batch.require_staged()
                     self._require_own(batch)
                     _check_bounds_of([batch], lower, upper)
-                    batch.delete()
+                    self._attempt(batch.delete)
                     return
                 if current.less_than(lower):
                     raise UpperMismatch(current, lower)
@@ -138,11 +139,11 @@ class WriteHandle(Committer):
                 return
             except UpperMismatch as mismatch:
                 if mismatch.current.less_than(lower):
-                    batch.delete()
+                    self._attempt(batch.delete)
                     raise
             except InvalidUsage:
                 if batch.state is BatchState.STAGED and batch.shard_id == str(self.shard_id):
-                    batch.delete()
+                    self._attempt(batch.delete)
                 raise
 
     def replace(
@@ -175,7 +176,7 @@ class WriteHandle(Committer):
             return recording(state, replace(change, creation=creation), progress)
 
         after = self._commit_batches(decide, batches, note, new_generation=True)
-        self.keep_statistics()
+        self._attempt(self.keep_statistics)
         return AppendResult(after.version, Maintenance(collect_garbage=True))
 
     def compact(
@@ -209,7 +210,7 @@ class WriteHandle(Committer):
         result = self._rewrite(
             batches, lambda state, adds: transitions.evolution(state, self.uri, adds, removes, schema), note
         )
-        self.keep_statistics()
+        self._attempt(self.keep_statistics)  # the next write asks again
         return result
 
     def _rewrite(
@@ -221,7 +222,7 @@ class WriteHandle(Committer):
             after = self._commit_batches(lambda state: recording(state, change(state, adds)), batches, note)
         except (Conflict, ShardReplaced):
             for batch in batches:
-                batch.delete()
+                self._attempt(batch.delete)
             return CompactionResult(False, commit_loop.load(self.storage).version)
         return CompactionResult(True, after.version)
 
@@ -250,6 +251,9 @@ def _check_bounds_of(batches: Sequence[Batch], lower: Antichain, upper: Antichai
 def _maintenance(state: ShardState, storage: Storage) -> Maintenance:
     try:
         due = state.version - storage.checkpointed() >= UPKEEP_EVERY
+        compact = compaction_due(state)
+        if compact is not None:  # not past a lease that was taken while the commit was on its way
+            compact = compaction_due(replace(state, since=state.since.meet(leased_since(storage))))
     except StorageError:  # the append is done; the next one checks again
-        due = False
-    return Maintenance(compact=compaction_due(state), collect_garbage=due, checkpoint=due)
+        return Maintenance()
+    return Maintenance(compact=compact, collect_garbage=due, checkpoint=due)

@@ -6,8 +6,10 @@ import enum
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from dbt.adapters.mvsink.shard import ShardState
+from dbt.adapters.mvsink.shard.stored import an_integer, an_object, optional, property_of
 
 FRESHNESS = "freshness"
 
@@ -52,5 +54,9 @@ class Freshness:
 
 def stored_freshness(state: ShardState) -> Freshness:
     """The limits that the shard keeps."""
-    kept = json.loads(state.properties.get(FRESHNESS, "{}"))
-    return Freshness(kept.get("warn_after"), kept.get("error_after"))
+    return property_of(state, FRESHNESS, Freshness(), _limits)
+
+
+def _limits(kept: Any) -> Freshness:
+    limits = (an_object(kept).get(name) for name in ("warn_after", "error_after"))
+    return Freshness(*(optional(limit, an_integer) for limit in limits))

@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterable
 
 from dbt.adapters.mvsink.shard import NotAShard, ShardClient, ShardState, StorageError, WriteHandle
+from dbt.adapters.mvsink.shard.stored import property_of, texts
 
 HOLDS = "held"
 
 
 def held_shards(state: ShardState) -> set[str]:
     """The URIs of the shards in which this one has holds."""
-    return set(json.loads(state.properties.get(HOLDS, "[]")))
+    return property_of(state, HOLDS, set(), lambda kept: set(texts(kept)))
 
 
 def record_held_shards(handle: WriteHandle, uris: set[str]) -> None:

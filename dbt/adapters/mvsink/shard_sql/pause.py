@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.shard import CommitNote, ShardState, WriteHandle
+from dbt.adapters.mvsink.shard.stored import a_text, an_integer, member, property_of
 
 PAUSED = "paused"  # the property
 
@@ -31,8 +33,14 @@ class Pause:
 
 def pause_of(state: ShardState) -> Pause | None:
     """None if runs may write the shard. A dropped shard is not paused: the next run replaces it."""
-    value = json.loads(state.properties.get(PAUSED) or "null")
-    return Pause(**value) if value and state.dropped is None else None
+    return property_of(state, PAUSED, None, _pause) if state.dropped is None else None
+
+
+def _pause(kept: Any) -> Pause | None:
+    if kept is None:
+        return None
+    by, at = a_text(member(kept, "by")), an_integer(member(kept, "at"))
+    return Pause(by, at, a_text(kept.get("reason", "")))
 
 
 def pause(handle: WriteHandle, wanted: Pause) -> None:

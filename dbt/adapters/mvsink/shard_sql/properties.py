@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, RefreshSpec
 from dbt.adapters.mvsink.shard import ShardState
+from dbt.adapters.mvsink.shard.stored import (
+    Unreadable,
+    a_text,
+    a_truth,
+    an_array,
+    an_integer,
+    an_object,
+    member,
+    optional,
+    property_of,
+)
 
 OWNER, DEFINITION, SAMPLED, WATCHED = "owner", "definition", "sampled", "input"
 
@@ -19,7 +32,13 @@ def creation_of(state: ShardState) -> int:
 
 def owner_of(state: ShardState) -> dict[str, str]:
     """`project`, `unique_id` and `target` of the shard's owner; empty if it has none."""
-    return dict(json.loads(state.properties.get(OWNER, "{}")))
+    return property_of(state, OWNER, {}, owner_from)
+
+
+def owner_from(kept: Any) -> dict[str, str]:
+    """What the property keeps of an owner. Raises `Unreadable`."""
+    names = ("project", "unique_id", "target") if an_object(kept) else ()
+    return {name: a_text(member(kept, name)) for name in names}
 
 
 @dataclass(frozen=True)
@@ -38,8 +57,13 @@ class Watched:
 
 def watched_shard(state: ShardState) -> Watched | None:
     """The input of this shard's task; None if it is not a task's, or the input is not a shard."""
-    watched = json.loads(state.properties.get(WATCHED, "{}"))
-    return Watched(watched["shard_uri"], watched["deletes"]) if watched.get("shard_uri") else None
+    return property_of(state, WATCHED, None, _watched)
+
+
+def _watched(kept: Any) -> Watched | None:
+    if not an_object(kept).get("shard_uri"):
+        return None
+    return Watched(a_text(kept["shard_uri"]), a_truth(member(kept, "deletes")))
 
 
 def stored_schedule(state: ShardState) -> RefreshSchedule | None:
@@ -54,7 +78,30 @@ def stored_schedule(state: ShardState) -> RefreshSchedule | None:
 
 def stored_spec(state: ShardState) -> RefreshSpec:
     """The `refresh` that the shard keeps; `on_commit` if it keeps none."""
-    return RefreshSpec.from_stored(json.loads(state.properties.get(DEFINITION, "{}")).get("refresh", {}))
+    return property_of(state, DEFINITION, RefreshSpec(), _spec)
+
+
+def stored_definition(state: ShardState) -> Mapping[str, Any]:
+    """The definition that the shard keeps: `sql`, `ansi`, `refresh`; empty if it keeps none."""
+    return property_of(state, DEFINITION, {}, an_object)
+
+
+def is_sample(state: ShardState) -> bool:
+    """Whether a run with `--sample` wrote the contents."""
+    return property_of(state, SAMPLED, False, a_truth)
+
+
+def _spec(kept: Any) -> RefreshSpec:
+    refresh = an_object(an_object(kept).get("refresh", {}))
+    for every in an_array(refresh.get("every", [])):
+        if len(an_array(every)) != 2:
+            raise Unreadable(f"expected an interval and an alignment, not {len(every)} values")
+        an_integer(every[0], least=1)
+        optional(every[1], an_integer)
+    for time in an_array(refresh.get("at", [])):
+        an_integer(time)
+    a_truth(refresh.get("at_creation", False))
+    return RefreshSpec.from_stored(refresh)
 
 
 def first_refresh(state: ShardState) -> str:

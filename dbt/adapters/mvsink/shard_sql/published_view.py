@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 from dbt.adapters.mvsink.engine import DataflowError, EngineError
+from dbt.adapters.mvsink.shard.stored import Unreadable, a_text, an_integer, member, parsed
 
 URI, SHARD_ID, VERSION, FILES = "mvsink.shard_uri", "mvsink.shard_id", "mvsink.version", "mvsink.files"
 OWN = (URI, SHARD_ID, VERSION, FILES)
@@ -174,10 +175,13 @@ def read_marker(text: str) -> Marker | None:
     match = _MARKER.match(text)
     if match is None:
         return None
-    marker = json.loads(match[1])
-    return Marker(
-        marker["uri"], marker["shard_id"], marker["version"], marker["files"], marker.get("form", "")
-    )
+    try:
+        marker = parsed(match[1])
+        uri, shard_id, files = (a_text(member(marker, name)) for name in ("uri", "shard_id", "files"))
+        version, form = an_integer(member(marker, "version")), a_text(marker.get("form", ""))
+        return Marker(uri, shard_id, version, files, form)
+    except Unreadable:  # another text; the properties say the same
+        return None
 
 
 def _marker(relation: str, in_text: Marker | None, values: Mapping[str, str]) -> Marker:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -44,6 +45,7 @@ from dbt.adapters.mvsink.shard import (
     snapshot_step,
     steps,
 )
+from dbt.adapters.mvsink.shard.stored import Unreadable, a_text, an_integer, member, optional, parsed, text_of
 
 POLL = 0.2  # seconds
 
@@ -61,11 +63,14 @@ def read_position(path: Path) -> Position | None:
     """The position in the file; None if there is none. `click.UsageError` for another file."""
     _unfinished(path).unlink(missing_ok=True)  # of a process that was killed as it wrote
     try:
-        value = json.loads(path.read_text())
-        return Position(str(value["shard_id"]), int(value["generation"]), value["frontier"])
+        value = parsed(text_of(path.read_bytes()))
+        frontier = optional(member(value, "frontier"), partial(an_integer, least=0))
+        return Position(
+            a_text(member(value, "shard_id")), an_integer(member(value, "generation"), least=0), frontier
+        )
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, OSError) as error:
+    except (Unreadable, OSError) as error:
         raise click.UsageError(
             f"{path} is not a position that `mvsink subscribe` wrote: {words(error)}"
         ) from error
