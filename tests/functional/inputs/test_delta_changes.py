@@ -193,6 +193,15 @@ def test_partition_values_mean_what_spark_takes_them_for_of_every_writer(spark, 
         spark.conf.unset(f"spark.databricks.delta.write.{setting}")
 
 
+def test_row_40_1_a_table_with_char_is_refused_as_its_files_have_other_texts(spark, tmp_path):
+    name = f"delta.`{tmp_path}`"
+    spark.sql(f"create table {name} (id int, p char(4)) using delta partitioned by (p)")
+    spark.sql(f"insert into {name} values (1, 'a')")
+    assert [row["p"] for row in spark.sql(f"select p from {name}").collect()] == ["a   "]
+    with pytest.raises(UnsupportedTable, match=r"a column that Spark pads where it reads it \(p CHAR\(4\)\)"):
+        DeltaInput(str(tmp_path)).newest()
+
+
 def test_column_mapping_is_refused_and_a_vacuum_noticed(spark, tmp_path):
     mapped = tmp_path / "mapped"
     spark.sql(

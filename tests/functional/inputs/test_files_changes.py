@@ -16,6 +16,7 @@ from dbt.adapters.mvsink.inputs import (
     FileVanished,
     ModeChanged,
     PendingTime,
+    ZoneChanged,
     bind_files,
     file_binding,
 )
@@ -142,6 +143,62 @@ def test_row_r_partitions_that_are_elsewhere_and_partitions_that_are_dropped(spa
         rows = spark.sql(bound.contents(time * 100)).collect()
         assert Counter((row["id"], row["p"]) for row in rows) == +contents, statement
     spark.sql(f"drop table {name}")
+
+
+def test_row_40_1_a_partition_that_is_renamed_keeps_its_files_and_its_rows_change(spark, root):
+    name, options = f"default.renamed_{root.name.replace('-', '_')}", TableOptions(SessionEngine(spark))
+    spark.sql(
+        f"create table {name} (id int, p string) using parquet partitioned by (p) location '{root / 't'}'"
+    )
+    spark.sql(f"insert overwrite directory '{root / 'x'}' using parquet select 3 as id")
+    steps = {
+        "insert into {t} values (1, 'a,'), (1, 'a,'), (2, null)": {(1, "a,"): 2, (2, None): 1},
+        "alter table {t} add partition (p='x') location '{r}/x'": {(3, "x"): 1},
+        "alter table {t} partition (p='a,') rename to partition (p='b')": {(1, "a,"): -2, (1, "b"): 2},
+        "alter table {t} partition (p='x') rename to partition (p='a,')": {(3, "x"): -1, (3, "a,"): 1},
+        "alter table {t} partition (p='b') rename to partition (p='c')": {(1, "b"): -2, (1, "c"): 2},
+        "insert into {t} values (4, 'c')": {(4, "c"): 1},
+    }
+    for time, (statement, wanted) in enumerate(steps.items(), 1):
+        spark.sql(statement.format(t=name, r=root))
+        source = Sources(None, options.engine, None).find("task", name)
+        bound = source.bound(time * 100, ShardClient(), str(root / "task"), 0, options.engine)
+        updates = bound.changes(time * 100 - 99, time * 100 + 1) if time > 1 else bound.snapshot(100)
+        changed = Counter()
+        for row in spark.sql(updates).collect():
+            changed[row["id"], row["p"]] += row["_mv_diff"]
+        assert changed == wanted, statement
+    spark.sql(f"drop table {name}")
+
+
+def test_row_40_1_moments_in_texts_are_read_in_one_zone(spark, root):
+    """Of a table whose files, or whose partitions' names, have moments as texts."""
+    zone, engine = spark.conf.get("spark.sql.session.timeZone"), SessionEngine(spark)
+    tables = {
+        "text": ("(id int, at timestamp) using csv", True),
+        "by_text": ("(id int, at timestamp) using parquet partitioned by (at)", True),
+        "by_day": ("(id int, at timestamp, d date) using parquet partitioned by (d)", False),
+        "binary": ("(id int, at timestamp) using parquet", False),
+    }
+    try:
+        for kind, (definition, refused) in tables.items():
+            name = f"default.{kind}_{root.name.replace('-', '_')}"
+            spark.sql(f"create table {name} {definition} location '{root / kind}'")
+            more = ", date'2020-01-01'" if kind == "by_day" else ""
+            spark.sql(f"insert into {name} values (1, timestamp'2020-01-01 10:00:00'{more})")
+            for time, chosen in ((100, "UTC"), (200, "Asia/Kathmandu")):
+                spark.conf.set("spark.sql.session.timeZone", chosen)
+                source = Sources(None, engine, None).find("task", name)
+                arguments = (time, ShardClient(), str(root / f"task_{kind}"), 0, engine)
+                if refused and time == 200:
+                    with pytest.raises(ZoneChanged, match=r"read in 'UTC' so far, and .* 'Asia/Kathmandu'"):
+                        source.bound(*arguments)
+                else:
+                    source.bound(*arguments)
+            spark.sql(f"drop table {name}")
+            spark.conf.set("spark.sql.session.timeZone", zone)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
 
 
 def test_a_table_of_lines(spark, root):

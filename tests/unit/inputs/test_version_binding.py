@@ -45,6 +45,7 @@ class Table:
     version: int = 0
     table_id: str = "one"
     refused: set[int] = field(default_factory=set)
+    with_times: set[int] = field(default_factory=set)
     asked: int = 0
     location: str = "/t"
     id: str = "t"
@@ -57,6 +58,9 @@ class Table:
             meanwhile, self.meanwhile = self.meanwhile, None
             meanwhile()
         return newest
+
+    def zoned(self, version):
+        return version in self.with_times
 
     def between(self, before, after):
         if after < before:

@@ -16,6 +16,7 @@ times. From then on all inputs are alike.
 - `shard`, `mapped`: a shard as an input; a query over an input as an input
 - `version_binding`, `file_binding`, `companion`: binding to times
 - `delta`, `files`, `parquet_sql`: reading logs, listings and files
+- `reading`: what the session decides about rows that are read
 - `iceberg`: snapshots and changes, read by the engine
 
 Invariants:
@@ -43,12 +44,14 @@ from dbt.adapters.mvsink.inputs.errors import (
     ModeChanged,
     NoSuchTable,
     NotADescendant,
+    SessionReadsOtherwise,
     SnapshotGone,
     TableReplaced,
     TooManyFiles,
     UnreadableVersion,
     UnsupportedTable,
     VersionsGone,
+    ZoneChanged,
 )
 from dbt.adapters.mvsink.inputs.file_binding import bind_files
 from dbt.adapters.mvsink.inputs.files import FilesInput
@@ -76,6 +79,7 @@ __all__ = [
     "NoSuchTable",
     "NotADescendant",
     "PendingTime",
+    "SessionReadsOtherwise",
     "ShardInput",
     "SnapshotGone",
     "Table",
@@ -85,6 +89,7 @@ __all__ = [
     "UnreadableVersion",
     "UnsupportedTable",
     "VersionsGone",
+    "ZoneChanged",
     "bind_files",
     "bind_versions",
     "companion_uri",

@@ -5,8 +5,9 @@ that only v has, consolidated. That is exact for every operation (INSERT, UPDATE
 OPTIMIZE, RESTORE), without a change feed and without a Delta jar in Spark. A file with a deletion
 vector is the rows whose positions are not in the vector.
 
-Refused, with the reason: column mapping (the files have other column names), deletion vectors of
-very many rows, versions whose log was cleaned up, files that were vacuumed.
+Refused, with the reason: column mapping (the files have other column names), CHAR(n) (Spark pads
+what it reads), deletion vectors of very many rows, versions whose log was cleaned up, files that
+were vacuumed, a session with a setting with which Spark reads Parquet files otherwise.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from dbt.adapters.mvsink.inputs.errors import (
 from dbt.adapters.mvsink.inputs.parquet_sql import Piece, Shape, literal, select_pieces, unreadable
 from dbt.adapters.mvsink.inputs.partition_values import Values, partition_values
 from dbt.adapters.mvsink.inputs.protocol import CatalogTable, TableOptions
+from dbt.adapters.mvsink.inputs.reading import check_files, has_times
 from dbt.adapters.mvsink.inputs.versioned import Signs, TableVersion
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard.commit_log import changes_no_data, commit_path
@@ -46,6 +48,8 @@ MAX_QUERY = 250_000  # characters; Spark's parser fails at 300,000
 MAX_DELETED_RUNS = 5_000  # runs of deleted rows in one version that are written into a query
 PARALLEL_REQUESTS = 16  # to storage
 MAPPING = "delta.columnMapping.mode"
+DECLARED = "__CHAR_VARCHAR_TYPE_STRING"  # of a column's metadata: its type, if it has CHAR or VARCHAR
+_PADDED = re.compile(r"\bchar\(", re.IGNORECASE)
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
 _LOG_FILE = re.compile(r"(\d{20})\.(json|checkpoint.*)")
 
@@ -72,6 +76,7 @@ class _Snapshot:
     files: Mapping[str, tuple[tuple[str, str], ...]]  # partition values by path
     rows: int | None  # in these files, deleted ones included
     deleted: Mapping[str, tuple[tuple[int, int], ...]]
+    zoned: bool  # whether the session's time zone decides about a partition's value
 
 
 class DeltaInput:
@@ -88,7 +93,8 @@ class DeltaInput:
 
     @classmethod
     def open(cls, table: CatalogTable, options: TableOptions) -> DeltaInput:
-        """The table that the catalog describes."""
+        """The table that the catalog describes. Raises `SessionReadsOtherwise`."""
+        check_files(options.engine, table.name)
         return cls(table.location, table.name, options.storage_options)
 
     def newest(self) -> TableVersion:
@@ -117,6 +123,10 @@ class DeltaInput:
             raise DeletionVectors(
                 self.location, max(snapshot.deleted, key=lambda path: len(snapshot.deleted[path])), version
             )
+
+    def zoned(self, version: int) -> bool:
+        """See `VersionedTable`."""
+        return self._snapshot(version).zoned
 
     def between(self, before: int, after: int) -> Sequence[int]:
         """See `VersionedTable`."""
@@ -241,6 +251,13 @@ class DeltaInput:
         mode = table.metadata().configuration.get(MAPPING, "none")
         if mode != "none":
             raise UnsupportedTable(self.location, f"column mapping ({MAPPING} = {mode!r})")
+        for column in table.schema().fields:
+            declared = str(column.metadata.get(DECLARED, ""))
+            if _PADDED.search(declared):
+                raise UnsupportedTable(
+                    self.location,
+                    f"a column that Spark pads where it reads it ({column.name} {declared.upper()})",
+                )
 
     def _absolute(self, path: str) -> str:
         """A path of the log as the engine names it."""
@@ -254,6 +271,7 @@ def _read(table: DeltaTable, location: str, storage: DeltaStorage) -> _Snapshot:
     partitions = table.metadata().partition_columns
     actions = pa.table(table.get_add_actions(flatten=True))
     paths = list(map(unquote, actions.column("path").to_pylist()))
+    schema = pa.schema(table.schema().to_arrow())
     values: Mapping[str, Values] = {path: {} for path in paths}
     if partitions:
         values = partition_values(storage, table.version(), paths)
@@ -267,16 +285,24 @@ def _read(table: DeltaTable, location: str, storage: DeltaStorage) -> _Snapshot:
         )
     if odd := unreadable(files):
         raise UnsupportedTable(location, f"a data file whose name Spark's readers ignore or refuse ({odd})")
-    schema = pa.schema(table.schema().to_arrow())
+    columns = shard_columns(schema)
     counts = actions.column("num_records").to_pylist() if "num_records" in actions.column_names else [None]
     return _Snapshot(
         table.version(),
         str(table.metadata().id),
-        shard_columns(schema),
+        columns,
         files,
         None if None in counts else sum(counts),
         dict(_deleted(table, files)),
+        _has_zoned(columns, partitions, values.values()),
     )
+
+
+def _has_zoned(columns: Sequence[Column], partitions: Collection[str], values: Iterable[Values]) -> bool:
+    """Whether a moment among the ``partitions``' values has no zone of its own."""
+    moments = [c.name for c in columns if c.name in partitions and has_times(c.type.text)]
+    texts = (each.get(name) for each in values for name in moments) if moments else ()
+    return any(text is not None and not text.endswith("Z") for text in texts)
 
 
 def _deleted(table: DeltaTable, files: Collection[str]) -> Iterable[tuple[str, tuple[tuple[int, int], ...]]]:

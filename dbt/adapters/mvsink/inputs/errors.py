@@ -121,6 +121,27 @@ class ColumnsChanged(InputError):
         )
 
 
+class ZoneChanged(InputError):
+    """Times without a zone were read in another session's zone."""
+
+    def __init__(self, input_id: str, before: str, now: str):
+        super().__init__(
+            f"input {input_id}: it has times whose texts have no time zone, which Spark reads in the session's. They were read in "
+            f"{before!r} so far, and spark.sql.session.timeZone is now {now!r}: what changed between the two cannot be computed. "
+            f"Run with {before!r}, or to start again, reset the task"
+        )
+
+
+class SessionReadsOtherwise(InputError):
+    """With a setting of the session, Spark reads files otherwise than their table."""
+
+    def __init__(self, table: str, setting: str):
+        super().__init__(
+            f"table {table}: with {setting} Spark reads its data files otherwise than the table itself, so its changes cannot be "
+            "computed. Run without this setting"
+        )
+
+
 class FilesChanging(InputError):
     """A table's files kept changing while they were read."""
 

@@ -17,7 +17,7 @@ in the catalog, say) is read by a later run, and no row is ever skipped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -26,8 +26,9 @@ from dbt.adapters.mvsink.engine import Column, Engine, arrow_schema, parse_type,
 from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.inputs import companion
 from dbt.adapters.mvsink.inputs.errors import ColumnsChanged, FilesChanging, FileVanished, ModeChanged
-from dbt.adapters.mvsink.inputs.files import FILE_NUMBER, FilesInput, TableFile, which
+from dbt.adapters.mvsink.inputs.files import FILE_NUMBER, FilesInput, TableFile, partition_of, which
 from dbt.adapters.mvsink.inputs.protocol import CatalogTable, Table, TableOptions
+from dbt.adapters.mvsink.inputs.reading import check_zone, has_times, keep_zone
 from dbt.adapters.mvsink.inputs.shard import ShardInput
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard import (
@@ -55,10 +56,14 @@ def bind_files(table: FilesInput, time: int, client: ShardClient, uri: str, engi
 
     ``uri`` is the companion's place.
 
-    Raises `FileVanished`, `ColumnsChanged`, `ModeChanged`, `FilesChanging`; then nothing is bound.
+    Raises `FileVanished`, `ColumnsChanged`, `ModeChanged`, `FilesChanging`, `ZoneChanged`; then
+    nothing is bound.
     """
     columns = table.columns(engine)
     binder = _FileBinder(table, _open(table, columns, client, uri), engine, time)
+    if table.zoned:
+        check_zone(binder.handle, engine, table.id, lambda: True)
+        keep_zone(binder.handle, engine)
     companion.advance(binder.handle, time, binder.stage, binder.compact)
     if table.append_only:
         return BoundAppends(table, binder.handle, engine, columns)
@@ -75,7 +80,9 @@ def open_files(table: CatalogTable, options: TableOptions) -> Table:
         refresh="" if table.by_path else f"refresh table {table.name}",
         fresh=options.relist is not None,
         storage_options=options.storage_options,
-        lister=options.engine if table.partitioned else None,
+        lister=options.engine if table.partitions else None,
+        partitions=[name for name, _ in table.partitions],
+        zoned=_zoned(table, options.engine),
     )
     if options.relist is not None and not table.by_path:
         options.relist(table.name)
@@ -85,6 +92,15 @@ def open_files(table: CatalogTable, options: TableOptions) -> Table:
         lambda: files.columns(engine),
         lambda time, client, uri: bind_files(files, time, client, uri, engine),
     )
+
+
+def _zoned(table: CatalogTable, engine: Engine) -> bool:
+    """Whether the session's time zone decides about the table's rows: a time is a text in its files
+    or in its partitions' names.
+    """
+    if not table.textual and not table.by_path:
+        return any(has_times(kind) for _, kind in table.partitions)
+    return any(has_times(kind) for _, kind in engine.columns(f"select * from {table.name}"))
 
 
 class BoundAppends(ShardInput):
@@ -174,7 +190,8 @@ class _FileBinder:
     def _staged(self, state: ShardState, bound: dict[int, str]) -> list[Batch] | None:
         """Batches of rows and manifest; None if the table's files changed meanwhile."""
         listed = self.table.manifest()
-        added, removed = listed.keys() - bound.keys(), bound.keys() - listed.keys()
+        moved = {n for n in listed.keys() & bound.keys() if partition_of(bound[n]) != listed[n].partition}
+        added, removed = listed.keys() - bound.keys() | moved, bound.keys() - listed.keys() | moved
         if self.table.append_only and removed:
             raise FileVanished(self.table.id, [bound[number] for number in removed])
         if not added and not removed:
@@ -182,11 +199,11 @@ class _FileBinder:
         if self.table.append_only:
             rows, read = None, self._numbers(self.table.rows(f"{FILE_NUMBER} n", added))
         else:
-            rows = self._stage_rows(state, added, removed, bound.keys() & listed.keys())
+            rows = self._stage_rows(state, added, removed, (bound.keys() & listed.keys()) - moved)
             number = sql.identifier(self.file.name)
             read = self._numbers(f"select {number} n from {sql.parquet_in(rows.uri)} where {DIFF} > 0")
         after = self.table.manifest()
-        if not added <= after.keys() or not read <= after.keys():
+        if not added <= after.keys() or not read <= after.keys() or _moved(listed, after):
             if rows is not None:
                 rows.delete()
             return None
@@ -239,11 +256,16 @@ class _FileBinder:
             return []
         own = [pa.nulls(len(files), field.type) for field in self.handle.schema][len(BOOKS) :]
         times, diffs = ([value] * len(files) for value in (self.time, 1))
-        columns = [[file.number for file in files], [file.path for file in files], *own, times, diffs]
+        columns = [[file.number for file in files], [file.bound_as for file in files], *own, times, diffs]
         updates = pa.table(
             [pa.array(column) for column in columns], names=[*self.handle.schema.names, TIME, DIFF]
         )
         return [self.handle.batch(updates, state.upper, Antichain.of(self.time).step_forward())]
+
+
+def _moved(before: Mapping[int, TableFile], after: Mapping[int, TableFile]) -> bool:
+    """Whether a file got into another partition."""
+    return any(after[n].partition != file.partition for n, file in before.items() if n in after)
 
 
 def _open(table: FilesInput, columns: tuple[Column, ...], client: ShardClient, uri: str) -> WriteHandle:

@@ -8,13 +8,16 @@ other files are not opened.
 
 The files are those below the table's place. Only of a table whose partitions are in the catalog,
 Spark says which they are: a partition may be anywhere, and the files of one that was dropped may
-stay where they are.
+stay where they are. Such a file's identity includes the values of its partition where its path does
+not name them: a partition that is renamed keeps its files.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -24,8 +27,11 @@ from dbt.adapters.mvsink.inputs.parquet_sql import spelled
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 
 MAX_FILES = 10_000  # numbers in one query: its text stays under 250,000 characters
+OF_TEXTS = ("csv", "json", "text")  # formats whose files have values as texts
 DIGITS = 15  # hexadecimal digits of a file's number: 60 bits
 
+_PARTITION = re.compile(r" \((\{.*\})\)\Z", re.DOTALL)
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 FILE_PATH = "regexp_replace(_metadata.file_path, '^file:/+', '/')"
 FILE_NUMBER = (
     f"cast(conv(substring(md5(concat_ws('|', {FILE_PATH}, "
@@ -35,12 +41,20 @@ FILE_NUMBER = (
 
 @dataclass(frozen=True)
 class TableFile:
-    """A data file: ``path`` in the table, ``modified`` in ms, ``uri`` as Spark spells the path."""
+    """A data file: ``path`` in the table, ``modified`` in ms, ``uri`` as Spark spells the path.
+    ``partition``: the values of its partition, where its path does not name them.
+    """
 
     path: str
     size: int
     modified: int
     uri: str
+    partition: str = ""
+
+    @property
+    def bound_as(self) -> str:
+        """What is kept of it: a file that is in another partition now has other rows."""
+        return f"{self.path} ({self.partition})" if self.partition else self.path
 
     @property
     def number(self) -> int:
@@ -55,7 +69,8 @@ class FilesInput:
     ``append_only``: its files are never removed, so no copy of its rows is kept. ``refresh``: a
     statement that makes Spark list the files again (`refresh table ...`), run before each read, but
     not before the first one if the list is ``fresh``. ``lister`` says which files the table has,
-    if its partitions are in the catalog: a scan without columns.
+    if its partitions, by the columns ``partitions``, are in the catalog: a scan without others.
+    ``zoned``: the session's time zone decides about its rows.
     """
 
     def __init__(
@@ -69,6 +84,8 @@ class FilesInput:
         fresh: bool = False,
         storage_options: Mapping[str, str] | None = None,
         lister: Engine | None = None,
+        partitions: Sequence[str] = (),
+        zoned: bool = False,
     ):
         self.id = id
         self.relation = relation
@@ -76,6 +93,8 @@ class FilesInput:
         self.refresh = refresh
         self.fresh = fresh
         self.lister = lister
+        self.partitions = partitions
+        self.zoned = zoned
         self.storage = DeltaStorage(location, storage_options)
 
     def columns(self, engine: Engine) -> tuple[Column, ...]:
@@ -100,13 +119,20 @@ class FilesInput:
         return {file.number: file for file in files}
 
     def _listed(self, engine: Engine) -> dict[int, TableFile]:
+        values = "".join(f", string({sql.identifier(name)})" for name in self.partitions)
         query = (
-            f"select distinct {FILE_PATH}, _metadata.file_size, unix_millis(_metadata.file_modification_time) "
+            f"select distinct {FILE_PATH}, _metadata.file_size, unix_millis(_metadata.file_modification_time){values} "
             f"from {self.relation}"
         )
         files = (
-            TableFile(unquote(str(uri)), int(str(size)), int(str(modified)), str(uri))
-            for uri, size, modified in engine.query(query, "bound files")
+            TableFile(
+                path := unquote(str(uri)),
+                int(str(size)),
+                int(str(modified)),
+                str(uri),
+                _not_in_path(path, self.partitions, values),
+            )
+            for uri, size, modified, *values in engine.query(query, "bound files")
         )
         return {file.number: file for file in files}
 
@@ -133,6 +159,29 @@ def which(number: str, selected: Collection[int], others: Collection[int] | None
     if len(shorter) > MAX_FILES:
         raise TooManyFiles(table, len(shorter))
     return f"{number} {word} ({', '.join(map(sql.bigint, sorted(shorter)))})" if shorter else "false"
+
+
+def partition_of(bound_as: str) -> str:
+    """The partition of a file that was bound, as `TableFile.partition`.
+
+    >>> partition_of(TableFile("t/p=a/x.parquet", 1, 2, "", '{"p": "b"}').bound_as)
+    '{"p": "b"}'
+    >>> partition_of("t/p=a/x.parquet")
+    ''
+    """
+    named = _PARTITION.search(bound_as)
+    return named[1] if named else ""
+
+
+def _not_in_path(path: str, names: Sequence[str], values: Sequence[object]) -> str:
+    """A partition's values as a text; empty where the directories name them, as Hive does."""
+    if not names:
+        return ""
+    parts = (part.partition("=") for part in path.split("/")[-1 - len(names) : -1])
+    shown = [(unquote(name).lower(), unquote(value)) for name, _, value in parts]
+    if shown == [(n.lower(), HIVE_NULL if value is None else value) for n, value in zip(names, values)]:
+        return ""
+    return json.dumps(dict(zip(names, values)), ensure_ascii=False, default=str)
 
 
 def _is_data(path: str) -> bool:

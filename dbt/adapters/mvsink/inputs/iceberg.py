@@ -118,6 +118,10 @@ class IcebergInput:
         snapshot = self._metadata.snapshots.get(version)
         return 0 if version == EMPTY else None if snapshot is None else snapshot.rows
 
+    def zoned(self, version: int) -> bool:
+        """See `VersionedTable`: its times are moments."""
+        return False
+
     def check(self, version: int) -> None:
         """See `VersionedTable`."""
         if version != EMPTY and version not in self._metadata.snapshots:

@@ -98,13 +98,15 @@ class Input(Protocol):
 @dataclass(frozen=True)
 class CatalogTable:
     """A table in the catalog. ``by_path``: its name is its place, as in ``delta.`/a/b` ``.
-    ``partitioned``: the catalog has its partitions, and each may have a place of its own.
+    ``partitions``: the columns, with their types, by which the catalog has its partitions, of which
+    each may have a place of its own. ``textual``: its files have values as texts.
     """
 
     name: str
     location: str
     by_path: bool = False
-    partitioned: bool = False
+    partitions: tuple[tuple[str, str], ...] = ()
+    textual: bool = False
 
 
 @dataclass(frozen=True)

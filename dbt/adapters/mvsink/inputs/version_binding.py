@@ -18,6 +18,7 @@ from dbt.adapters.mvsink.engine import Column, Engine, sql
 from dbt.adapters.mvsink.inputs import companion
 from dbt.adapters.mvsink.inputs.errors import TableReplaced, UnreadableVersion
 from dbt.adapters.mvsink.inputs.protocol import CatalogTable, OpenTable, PendingTime, Table, TableOptions
+from dbt.adapters.mvsink.inputs.reading import check_zone, keep_zone
 from dbt.adapters.mvsink.inputs.shard import ShardInput
 from dbt.adapters.mvsink.inputs.versioned import TableVersion, VersionedTable
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
@@ -101,8 +102,8 @@ def bind_versions(
     """The table's changes at exact times, all versions up to now bound before or at ``time`` (ms)
     in the companion at ``uri``.
 
-    Raises `TableReplaced`, `UnreadableVersion` and what `VersionedTable.newest` raises; then
-    nothing is bound.
+    Raises `TableReplaced`, `UnreadableVersion`, `ZoneChanged` and what `VersionedTable.newest`
+    raises; then nothing is bound.
     """
     handle = client.open_writer(uri, VERSIONS, f"input({table.id})")
 
@@ -112,6 +113,8 @@ def bind_versions(
         times = assign_times(_unseen(table, current, newest), state.upper.stored(), time)
         if not times:
             return []
+        if any(map(table.zoned, times.values())):
+            keep_zone(handle, engine)
         rows: list[tuple[int, str, int, int]] = []
         for at, version in times.items():
             rows += [(current.version, current.table_id, at, -1)] if current else []
@@ -121,6 +124,11 @@ def bind_versions(
         updates = pa.table([pa.array(column) for column in zip(*rows)], names=names)
         return [handle.batch(updates, state.upper, Antichain.of(time).step_forward())]
 
+    def still_zoned() -> bool:
+        bound = read_bindings(handle, handle.state()).newest
+        return bound is not None and _is_readable(table, bound.version) and table.zoned(bound.version)
+
+    check_zone(handle, engine, table.id, still_zoned)
     companion.advance(handle, time, stage, lambda plan: compact_with_pyarrow(handle, plan))
     return BoundVersions(table, handle, engine)
 

@@ -77,6 +77,10 @@ class VersionedTable(Protocol):
         """The kinds of changes from ``before`` to ``after``, from metadata alone."""
         ...
 
+    def zoned(self, version: int) -> bool:
+        """Whether the session's time zone decides about the rows of ``version``."""
+        ...
+
     def contents(self, version: int, columns: Sequence[Column], more: str = "") -> str:
         """``columns`` and the items ``more`` of the rows of ``version``, as SQL."""
         ...

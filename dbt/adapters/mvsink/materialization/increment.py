@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from dbt.adapters.mvsink.engine import Column, EngineError, parse_type
 from dbt.adapters.mvsink.incremental import PADDED, Analysed, NotIncremental, analyse
 from dbt.adapters.mvsink.inputs import DeltaInput, IcebergInput
+from dbt.adapters.mvsink.inputs.reading import files_read_otherwise
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.witness import misread
 from dbt.adapters.mvsink.references.changes import (
@@ -236,6 +237,8 @@ class Inputs:
             return sides_of_table(name, IcebergInput(name, self.context.engine), before, version)
         if version < before:
             return Full(f"{name} is read at an earlier version than before")
+        if setting := files_read_otherwise(session_settings(self.context.engine)):
+            return Full(f"with {setting} Spark reads the data files of {name} otherwise than the table")
         delta = DeltaInput(position.location, name, self.context.storage_options)
         return sides_of_table(name, delta, before, version)
 

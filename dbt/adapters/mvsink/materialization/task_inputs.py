@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from dbt.adapters.mvsink.continual_task.row_mapping import NotRowByRow, RowByRow, row_by_row
@@ -23,6 +24,7 @@ from dbt.adapters.mvsink.inputs import (
     TableOptions,
     companion_uri,
 )
+from dbt.adapters.mvsink.inputs.files import OF_TEXTS
 from dbt.adapters.mvsink.inputs.mapped import Carry, MappedInput, RowMapping
 from dbt.adapters.mvsink.physical import TIME
 from dbt.adapters.mvsink.references.listings import refresh
@@ -126,8 +128,10 @@ class Sources:
         if len(key) == 1 and key[0] in self.ephemeral:
             return self._behind(model, _View(name, self.ephemeral[key[0]]))
         if len(key) == 2 and key[0] in PROVIDERS and "/" in key[1]:
-            return self._table(model, key[0], CatalogTable(name, key[1], by_path=True))
-        properties = self._described(model, name)
+            by_path = CatalogTable(name, key[1], by_path=True, textual=key[0] in OF_TEXTS)
+            return self._table(model, key[0], by_path)
+        described_rows = self._described(model, name)
+        properties = {str(row[0]): str(row[1]) for row in described_rows}
         if properties.get("Type") == "VIEW":
             published = read_published(self.engine, name)
             if published is None:
@@ -138,9 +142,9 @@ class Sources:
         if provider.lower() == "iceberg" and not names(described := properties["Name"], name):
             reason = f"it is a branch or a tag of {described}; use the table itself, or a self_correcting_mv over it"
             raise InputRefused(model, name, reason)
-        table = CatalogTable(
-            name, location.removeprefix("file:"), partitioned="# Partition Information" in properties
-        )
+        partitions = partition_columns(described_rows)
+        path, textual = location.removeprefix("file:"), provider.lower() in OF_TEXTS
+        table = CatalogTable(name, path, partitions=partitions, textual=textual)
         return self._table(model, provider.lower(), table)
 
     def _table(self, model: str, provider: str, table: CatalogTable) -> Source:
@@ -228,13 +232,26 @@ class Sources:
         except EngineError:
             return None
 
-    def _described(self, model: str, name: str) -> dict[str, str]:
+    def _described(self, model: str, name: str) -> list[tuple[object, ...]]:
         """The catalog's description of the relation."""
         try:
-            rows = self.engine.query(f"describe extended {name}", "catalog")
+            return self.engine.query(f"describe extended {name}", "catalog")
         except EngineError as error:
             raise InputRefused(model, name, f"it does not exist: {error.message}") from error
-        return {str(row[0]): str(row[1]) for row in rows}
+
+
+def partition_columns(described: Sequence[Sequence[object]]) -> tuple[tuple[str, str], ...]:
+    """The names and types of a table's partition columns, of the rows of DESCRIBE EXTENDED.
+
+    >>> head = [("# Partition Information", ""), ("# col_name", "data_type")]
+    >>> partition_columns([("id", "int"), ("p", "date"), *head, ("p", "date"), ("", ""), ("x", "")])
+    (('p', 'date'),)
+    """
+    texts = [(str(row[0]), str(row[1])) for row in described]
+    if ("# Partition Information", "") not in texts:
+        return ()
+    listed = texts[texts.index(("# Partition Information", "")) + 2 :]
+    return tuple(takewhile(lambda row: row != ("", ""), listed))
 
 
 def _after(first: Carry, then: Carry) -> Carry:
