@@ -5,11 +5,13 @@ the view before the first refresh.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
+from dbt.adapters.mvsink.shard import ShardClient
 from tests.functional.materialization.base import MV, SOURCE, Base, configured
 
 MINUTE = 60_000
@@ -129,3 +131,72 @@ class TestSchedules(Base):
             and "months and years have no fixed length" in result.message
         )
         assert "{'every': '1 month'}" in result.message
+
+
+@pytest.mark.not_over_thrift("statements of a Thrift server do not load the classes of Delta's jar")
+class TestRowK(Base):
+    """A Delta table is read at the version that was its newest at the refresh."""
+
+    OF_RAW = "{{ config(materialized='self_correcting_mv'%s) }} select id from {{ source('s', 'raw') }}"
+    START = {"mv.sql": OF_RAW % ", refresh='every 1 hour', incremental='always'", "plain.sql": OF_RAW % ""}
+
+    @pytest.fixture(scope="class")
+    def models(self):
+        tables = 'sources: [{name: s, schema: "{{ target.schema }}", tables: [{name: raw}]}]'
+        return {**self.START, "sources.yml": tables}
+
+    def committed(self, project, minute, statement=""):
+        """Run a statement, whose commit is of so many minutes after 10:00."""
+        table = f"{project.test_schema}.raw"
+        kept = ("logRetentionDuration", "deletedFileRetentionDuration")
+        days = ", ".join(f"'delta.{each}' = 'interval 100000 days'" for each in kept)
+        create = f"create table {table} using delta tblproperties ({days}) as select 1 id"
+        project.run_sql(statement.format(table) or create)
+        log = self.place(project) / "_delta_log"
+        os.utime(max(log.glob("*.json")), ((T + minute * MINUTE) / 1000,) * 2)
+
+    def place(self, project):
+        location = project.run_sql(f"describe detail {project.test_schema}.raw", fetch="one")[4]
+        return Path(location.removeprefix("file:"))
+
+    def ids(self, project, name="mv"):
+        return [row[0] for row in self.rows(project, name)]
+
+    def read(self, project, name="mv"):
+        with ShardClient().open_reader(self.uri(project, name)) as reader:
+            note = [each.note for each in reader.history() if each.kind == "append"][-1]
+        return list(note.versions.values())
+
+    def test_row_k_a_delta_table_is_read_as_of_the_refresh(self, project):
+        self.committed(project, -10)
+        run(0)
+        for minute, number in ((40, 2), (50, 3), (70, 4)):
+            self.committed(project, minute, f"insert into {{}} values ({number})")
+        out = run(80)
+        assert f"+2 -0 at {DAY}T11:00:00Z (incremental)" in out and f"+3 -0 at {DAY}T11:20:00Z" in out
+        assert "as it is now" not in out
+        assert (self.ids(project), self.ids(project, "plain")) == ([1, 2, 3], [1, 2, 3, 4])
+        assert (self.read(project), self.read(project, "plain")) == ([2], [3])
+        # the refreshes of 12:00 to 14:00 were missed
+        for minute, number in ((150, 5), (285, 6), (310, 7)):
+            self.committed(project, minute, f"insert into {{}} values ({number})")
+        assert f"+3 -0 at {DAY}T15:00:00Z (incremental)" in run(320, "--select", "mv")
+        assert self.ids(project) == [1, 2, 3, 4, 5, 6] and self.read(project) == [5]
+
+        # what the refresh needs is gone
+        old = set(self.place(project).glob("*.parquet"))
+        self.committed(project, 370, "insert overwrite {} values (8), (9)")
+        for file in old:
+            file.unlink()
+        self.set_model(project, self.START["mv.sql"].replace("always", "auto"))
+        out = run(380, "--select", "mv")
+        assert f"+2 -6 at {DAY}T16:00:00Z" in out
+        assert "; raw as it is now: files of its version 6 are gone" in out
+        assert self.ids(project) == [8, 9] and self.read(project) == [7]
+        response = self.last(project)
+        assert list(response["newer"].values()) == ["files of its version 6 are gone"]
+        assert list(response["versions"].values()) == [7]
+        project.run_sql(f"drop table {project.test_schema}.raw")
+        self.committed(project, 430)
+        assert f"; raw as it is now: its oldest version is of {DAY}T17:10:00Z" in run(440, "--select", "mv")
+        assert self.ids(project) == [1] and self.read(project) == [0]

@@ -223,3 +223,33 @@ class TestSourceThatAHookMoves:
         ran = responses(project)
         assert [ran[name]["evaluated"] for name in ("first", "second")] == [False, True]
         assert project.run_sql(f"select id from {project.test_schema}.second", fetch="one")[0] == 1
+
+
+@pytest.mark.skipif(
+    "iceberg" in os.environ.get("MVSINK_FORMATS", ""), reason="with Iceberg Spark creates no SQL functions"
+)
+class TestFunctions(Base):
+    """A run that names an SQL function of the user's."""
+
+    @pytest.fixture(scope="class")
+    def models(self):
+        own = MV.replace("_mv')", "_mv', deterministic_functions='raised')")
+        return {"mv.sql": f"{own} select raised(1) n"}
+
+    @pytest.fixture(autouse=True)
+    def fresh(self):
+        """The function is all that changes."""
+
+    def made(self, project, body):
+        """The function is created again with this body; how a run then computes the contents."""
+        project.run_sql(f"create or replace function default.raised(x int) returns int return {body}")
+        run_dbt(["run"])
+        return self.last(project)["mode"]
+
+    def test_row_m_a_function_that_is_redefined(self, project):
+        try:
+            assert self.made(project, "x + 1") == "verified"
+            assert self.made(project, "x + 1") == "unchanged"
+            assert self.made(project, "x + 2") == "evaluated" and self.rows(project) == [(3,)]
+        finally:
+            project.run_sql("drop function default.raised")

@@ -67,6 +67,7 @@ def test_the_json_of_a_commit(shop, orders):
         "seconds": 2.25,
         "references": {"`s`.`raw orders`": NOW - 2 * HOUR},
         "versions": {"raw.rates": 4},
+        "newer": {},
         "definition": "3f0c",
     }
     assert (commits[0]["references"], commits[0]["versions"]) == ({}, {})

@@ -248,7 +248,12 @@ def test_row_m_a_version_says_that_a_function_was_redefined(monkeypatch):
         options = ModelOptions.parse("dev.m", {"deterministic_functions": value})
         evidence = object.__new__(InputEvidence)
         known = {"_settings": ((), True), "_inputs": (), "references": References()}
-        evidence.__dict__.update(known, context=SimpleNamespace(options=options, query="select f(1)"))
+        engine = SimpleNamespace(query=lambda query, what: [("Body: x",)])
+        run = SimpleNamespace(id="options")
+        evidence.__dict__.update(
+            known,
+            context=SimpleNamespace(options=options, query="select f(1)", engine=engine, invocation=run),
+        )
         return evidence.plan
 
     monkeypatch.setattr("dbt.adapters.mvsink.materialization.evidence.assertions", lambda context: ())

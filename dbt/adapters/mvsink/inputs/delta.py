@@ -108,6 +108,10 @@ class DeltaInput:
         self._check_features(table)
         return TableVersion(table.version(), str(table.metadata().id))
 
+    def require_files(self, version: int) -> None:
+        """Raises `FilesGone` if files of ``version`` are, `VersionsGone` if its log is."""
+        self._require_present(self._whole(version), (version, version))
+
     def columns(self, version: int) -> tuple[Column, ...]:
         """The table's columns at ``version``."""
         return self._snapshot(version).columns

@@ -21,17 +21,26 @@ from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.increment import Inputs
 from dbt.adapters.mvsink.materialization.sums import TIME as SUMS_TIME
 from dbt.adapters.mvsink.materialization.sums import KeptSums, in_use
+from dbt.adapters.mvsink.references.functions import shown_functions
 from dbt.adapters.mvsink.references.listings import refresh
-from dbt.adapters.mvsink.references.positions import CLOCK, Inspector, Position, clock_position
+from dbt.adapters.mvsink.references.positions import (
+    CLOCK,
+    DELTA,
+    ICEBERG,
+    Inspector,
+    Position,
+    clock_position,
+)
 from dbt.adapters.mvsink.references.reads import Reads, reads_of
 from dbt.adapters.mvsink.references.reference import References
-from dbt.adapters.mvsink.references.session import session_of, session_settings
+from dbt.adapters.mvsink.references.session import is_local_session, session_of, session_settings
 from dbt.adapters.mvsink.shard import Progress, ShardState, files_number, number_of, untouched
 from dbt.adapters.mvsink.shard.stored import Unreadable, parsed
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
 from dbt.adapters.mvsink.sink import Full, Increment, Incremental, run_timing
 from dbt.adapters.mvsink.user_sql.determinism import uncertain
 from dbt.adapters.mvsink.user_sql.marks import NOW, query_at
+from dbt.adapters.mvsink.user_sql.words import parts
 
 # properties: what the query was last seen to read, and a number for its columns and plan
 READS, COLUMNS = "reads", "query_columns"
@@ -190,6 +199,13 @@ class InputEvidence:
             yield "its query, its options, a view or a setting of the session changed"
 
     @property
+    def tables_as_they_are(self) -> tuple[Position, ...]:
+        """The tables that have versions and are not read at one."""
+        pinned = {parts(name)[-2:] for name in self.references.pinned}
+        tables = (each for each in self._inputs if each.kind in (DELTA, ICEBERG))
+        return tuple(each for each in tables if parts(each.name)[-2:] not in pinned)
+
+    @property
     def _of_inputs(self) -> str:
         """The first problem of an input; empty if there is none."""
         return next((position.problem for position in self._inputs if position.problem), "")
@@ -206,7 +222,9 @@ class InputEvidence:
             f"assertions {assertions(self.context)}",
         ]
         own += [f"on_error {options.on_error}", f"on_schema_change {options.on_schema_change}"]
-        own += options.deterministic_functions.described()
+        functions, run = options.deterministic_functions, self.context.invocation.id
+        own += functions.described()
+        own += shown_functions(self.context.engine, functions.names, run)
         return number_of([*own, *settings, *inputs])
 
     @cached_property
@@ -236,7 +254,7 @@ class InputEvidence:
             session = tuple(f"session {value}" for value in session_of(engine).identity)
         except EngineError:  # an older Spark: nothing is certain
             session = (f"session of {self.context.invocation.id}",)
-        return (*decisive, *session), named.get("spark.master", "").startswith("local")
+        return (*decisive, *session), is_local_session(engine)
 
     @cached_property
     def _uncertain(self) -> str:

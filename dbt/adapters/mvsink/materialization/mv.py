@@ -36,10 +36,11 @@ from dbt.adapters.mvsink.materialization.evidence import (
     verification_due,
 )
 from dbt.adapters.mvsink.materialization.explain import explanation
-from dbt.adapters.mvsink.materialization.opening import Opened
+from dbt.adapters.mvsink.materialization.opening import Opened, refresh_foreseen, refresh_of
 from dbt.adapters.mvsink.materialization.option_warnings import option_warnings
 from dbt.adapters.mvsink.materialization.options.gate import accepts
 from dbt.adapters.mvsink.materialization.proofs import independent
+from dbt.adapters.mvsink.materialization.reading import as_said, references_of
 from dbt.adapters.mvsink.materialization.response import explained_response, response
 from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
 from dbt.adapters.mvsink.materialization.said_once import gate_notes, gate_properties
@@ -49,7 +50,6 @@ from dbt.adapters.mvsink.references.consistency import Origins, ledgers, origins
 from dbt.adapters.mvsink.references.holds import Holds
 from dbt.adapters.mvsink.references.reads import reads_and_columns
 from dbt.adapters.mvsink.references.reference import References
-from dbt.adapters.mvsink.references.resolve import find_references
 from dbt.adapters.mvsink.shard import Antichain, ShardError, ShardReplaced, ShardState, following
 from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.shard_sql.holds import held_shards
@@ -100,8 +100,9 @@ class SelfCorrectingView:
             raise ReadsItself(context.model)
         if empty:  # reads nothing
             return _checked(context, References())
+        refresh = refresh_foreseen(context)
         context = with_view_texts(context)
-        references = _references(context)
+        references = references_of(context, refresh)
         recalled, earlier = _recalled(context, references)
         return recalled or _checked(context, references, earlier)
 
@@ -127,12 +128,16 @@ class CheckedView:
             return Executed(
                 opened, partial(explained_response, explanation(self.evidence, opened)), self.context.query
             )
+        references, refresh = self.references, refresh_of(self.context, opened.timing)
         try:
+            if references.refresh != refresh:  # another run came between
+                references = references_of(self.context, refresh)
+                raise InputsMoved
             if self._certain and (opened.redefined or opened.timing.generation):
                 raise InputsMoved
             return self._execute(opened)
         except InputsMoved:
-            evaluated = _checked(self.context, self.references)
+            evaluated = _checked(self.context, references)
             return evaluated.execute(replace(opened, columns=evaluated.columns))
 
     @property
@@ -355,7 +360,7 @@ def _recalled(context: RunContext, references: References) -> tuple[CheckedView 
     if not proved:
         described = references.described(context.query)
         evidence = evaluating(context, references, described, evidence.reads, evidence)
-    return CheckedView(context, columns, references, evidence), None
+    return CheckedView(context, columns, as_said(context, references, evidence), evidence), None
 
 
 def _columns(state: ShardState, order: Sequence[str]) -> tuple[Column, ...]:
@@ -377,14 +382,9 @@ def _checked(
         evidence = evaluating(context, references, described, known, earlier)
     columns = tuple(Column(name, parse_type(text, name)) for name, text in types)
     _check_columns(context, columns)
+    if evidence is not None:
+        references = as_said(context, references, evidence)
     return CheckedView(context, columns, references, evidence)
-
-
-def _references(context: RunContext) -> References:
-    invocation = context.invocation
-    return find_references(
-        context.engine, context.client, context.query, context.relations, invocation.id, invocation.sources
-    )
 
 
 def _check_columns(context: RunContext, columns: tuple[Column, ...]) -> None:

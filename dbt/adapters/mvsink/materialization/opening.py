@@ -16,10 +16,12 @@ from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.definition import Definition, ansi_mode
 from dbt.adapters.mvsink.materialization.publish import check_fits
 from dbt.adapters.mvsink.materialization.warn import warn
+from dbt.adapters.mvsink.references.reference import Refresh
 from dbt.adapters.mvsink.shard import (
     MemoryStorage,
     NotAShard,
     ShardClient,
+    ShardError,
     ShardState,
     WriteHandle,
     following,
@@ -128,6 +130,50 @@ def _definition(context: RunContext) -> Definition:
     )
 
 
+def refresh_foreseen(context: RunContext) -> Refresh | None:
+    """What `open_shard` will find that a scheduled view's run is for, unless another run comes
+    between; None without a schedule.
+    """
+    if context.options.refresh.on_commit:
+        return None
+    state: ShardState | None = None
+    try:
+        if context.client.exists(context.uri):
+            with context.client.open_reader(context.uri) as reader:
+                state = reader.state()
+    except ShardError:  # said when it is opened
+        return Refresh(None)
+    if state is None:
+        return refresh_of(context, run_timing(context.options.refresh, context.invocation.time, None))
+    return refresh_of(context, _timing(context, _definition(context), state)[1])
+
+
+def refresh_of(context: RunContext, timing: Plan) -> Refresh | None:
+    """What the run of a scheduled view with this ``timing`` is for; None without a schedule."""
+    if context.options.refresh.on_commit:
+        return None
+    return Refresh(timing.time, own=timing.begins, late=timing.time != context.invocation.time)
+
+
+def _policy(context: RunContext, state: ShardState) -> str:
+    replaced = context.invocation.full_refresh or state.dropped is not None
+    return "apply" if replaced else context.options.on_configuration_change
+
+
+def _timing(context: RunContext, definition: Definition, state: ShardState) -> tuple[bool, Plan]:
+    """Whether the definition takes effect now, and the timing."""
+    invocation = context.invocation
+    redefined = not invocation.empty and definition.replaces(_policy(context, state), state)
+    timing = run_timing(
+        context.options.refresh,
+        invocation.time,
+        state,
+        full_refresh=invocation.full_refresh,
+        redefined=redefined,
+    )
+    return redefined, timing
+
+
 def _checked(
     context: RunContext, definition: Definition, handle: WriteHandle, state: ShardState
 ) -> tuple[bool, Plan]:
@@ -136,19 +182,10 @@ def _checked(
     if not options.adopt:
         definition.check_owner(context.model, handle.uri, state)
     definition.check_sample(context.model, state)
-    replaced = invocation.full_refresh or state.dropped is not None
-    policy = "apply" if replaced else options.on_configuration_change
-    redefined = not invocation.empty and definition.replaces(policy, state)
-    timing = run_timing(
-        options.refresh,
-        invocation.time,
-        state,
-        full_refresh=invocation.full_refresh,
-        redefined=redefined,
-    )
+    redefined, timing = _timing(context, definition, state)
     if invocation.empty:
         return False, timing
-    warning = definition.check_changes(context.model, policy, state, timing)
+    warning = definition.check_changes(context.model, _policy(context, state), state, timing)
     if warning:
         warn(f"{context.model}: {warning}")
     # a shard to adopt keeps its owner until it is written

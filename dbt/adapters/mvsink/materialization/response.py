@@ -43,6 +43,8 @@ class MvsinkResponse(AdapterResponse):
     generation: str = ""
     columns_added: dict[str, str] = field(default_factory=dict)  # added in place: types by name
     references: dict[str, int] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)  # that tables were read at, by name
+    newer: dict[str, str] = field(default_factory=dict)  # why a table was not read as of the refresh
     # the shards that a later run wrote: why this model is left to the next run
     overtaken: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
@@ -78,6 +80,8 @@ def response(outcome: Outcome, notes: Sequence[str] = (), warnings: Sequence[str
         generation=outcome.generation,
         columns_added={column.name: column.type.text for column in outcome.columns_added},
         references=dict(outcome.references or {}),
+        versions=dict(outcome.versions),
+        newer=dict(outcome.newer),
         overtaken=", ".join(_names(outcome.superseded)),
         preview=preview_values(outcome),
         evaluated=outcome.evaluated,
@@ -186,9 +190,12 @@ def _superseded(superseded: Superseded) -> str:
 
 
 def _late_references(outcome: Outcome) -> str:
-    """``; orders as of 2026-11-20T14:00:00Z`` for each shard not read as of the write time."""
+    """``; orders as of 2026-11-20T14:00:00Z`` for each shard not read as of the write time, and
+    ``; raw as it is now: ...`` for each table with versions.
+    """
     late = {name: time for name, time in (outcome.references or {}).items() if time != outcome.time}
-    return "".join(f"; {last_part(name)} as of {iso(time)}" for name, time in late.items())
+    shards = "".join(f"; {last_part(name)} as of {iso(time)}" for name, time in late.items())
+    return shards + "".join(f"; {last_part(name)} as it is now: {why}" for name, why in outcome.newer.items())
 
 
 def _previewed(outcome: Outcome) -> str:

@@ -135,6 +135,10 @@ class OverSums:
         """See `sink.References`."""
         return self.references.versions()
 
+    def not_as_of(self) -> Mapping[str, str]:
+        """See `References`."""
+        return self.references.not_as_of()
+
 
 @dataclass(frozen=True)
 class Keeper:

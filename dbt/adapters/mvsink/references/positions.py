@@ -236,11 +236,11 @@ class Inspector:
         problem = ""
         if described.get("partition_columns"):
             problem = f"the partitions of {name} may be anywhere"
-        elif not self.local and _is_local(location):
+        elif not self.local and is_local(location):
             problem = f"{name} is on a disk of the machine that runs Spark"
         if problem:
             return Position(name, "files", problem=problem)
-        files = FilesInput(name, name, _path(location), storage_options=self.storage_options).manifest()
+        files = FilesInput(name, name, path_of(location), storage_options=self.storage_options).manifest()
         if not files:  # or this process looks at another place than Spark
             return Position(name, "files", problem=f"{name} has no files")
         now = wall_clock.now_ms()
@@ -258,13 +258,13 @@ class Inspector:
         )
 
     def _delta(self, name: str, location: str) -> Position:
-        if not self.local and _is_local(location):
+        if not self.local and is_local(location):
             return Position(name, DELTA, problem=f"{name} is on a disk of the machine that runs Spark")
-        table = DeltaInput(_path(location), storage_options=self.storage_options)
+        table = DeltaInput(path_of(location), storage_options=self.storage_options)
         newest = table.newest()
         version = self._pinned(name)
         number = newest.version if version is None else version
-        return Position(name, DELTA, newest.table_id, number, location=_path(location))
+        return Position(name, DELTA, newest.table_id, number, location=path_of(location))
 
     def _iceberg(self, name: str, described: str) -> Position:
         """Snapshots' ids are unique: a table that was created again has others."""
@@ -273,11 +273,11 @@ class Inspector:
         version = self._pinned(name)
         if version is not None:
             return Position(name, ICEBERG, f"iceberg {name}", version)
-        quoted = _quoted(name)
-        current = current_snapshot(view_properties(self.engine, quoted))
+        named = quoted(name)
+        current = current_snapshot(view_properties(self.engine, named))
         if current is None:
             return Position(name, ICEBERG, problem=f"{name} has no snapshots of its own")
-        columns = self.engine.columns(f"select * from {quoted}")  # of a table, they change by themselves
+        columns = self.engine.columns(f"select * from {named}")  # of a table, they change by themselves
         return Position(name, ICEBERG, f"iceberg {name}", current, definition=json.dumps(columns))
 
     def _pinned(self, name: str) -> int | None:
@@ -291,7 +291,7 @@ def described(engine: Engine, name: str) -> Mapping[str, Any]:
     `view_text` of a view. Raises `EngineError`.
     """
     try:
-        [[text]] = engine.query(f"describe table extended {_quoted(name)} as json", "catalog")
+        [[text]] = engine.query(f"describe table extended {quoted(name)} as json", "catalog")
     except EngineError as error:
         facts = _without_json(engine, name)
         if not _has_versions(facts):
@@ -303,7 +303,7 @@ def described(engine: Engine, name: str) -> Mapping[str, Any]:
 
 def _without_json(engine: Engine, name: str) -> Mapping[str, str]:
     """The description that every table has. Of a table of files, it lacks the partitions."""
-    rows = engine.query(f"describe table extended {_quoted(name)}", "catalog")
+    rows = engine.query(f"describe table extended {quoted(name)}", "catalog")
     return {str(row[0]).lower(): str(row[1]) for row in rows}
 
 
@@ -320,7 +320,7 @@ def _described_name(description: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(part).lower() for part in spelled)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     """A name as a plan spells it, with every part in quotes, not only those that need them."""
     return sql.qualified(word.text for word in words(name) if word.upper != ".")
 
@@ -333,9 +333,9 @@ def _stable(described: Mapping[str, Any]) -> str:
     return json.dumps(kept, sort_keys=True)
 
 
-def _is_local(location: str) -> bool:
+def is_local(location: str) -> bool:
     return location.startswith("file:") or "://" not in location
 
 
-def _path(location: str) -> str:
-    return "/" + location.removeprefix("file:").lstrip("/") if _is_local(location) else location
+def path_of(location: str) -> str:
+    return "/" + location.removeprefix("file:").lstrip("/") if is_local(location) else location

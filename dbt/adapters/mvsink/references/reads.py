@@ -142,7 +142,7 @@ def _read_tree(tree: str) -> Reads:
 
 def _nodes(analyzed: str) -> Iterator[tuple[int, str]]:
     """Each node's depth and text."""
-    for line in analyzed.splitlines():
+    for line in analyzed.split("\n"):
         depth = _INDENTATION.match(line).end()  # type: ignore[union-attr]
         if line[depth:]:
             yield depth, line[depth:]

@@ -37,6 +37,28 @@ class NotReadableThen(DataflowError):
         )
 
 
+class OtherRefresh(DataflowError):
+    """Another run changed when the contents are due, after the versions of tables were found."""
+
+    def __init__(self, time: int):
+        super().__init__(
+            f"another run has begun the shard's contents again, which are now due at {iso(time)}; run again"
+        )
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """What the run of a scheduled view is for: contents as of ``time`` (ms), None if none are due.
+
+    ``own``: that is the run's own time, which is not a refresh of the schedule. ``late``: the run
+    began after it.
+    """
+
+    time: int | None
+    own: bool = False
+    late: bool = True
+
+
 def _no_history(newest: int | None = None) -> Sequence[Commit]:
     return ()
 
@@ -126,7 +148,9 @@ class Reference:
 
 @dataclass(frozen=True)
 class References:
-    """What a query reads at a fixed time. ``pinned``: the version of each table with versions.
+    """What a query reads at a fixed time. ``pinned``: the version of each table with versions;
+    ``newer``: why a table is not read as of the refresh, as a clause. ``refresh``: what the
+    versions are for, None without a schedule.
 
     ``descriptions``: how the catalog described each relation when the run began, by the parts of
     its name, which may have no catalog; None for one that it does not describe as JSON.
@@ -135,6 +159,8 @@ class References:
     shards: Mapping[str, Reference] = field(default_factory=dict)
     pinned: Mapping[str, int] = field(default_factory=dict)
     descriptions: Mapping[tuple[str, ...], Mapping[str, Any] | None] = field(default_factory=dict)
+    newer: Mapping[str, str] = field(default_factory=dict)
+    refresh: Refresh | None = None
 
     def read_at(self, query: str, time: int) -> str:
         """``query`` with ``time`` (ms) as its `mv_now()`, and every reference read as of it, as far
@@ -149,7 +175,11 @@ class References:
         )
 
     def queries(self, time: int) -> dict[str, str]:
-        """What replaces each relation, by name. Raises `NotRefreshed`, `NotReadableThen`."""
+        """What replaces each relation, by name. Raises `NotRefreshed`, `NotReadableThen`,
+        `OtherRefresh`.
+        """
+        if self.refresh is not None and self.pinned and self.refresh.time != time:
+            raise OtherRefresh(time)
         return {**self._at_versions(), **{name: _at(shard, time) for name, shard in self.shards.items()}}
 
     def _at_versions(self) -> dict[str, str]:
@@ -158,6 +188,10 @@ class References:
     def versions(self) -> Mapping[str, int]:
         """The version that each table with versions is read at, by name."""
         return self.pinned
+
+    def not_as_of(self) -> Mapping[str, str]:
+        """Why tables are not read as of the refresh, by name."""
+        return self.newer
 
     def times(self, time: int) -> dict[str, int]:
         """The time (ms) that a query as of ``time`` reads each shard at, by name."""

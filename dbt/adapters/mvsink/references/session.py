@@ -45,6 +45,11 @@ def session_settings(engine: Engine) -> dict[str, str]:
     return {str(row[0]): str(row[1]) for row in engine.facts("set", "settings")}
 
 
+def is_local_session(engine: Engine) -> bool:
+    """Whether Spark's tasks run on its driver's machine."""
+    return session_settings(engine).get("spark.master", "").startswith("local")
+
+
 def setting(engine: Engine, key: str) -> str:
     """The value of a setting, the default if nothing else is set."""
     return str(engine.facts(f"set {key}", "settings")[0][1])

@@ -218,6 +218,7 @@ def metadata(change: Change) -> dict[str, object]:
         "seconds": note.seconds,
         "references": dict(note.references),
         "versions": dict(note.versions),
+        **({"newer": dict(note.newer)} if note.newer else {}),
         "mode": note.mode,
         **({"way": note.way} if note.way else {}),
         **({"share": note.share} if note.share is not None else {}),
@@ -290,6 +291,7 @@ def _note(of: _Field) -> CommitNote:
         seconds=of("seconds", a_number, None),
         references=of("references", _numbers, {}),
         versions=of("versions", _numbers, {}),
+        newer=of("newer", _texts, {}),
         mode=of("mode", a_text, ""),
         way=of("way", a_text, ""),
         share=of("share", a_number, None),
@@ -306,6 +308,10 @@ def _frontier(value: Any) -> Antichain | None:
 
 def _numbers(value: Any) -> Mapping[str, int]:
     return {name: an_integer(number) for name, number in an_object(value).items()}
+
+
+def _texts(value: Any) -> Mapping[str, str]:
+    return {name: a_text(text) for name, text in an_object(value).items()}
 
 
 def _transaction(text: str, name: str) -> int | None:

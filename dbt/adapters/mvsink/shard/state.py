@@ -111,7 +111,8 @@ class CommitNote:
     """Who, when, how long (``seconds``) and why, as metadata; correctness does not depend on it.
 
     ``references``: the times (ms) at which the contents' query read other shards, by name;
-    ``versions``: the versions at which it read tables. ``mode``: how the contents were computed;
+    ``versions``: the versions at which it read tables; ``newer``: why one is newer than the
+    contents' time. ``mode``: how the contents were computed;
     ``way``: what the sink compared, for its next choice; ``share``: the largest share of an input's
     rows whose changes were staged; ``reason``: why the query was evaluated.
     ``audits``: digests of the audits that the contents passed; ``audited``: the version of the log
@@ -127,6 +128,7 @@ class CommitNote:
     seconds: float | None = None
     references: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, int] = field(default_factory=dict)
+    newer: Mapping[str, str] = field(default_factory=dict)
     mode: str = ""
     way: str = ""
     share: float | None = None

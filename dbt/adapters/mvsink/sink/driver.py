@@ -357,6 +357,8 @@ class Driver:
             time=self.request.time if time is None else time,
             scheduled=not self.request.refresh.on_commit,
             references=None if time is None else self.request.references.times(time),
+            versions={} if time is None else self.request.references.versions(),
+            newer={} if time is None else self.request.references.not_as_of(),
             counts=written.counts,
             lower=description.lower,
             upper=description.upper,

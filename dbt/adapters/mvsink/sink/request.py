@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from dbt.adapters.mvsink.engine import Column
@@ -43,6 +43,10 @@ class References(Protocol):
 
     def versions(self) -> Mapping[str, int]:
         """The versions of the relations without times, by name."""
+        ...
+
+    def not_as_of(self) -> Mapping[str, str]:
+        """Why relations with versions are read at newer ones than those of the time, by name."""
         ...
 
 
@@ -216,6 +220,8 @@ class Outcome(RunOutcome):
     references: Mapping[str, int] | None = (
         None  # the times (ms) that the query read other shards at, by name; None: it was not run
     )
+    versions: Mapping[str, int] = field(default_factory=dict)  # that it read tables at, by name
+    newer: Mapping[str, str] = field(default_factory=dict)  # why not at the time's, by name
 
 
 def note_of(request: SinkRequest, counts: Counts, watch: Stopwatch, time: int | None = None) -> CommitNote:
@@ -230,6 +236,7 @@ def note_of(request: SinkRequest, counts: Counts, watch: Stopwatch, time: int | 
         definition=request.definition,
         references={} if time is None else request.references.times(time),
         versions={} if time is None else request.references.versions(),
+        newer={} if time is None else request.references.not_as_of(),
     )
 
 

@@ -35,7 +35,7 @@ class CommitLine:
     ``lower`` and ``upper`` are None if the commit did not move the upper; ``final``: it moved the
     upper to the empty frontier. Fields that only this adapter records (counts, who, why) are None
     for other engines' commits. ``references`` has the times at which other shards were read, by
-    name; ``versions`` the versions of tables.
+    name; ``versions`` the versions of tables; ``newer`` why one is newer than the contents' time.
     """
 
     version: int
@@ -55,6 +55,7 @@ class CommitLine:
     seconds: float | None
     references: Mapping[str, int] | None
     versions: Mapping[str, int] | None
+    newer: Mapping[str, str] | None
     definition: str | None
 
 
@@ -80,6 +81,7 @@ def commit_line(commit: Commit) -> CommitLine:
         seconds=note.seconds,
         references=dict(note.references) if ours else None,
         versions=dict(note.versions) if ours else None,
+        newer=dict(note.newer) if ours else None,
         definition=note.definition or None,
     )
 
@@ -98,13 +100,16 @@ def _who(commit: CommitLine) -> str:
 
 def _read(commit: CommitLine) -> str:
     """``base as of 2026-11-20T15:00:00Z, raw version 4``: names without their schemas."""
+    newer = commit.newer or {}
+    tables = [
+        f"{last_part(name)} version {version}" + (f" ({newer[name]})" if name in newer else "")
+        for name, version in (commit.versions or {}).items()
+    ]
+    tables += [
+        f"{last_part(name)} ({why})" for name, why in newer.items() if name not in (commit.versions or {})
+    ]
     times = [f"{last_part(name)} as of {time_text(time)}" for name, time in (commit.references or {}).items()]
-    return ", ".join(
-        [
-            *times,
-            *(f"{last_part(name)} version {version}" for name, version in (commit.versions or {}).items()),
-        ]
-    )
+    return ", ".join([*times, *tables])
 
 
 COLUMNS: list[Column[CommitLine]] = [

@@ -1,0 +1,42 @@
+"""What Spark says of the user's own functions: a function that is redefined changes the definition
+of the models that name it, as far as Spark shows that.
+
+Spark shows the text of an SQL function and the class of a Java function. It shows nothing of the
+code behind a temporary function of Python, of the jar that a class comes from, or of what an SQL
+function calls.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from dbt.adapters.mvsink.engine import Engine, EngineError, sql
+from dbt.adapters.mvsink.references.per_invocation import PerInvocation
+
+# what changes when a function is created again as it was, or registered by another process
+_CREATION = re.compile(
+    r'^(?:Create Time|Owner):.*|"sqlFunction\.(?:createTime|owner)":"[^"]*",?|\$\$Lambda\S*', re.MULTILINE
+)
+_shown: PerInvocation[dict[str, str]] = PerInvocation(dict)
+
+
+def shown_functions(engine: Engine, functions: Iterable[str], invocation_id: str) -> list[str]:
+    """A text for each of the ``functions``, whatever their order and case; they may name a schema.
+    Each is asked for once in an invocation.
+    """
+    known = _shown.of(invocation_id)
+    for name in sorted({name.lower() for name in functions}):
+        if name not in known:
+            known[name] = _description(engine, name)
+    return [f"function {name}: {known[name]}" for name in sorted({name.lower() for name in functions})]
+
+
+def _description(engine: Engine, name: str) -> str:
+    """Empty if there is no such function."""
+    try:
+        quoted = sql.qualified(name.split("."))
+        rows = engine.query(f"describe function extended {quoted}", "functions")
+    except EngineError:
+        return ""
+    return _CREATION.sub("", "\n".join(str(row[0]) for row in rows))
