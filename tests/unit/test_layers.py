@@ -59,7 +59,7 @@ RULES = {  # which packages each may import, besides the neutral modules
         *DATAFLOW,
     },
     "credentials": set(),
-    "connection": {"credentials"},
+    "connection": {"credentials", "engine"},
     "connections": {"connection", "credentials"},
     "cli": {"__version__", "connection", "credentials", "history", "inputs", *DATAFLOW},
 }

@@ -23,7 +23,8 @@ def test_literals_and_paths_hold_no_variable(name):
 
 
 def test_an_escaped_literal_is_the_same_text():
-    assert sql.text("${env:HOME} $5 {x}") == r"'\u0024{env:HOME} $5 {x}'"
+    assert sql.text("${env:HOME} $5 {x}") == "concat('$', '{env:HOME} $5 {x}')"
+    assert sql.constant("${env:HOME} $5 {x}") == r"'\u0024{env:HOME} $5 {x}'"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -21,6 +21,7 @@ from dbt.adapters.spark.connections import SparkConnectionWrapper
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.connection.progress import StatementProgress
+from dbt.adapters.mvsink.engine import sql
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -249,5 +250,4 @@ def _literal(value: Any) -> str:
         return f"timestamp '{value.isoformat(sep=' ')}'"
     if isinstance(value, dt.date):
         return f"date '{value.isoformat()}'"
-    escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    return sql.text(str(value))

@@ -1,7 +1,8 @@
 """Small pieces of Spark SQL text: identifiers, literals, paths.
 
 All SQL of this project is built from these, from numbers formatted by Python, and from the user's
-own query, which is inserted unchanged.
+own query, which is inserted unchanged. `tests/functional/test_literals.py`: Spark reads each as the
+value that it is for, under every setting that changes how literals are read.
 
 Spark replaces `${env:X}`, `${system:x}` and `${spark.x}` anywhere in a statement, and once more in
 the text of a view that is read (`spark.sql.variable.substitute`). That is right for the user's
@@ -18,6 +19,8 @@ from dbt.adapters.mvsink.engine.errors import SubstitutedName
 
 _GLOB = re.compile(r"[{}\[\]*?\\,^]")
 _VARIABLE = re.compile(r"\$\{\S+?\}")
+# what means something in a literal, or breaks the lines of a printed plan
+_MEANT = re.compile(r"(['\\\x00-\x1f]|\$(?=\{))")
 
 
 def identifier(name: str) -> str:
@@ -44,7 +47,26 @@ def columns(names: Iterable[str], qualifier: str = "") -> str:
 
 
 def text(value: str) -> str:
-    """A string literal. Spark reads backslash escapes there, so quote and backslash are escaped."""
+    """A STRING expression for ``value``, whatever a session's settings make of literals: characters
+    that mean something there are spelled by their codes.
+
+    >>> text("it's")
+    "concat('it', chr(39), 's')"
+    """
+    pieces = [
+        f"chr({ord(piece)})" if _MEANT.fullmatch(piece) else f"'{piece}'"
+        for piece in _MEANT.split(value)
+        if piece
+    ]
+    if len(pieces) > 1:
+        return f"concat({', '.join(pieces)})"
+    return pieces[0] if pieces else "''"
+
+
+def constant(value: str) -> str:
+    """The same where a statement wants a literal, as for a comment, a property or a path. There no
+    setting takes the meaning from backslashes.
+    """
     escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
     return "'" + escaped.replace("\n", "\\n").replace("\r", "\\r").replace("\x00", "\\0") + "'"
 
@@ -52,6 +74,11 @@ def text(value: str) -> str:
 def bigint(value: int) -> str:
     """A BIGINT literal; the smallest has no positive counterpart, so it is spelled by a cast."""
     return f"{value}L" if value > -(2**63) else "cast('-9223372036854775808' as bigint)"
+
+
+def day(number: int) -> str:
+    """The DATE that many days after 1970-01-01; Python has no dates of most years."""
+    return f"date_from_unix_date({number})"
 
 
 # what a session may set otherwise, and then rows would just be missing
@@ -140,7 +167,7 @@ def overwrite_directory(path: str, query: str, *, quickly: bool = False) -> str:
     """
     without = ", 'parquet.enable.dictionary' = 'false'" if quickly else ""
     options = f"'parquet.block.size' = '{ROW_GROUP}'{without}"
-    return f"insert overwrite directory {text(path)} using parquet options({options})\n{query}"
+    return f"insert overwrite directory {constant(path)} using parquet options({options})\n{query}"
 
 
 def subquery(query: str, alias: str) -> str:

@@ -39,6 +39,8 @@ READ_WITH = {
     "spark.sql.groupByAliases": "true",
     "spark.sql.groupByOrdinal": "true",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.legacy.consecutiveStringLiterals.enabled": "false",
     "spark.sql.ansi.relationPrecedence": "false",
     "spark.sql.legacy.setopsPrecedence.enabled": "false",
     "spark.sql.legacy.ctePrecedencePolicy": "CORRECTED",

@@ -218,10 +218,10 @@ def view_statement(
     comments = wanted.column_comments or {}
     columns = ", ".join(_column(name, comments.get(name, "")) for name in names)
     properties = {**wanted.properties, **marker.properties()}
-    listed = ", ".join(f"{sql.text(key)} = {sql.text(value)}" for key, value in properties.items())
+    listed = ", ".join(f"{sql.constant(key)} = {sql.constant(value)}" for key, value in properties.items())
     return (
         f"create or replace view {relation} ({columns})\n"
-        + (f"comment {sql.text(wanted.comment)}\n" if wanted.comment else "")
+        + (f"comment {sql.constant(wanted.comment)}\n" if wanted.comment else "")
         + f"tblproperties ({listed})\nas\n{marker.within(_query(parts, names, state, renaming=renaming))}"
     )
 
@@ -333,4 +333,4 @@ def check_fits(limit: int, uri: str, columns: Sequence[Column]) -> None:
 
 
 def _column(name: str, comment: str) -> str:
-    return sql.identifier(name) + (f" comment {sql.text(comment)}" if comment else "")
+    return sql.identifier(name) + (f" comment {sql.constant(comment)}" if comment else "")

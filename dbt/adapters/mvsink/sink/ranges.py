@@ -43,14 +43,13 @@ def among(expression: str, column: Column, values: pa.ChunkedArray) -> Among:
         return Among("false", exact=True)
     numbered, kind = column.type.name in _NUMBERED, column.type.spelled
     ranges = (
-        f"{expression} between cast({sql.text(low)} as {kind}) and cast({sql.text(high)} as {kind})"
+        f"{expression} between {_constant(low, kind)} and {_constant(high, kind)}"
         for low, high in (_spans(present) if numbered else [_bounds(present)])
     )
     condition = f"({' or '.join(ranges)})"
     if not numbered or len(present) > MAX_LISTED:
         return Among(condition)
-    mark = "date" if column.type.name == "date" else ""
-    listed = ",".join(f"{mark}'{value}'" if mark else str(value) for value in present.to_pylist())
+    listed = ",".join(_listed(value, kind) for value in _numbers(present).to_pylist())
     return Among(f"({condition} and {expression} in ({listed}))", exact=True)
 
 
@@ -72,16 +71,30 @@ def matching(column: Column, values: pa.ChunkedArray, *, nulls: bool) -> pc.Expr
     return listed | condition
 
 
-def _bounds(values: pa.Array) -> tuple[str, str]:
+def _constant(value: object, kind: str) -> str:
+    """A value of that type; of a date its number: Python has no dates of most years."""
+    if kind == "date":
+        return sql.day(int(str(value)))
+    return f"cast({sql.text(str(value))} as {kind})"
+
+
+def _listed(value: int, kind: str) -> str:
+    return sql.day(value) if kind == "date" else sql.bigint(value) if value == -(2**63) else str(value)
+
+
+def _numbers(values: pa.Array) -> pa.Array:
+    return values.cast(pa.int32()) if pa.types.is_date32(values.type) else values
+
+
+def _bounds(values: pa.Array) -> tuple[object, object]:
     bounds = pc.min_max(values)
-    return str(bounds["min"].as_py()), str(bounds["max"].as_py())
+    return bounds["min"].as_py(), bounds["max"].as_py()
 
 
-def _spans(values: pa.Array) -> Iterator[tuple[str, str]]:
+def _spans(values: pa.Array) -> Iterator[tuple[object, object]]:
     """At most `MAX_RANGES` of them, divided where the gaps between values are largest."""
-    ordered = values.sort()
-    numbers = ordered.cast(pa.int32()) if pa.types.is_date32(ordered.type) else ordered
-    numbers = numbers.cast(pa.int64())
+    ordered = _numbers(values.sort())
+    numbers = ordered.cast(pa.int64())
     # as floats no difference overflows, and which gaps are the largest need not be exact
     gaps = pc.subtract(
         numbers[1:].cast(pa.float64(), safe=False), numbers[:-1].cast(pa.float64(), safe=False)
@@ -90,5 +103,5 @@ def _spans(values: pa.Array) -> Iterator[tuple[str, str]]:
     ends = [*sorted(index for index in widest.to_pylist()), len(ordered) - 1]
     start = 0
     for end in ends:
-        yield str(ordered[start].as_py()), str(ordered[end].as_py())
+        yield ordered[start].as_py(), ordered[end].as_py()
         start = end + 1
