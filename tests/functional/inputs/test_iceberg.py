@@ -13,6 +13,10 @@ import pytest
 from dbt.tests.util import run_dbt
 
 from dbt.adapters.mvsink.inputs import IcebergInput, NoSuchTable, NotADescendant, SnapshotGone
+from dbt.adapters.mvsink.inputs.versioned import EMPTY
+from dbt.adapters.mvsink.references.reference import Refresh
+from dbt.adapters.mvsink.references.table_versions import Pinned, TableVersions
+from dbt.adapters.mvsink.shard_sql.published_view import view_properties
 from tests.functional.continual_task.test_dbt import task
 from tests.functional.materialization.base import Base
 from tests.support.session_engine import SessionEngine
@@ -347,3 +351,22 @@ def test_the_order_of_snapshots_is_that_of_their_parents(table):
     for expired in (first, second):
         with pytest.raises(SnapshotGone, match=f"its snapshot {expired} has expired"):
             source.between(expired, newest)
+
+
+def test_row_k_the_snapshot_of_a_refresh(table):
+    engine = SessionEngine(table.spark)
+    table.write("insert into {t} values (1, 'a')", "insert into {t} values (2, 'b')")
+    first, second = table.snapshots
+    table.write(f"call iceberg.system.set_current_snapshot('{table.name}', {first})")
+    history = f"select unix_millis(made_current_at) from {table.name}.history"
+    made = [row[0] for row in table.spark.sql(history).collect()]
+
+    def at(time):
+        versions = TableVersions(engine, f"iceberg {time}", Refresh(time))
+        return versions.of(table.name, view_properties(engine, table.name), source=True)
+
+    assert [at(time) for time in made] == [Pinned(first), Pinned(second), Pinned(first)]
+    assert at(made[0] - 1) == Pinned(EMPTY), "it had been created"
+    assert at(made[0] - 86_400_000).newer.startswith("its oldest snapshot is of ")
+    expire(table.spark, table.name)
+    assert at(made[0]).version == first and at(made[1]).version == first and at(made[1]).newer

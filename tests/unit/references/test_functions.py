@@ -8,7 +8,7 @@ from dbt.adapters.mvsink.references.functions import shown_functions
 SHOWN = [
     "Function: spark_catalog.default.clean",
     "Class: org.apache.spark.sql.classic.UDFRegistration$$Lambda$CREATED/0x00007f71751e4000",
-    'Usage: {"a":"1","sqlFunction.createTime":"CREATED","sqlFunction.expression":"BODY"}',
+    'Usage: {"a":"1","sqlFunction.createTime":"CREATED","sqlConfig.spark.sql.parquet.writeLegacyFormat":"CREATED","sqlFunction.expression":"BODY"}',
     "Create Time:   CREATED",
     "Body:          BODY",
 ]

@@ -98,3 +98,12 @@ def test_what_matches(kind, values, others, nulls):
 def test_what_has_no_condition(kind, value):
     column = Column("x", parse_type(kind, "x"))
     assert matching(column, pa.chunked_array([pa.array([value], column.type.arrow())]), nulls=False) is None
+
+
+def test_dates_that_python_does_not_have():
+    days = pa.chunked_array([pa.array([-800_000, 2_932_897], pa.int32()).cast(pa.date32())])
+    condition = among("d", Column("d", parse_type("date", "d")), days)
+    assert (
+        condition.exact
+        and "d in (date_from_unix_date(-800000),date_from_unix_date(2932897))" in condition.condition
+    )

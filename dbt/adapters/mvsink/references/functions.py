@@ -13,10 +13,14 @@ from collections.abc import Iterable
 
 from dbt.adapters.mvsink.engine import Engine, EngineError, sql
 from dbt.adapters.mvsink.references.per_invocation import PerInvocation
+from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
 
-# what changes when a function is created again as it was, or registered by another process
+# what changes when a function is created again as it was, or registered by another process; the
+# settings that we set while we write are recorded with a function, too
+_OURS = "|".join(map(re.escape, EXACT))
 _CREATION = re.compile(
-    r'^(?:Create Time|Owner):.*|"sqlFunction\.(?:createTime|owner)":"[^"]*",?|\$\$Lambda\S*', re.MULTILINE
+    rf'^(?:Create Time|Owner):.*|"(?:sqlFunction\.(?:createTime|owner)|sqlConfig\.(?:{_OURS}))":"[^"]*",?|\$\$Lambda\S*',
+    re.MULTILINE,
 )
 _shown: PerInvocation[dict[str, str]] = PerInvocation(dict)
 
