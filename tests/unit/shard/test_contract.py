@@ -337,3 +337,12 @@ def test_equal_types_of_arrow_are_one_column(opened):
         )
         with pytest.raises(InvalidUsage, match="kept exactly"):
             handle.batch(fine, at(0), at(1))
+
+
+def test_row_b_the_storages_clock_is_that_of_its_files(opened, writer):
+    """On every storage: a file that is written between two readings is dated between them."""
+    before = writer.storage.clock()
+    batch = writer.batch(updates(("b", 0, 1)), at(0), at(1))
+    [file] = writer.storage.list_files(batch.directory)
+    assert before <= file.modified <= writer.storage.clock()
+    batch.delete()

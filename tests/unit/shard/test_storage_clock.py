@@ -72,15 +72,6 @@ def test_row_b_a_dropped_shard_keeps_its_files_whatever_the_clocks_say(handle, b
         assert set(delete_dropped(handle)) == before
 
 
-def test_row_b_the_storages_clock_is_that_of_its_files(opened, writer):
-    """On every storage: a file that is written between two readings is dated between them."""
-    before = writer.storage.clock()
-    batch = writer.batch(updates(("b", 0, 1)), at(0), at(1))
-    [file] = writer.storage.list_files(batch.directory)
-    assert before <= file.modified <= writer.storage.clock()
-    batch.delete()
-
-
 @pytest.mark.parametrize("by", CLOCKS.values(), ids=CLOCKS)
 def test_row_b_the_times_that_a_writer_puts_into_the_log_decide_nothing(tmp_path, by):
     """When a commit was made and when a shard was created, by the writer's clock, is for people."""
