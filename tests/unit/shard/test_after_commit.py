@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import errno
 import logging
+import uuid
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from dbt.adapters.mvsink.shard import ShardClient, UpperMismatch
 from dbt.adapters.mvsink.shard.commit_log import LOG
@@ -100,6 +103,19 @@ def test_row_e_an_outage_of_a_listing_or_a_file_is_one_error_that_names_it(handl
     }.items():
         with pytest.raises(Unreachable, match=f"cannot .* {name} of shard {storage.uri}: "):
             ask()
+
+
+def test_row_e_a_shard_that_cannot_be_created_is_a_storage_error(tmp_path, monkeypatch):
+    """Also where the log cannot be read to learn whether another writer has created it."""
+
+    def unreachable(*_: Any, **__: Any) -> None:
+        raise DeltaError("no route")
+
+    monkeypatch.setattr(DeltaTable, "create", unreachable)
+    storage = DeltaStorage(str(tmp_path / "s"))
+    monkeypatch.setattr(storage, "_current_table", unreachable)
+    with pytest.raises(StorageError, match=f"cannot create shard {tmp_path / 's'}: no route"):
+        storage.create(SCHEMA, uuid.uuid4(), 0, 0)
 
 
 def no_second_commit(monkeypatch: Any, writer: Any) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from urllib.parse import unquote
 
@@ -88,8 +88,10 @@ class DeltaStorage(LogStore):
                 raise_if_key_not_exists=False,
             )
         except (DeltaError, OSError) as error:
-            if self.load() is None:
-                raise StorageError(f"cannot create shard {self.uri}: {message_of(error)}") from error
+            with suppress(TransientError):  # whether another writer was faster
+                if self.load() is not None:
+                    return
+            raise StorageError(f"cannot create shard {self.uri}: {message_of(error)}") from error
 
     def load(self) -> ShardState | None:
         table = self._table()
