@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,7 +24,7 @@ SETTINGS = {
 
 
 @contextmanager
-def session() -> Iterator[Any]:
+def session(formats: Sequence[str] = (), settings: Mapping[str, str] | None = None) -> Iterator[Any]:
     """The session, with a metastore and a warehouse that go with it."""
     quick_java.install()
     quick_dbt.install()
@@ -37,7 +37,10 @@ def session() -> Iterator[Any]:
         try:
             yield EMBEDDED.session(
                 MvsinkCredentials(
-                    schema="default", shard_root=f"{home}/shards", server_side_parameters=dict(SETTINGS)
+                    schema="default",
+                    shard_root=f"{home}/shards",
+                    formats=[*formats] or None,
+                    server_side_parameters={**SETTINGS, **(settings or {})},
                 )
             )
         finally:

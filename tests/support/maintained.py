@@ -23,6 +23,8 @@ from dbt.adapters.mvsink.materialization.mv import SelfCorrectingView
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
 from dbt.adapters.mvsink.materialization.publish import Docs
 from dbt.adapters.mvsink.materialization.response import MvsinkResponse
+from dbt.adapters.mvsink.materialization.run import Strategy
+from dbt.adapters.mvsink.materialization.task import ContinualTask
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.relation import MvsinkRelation
 from dbt.adapters.mvsink.shard import ShardClient
@@ -87,26 +89,54 @@ class Warehouse:
         references: Iterable[str] = (),
         *,
         publish: bool = True,
+        kind: str = "model",
         **options: Any,
     ) -> MvsinkResponse:
-        """One run of the model. ``references``: what it reads, as the query spells it. ``publish``:
-        its view shows it afterwards, as in every run of dbt.
+        """One run of the model. ``references``: what it reads, as the query spells it, nodes of a
+        ``kind``. ``publish``: its view shows it afterwards, as in every run of dbt.
         """
+        config = {"materialized": "self_correcting_mv", **self.options, **options}
+        parsed = ModelOptions.parse(f"{schema}.{name}", config)
+        named = {each: f"{kind}.p.{each}" for each in references}
+        return self._run(
+            schema, name, without_end(query), named, parsed, SelfCorrectingView(), config, publish
+        )
+
+    def run_task(
+        self, schema: str, name: str, text: str, source: str, *, reset: bool = False, **options: Any
+    ) -> MvsinkResponse:
+        """One run of a `continual_task` that reads ``source``."""
+        config = {"materialized": "continual_task", **options}
+        parsed = ModelOptions.parse_task(f"{schema}.{name}", config, {})
+        named = {source: f"source.p.{source}"}
+        return self._run(schema, name, without_end(text), named, parsed, ContinualTask(reset=reset), config)
+
+    def _run(
+        self,
+        schema: str,
+        name: str,
+        text: str,
+        references: Mapping[str, str],
+        options: ModelOptions,
+        strategy: Strategy,
+        config: Mapping[str, Any],
+        publish: bool = True,
+    ) -> MvsinkResponse:
         relation = MvsinkRelation.create(schema=schema, identifier=name, type="view")
         model = f"{schema}.{name}"
-        config = {"materialized": "self_correcting_mv", **self.options, **options}
         context = RunContext(
             model=model,
             relation=relation,
             node={"unique_id": f"model.p.{model}", "name": name, "config": config, "columns": {}},
-            query=without_end(query),
-            options=ModelOptions.parse(model, config),
+            query=text,
+            options=options,
             invocation=Invocation(
                 id=self.invocation,
                 time=self.time,
                 target="dev",
                 project="p",
-                references={each: f"model.p.{each}" for each in references},
+                references=references,
+                full_refresh=getattr(strategy, "reset", False),
             ),
             published=read_published(self.engine, str(relation)) if model in self.names else None,
             engine=self.engine,
@@ -116,7 +146,7 @@ class Warehouse:
             client=ShardClient(one_thread=True),
             embedded=True,
         )
-        executed = phases.execute(phases.prepare(context, SelfCorrectingView()))
+        executed = phases.execute(phases.prepare(context, strategy))
         if not publish and model in self.names:
             return phases.finish(phases.Published(executed))
         published = phases.publish(executed, Docs())

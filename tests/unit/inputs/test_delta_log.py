@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.inputs import (
     DeletionVectors,
     DeltaInput,
@@ -279,3 +280,12 @@ def test_row_e_a_file_whose_partition_values_cannot_be_read_is_left_out(root):
         assert partition_values(storage, 0, [name]) == {}, wrong
     path.write_bytes(text.encode()[:-99] + b"\xff\n")
     partition_values(storage, 0, [name])
+
+
+def test_row_40_1_values_with_what_python_takes_for_the_end_of_a_line(root):
+    """`deltalake` writes them into its log as they are; only a newline ends a line there."""
+    values = [f"a{chr(code)}b" for code in (0x0B, 0x0C, 0x1C, 0x1D, 0x1E, 0x85, 0x2028, 0x2029)]
+    table = pa.table({"id": pa.array(range(len(values)), pa.int32()), "p": values})
+    write_deltalake(str(root), table, partition_by=["p"])
+    pieces = DeltaInput(str(root)).change(None, 0).added
+    assert sorted(piece.partition for piece in pieces) == sorted((("p", sql.text(each)),) for each in values)
