@@ -368,5 +368,3 @@ def test_row_k_the_snapshot_of_a_refresh(table):
     assert [at(time) for time in made] == [Pinned(first), Pinned(second), Pinned(first)]
     assert at(made[0] - 1) == Pinned(EMPTY), "it had been created"
     assert at(made[0] - 86_400_000).newer.startswith("its oldest snapshot is of ")
-    expire(table.spark, table.name)
-    assert at(made[0]).version == first and at(made[1]).version == first and at(made[1]).newer

@@ -24,8 +24,8 @@ from dbt.adapters.mvsink.connection.frames import _literal
         (float("nan"), "cast('nan' as double)"),
         (dt.date(2026, 11, 21), "date '2026-11-21'"),
         (dt.datetime(2026, 11, 21, 7, 5, 3, 123456), "timestamp '2026-11-21 07:05:03.123456'"),
-        ("it's", "'it\\'s'"),
-        ("back\\slash", "'back\\\\slash'"),
+        ("it's", "concat('it', chr(39), 's')"),
+        ("back\\slash", "concat('back', chr(92), 'slash')"),
         ("", "''"),
     ],
 )

@@ -98,7 +98,11 @@ def test_partition_values_are_given_as_typed_literals_and_odd_paths_are_named_as
     write_deltalake(str(root), pa.table(columns), partition_by=["p", "d"])
     table = DeltaInput(str(root))
     pieces = table.change(None, 0).added
-    assert {dict(piece.partition)["p"] for piece in pieces} == {"'a b{'", "'c%d\\'e'", "null"}
+    assert {dict(piece.partition)["p"] for piece in pieces} == {
+        "'a b{'",
+        "concat('c%d', chr(39), 'e')",
+        "null",
+    }
     assert {dict(piece.partition)["d"] for piece in pieces} == {"'2020-01-02'", "null"}
     for piece in pieces:
         assert table.storage.stat(piece.path.removeprefix(f"{root}/")) is not None, piece.path
