@@ -1,4 +1,6 @@
-"""A relation's rows, changed at random by SQL alone: whatever types its columns have."""
+"""A relation's rows, changed at random, whatever types its columns have: Spark writes them once, as
+Parquet, and every later state is taken from that file's values without it.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +9,33 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from dbt.adapters.mvsink.engine import sql
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 MOST = 60  # rows
+SPARKS_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 Row = tuple[int | None, ...]  # for each column the row whose value it has at first; None: NULL
 
 
 class Contents:
-    """``frame`` gives the rows at first. Files are below ``place``."""
+    """``frame`` gives the rows at first, ``most`` of them. Files are below ``place``."""
 
-    def __init__(self, session: Any, frame: Any, place: Path):
-        self.session, self.place, self.round = session, place, 0
+    def __init__(self, session: Any, frame: Any, place: Path, most: int = MOST):
+        self.most = most
+        self.session, self.place, self.round, self._written_round = session, place, 0, -1
         self.columns = frame.columns
-        names = [f"c{n}" for n in range(len(self.columns))]
-        rows = frame.limit(MOST).toDF(*names)
+        rows = frame.limit(most)
         self.types = [field.dataType.simpleString() for field in rows.schema.fields]
         rows.coalesce(1).write.parquet(f"{place}/first")
-        self.first = session.read.parquet(f"{place}/first")
-        count = self.first.count()
-        self.rows: list[Row] = [(n,) * len(names) for n in range(count)]
-        self._used = count
+        self._schema = rows.schema
+        for each in self._schema.fields:
+            each.metadata, each.nullable = {}, True  # CHAR and VARCHAR are a table's, not a query's
+        # Spark's INT96 would come back as nanoseconds, which it does not read
+        first = pq.ParquetFile(next(place.glob("first/*.parquet")), coerce_int96_timestamp_unit="us").read()
+        metadata = {**(first.schema.metadata or {}), SPARKS_SCHEMA: self._schema.json()}
+        self.first = first.cast(pa.schema([each.with_nullable(True) for each in first.schema], metadata))
+        self.rows: list[Row] = [(n,) * len(self.columns) for n in range(len(self.first))]
+        self._used = len(self.first)
 
     def change(self, random: Random) -> None:
         """Some rows go, some come back, get values of others or NULL, or are there once more."""
@@ -42,8 +51,8 @@ class Contents:
         if random.random() < 0.08:
             kept = []
         kept += [tuple(self._any(random) for _ in columns) for _ in range(random.randint(0, 3))]
-        self.rows = kept[: 2 * MOST]
-        random.shuffle(self.rows)
+        random.shuffle(kept)
+        self.rows = kept[: 2 * self.most]
         self.round += 1
 
     def _any(self, random: Random) -> int | None:
@@ -55,37 +64,30 @@ class Contents:
 
     def frame(self, order: Sequence[int] | None = None) -> Any:
         """The rows as constants, in another ``order`` if one is given."""
-        rows = self.session.read.parquet(self._written())._jdf.collectAsList()
-        if order is not None:
-            rows = _ordered(self.session, rows, order)
         from pyspark.sql import DataFrame
 
-        schema = self.session.read.parquet(self._written())._jdf.schema()
-        return DataFrame(self.session._jsparkSession.createDataFrame(rows, schema), self.session)
+        read = self.session.read.schema(self._schema).parquet(self._written())._jdf
+        rows = read.collectAsList()
+        if order is not None:
+            rows = _ordered(self.session, rows, order)
+        return DataFrame(self.session._jsparkSession.createDataFrame(rows, read.schema()), self.session)
 
     def _written(self) -> str:
-        path = f"{self.place}/round{self.round}"
-        if not Path(path).exists():
-            self._now().coalesce(1).write.parquet(path)
-        return path
+        """The directory is always the same: the query of the rows is one definition."""
+        path = self.place / "now"
+        path.mkdir(exist_ok=True)
+        if self._written_round != self.round:
+            pq.write_table(self._now(), path / "rows.parquet")
+            self._written_round = self.round
+        return str(path)
 
-    def _now(self) -> Any:
-        names = [f"c{n}" for n in range(len(self.columns))]
-        shown = ", ".join(
-            f"if(p.{n} is null, null, _rows[p.{n}].{n}) as {sql.identifier(name)}"
-            for n, name in zip(names, self.columns, strict=True)
-        )
-        rows = ", ".join(
-            f"({', '.join('null' if at is None else str(at) for at in row)})" for row in self.rows
-        )
-        nothing = f"({', '.join(['null'] * len(names))})"
-        self.first.createOrReplaceTempView("_first")
-        packed = f"select collect_list(struct({', '.join(names)})) as _rows from _first"
-        ints = ", ".join(f"cast({name} as int) as {name}" for name in names)
-        places = f"select {ints} from values {rows or nothing} as t({', '.join(names)})"
-        return self.session.sql(
-            f"select {shown} from ({places}{'' if rows else ' where false'}) as p cross join ({packed})"
-        )
+    def _now(self) -> pa.Table:
+        places = list(zip(*self.rows, strict=True)) or [()] * len(self.columns)
+        taken = [
+            column.take(pa.array(at, pa.int64()))
+            for column, at in zip(self.first.columns, places, strict=True)
+        ]
+        return pa.table(taken, schema=self.first.schema)
 
 
 def _ordered(session: Any, rows: Any, order: Sequence[int]) -> Any:

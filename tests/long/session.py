@@ -19,6 +19,13 @@ SETTINGS = {
     "spark.master": "local[2]",
     "spark.driver.memory": "3g",
     "spark.ui.enabled": "false",
+    # what is kept of each statement for a user interface that no one looks at
+    "spark.ui.liveUpdate.period": "-1",
+    "spark.ui.retainedJobs": "1",
+    "spark.ui.retainedStages": "1",
+    "spark.ui.retainedTasks": "10",
+    "spark.sql.ui.retainedExecutions": "1",
+    "spark.sql.ui.explainMode": "simple",
     **INTERPRETED,
 }
 

@@ -21,13 +21,14 @@ from typing import Any
 from dbt.adapters.mvsink.engine import DataflowError, sql
 from dbt.adapters.mvsink.user_sql.splice import relation_names, relations, spliced
 from dbt.adapters.mvsink.user_sql.words import words
-from tests.long import tpc
+from tests.long import rounds, tpc
 from tests.long.contents import Contents
 from tests.long.judge import DEFECTS, Case, Judge
 from tests.long.kept import Kept, arguments
+from tests.long.rounds import Tables
 from tests.long.session import session
 from tests.long.spark_tests_jar import Script, scripts
-from tests.support.maintained import Warehouse, wherever
+from tests.support.maintained import Warehouse, mode
 
 BATCH, ROUNDS = 60, 2
 QUERY = re.compile(r"(\(|\s|/\*.*?\*/)*(select|with|values|from|table)\b", re.IGNORECASE | re.DOTALL)
@@ -227,53 +228,28 @@ class Harness:
         warehouse = Warehouse(models, place / schema_name)
         random = Random(f"{self.kept.seed} {current[0].name}")
         judge = Judge(warehouse, schema_name, witness, random)
-        tables = Tables(warehouse, schema_name)
-        cases = [tables.case(each, random) for each in current]
-        for number in range(self.rounds + 1):
-            if number:
-                warehouse.next_round()
-                for contents in tables.names:
-                    if random.random() < 0.85:
-                        contents.change(random)
-            tables.run()
-            judge.round([case for case in cases if case.relations or number < 2], first=number == 0)
-        for case, each in zip(cases, current, strict=True):
-            self.kept.add(
-                case.name,
-                case.outcomes,
-                **({"query": each.text, "detail": case.detail} if case.detail else {}),
-            )
+        tables = Tables(warehouse)
+        cases = [_case(each, tables, schema_name, random) for each in current]
+        with mode("wherever"):
+            rounds.run(judge, tables, cases, self.kept, self.rounds, share=0.85)
         models.sql(f"drop schema {schema_name} cascade")
 
 
-@dataclass
-class Tables:
-    """Relations as maintained tables of ``schema``."""
-
-    warehouse: Warehouse
-    schema: str
-    names: dict[Contents, str] = field(default_factory=dict)
-    broken: dict[Contents, str] = field(default_factory=dict)
-
-    def case(self, current: ScriptQuery, random: Random) -> Case:
-        model, references = current.text, []
-        edits = []
-        for name, contents in current.relations.items():
-            table = self.names.setdefault(contents, f"r{len(self.names)}")
-            references.append(f"`{self.schema}`.`{table}`")
-            for span in relations(current.text, name):
-                alias = "" if span.alias or span.as_query else f" as {sql.identifier(name.strip('`'))}"
-                keyword = "table " if span.as_query else ""
-                edits.append((span.start, span.end, f"{keyword}{references[-1]}"))
-                if alias:
-                    edits.append((span.alias_at, span.alias_at, alias))
-        options = {"state": "always"} if random.random() < 0.3 else {}
-        return Case(current.name, current.text, spliced(model, edits), current.relations, references, options)
-
-    def run(self) -> None:
-        """Bring every table to its contents."""
-        for contents, name in self.names.items():
-            self.warehouse.run(self.schema, name, contents.query())
+def _case(current: ScriptQuery, tables: Tables, schema: str, random: Random) -> Case:
+    """The query over ``tables``, in ``schema``, of what it reads."""
+    references, edits = [], []
+    for name, contents in current.relations.items():
+        _, table = tables.names.setdefault(contents, (schema, f"r{len(tables.names)}"))
+        references.append(f"`{schema}`.`{table}`")
+        for span in relations(current.text, name):
+            alias = "" if span.alias or span.as_query else f" as {sql.identifier(name.strip('`'))}"
+            keyword = "table " if span.as_query else ""
+            edits.append((span.start, span.end, f"{keyword}{references[-1]}"))
+            if alias:
+                edits.append((span.alias_at, span.alias_at, alias))
+    options = {"state": "always"} if random.random() < 0.3 else {}
+    model = spliced(current.text, edits)
+    return Case(current.name, current.text, model, current.relations, references, options)
 
 
 def every_script() -> list[Script]:
@@ -309,7 +285,7 @@ def main() -> None:
     )
     chosen = [script for script in every_script() if options.only in script.name]
     Random(kept.seed).shuffle(chosen)
-    with session() as spark, wherever(), TemporaryDirectory() as root:
+    with session() as spark, TemporaryDirectory() as root:
         Harness(spark, Path(root), kept, constants=bool(options.constants)).run(chosen, lambda name: True)
     print(kept.summary(DEFECTS))
 

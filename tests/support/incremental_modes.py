@@ -9,13 +9,13 @@ import pytest
 
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
 
-MODES = ("auto", "never", "wherever")
+MODES = ("auto", "never", "wherever", "large")
 
 
 def install(mode: str, patch: pytest.MonkeyPatch) -> None:
     """Have models run in a mode: `auto` and `never` are the option's values, whatever the model
     says; `wherever` computes each correction from changes that is known to be right, whatever it
-    costs.
+    costs; `large` is `auto` for data that are never few and queries that are never quick.
     """
     if mode == "never":
         parse = ModelOptions.parse
@@ -24,16 +24,17 @@ def install(mode: str, patch: pytest.MonkeyPatch) -> None:
             return parse(model, {**config, "incremental": "never"})
 
         patch.setattr(ModelOptions, "parse", staticmethod(never))
-    elif mode == "wherever":
+    elif mode in ("wherever", "large"):
         patch.setattr("dbt.adapters.mvsink.materialization.increment.SMALL_BYTES", -1)
-        patch.setattr("dbt.adapters.mvsink.sink.staging.in_vain", lambda *_, **__: "")
-        unlimited(patch)
+        patch.setattr("dbt.adapters.mvsink.sink.experience.LEAST", 0)
+        if mode == "wherever":
+            patch.setattr("dbt.adapters.mvsink.sink.staging.in_vain", lambda *_, **__: "")
+            unlimited(patch)
 
 
 def unlimited(patch: pytest.MonkeyPatch) -> None:
     """However much changed, and however quickly the query is evaluated."""
     patch.setattr("dbt.adapters.mvsink.sink.experience.LEAST", 0)
-    for each in ("MAX_SHARE", "MAX_SHARE_LINEAR"):
-        patch.setattr(f"dbt.adapters.mvsink.sink.staged_changes.{each}", 1e9)
-    patch.setattr("dbt.adapters.mvsink.sink.delta_write.MAX_KEYS_SHARE", 1e9)
+    for each in ("staged_changes.MAX_SHARE", "staged_changes.MAX_SHARE_LINEAR", "delta_write.MAX_KEYS_SHARE"):
+        patch.setattr(f"dbt.adapters.mvsink.sink.{each}", 1e9)
     patch.setattr("dbt.adapters.mvsink.sink.delta_write.all_may_differ", lambda *_: False)

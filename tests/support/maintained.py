@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -219,8 +219,13 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def wherever() -> Iterator[None]:
-    """Contents are computed from changes wherever these are known, however small the data are."""
+def mode(name: str) -> Iterator[None]:
+    """Contents are computed from changes as `incremental_modes` has it, of however few data."""
     with pytest.MonkeyPatch.context() as patch:
-        incremental_modes.install("wherever", patch)
+        incremental_modes.install(name, patch)
         yield
+
+
+def wherever() -> AbstractContextManager[None]:
+    """Contents are computed from changes wherever these are known."""
+    return mode("wherever")
