@@ -240,6 +240,27 @@ on input {{ ref('light') }} as (
             (3, "no one", 63),
         ]
 
+    def test_a_text_that_spark_reads_otherwise_is_asked_once_and_refused(self, project, monkeypatch):
+        run_dbt(["run"])
+        shared = self.shard(project, "of_view").properties["times_shared"]
+        asked = []
+
+        def otherwise(engine, plain, carried, columns):
+            asked.append(carried)
+            return False
+
+        monkeypatch.setattr("dbt.adapters.mvsink.materialization.task_witness.carries", otherwise)
+        run_dbt(["run", "--select", "of_view"])  # known from the first run
+        assert asked == [] and self.shard(project, "of_view").properties["times_shared"] == shared
+        self.set(project, "staged", self.START["staged.sql"].replace("> 20", "> 21"))
+        run_dbt(["run", "--select", "staged"])
+        message = "Spark reads the query otherwise than this adapter, so its changes are not known"
+        assert message in self.refusal(project, "of_view")
+        copy = COPY.replace("select *", "select key + 1 as key")
+        self.set(project, "of_events", "{{ config(materialized='continual_task') }} " + copy)
+        run_dbt(["run", "--select", "of_events"])  # its times run one by one
+        assert "times_misread" in self.shard(project, "of_events").properties
+
 
 def task(text, **configs):
     listed = "".join(f", {key}={value!r}" for key, value in configs.items())

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.engine.protocol import Engine
 
-_SHOWN = "spark.sql.debug.maxToStringFields"  # else the text of a plan leaves columns out
-_EVERY = "1000000"
+SHOWN = "spark.sql.debug.maxToStringFields"  # else the text of a plan leaves columns out
+EVERY = "1000000"
 _STAND_IN = re.compile(r"\b_mv_w(\d+)\b")
 
 _ANALYZED = re.compile(r"== Analyzed Logical Plan ==\n(.*?)(?:\n== Optimized Logical Plan ==|\Z)", re.DOTALL)
@@ -55,15 +55,20 @@ def _without_aliases(plan: str) -> Iterator[str]:
     """The lines with their depth, without the nodes that only name their child."""
     left_out: list[int] = []  # the depths of such nodes around the line
     for line in plan.splitlines():
-        depth = _INDENTATION.match(line).end()  # type: ignore[union-attr]
+        depth, node = indentation(line)
         while left_out and depth <= left_out[-1]:
             left_out.pop()
-        node = line[depth:]
         if node.startswith("SubqueryAlias "):
             left_out.append(depth)
         else:
             node = _GENERATED.sub(r"\1, [", node)
-            yield f"{depth // _STEP - len(left_out)} {node}"
+            yield f"{depth - len(left_out)} {node}"
+
+
+def indentation(line: str) -> tuple[int, str]:
+    """How deep a line of a plan is, and the rest of it."""
+    end = _INDENTATION.match(line).end()  # type: ignore[union-attr]
+    return end // _STEP, line[end:]
 
 
 def same_plan(
@@ -99,7 +104,7 @@ def same_text(
         for name, columns in views.items():
             nothing = (f"cast(null as {kind}) as {sql.identifier(column)}" for column, kind in columns)
             engine.execute(f"create temporary view {name} as select {', '.join(nothing)}", "witness")
-        with engine.settings({_SHOWN: _EVERY}):
+        with engine.settings({SHOWN: EVERY}):
             plans = [_explained(engine, named(text)) for text in (one, other)]
     finally:
         for name in views:

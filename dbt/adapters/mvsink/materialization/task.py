@@ -28,6 +28,7 @@ from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
 from dbt.adapters.mvsink.materialization.task_columns import by_name, everything_read, output_columns
 from dbt.adapters.mvsink.materialization.task_inputs import Source, Sources, ephemeral_queries, needed_ctes
 from dbt.adapters.mvsink.materialization.task_views import TaskViews, task_views
+from dbt.adapters.mvsink.materialization.task_witness import Times
 from dbt.adapters.mvsink.references.listings import refresh
 from dbt.adapters.mvsink.references.reads import reads_of
 from dbt.adapters.mvsink.shard import ShardState, WriteHandle, following
@@ -137,6 +138,7 @@ class CheckedTask:
     def _execute(self, opened: Opened) -> Executed:
         self.check_columns(opened)
         state = opened.handle.state()
+        self._times().check_input(state.properties)
         if self.context.read_only:
             outcome = self._previewed(state)
             return self._executed(opened, outcome, warnings=opened.warnings)
@@ -169,10 +171,18 @@ class CheckedTask:
         source: Input = self.source.bound(
             context.invocation.time, client, handle.uri, generation, context.engine
         )
+        times = self._times()
+        carried = times.carried(state.properties)
         before, needed = held_shards(state), self._shards_to_hold()
         record_held_shards(handle, before | needed)  # before the first is taken, so that none is forgotten
         driver = TaskDriver(
-            self._request(opened), handle, context.engine, source, self.references, self.views.queries
+            self._request(opened),
+            handle,
+            context.engine,
+            source,
+            self.references,
+            self.views.queries,
+            one_by_one=not carried,
         )
         outcome = driver.run()
         release_holds(client, str(handle.shard_id), before - needed)
@@ -180,8 +190,13 @@ class CheckedTask:
         shard = self.source.shard
         watched = Watched(shard.handle.uri if shard else "", self.program.deletes_used)
         freshness = context.options.freshness.properties(handle.state().properties)
-        handle.set_properties({**opened.definition.properties(), **watched.properties(), **freshness})
+        kept = {**watched.properties(), **freshness, **times.properties(carried=carried)}
+        handle.set_properties({**opened.definition.properties(), **kept})
         return outcome
+
+    def _times(self) -> Times:
+        timed = (*self.references, *self.views.queries)
+        return Times(self.context.model, self.context.engine, self.program, self.source, timed)
 
     def _shards_to_hold(self) -> set[str]:
         """The shards that the task releases when it is dropped or gets another input.

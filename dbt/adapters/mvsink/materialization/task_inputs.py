@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -33,7 +34,7 @@ from dbt.adapters.mvsink.shard import NotAShard, ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard_sql.as_of import nulls
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, read_published
 from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functions
-from dbt.adapters.mvsink.user_sql.splice import relations
+from dbt.adapters.mvsink.user_sql.splice import relations, replace_relations, with_ctes
 from dbt.adapters.mvsink.user_sql.words import names, parts
 
 # the input with its changes up to a time (ms), for a task's place and generation
@@ -55,17 +56,32 @@ class _View:
 
 
 @dataclass(frozen=True)
+class MappedView:
+    """How the outermost view that is an input was read: over a query of rows, which has the
+    ``columns`` of what is behind it, ``plain`` is its text, and ``carried`` is what carries
+    `_mv_time` through it.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    plain: Carry
+    carried: Carry
+
+
+@dataclass(frozen=True)
 class Source:
     """An input, not yet bound to times.
 
     ``columns`` are those that the task sees. ``shard`` is the one that is the input, or is behind
-    it; None for another table. ``mapping``: the query in between, if there is one.
+    it; None for another table. ``mapping``: the query in between, if there is one; ``view``: how it
+    was read.
     """
 
     columns: tuple[Column, ...]
     bind: Bind
     shard: ShardInput | None = None
     mapping: RowMapping | None = None
+    view: MappedView | None = None
 
     @classmethod
     def of_shard(cls, shard: ShardInput) -> Source:
@@ -170,8 +186,21 @@ class Sources:
         columns = tuple(
             Column(name, parse_type(kind, name)) for name, kind in self.engine.columns(carry(nothing))[:-1]
         )
-        carry_all = carry if inner.mapping is None else _after(inner.mapping.carry, carry)
-        return replace(inner, columns=columns, mapping=RowMapping(columns, carry_all))
+        below = inner.view
+        plain: Carry = partial(self._plain, view, rows)
+        if below is not None:
+            carry, plain = _after(below.carried, carry), _after(below.plain, plain)
+        behind = inner.columns if below is None else below.columns
+        mapped = MappedView(view.name, behind, plain, carry)
+        return replace(inner, columns=columns, mapping=RowMapping(columns, carry), view=mapped)
+
+    def _plain(self, view: _View, rows: RowByRow, changes: str) -> str:
+        """The view's own text over ``changes``, a query of the table that it reads."""
+        query = view.query
+        if not relations(query, rows.table):  # it is behind other ephemeral models
+            named = ", ".join(f"{name} as ({text})" for name, text in self.ephemeral.items())
+            query = with_ctes(f"with {named}", query)
+        return replace_relations(query, {rows.table: changes})
 
     def _carry(self, view: _View, rows: RowByRow) -> Carry:
         """The mapping, under the view's own column names, which may differ from its query's."""
