@@ -62,6 +62,8 @@ REFUSED = {
     "select k from a where k > (select rand() from b)": "line 1: rand() differs from run to run",
     "select k from a where k in (select first(k) from b group by ok)": "line 1: first() cannot be repeated, and decides more than an output value",
     "select (select max(k) from b) as n, count(*) as o from a group by n": "line 1: GROUP BY a subquery",
+    "select k, last(ok) over (partition by k) as l from (select k, ok from b order by k, ok) s": "line 1: last() takes rows in the order of a query below it",
+    "select k, first(ok) as f from (select k, ok from b sort by ok) s group by k": "line 1: first() takes rows in the order of a query below it",
     "select (select first(ok) from b) as n from a": "line 1: first() cannot be repeated, and decides more than an output value",
     "select max((select first(ok) from b)) as n, k from a group by k": "line 1: first() cannot be repeated, and decides more than an output value",
     "select (select rand() from b) as n from a": "line 1: rand() differs from run to run",

@@ -249,6 +249,9 @@ def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Ana
         raise Refused(
             f"{cause.reason} cannot be repeated, and the model has no column with its key", cause.at
         )
+    if cause is not None and any(query.ordered for query in every_query(tree) if query is not tree):
+        # Spark keeps such an order; the query of a change, with its joins, does not
+        raise Refused(f"{cause.reason} takes rows in the order of a query below it", cause.at)
     unrepeatable = None if cause is None else f"{cause.reason} cannot be repeated"
     return Analysed(text, relations, tree, names, marks, unrepeatable)
 
