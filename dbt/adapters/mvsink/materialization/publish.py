@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink.engine import Column, DataflowError, Engine, EngineError, sql
+from dbt.adapters.mvsink.engine.row_hash import row_hash
 from dbt.adapters.mvsink.materialization import grants
 from dbt.adapters.mvsink.physical import META
 from dbt.adapters.mvsink.shard import DataFile, ShardState, WriteHandle
@@ -148,8 +149,7 @@ def check_form(
     form = form_of(parts, names, state)
     if state.readable and form not in readable:
         try:
-            for query in _read_once(engine, parts, names, state):
-                engine.query(query, "read once")
+            engine.query(_row_of_each(engine, parts, names, state), "read once")
         except EngineError as error:
             raise ViewNotReadable(relation, error.message) from error
     return form
@@ -162,15 +162,19 @@ def form_of(parts: Layout, names: Sequence[str], state: ShardState) -> str:
     return hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
 
 
-def _read_once(engine: Engine, parts: Layout, names: Sequence[str], state: ShardState) -> list[str]:
-    """The view's query, without its guard if that is to fail readers, and the parts below it."""
+def _row_of_each(engine: Engine, parts: Layout, names: Sequence[str], state: ShardState) -> str:
+    """A row of the view's query, without its guard if that is to fail readers, and of each part
+    below it. No value leaves Spark, but all columns are read.
+    """
     errors = live_errors(parts)
     fails = bool(errors) and engine.query(f"select * from (\n{errors}\n) limit 1", "read once") != []
-    query = plain_rows(parts) if fails else _query(parts, names, state)
+    query = plain_rows(parts) if fails else _long(parts, names, state)
     groups = [([parts.base] if parts.base else []), list(parts.recent), list(parts.unhashed)]
     scans = [parts.select(group, f"{sql.columns([*parts.names, *META])}", "") for group in groups if group]
     rows = [f"select * from (\n{scan} limit 1\n)" for scan in scans if len(scans) > 1]
-    return [f"select * from (\n{query}\n) limit 1", *([sql.union_all(rows)] if rows else [])]
+    texts = [f"{query}\nlimit 1", *([sql.union_all(rows)] if rows else [])]
+    digest = row_hash(parts.columns, 0)
+    return sql.union_all(f"select max({digest}) from (\n{text}\n)" for text in texts)
 
 
 def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> bool:
