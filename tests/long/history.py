@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -42,7 +43,7 @@ class NothingDone(Exception):
 
 
 @dataclass
-class History:
+class History(ABC):
     """``writer``: a session that writes; ``witness``: one in the zone of the session that reads."""
 
     writer: Any
@@ -72,12 +73,13 @@ class History:
     def selected(self) -> str:
         return ", ".join(each.quoted for each in self.columns)
 
+    @abstractmethod
     def create(self) -> None:
-        raise NotImplementedError
+        """The table, with its first rows."""
 
+    @abstractmethod
     def steps(self) -> Mapping[str, Callable[[], None]]:
         """By name; each does it, or raises."""
-        raise NotImplementedError
 
     def step(self) -> list[str]:
         """The names of what was done: mostly one step, at times two."""
