@@ -106,6 +106,17 @@ class ReadsItself(MvsinkError):
         )
 
 
+class ReadOtherwise(MvsinkError):
+    """A query that Spark reads otherwise once its relations are replaced by what a run reads."""
+
+    def __init__(self, model: str, names: list[str], problem: str):
+        super().__init__(
+            f"{model}: this adapter cannot replace {', '.join(names)} in its query by what the run reads of them without "
+            f"a change of its meaning: {problem}. Give each relation an alias and qualify columns by it; "
+            "and please report this, with the query"
+        )
+
+
 class SameColumnTwice(MvsinkError):
     """Columns that differ in case only; Delta Lake and the metastore do not distinguish them."""
 

@@ -99,6 +99,10 @@ class Definition:
         named = (("sql", "query"), ("ansi", "ANSI mode"), ("refresh", "refresh"))
         return tuple(name for key, name in named if key in before and before[key] != after[key])
 
+    def other_query(self, state: ShardState) -> bool:
+        """Whether the shard does not record this query in this ANSI mode."""
+        return DEFINITION not in state.properties or bool({"query", "ANSI mode"} & set(self.changes(state)))
+
     def check_changes(self, model: str, policy: str, state: ShardState, plan: Plan) -> str:
         """A warning if the policy is ``continue`` and something changed, else empty. ``plan`` is
         the run's. Raises `ConfigurationChanged` if the policy is ``fail``.

@@ -44,6 +44,7 @@ from dbt.adapters.mvsink.materialization.reading import as_said, references_of
 from dbt.adapters.mvsink.materialization.response import explained_response, response
 from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
 from dbt.adapters.mvsink.materialization.said_once import gate_notes, gate_properties
+from dbt.adapters.mvsink.materialization.splice_witness import check_replacement
 from dbt.adapters.mvsink.materialization.sums import Keeper, KeptSums, OverSums, in_use, wanted
 from dbt.adapters.mvsink.materialization.view_texts import with_view_texts
 from dbt.adapters.mvsink.references.consistency import Origins, ledgers, origins_after, origins_read
@@ -145,6 +146,8 @@ class CheckedView:
         return self.evidence is not None and self.evidence.certain
 
     def _execute(self, opened: Opened) -> Executed:
+        if opened.new_query:
+            check_replacement(self.context, self.references.names, self.context.invocation.time)
         read = self._origins_read()
         superseded = read.superseded(self.context.invocation.time)
         following([opened.handle], lambda: self._take_holds(opened))

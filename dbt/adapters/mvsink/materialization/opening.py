@@ -49,6 +49,11 @@ class Opened:
     audits: tuple[Audit, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    @property
+    def new_query(self) -> bool:
+        """Whether the shard's contents are not known to be those of the query as it is now."""
+        return self.definition.other_query(self.handle.state())
+
 
 def open_shard(
     context: RunContext, columns: tuple[Column, ...], resources: ExitStack, audits: tuple[Audit, ...] = ()

@@ -182,6 +182,11 @@ class References:
             raise OtherRefresh(time)
         return {**self._at_versions(), **{name: _at(shard, time) for name, shard in self.shards.items()}}
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The relations that are replaced."""
+        return (*self.pinned, *self.shards)
+
     def _at_versions(self) -> dict[str, str]:
         return {name: rows_at(name, version) for name, version in self.pinned.items()}
 

@@ -1,0 +1,47 @@
+"""Whether a query still says the same when its relations are replaced by what a run reads of them.
+
+A run puts a query in the place of each relation that it reads at a time of its own, and gives it a
+name by which columns are qualified (`user_sql.splice`). Once per definition, before anything is
+stored, the same replacement is made with the relations themselves:
+
+    select o.id, shop.customers.name from shop.orders o join shop.customers using (customer)
+    select o.id, `customers`.name from (shop.orders) o join (shop.customers) as `customers` using (customer)
+
+Spark must analyze both to one plan. Nothing is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dbt.adapters.mvsink.engine import Engine, EngineError
+from dbt.adapters.mvsink.exceptions import ReadOtherwise
+from dbt.adapters.mvsink.materialization.context import RunContext
+from dbt.adapters.mvsink.user_sql.marks import query_at
+from dbt.adapters.mvsink.user_sql.splice import replace_relations
+
+
+def check_replacement(context: RunContext, names: Iterable[str], time: int) -> None:
+    """Raises `ReadOtherwise` if the model's query, as of ``time`` (ms), would read something else
+    with the relations ``names`` replaced.
+    """
+    replaced = {name: name for name in names}
+    if not replaced:
+        return
+    query = query_at(context.query, time)
+    if problem := _problem(context.engine, query, replace_relations(query, replaced)):
+        raise ReadOtherwise(context.model, list(replaced), problem)
+
+
+def _problem(engine: Engine, query: str, replaced: str) -> str:
+    """How Spark's reading of the two differs; empty if it does not, or nothing can be compared."""
+    try:
+        if engine.same_plan(query, replaced, {}):
+            return ""
+        problem = "it is another query then"
+    except EngineError as error:
+        problem = str(error).splitlines()[0]
+    try:  # a plan with seeds of its own is never the same, and a query that fails says so itself
+        return problem if engine.same_plan(query, query, {}) else ""
+    except EngineError:
+        return ""
