@@ -5,7 +5,8 @@ name by which columns are qualified (`user_sql.splice`). Once per definition, be
 stored, the same replacement is made with the relations themselves:
 
     select o.id, shop.customers.name from shop.orders o join shop.customers using (customer)
-    select o.id, `customers`.name from (shop.orders) o join (shop.customers) as `customers` using (customer)
+    select o.id, `customers`.name
+    from (shop.orders) o join (shop.customers) as `customers` using (customer)
 
 Spark must analyze both to one plan. Nothing is run.
 """
