@@ -325,7 +325,7 @@ class Launches:
         monkeypatch.setattr(jvm, "uses_archive", lambda: uses_archive)
         monkeypatch.setattr(jvm, "java_command", lambda: None)
 
-    def _launch(self, conf, log, options):
+    def _launch(self, conf, home, log, options):
         self.options.append(options)
         if any(option.startswith(self._refused) for option in ("", *options)):
             raise OSError("no gateway")
@@ -338,7 +338,7 @@ def test_a_java_that_does_not_start_with_the_archive_s_options_starts_without(
     if recorded:
         record(archive, java_that(home))
     launches = Launches(monkeypatch, refused=("-XX:",))
-    embedded.EmbeddedSpark()._launch({}, home / "spark.log", archive)
+    embedded.EmbeddedSpark()._launch({}, home, archive)
     assert [bool(options) for options in launches.options] == [True, False]
     assert archive.path.read_bytes() == b"" and not archive.is_recording()
 
@@ -347,7 +347,7 @@ def test_a_java_that_does_not_start_at_all_says_nothing_about_the_archive(monkey
     record(archive, java_that(home))
     Launches(monkeypatch, refused=("",))
     with pytest.raises(OSError, match="no gateway"):
-        embedded.EmbeddedSpark()._launch({}, home / "spark.log", archive)
+        embedded.EmbeddedSpark()._launch({}, home, archive)
     assert archive.path.read_text() == "classes\n"
 
 
@@ -355,5 +355,5 @@ def test_a_java_that_does_not_start_at_all_says_nothing_about_the_archive(monkey
 def test_an_archive_that_java_does_without_is_emptied(monkeypatch, home, archive, uses_archive, kept):
     record(archive, java_that(home))
     Launches(monkeypatch, refused=("none",), uses_archive=uses_archive)
-    embedded.EmbeddedSpark()._launch({}, home / "spark.log", archive)
+    embedded.EmbeddedSpark()._launch({}, home, archive)
     assert archive.path.read_text() == kept
