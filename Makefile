@@ -9,8 +9,10 @@ BIN := $(VENV)/bin
 ICEBERG := tests/functional/inputs/test_iceberg.py
 ROUGH := tests/functional/rough tests/fault tests/functional/materialization/test_incremental.py tests/functional/cli/test_plan_against.py \
   tests/functional/cli/test_watch.py tests/functional/connection/test_class_archive.py tests/functional/connection/test_default_profile.py
-# dbt's suites of what the adapter inherits as it is, and the wrong rules that random queries must notice: CI has no time for them.
-SELDOM := $(patsubst %,tests/functional/adapter/test_%.py,data_types docs ephemeral grants incremental packages snapshots store_failures unit_tests utils) \
+# dbt's suites of what the adapter inherits as it is, and the wrong rules that random queries must notice: CI has no time for them. Nor
+# for the tests with the mark `seldom`.
+SELDOM := $(patsubst %,tests/functional/adapter/test_%.py,clone_and_show constraints data_types docs ephemeral grants hooks incremental packages \
+  relations seeds snapshots store_failures unit_tests utils) \
   tests/property/test_incremental_mutants.py
 # Imports, lengths and documents: `make lint` reads them, so that nothing is committed that breaks them.
 STRUCTURE := tests/unit/test_layers.py tests/unit/test_docs.py
@@ -43,20 +45,21 @@ lint: setup
 	$(BIN)/python -m pytest --quiet $(STRUCTURE)
 
 test: lint $(VENV)/java-classes.jsa
-	$(BIN)/python -m pytest $(PYTEST_ARGS) $(addprefix --ignore=,$(ROUGH) $(SELDOM) $(ICEBERG) $(STRUCTURE))
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not seldom" $(addprefix --ignore=,$(ROUGH) $(SELDOM) $(ICEBERG) $(STRUCTURE))
 
 # What takes longest: whole projects over tables as they are in real life, some of five million rows;
 # whole runs killed at every step, and at once; watches; sessions in processes of their own; Spark
 # Connect and Thrift; an object store, on which the shard layer has the same contract; Iceberg's
 # tables.
 rough: $(VENV)/java-classes.jsa
-	$(BIN)/python -m pytest $(PYTEST_ARGS) $(ROUGH)
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not seldom" $(ROUGH)
 	MVSINK_FORMATS=delta,iceberg $(BIN)/python -m pytest $(ICEBERG)
 	MVSINK_OBJECT_STORE=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/unit/shard/test_contract.py tests/unit/shard/test_reading.py
 
 # Not in CI: before a release, and when rules, macros or the adapter's methods change.
 seldom: $(VENV)/java-classes.jsa
 	$(BIN)/python -m pytest $(PYTEST_ARGS) $(SELDOM)
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m seldom $(addprefix --ignore=,$(SELDOM))
 
 # What takes hours, not in CI: it can be stopped, and the same command goes on where it was. One thing:
 # make long LONG=generated SEED=2 COUNT=1000

@@ -9,6 +9,7 @@ evaluated in Python over what the references say is read.
 from __future__ import annotations
 
 import json
+import os
 import random
 import threading
 from collections import Counter, defaultdict
@@ -34,7 +35,7 @@ from dbt.adapters.mvsink.sink.written import Written
 from tests.support.engines import NoEngine
 
 T0 = 1_800_000_000_000
-INTERLEAVINGS = 200
+INTERLEAVINGS = int(os.environ.get("MVSINK_INTERLEAVINGS", "80"))
 FULL_REFRESHES = 12
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
 READS = {"base": (), "by_key": ("base",), "total": ("base",), "both": ("by_key", "total")}

@@ -1,7 +1,7 @@
 """The query of a change, against evaluating the model before and after, over random databases,
 changes and queries.
 
-``MVSINK_INCREMENTAL_CASES=20000`` runs more than the 500 cases of a CI run.
+``MVSINK_INCREMENTAL_CASES=20000`` runs more than the 250 cases of a CI run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support.incremental_database import Database, Row
 from tests.support.incremental_narrowed import narrowed, restricted
 from tests.support.incremental_queries import Queries, tables
 
-CASES = int(os.environ.get("MVSINK_INCREMENTAL_CASES", "500"))
+CASES = int(os.environ.get("MVSINK_INCREMENTAL_CASES", "250"))
 FOCUS = (
     "", "left join", "right join", "left anti join", "left semi join", "clock", "union", "group", "window", "distinct", "full join", "subquery",
     "set",

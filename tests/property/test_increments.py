@@ -31,7 +31,7 @@ from tests.support import incremental_modes
 from tests.support.known_inputs import KnownInputs
 from tests.support.session_engine import T0, Model, open_shard
 
-HISTORIES = int(os.environ.get("MVSINK_INCREMENT_HISTORIES", "12"))
+HISTORIES = int(os.environ.get("MVSINK_INCREMENT_HISTORIES", "8"))
 RUNS = 6
 STEP = 1000  # ms from one run to the next
 QUERIES = (

@@ -8,6 +8,7 @@ number of steps.
 from __future__ import annotations
 
 import itertools
+import os
 import tempfile
 from pathlib import Path
 
@@ -35,7 +36,7 @@ from tests.support.shards import SCHEMA, at, evolve, live, rows, staged, updates
 from tests.support.storage_faults import FaultyStorage, random_faults
 
 STEPS = itertools.count()
-WANTED = 10_000
+EXAMPLES = int(os.environ.get("MVSINK_MACHINES", "80"))  # of 50 steps each
 HANDLES = 3
 rows_of = st.lists(
     st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.sampled_from([-2, -1, 0, 1, 1, 3])), max_size=4
@@ -230,15 +231,15 @@ def run(kind, examples, steps):
 
 
 def test_in_memory_with_faults():
-    run(ShardMachine, 240, 50)
+    run(ShardMachine, EXAMPLES, 50)
 
 
 def test_on_delta_with_faults():
     run(DeltaShardMachine, 12, 40)
 
 
-def test_ten_thousand_steps_were_taken():
-    assert next(STEPS) >= WANTED
+def test_most_of_the_steps_were_taken():
+    assert next(STEPS) >= 30 * EXAMPLES
 
 
 def test_the_model_itself_can_tell_a_difference():

@@ -26,7 +26,7 @@ from tests.support.known_inputs import KnownInputs
 from tests.support.session_engine import Model, open_shard
 from tests.support.shards import SCHEMA
 
-HISTORIES = int(os.environ.get("MVSINK_SUMS_HISTORIES", "2"))
+HISTORIES = int(os.environ.get("MVSINK_SUMS_HISTORIES", "1"))
 RUNS = 6
 COLUMNS = {"db.a": [("k", "int"), ("v", "string")], "db.b": [("k", "int"), ("v", "string")]}
 QUERIES = (

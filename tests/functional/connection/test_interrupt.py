@@ -54,6 +54,7 @@ def shard(root):
         )
 
 
+@pytest.mark.seldom
 def test_ctrl_c_in_a_long_query(tmp_path):
     root = make_project(tmp_path / "p", {"numbers": NUMBERS, "mv": MODEL})
     process = Process(tmp_path, "run", "-c", PROCESS, cwd=root)

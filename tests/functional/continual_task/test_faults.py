@@ -24,6 +24,7 @@ from dbt.adapters.mvsink.shard.storage import is_part
 from dbt.adapters.mvsink.shard_sql import OnError
 from tests.functional.continual_task.driver import COPY, DELETES, UPSERT, Task
 from tests.support.clocks import collect_at
+from tests.support.seldom import often
 from tests.support.shards import client, live, staged
 
 CASES = {  # text, options, and the options of the run that is hurt
@@ -101,7 +102,7 @@ def at(number: int, act) -> None:
 
 
 @pytest.mark.parametrize("begun", [False, True], ids=["first run", "later run"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", often(CASES, "upsert, two statements", "a copy, one by one", "a reset"))
 def test_killed_anywhere(tmp_path, case, begun):
     task, options = prepare(tmp_path / "task", case, begun=begun), CASES[case][2]
     reached = points(task, tmp_path / "serial", **options)
@@ -140,7 +141,10 @@ def test_a_reset_that_dies_before_its_commit_has_released_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("begun", [False, True], ids=["first run", "later run"])
-@pytest.mark.parametrize("case", [case for case in CASES if case != "a reset"])
+@pytest.mark.parametrize(
+    "case",
+    often([case for case in CASES if case != "a reset"], "upsert, two statements", "errors are recorded"),
+)
 def test_another_replica_runs_at_any_step(tmp_path, case, begun):
     task, options = prepare(tmp_path / "task", case, begun=begun), CASES[case][2]
     reached = points(task, tmp_path / "serial", **options)
@@ -321,6 +325,7 @@ Task(None, Path(sys.argv[1]), UPSERT).run(58)
 """
 
 
+@pytest.mark.seldom
 def test_a_process_that_is_killed_again_and_again_leaves_nothing_behind(tmp_path):
     """Every process lives longer than the one before; together they come to the end."""
     task = prepare(tmp_path / "task", "upsert, two statements", begun=True)

@@ -18,6 +18,7 @@ from dbt.adapters.mvsink.engine import Column, parse_type, sql
 from dbt.adapters.mvsink.inputs import DeltaInput, FilesGone, PendingTime, UnsupportedTable, bind_versions
 from dbt.adapters.mvsink.inputs import parquet_sql as reading
 from dbt.adapters.mvsink.shard import ShardClient
+from tests.support.seldom import often
 from tests.support.session_engine import SessionEngine
 
 PLAIN, VECTORS = "'delta.enableDeletionVectors' = 'false'", "'delta.enableDeletionVectors' = 'true'"
@@ -39,9 +40,9 @@ TABLES = {
 }
 
 
-@pytest.fixture(scope="module", params=TABLES.values(), ids=TABLES)
+@pytest.fixture(scope="module", params=often(TABLES, "deletion vectors, partitioned"))
 def table(request, spark, tmp_path_factory):
-    properties, partitioned = request.param
+    properties, partitioned = TABLES[request.param]
     location = tmp_path_factory.mktemp("delta") / "t"
     name = f"delta.`{location}`"
     spark.sql(

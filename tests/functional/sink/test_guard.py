@@ -17,6 +17,7 @@ from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard.updates import META_SCHEMA
 from dbt.adapters.mvsink.shard_sql import Layout, as_of, view_query
 from tests.functional.continual_task.driver import Shard
+from tests.support.seldom import often
 from tests.support.session_engine import Model
 
 BOOM = "it went boom"
@@ -139,12 +140,17 @@ def readers_without_the_error(session, view):
 PLANS = ["a base, recent rows, and an error, all with hashes", "no rows, an error alone", "no contents"]
 
 
-@pytest.mark.parametrize("name", SHARDS)
+@pytest.mark.parametrize(
+    "name",
+    often(
+        SHARDS, "rows, and an error in a batch of its own", "no rows left, and an error, in several batches"
+    ),
+)
 def test_every_reader_fails(quick, shards, name):
     assert readers_without_the_error(quick, f"guarded_{list(SHARDS).index(name)}") == {}
 
 
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("name", often(PLANS, PLANS[0]))
 def test_every_reader_fails_without_adaptive_execution(quick, shards, name):
     quick.conf.set("spark.sql.adaptive.enabled", False)
     try:
