@@ -1,0 +1,29 @@
+"""Tests that CI has no time for: `make seldom` runs them, before a release and when what they test
+changes. The mark is `seldom`, the command line's `-m "not seldom"` leaves them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+
+def often(cases: Iterable[Any], *chosen: Any) -> list[Any]:
+    """``cases`` as parameters of a test. Only the ``chosen`` ones run each time."""
+    listed = list(cases)
+    unknown = [each for each in chosen if each not in listed]
+    if unknown:
+        raise ValueError(f"no case is called {unknown}: {listed}")
+    return [each if each in chosen else pytest.param(each, marks=pytest.mark.seldom) for each in listed]
+
+
+def often_of(cases: Mapping[str, Any], *chosen: str) -> dict[str, Any]:
+    """Named ``cases`` as the values and ids of `pytest.mark.parametrize`, see `often`."""
+    named = zip(often(cases, *chosen), cases.items(), strict=True)
+    values = [
+        value if isinstance(name, str) else pytest.param(value, marks=pytest.mark.seldom)
+        for name, (_, value) in named
+    ]
+    return {"argvalues": values, "ids": list(cases)}
