@@ -115,6 +115,7 @@ def test_a_worker_dies_while_a_batch_is_staged(cluster, run, project):
     assert contents(project, "many") == (ROWS, sum(range(ROWS)))
 
 
+@pytest.mark.seldom
 def test_a_worker_dies_while_the_contents_are_compared(cluster, run, project):
     before = cluster.workers[0].shuffled()
     run.begin("run", "--select", "many", "--vars", "{more: 5}")
@@ -123,6 +124,7 @@ def test_a_worker_dies_while_the_contents_are_compared(cluster, run, project):
     assert contents(project, "many") == (ROWS, sum(range(ROWS)) + 5 * CHANGED)
 
 
+@pytest.mark.seldom
 def test_a_spark_connect_server_on_the_cluster(cluster, place):
     cluster.add_worker()
     on_cluster = {**DRIVER, "spark.master": cluster.url, "spark.cores.max": "1"}

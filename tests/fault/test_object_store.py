@@ -10,7 +10,7 @@ from tests.support.moto_server import BUCKET, SECRET, options
 from tests.support.processes import process
 from tests.support.shards import SCHEMA, at, live, read, staged
 
-PROCESSES, APPENDS = 8, 10
+PROCESSES, APPENDS = 4, 8
 APPENDER = f"""
 import json, sys
 from dbt.adapters.mvsink.shard import ShardClient, UpperMismatch
@@ -29,7 +29,7 @@ with ShardClient(json.loads(options)).open_writer(uri, SCHEMA) as handle:
 """
 
 
-def test_eight_processes_append_ten_times_each_and_nothing_is_lost(s3_port):
+def test_four_processes_append_eight_times_each_and_nothing_is_lost(s3_port):
     store = options(s3_port)
     uri = f"s3://{BUCKET}/appends/s"
     with ThreadPoolExecutor(PROCESSES) as pool:

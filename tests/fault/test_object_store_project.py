@@ -172,6 +172,7 @@ def project(tmp_path_factory, s3_port):
         yield place
 
 
+@pytest.mark.seldom
 def test_a_project_with_credentials_from_the_environment(project, s3_port):
     with dbt_process(project, options(s3_port, SECRET)) as run:
         output = run.dbt("debug")

@@ -18,7 +18,7 @@ from tests.support.processes import process
 from tests.support.shards import SCHEMA, updates
 uri, name = sys.argv[1:]
 with ShardClient().open_writer(uri, SCHEMA) as handle:
-    for i in range(50):
+    for i in range(20):
         while True:
             upper = handle.upper
             time = upper.as_option()
@@ -52,16 +52,16 @@ handle.compare_and_append(updates(("b", 1, 1)), at(1), at(2))
 """
 
 
-def test_eight_processes_fifty_appends_each(tmp_path):
+def test_eight_processes_twenty_appends_each(tmp_path):
     uri = str(tmp_path / "s")
     with ThreadPoolExecutor(8) as pool:
         done = list(pool.map(lambda n: process(APPENDER, uri, f"p{n}"), range(8)))
     assert [p.returncode for p in done] == [0] * 8, [p.stderr[-500:] for p in done]
     handle = ShardClient().open_writer(uri, SCHEMA)
     appends = [c for c in handle.storage.history() if c.kind == "append"]
-    assert len(appends) == 400 and len({c.token for c in appends}) == 400
-    assert [(c.lower, c.upper) for c in appends] == [(at(t), at(t + 1)) for t in range(400)]
-    assert read(ShardClient(), uri, 399) == sorted((f"p{n}-{i}", 1) for n in range(8) for i in range(50))
+    assert len(appends) == 160 and len({c.token for c in appends}) == 160
+    assert [(c.lower, c.upper) for c in appends] == [(at(t), at(t + 1)) for t in range(160)]
+    assert read(ShardClient(), uri, 159) == sorted((f"p{n}-{i}", 1) for n in range(8) for i in range(20))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""A test that takes `case` runs for every case of its class's table."""
+"""A test that takes `case` runs for every case of its class's table; where that has
+`OFTEN`, the others run in `make seldom` only.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.seldom import often
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" in metafunc.fixturenames:
-        metafunc.parametrize("case", list(metafunc.cls.CASES))
+        cases = list(metafunc.cls.CASES)
+        metafunc.parametrize("case", often(cases, *getattr(metafunc.cls, "OFTEN", cases)))
 
 
 @pytest.fixture(scope="session")

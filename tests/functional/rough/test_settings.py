@@ -82,6 +82,13 @@ CASES = {
 
 class TestSettings:
     CASES = SETTINGS
+    OFTEN = (
+        "how_files_are_written",
+        "how_files_are_read",
+        "ansi_off",
+        "zone_and_no_substitution",
+        "raw_literals",
+    )
 
     @pytest.fixture(scope="class")
     def models(self):
