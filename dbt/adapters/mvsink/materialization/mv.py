@@ -146,8 +146,7 @@ class CheckedView:
         return self.evidence is not None and self.evidence.certain
 
     def _execute(self, opened: Opened) -> Executed:
-        if opened.new_query:
-            check_replacement(self.context, self.references.names, self.context.invocation.time)
+        check_replacement(opened, self.references)
         read = self._origins_read()
         superseded = read.superseded(self.context.invocation.time)
         following([opened.handle], lambda: self._take_holds(opened))
@@ -296,10 +295,9 @@ class CheckedView:
 
     def _take_holds(self, opened: Opened) -> None:
         """Before the first read, a scheduled view keeps the history that it is about to read."""
-        context = self.context
+        context, timing = self.context, opened.timing
         rehearsal = context.read_only or context.invocation.rehearsal
         if not rehearsal and not context.options.refresh.on_commit:
-            timing = opened.timing
             self._holds(opened).take(timing.upper if timing.time is None else Antichain.of(timing.time))
 
     def _move_holds(self, opened: Opened, outcome: Outcome) -> list[str]:

@@ -13,23 +13,22 @@ Spark must analyze both to one plan. Nothing is run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from dbt.adapters.mvsink.engine import Engine, EngineError
 from dbt.adapters.mvsink.exceptions import ReadOtherwise
-from dbt.adapters.mvsink.materialization.context import RunContext
+from dbt.adapters.mvsink.materialization.opening import Opened
+from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from dbt.adapters.mvsink.user_sql.splice import replace_relations
 
 
-def check_replacement(context: RunContext, names: Iterable[str], time: int) -> None:
-    """Raises `ReadOtherwise` if the model's query, as of ``time`` (ms), would read something else
-    with the relations ``names`` replaced.
+def check_replacement(opened: Opened, references: References) -> None:
+    """Raises `ReadOtherwise` if the model's query would read something else with its ``references``
+    replaced. Asks nothing if the shard holds contents of this query.
     """
-    replaced = {name: name for name in names}
-    if not replaced:
+    context, replaced = opened.context, {name: name for name in references.names}
+    if not replaced or not opened.new_query:
         return
-    query = query_at(context.query, time)
+    query = query_at(context.query, context.invocation.time)
     if problem := _problem(context.engine, query, replace_relations(query, replaced)):
         raise ReadOtherwise(context.model, list(replaced), problem)
 
