@@ -77,6 +77,7 @@ def place(tmp_path_factory):
     return tmp_path_factory.mktemp("connect")
 
 
+@pytest.mark.seldom
 def test_a_server_that_is_killed_in_the_middle_of_a_run_leaves_nothing_wrong(place):
     port = free_port()
     project = Project(place / "p", f"sc://127.0.0.1:{port}")

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from deltalake import DeltaTable, write_deltalake
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -91,6 +92,7 @@ def test_all_but_one_of_them_are_narrowed():
 )
 @example([("", ["unique"], [(None, "a"), (1, "a")]), ("", ["not_null"], [(None, "a"), (1, "a"), (2, "b")])])
 @example([("", ["unique"], [(1, "a"), (2, "a")]), ("", ["unique"], [(1, "a"), (2, "a"), (2, "b")])])
+@pytest.mark.seldom
 def test_any_history(tmp_path_factory, steps):
     model = Model(None, tmp_path_factory.mktemp("audits"))
     model.run(values([(1, "a")]))

@@ -9,7 +9,7 @@ import textwrap
 from contextlib import suppress
 from pathlib import Path
 
-LIMIT = 300  # seconds
+LIMIT = 550  # seconds
 
 
 def process(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -227,6 +227,7 @@ class TestAgainst:
         assert unchanged == ["names"] and not plan["names"]["generation"]
         assert plan["orders"]["difference"]["changed"] > 0 < plan["customers"]["difference"]["changed"]
 
+    @pytest.mark.seldom
     def test_the_gate_and_the_policies_are_those_of_the_other_target(self, project, raw):
         changed = {
             "stg_payments": mv(CHANGED["stg_payments"].partition("}} ")[2], max_change={"rows": 1}),

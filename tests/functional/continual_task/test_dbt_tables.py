@@ -33,6 +33,7 @@ STEPS = [  # a statement of Spark's Delta, and the rows that came and went with 
 SETTINGS = {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
 
 
+@pytest.mark.seldom
 @pytest.mark.not_over_thrift("statements of a Thrift server do not load the classes of Delta's jar")
 class TestDelta(Tasks):
     """Beside it a task over a table of files, for what read-only leaves alone."""

@@ -52,6 +52,7 @@ class TestProofs:
         # another definition is evaluated, and begins again
         assert [self.run(c, least=1)["large"] for c in (7, 8)] == [False, True]
 
+    @pytest.mark.seldom
     def test_other_rules_are_proved_by_a_tenth_of_the_models_in_each_run(self, project, monkeypatch):
         for c in (20, 21):
             self.run(c)

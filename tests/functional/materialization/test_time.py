@@ -108,6 +108,7 @@ class TestReferences(TimeBase):
         assert f"+1 -0 at {AT.format(4)}" in at(4, "run", "--select", "top")
         assert self.rows(project, "top") == self.rows(project, "between")
 
+    @pytest.mark.seldom
     def test_a_deferred_shard_and_one_of_another_project_are_read_as_of_the_run_too(self, project):
         prod = f"{project.test_schema}_prod"
         self.set_model(project, configured(retain_history="1 hour", schema="prod"))
@@ -159,6 +160,7 @@ class TestReferences(TimeBase):
         assert f"not refreshed yet; first refresh at {AT.format(7)}" in at(2)
         at(2, "run", "--empty")
 
+    @pytest.mark.seldom
     def test_empty_and_sampled_references_and_ephemeral_models(self, project):
         self.model(project, "between", "{{ config(materialized='ephemeral') }} select * from {{ ref('mv') }}")
         self.model(project, "top", OF_MV.replace("ref('mv')", "ref('between')"))
@@ -185,6 +187,7 @@ class TestReferences(TimeBase):
         assert "where at >= '" in self.ran(project, "other") and "parquet.`" in self.ran(project, "other")
         assert self.rows(project, "other") == [] and len(self.rows(project, "top")) == 1
 
+    @pytest.mark.seldom
     def test_a_scheduled_view_holds_what_its_next_refresh_will_read(self, project):
         self.set_model(project, configured(retain_history="1 second"))
         self.model(project, "top", OF_MV.replace("_mv')", "_mv', refresh='every 1 hour')"))
@@ -247,6 +250,7 @@ class TestReferences(TimeBase):
             project.run_sql(f"drop table {schema}.raw")
 
 
+@pytest.mark.seldom
 class TestOvertaken(TimeBase):
     OF = "{{ config(materialized='self_correcting_mv') }} "
     START = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 
 from dbt.adapters.mvsink.shard_sql import Layout
 from tests.support.session_engine import Model
@@ -30,6 +31,7 @@ def rising(model: Model, query: str) -> list[float]:
     return shares
 
 
+@pytest.mark.seldom
 def test_compactions_keep_the_order_of_the_base(spark, tmp_path):
     model = Model(spark, tmp_path, options={"retain_history": 1})
     bases = set()
