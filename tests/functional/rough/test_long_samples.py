@@ -15,7 +15,10 @@ from tests.long import generated, input_histories, judge, spark_sql
 from tests.long.kept import Kept
 from tests.support.maintained import wherever
 
-pytestmark = pytest.mark.embedded("it asks the session for the plan of a query")
+pytestmark = [
+    pytest.mark.usefixtures("small_data"),
+    pytest.mark.embedded("it asks the session for the plan of a query"),
+]
 SEED = 1
 
 
@@ -27,19 +30,21 @@ def test_random_queries_hold_what_spark_gives(quick, tmp_path):
     assert not kept.defects(judge.DEFECTS), kept.summary(judge.DEFECTS)
 
 
+@pytest.mark.seldom
 def test_views_and_tasks_over_random_histories_are_what_spark_reads(spark, tmp_path):
-    """2 of Delta tables, one of a table of files."""
+    """One of a Delta table, one of a table of files."""
     for name, value in input_histories.SETTINGS.items():
         if not name.startswith("spark.delta."):
             spark.conf.set(name, value)
-    kept = Kept("input_histories", SEED, 3, tmp_path / "kept")
+    kept = Kept("input_histories", SEED, 2, tmp_path / "kept")
     with wherever():
         wrong = input_histories.Harness(spark, tmp_path, kept, steps=(2, 4)).run_some(
-            {"delta": 2, "files": 1}
+            {"delta": 1, "files": 1}
         )
     assert not wrong, wrong
 
 
+@pytest.mark.seldom
 def test_queries_of_sparks_own_tests_hold_what_spark_gives(quick, tmp_path):
     """20 queries, one round."""
     seed = int(os.environ.get("MVSINK_SEED") or int.from_bytes(os.urandom(3), "big"))
