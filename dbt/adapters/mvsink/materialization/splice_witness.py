@@ -38,7 +38,7 @@ def _problem(engine: Engine, query: str, replaced: str) -> str:
     try:
         if engine.same_plan(query, replaced, {}):
             return ""
-        problem = "it is another query then"
+        problem = "Spark reads another query then"
     except EngineError as error:
         problem = str(error).splitlines()[0]
     try:  # a plan with seeds of its own is never the same, and a query that fails says so itself
