@@ -47,6 +47,9 @@ READS, COLUMNS = "reads", "query_columns"
 OTHER_TOOL = "another tool wrote to its shard"
 # catalogs that Iceberg adds to a session for itself, for example when it compacts a table
 OF_ICEBERG = ("spark.sql.catalog.default_iceberg", "spark.sql.catalog.default_rewrite_catalog")
+# Of a server's session we set some and set them back, after which they are listed; the zone is part
+# of the session's identity.
+OURS = {*EXACT, "spark.sql.session.timeZone"}
 DECIDE_NOTHING = (*OF_ICEBERG, "spark.sql.debug.")
 RULES = "2"  # another number: what was recorded before proves nothing
 
@@ -248,8 +251,7 @@ class InputEvidence:
         decisive = tuple(
             f"{key} = {value}"
             for key, value in named.items()
-            # those in EXACT are set and restored by ourselves, as is how much of a plan is shown
-            if key.startswith("spark.sql.") and key not in EXACT and not key.startswith(DECIDE_NOTHING)
+            if key.startswith("spark.sql.") and key not in OURS and not key.startswith(DECIDE_NOTHING)
         )
         try:
             session = tuple(f"session {value}" for value in session_of(engine).identity)
