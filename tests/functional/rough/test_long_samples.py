@@ -16,6 +16,7 @@ from tests.long.kept import Kept
 from tests.support.maintained import wherever
 
 pytestmark = [
+    pytest.mark.timeout(3600),  # minutes each; a busy machine is no failure
     pytest.mark.usefixtures("small_data"),
     pytest.mark.embedded("it asks the session for the plan of a query"),
 ]
