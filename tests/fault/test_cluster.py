@@ -13,8 +13,9 @@ import pytest
 
 from dbt.adapters.mvsink.shard import ShardClient
 from tests.support.dbt_process import DbtProcess, dbt_process
-from tests.support.spark_cluster import DRIVER, Cluster, Worker, spark_cluster, wait_for
+from tests.support.spark_cluster import DRIVER, Cluster, Worker, spark_cluster
 from tests.support.spark_servers import connect_server
+from tests.support.waiting import wait_for
 
 GROUPS, COUNTED, ROWS, CHANGED = 997, 4_000_000, 1_000_000, 10_000
 # eight tasks of about a second each for the one core of a worker
@@ -91,7 +92,7 @@ def kill_when(run: DbtProcess, cluster: Cluster, ready: Callable[[Worker], objec
     output of the command, which has to succeed.
     """
     victim = cluster.workers[0]
-    wait_for(lambda: ready(victim), 120, "the run's stage to kill a worker in")
+    wait_for(lambda: ready(victim), "the run's stage to kill a worker in")
     cluster.kill(victim)
     cluster.add_worker()
     outcome = run.end()

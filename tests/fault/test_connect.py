@@ -20,6 +20,7 @@ from tests.support.dbt_process import DbtProcess, Outcome, dbt_process
 from tests.support.processes import free_port
 from tests.support.shards import rows
 from tests.support.spark_servers import connect_server
+from tests.support.waiting import wait_for
 
 DBT = "from dbt.cli.main import cli; cli()"
 SLOW = 10**13  # rows of a query that no server of this size ends
@@ -90,8 +91,10 @@ def test_a_server_that_is_killed_in_the_middle_of_a_run_leaves_nothing_wrong(pla
         output = project.run("--select", "names", "hourly")
         assert "+1 -2 at" in output, output
         running = project.start("run", "--select", "slow", "--vars", json.dumps({"rows": SLOW}))
-        _wait_for(project.shards / "s" / "slow" / "_delta_log")
-    output = running.communicate(timeout=120)[0]
+        log = project.shards / "s" / "slow" / "_delta_log"
+        wait_for(log.exists, "the shard, after which the query runs", running)
+        time.sleep(3)
+    output = running.communicate(timeout=550)[0]
     assert running.returncode != 0 and "is not repeated; run again" in output, output
     assert "keyboard interrupt" not in output and "Encountered an error" not in output, output
     with dbt_process(project.place) as dbt:
@@ -133,12 +136,3 @@ def _without_a_server(dbt: DbtProcess) -> None:
     assert not outcome.success
     assert "no session on the Spark Connect server" in outcome.output, outcome.output
     assert "Check `remote` (a server of Spark 4 runs there)" in outcome.output, outcome.output
-
-
-def _wait_for(path: Path) -> None:
-    """The run has created the shard, so that its query runs next."""
-    deadline = time.monotonic() + 120
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} was not created"
-        time.sleep(0.1)
-    time.sleep(3)

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
@@ -14,6 +13,7 @@ from dbt.adapters.mvsink.shard.storage import is_part
 from tests.support.clocks import collect_at
 from tests.support.projects import Project
 from tests.support.shards import live, staged
+from tests.support.waiting import wait_for
 
 ROUNDS = 8
 # no test here reads a manifest
@@ -114,14 +114,10 @@ def test_two_simultaneous_runs_on_changing_data(tmp_path):
             assert projects[0].contents() == sorted(wanted), round_
     finally:
         for worker in workers:
-            worker.wait(timeout=60) if round_ == ROUNDS - 1 else worker.kill()
+            worker.wait(timeout=550) if round_ == ROUNDS - 1 else worker.kill()
 
 
 def outcome(path, workers):
     """What a worker wrote into the file, once it is there."""
-    deadline = time.monotonic() + 120
-    while not path.exists():
-        assert time.monotonic() < deadline, f"no outcome in {path.name}"
-        assert all(worker.poll() in (None, 0) for worker in workers), "a worker died"
-        time.sleep(0.02)
+    wait_for(path.exists, f"an outcome in {path.name}", *workers)
     return path.read_text()

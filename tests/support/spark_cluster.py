@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ from typing import Any
 import pyspark
 
 from tests.support.processes import command_lines, free_port
+from tests.support.waiting import wait_for
 
-STARTS_IN = 120.0  # seconds
 # what a session on the cluster sets: nothing leaves this machine
 DRIVER = {
     "spark.driver.host": "127.0.0.1",
@@ -73,7 +72,7 @@ class Cluster:
         arguments = ["--cores", "1", "--memory", "1500m", "--webui-port", "0"]
         arguments += ["--work-dir", str(self._home / "work"), self.url]
         process = self._start(f"worker-{self._started}", "worker.Worker", arguments, within, scratch)
-        wait_for(lambda: self._registered() >= self._started, STARTS_IN, "a worker", process)
+        wait_for(lambda: self._registered() >= self._started, "a worker", process)
         self.workers.append(Worker(process, scratch))
         return self.workers[-1]
 
@@ -116,14 +115,3 @@ def spark_cluster(home: Path) -> Iterator[Cluster]:
     home.mkdir(parents=True, exist_ok=True)
     with ExitStack() as resources:
         yield Cluster(home, resources)
-
-
-def wait_for(
-    done: Callable[[], object], seconds: float, what: str, process: subprocess.Popen[Any] | None = None
-) -> None:
-    """`AssertionError` if it takes longer, or if the process ends meanwhile."""
-    deadline = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        assert process is None or process.poll() is None, f"the process ended: {what}"
-        time.sleep(0.02)

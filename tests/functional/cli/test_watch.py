@@ -19,7 +19,7 @@ import pytest
 
 from dbt.adapters.mvsink.cli.commands.status import row_count
 from dbt.adapters.mvsink.shard import ShardClient
-from tests.functional.connection.processes import Process, dbt, make_project, wait_for
+from tests.functional.connection.processes import Process, dbt, make_project
 from tests.support.small_data import INTERPRETED
 from tests.support.spark_servers import connect_server, thrift_server
 
@@ -44,7 +44,7 @@ def watch(project: Path, name: str, *arguments: str) -> Iterator[Process]:
     finally:
         if process.popen.poll() is None:
             process.popen.terminate()
-            process.end(60)
+            process.end()
 
 
 def land(source: Path, name: str, *rows: tuple[int, str]) -> None:
@@ -90,11 +90,11 @@ def test_a_watch_from_start_to_end(tmp_path):
         process.until("trying again in ")
         assert process.popen.poll() is None
         land(source, "4", (5, "e"))
-        wait_for(lambda: process.out.count("mv +1 -0, top +1 -1") == 2, 120, process.outputs)
+        process.until_true(lambda: process.out.count("mv +1 -0, top +1 -1") == 2, "a second change")
         assert row_count(state(project, "mv").files) == 5
 
         process.popen.send_signal(signal.SIGTERM)
-        assert process.end(60) == 0 and process.out.endswith("stopped\n"), process.outputs
+        assert process.end() == 0 and process.out.endswith("stopped\n"), process.outputs
 
 
 def test_a_task_runs_when_its_input_changed(tmp_path):
@@ -137,7 +137,7 @@ def test_over_a_server_shards_are_tracked(tmp_path, kind):
         assert dbt(project, "first", "run", "--select", "base").end() == 0
         with watch(project, "watch", "--select", "v", "top", "ticks", "--interval", "3 seconds") as process:
             process.until("top +1 -0")
-            wait_for(lambda: process.out.count("its interval") > 1, 60, process.outputs)
+            process.until_true(lambda: process.out.count("its interval") > 1, "a second interval")
             assert dbt(project, "other", "run", "--select", "base", "--vars", "{upto: 5}").end() == 0
             process.until("top +1 -1")
             # once more after the first round, as its input may have changed during it
@@ -153,10 +153,10 @@ def test_ctrl_c_cancels_a_running_query_and_leaves_the_shard_as_it_was(tmp_path)
     staged = log.read_text().count(STAGING)
     with watch(project, "watch", "--vars", json.dumps({"upto": 10_000_000_000_000})) as process:
         process.until("watching mv")
-        wait_for(lambda: log.read_text().count(STAGING) > staged, 120, process.outputs)
+        process.until_true(lambda: log.read_text().count(STAGING) > staged, "a query that runs")
         time.sleep(2)  # so that it is in the middle of it
         process.popen.send_signal(signal.SIGINT)
-        assert process.end(60) == 0, process.outputs
+        assert process.end() == 0, process.outputs
         assert process.out.endswith("stopped\n")
     after = state(project, "mv")
     assert (after.version, after.files) == (before.version, before.files)

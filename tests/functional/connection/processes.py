@@ -6,10 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.support.waiting import wait_for
 
 DEFAULT = "{type: mvsink, schema: s}"
 
@@ -60,20 +61,18 @@ class Process:
     def outputs(self) -> str:
         return f"{self.out}\n--- stderr\n{self.err}"
 
-    def until(self, text: str, seconds: float = 120) -> None:
-        """Waits for a text on stdout; killed if that takes longer: a long query uses every core."""
-        try:
-            wait_for(
-                lambda: text in self.out or self.popen.poll() is not None,
-                seconds,
-                f"{text!r} in\n{self.outputs}",
-            )
-            assert text in self.out, self.outputs
-        except AssertionError:
-            self.popen.kill()
-            raise
+    def until(self, text: str) -> None:
+        """Waits for a text on stdout."""
+        self.until_true(lambda: text in self.out, repr(text))
 
-    def end(self, seconds: float = 180) -> int:
+    def until_true(self, done: Callable[[], object], what: str) -> None:
+        """Waits; `AssertionError` with all that it printed if it ends before."""
+        try:
+            wait_for(done, what, self.popen)
+        except AssertionError as error:
+            raise AssertionError(f"{error}:\n{self.outputs}") from None
+
+    def end(self, seconds: float = 550) -> int:
         """Its exit code; killed if it takes longer."""
         try:
             return self.popen.wait(seconds)
@@ -108,10 +107,3 @@ def dbt(project: Path, name: str, *arguments: str, cwd: Path | None = None, **en
         cwd=cwd,
         **environment,
     )
-
-
-def wait_for(done: Callable[[], bool], seconds: float, what: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.05)

@@ -8,7 +8,8 @@ import os
 
 import pytest
 
-from tests.functional.connection.processes import Process, wait_for
+from tests.functional.connection.processes import Process
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.embedded("a server starts its own Java")
 
@@ -53,7 +54,7 @@ def archive(place):
     """Made when the first session has ended."""
     first = session(place, "first")
     assert "archive is mapped: False" in first.out and first.err == ""
-    wait_for(lambda: archives(place), 480, "an archive")
+    wait_for(lambda: archives(place), "an archive")
     (archive,) = archives(place)
     return archive
 

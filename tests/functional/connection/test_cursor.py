@@ -16,7 +16,7 @@ from dbt.adapters.mvsink.connection.connect import open_connect
 from dbt.adapters.mvsink.connection.cursor import SessionConnection
 from dbt.adapters.mvsink.connection.factory import EMBEDDED
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
-from tests.functional.connection.processes import wait_for
+from tests.support.waiting import wait_for
 
 LONG = "select count(*) from range(10000000000000) where id % 7 = 3"  # hours
 ROWS = "select id, cast(id as string) as name from range(0, 5, 1, 2)"
@@ -220,7 +220,7 @@ class Running:
 def test_a_statement_is_cancelled(connection):
     """Over every kind of connection; whether its jobs end is the subject of `TestCancelling`."""
     statement = Running(connection)
-    wait_for(connection._busy.is_set, 60, "it runs")
+    wait_for(connection._busy.is_set, "it runs")
     connection.cancel()
     assert statement.ended() and re.search("cancell?ed", str(statement.error).lower())
 
@@ -231,17 +231,17 @@ class TestCancelling:
         other = SessionConnection(EMBEDDED, MvsinkCredentials(schema="default", shard_root=str(shard_root)))
         one, two = Running(connection), Running(other)
         try:
-            wait_for(lambda: active(spark, connection.tag) and active(spark, other.tag), 60, "both run")
+            wait_for(lambda: active(spark, connection.tag) and active(spark, other.tag), "both run")
             connection.cancel()
             assert one.ended()
             assert "cancelled" in str(one.error)
-            wait_for(lambda: not active(spark, connection.tag), 60, "no job of the tag")
+            wait_for(lambda: not active(spark, connection.tag), "no job of the tag")
             assert active(spark, other.tag) and two.error is None
         finally:
             connection.cancel()
             other.cancel()
         assert two.ended() and "cancelled" in str(two.error)
-        wait_for(lambda: not active(spark, other.tag), 60, "no job of the tag")
+        wait_for(lambda: not active(spark, other.tag), "no job of the tag")
 
     def test_a_statement_that_has_no_job_yet(self, spark, connection):
         """Cancelled while it is analyzed: its jobs are stopped when they come."""
@@ -258,7 +258,7 @@ class TestCancelling:
         connection.cancel()
         go_on.set()
         assert statement.ended() and "cancelled" in str(statement.error)
-        wait_for(lambda: not active(spark, connection.tag), 60, "no job of the tag")
+        wait_for(lambda: not active(spark, connection.tag), "no job of the tag")
 
     def test_nothing_is_begun_after_it(self, spark, connection):
         connection.execute(ROWS)
@@ -271,7 +271,7 @@ class TestCancelling:
     def test_an_interrupted_statement_stops_its_jobs(self, spark, connection):
         """`--single-threaded`: the interrupt is raised in the thread that awaits the statement."""
         statement = Running(connection)
-        wait_for(lambda: active(spark, connection.tag), 60, "it runs")
+        wait_for(lambda: active(spark, connection.tag), "it runs")
 
         def interrupted(text):
             raise KeyboardInterrupt

@@ -24,6 +24,7 @@ from dbt.adapters.mvsink.connection.class_archive import (
     cache_directory,
 )
 from dbt.adapters.mvsink.connection.java import Java
+from tests.support.waiting import wait_for
 
 JAVA = Java(
     "/opt/java/bin/java", 17, 'openjdk version "17.0.15"\nOpenJDK 64-Bit Server VM (mixed mode, sharing)'
@@ -244,11 +245,8 @@ def test_a_java_that_is_killed_is_asked_again(home, archive):
 def test_a_killed_maker_leaves_no_archive_and_what_it_leaves_is_deleted(home, archive):
     archive.options()
     archive._recorded.touch()
-    maker = archive.ended(0, java_that(home, 'echo half > "$made"; sleep 5;'))
-    deadline = time.monotonic() + 30
-    while not list(cache_directory().glob("*.making")):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    maker = archive.ended(0, java_that(home, 'echo half > "$made"; sleep 1000;'))
+    wait_for(lambda: list(cache_directory().glob("*.making")), "half an archive", maker)
     os.killpg(maker.pid, signal.SIGKILL)
     maker.wait()
     assert not archive.path.exists()
