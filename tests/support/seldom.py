@@ -21,9 +21,4 @@ def often(cases: Iterable[Any], *chosen: Any) -> list[Any]:
 
 def often_of(cases: Mapping[str, Any], *chosen: str) -> dict[str, Any]:
     """Named ``cases`` as the values and ids of `pytest.mark.parametrize`, see `often`."""
-    named = zip(often(cases, *chosen), cases.items(), strict=True)
-    values = [
-        value if isinstance(name, str) else pytest.param(value, marks=pytest.mark.seldom)
-        for name, (_, value) in named
-    ]
-    return {"argvalues": values, "ids": list(cases)}
+    return {"argvalues": often(cases.values(), *(cases[name] for name in chosen)), "ids": list(cases)}

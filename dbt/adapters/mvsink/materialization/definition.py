@@ -101,7 +101,10 @@ class Definition:
 
     def other_query(self, state: ShardState) -> bool:
         """Whether the shard does not record this query in this ANSI mode."""
-        return DEFINITION not in state.properties or bool({"query", "ANSI mode"} & set(self.changes(state)))
+        return DEFINITION not in state.properties or self._changes_query(state)
+
+    def _changes_query(self, state: ShardState) -> bool:
+        return bool({"query", "ANSI mode"} & set(self.changes(state)))
 
     def check_changes(self, model: str, policy: str, state: ShardState, plan: Plan) -> str:
         """A warning if the policy is ``continue`` and something changed, else empty. ``plan`` is
@@ -114,9 +117,8 @@ class Definition:
 
     def replaces(self, policy: str, state: ShardState) -> bool:
         """Whether to make a new generation: the query changed, and a schedule would delay it."""
-        changed = {"query", "ANSI mode"} & set(self.changes(state))
         waits = not self.refresh.on_commit or not stored_spec(state).on_commit or state.upper.is_empty()
-        return bool(changed) and waits and policy == "apply"
+        return self._changes_query(state) and waits and policy == "apply"
 
 
 def _when(plan: Plan) -> str:
