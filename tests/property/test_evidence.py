@@ -31,6 +31,7 @@ from dbt.adapters.mvsink.shard import (
 )
 from dbt.adapters.mvsink.shard.state import Change, DataFile
 from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
 from tests.support.engines import NoEngine
 from tests.support.shards import SCHEMA, updates
 
@@ -50,16 +51,17 @@ class Catalog(NoEngine):
     """What Spark says of the session and of the one table."""
 
     def __init__(self, location: Path):
-        self.location, self.ansi = location, "true"
+        self.location, self.ansi, self.zone = location, "true", "UTC"
+        self.listed: list[tuple[str, str]] = []
 
     def execute(self, statement, what):
         assert what == "refresh", statement
 
     def query(self, query, what):
         if query == "set":
-            return [("spark.master", "local[1]"), ("spark.sql.ansi.enabled", self.ansi)]
+            return [("spark.master", "local[1]"), ("spark.sql.ansi.enabled", self.ansi), *self.listed]
         if query == SESSION:
-            return [("4.1", "UTC", "spark_catalog", "default", "bigint", 1)]
+            return [("4.1", self.zone, "spark_catalog", "default", "bigint", 1)]
         if query.startswith("explain extended"):
             return [(PLAN,)]
         assert query == "describe table extended `spark_catalog`.`raw`.`t` as json"
@@ -238,3 +240,22 @@ def test_what_is_said_to_be_unchanged_is(seed, tmp_path):
     for happening in world.random.choices(*zip(*happenings), k=steps):
         happening()
     assert world.proved > steps / 20  # it is said at all
+
+
+@pytest.mark.parametrize(
+    ("listed", "zone", "unchanged"),
+    [
+        ([], "UTC", True),
+        ([("spark.sql.debug.maxToStringFields", "25")], "UTC", True),
+        ([("spark.sql.session.timeZone", "UTC"), *((name, "as before") for name in EXACT)], "UTC", True),
+        ([("spark.sql.session.timeZone", "Asia/Tokyo")], "Asia/Tokyo", False),
+        ([("spark.sql.legacy.timeParserPolicy", "LEGACY")], "UTC", False),
+    ],
+)
+def test_settings_that_a_run_set_and_set_back_are_no_other_settings(tmp_path, listed, zone, unchanged):
+    """On a server they are listed from then on, with the values that they had before."""
+    world = World(0, tmp_path)
+    world.run()
+    world.catalog.listed, world.catalog.zone = listed, zone
+    world.run()
+    assert world.proved == unchanged
