@@ -104,3 +104,19 @@ def test_it_is_asked_once_a_definition(warehouse, monkeypatch):
         warehouse.run(ONE, "asked", query.format(ONE), [f"{ONE}.t"], incremental="never")
         query_is_new = before == 0 or "select v" in query
         assert len(asked) - before == query_is_new
+
+
+def test_a_query_that_is_not_due_is_not_asked(warehouse, monkeypatch):
+    warehouse.next_round()
+    warehouse.run(ONE, "late", f"select k from {ONE}.t", [f"{ONE}.t"], refresh="every 1 day")
+    monkeypatch.setattr(type(warehouse.engine), "same_plan", lambda *args: pytest.fail("it was asked"))
+    for _ in range(2):
+        warehouse.next_round()
+        warehouse.run(
+            ONE,
+            "late",
+            f"select v as k from {ONE}.t",
+            [f"{ONE}.t"],
+            refresh="every 1 day",
+            on_configuration_change="continue",
+        )

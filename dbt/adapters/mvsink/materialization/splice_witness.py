@@ -23,10 +23,10 @@ from dbt.adapters.mvsink.user_sql.splice import replace_relations
 
 def check_replacement(opened: Opened, references: References) -> None:
     """Raises `ReadOtherwise` if the model's query would read something else with its ``references``
-    replaced. Asks nothing if the shard holds contents of this query.
+    replaced. Asks nothing if the shard holds contents of this query, or none are due.
     """
     context, replaced = opened.context, {name: name for name in references.names}
-    if not replaced or not opened.new_query:
+    if not replaced or opened.timing.time is None or not opened.new_query:
         return
     query = query_at(context.query, context.invocation.time)
     if problem := _problem(context.engine, query, replace_relations(query, replaced)):
