@@ -36,6 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.negation import cancelled_among, standing
@@ -48,14 +49,11 @@ MIN_MERGED = 4
 
 @dataclass(frozen=True)
 class _Live:
-    """A live batch directory."""
+    """A live batch directory, with its number of rows."""
 
     batch_id: str
     files: tuple[DataFile, ...]
-
-    @property
-    def rows(self) -> int:
-        return sum(file.rows or 0 for file in self.files)
+    rows: int
 
     @property
     def foldable(self) -> int:
@@ -96,10 +94,10 @@ def _rewriting(live: Sequence[_Live], since: int) -> CompactionPlan | None:
     recent = [batch for batch in settled if batch is not base]
     if base is not None and sum(batch.foldable for batch in recent) > MAX_RECENT_SHARE * base.rows:
         return CompactionPlan(_files([base, *recent]), Antichain.of(since))
-    history = [batch for batch in live if batch not in settled]
+    history = [batch for batch in live if not batch.settled(since)]
     if len(recent) + len(history) < MAX_RECENT_BATCHES:
         return None
-    merged = max(_merge(recent), _merge(history), key=_growth)
+    _, merged = max(_merge(recent), _merge(history), key=lambda each: each[0])
     return CompactionPlan(_files(merged), Antichain.of(since), with_base=False)
 
 
@@ -110,20 +108,25 @@ def _live(live: Sequence[DataFile]) -> list[_Live] | None:
         if file.batch_id is None:
             return None
         files.setdefault(file.batch_id, []).append(file)
-    return [_Live(batch_id, tuple(batch)) for batch_id, batch in files.items()]
+    return [
+        _Live(batch_id, tuple(batch), sum(file.rows or 0 for file in batch))
+        for batch_id, batch in files.items()
+    ]
 
 
-def _merge(batches: Sequence[_Live]) -> Sequence[_Live]:
-    """The smallest batches, at least `MIN_MERGED`, whose merge grows most; none if too few."""
+def _merge(batches: Sequence[_Live]) -> tuple[float, Sequence[_Live]]:
+    """The smallest batches, at least `MIN_MERGED`, whose merge grows most, and its growth: how many
+    times the largest of them fits into all. None, and -1, if there are too few.
+    """
     ordered = sorted(batches, key=lambda batch: (batch.rows, batch.batch_id))
-    candidates = [ordered[:count] for count in range(MIN_MERGED, len(ordered) + 1)]
-    return max(candidates, key=lambda merged: (_growth(merged), len(merged)), default=())
-
-
-def _growth(merged: Sequence[_Live]) -> float:
-    """How many times the largest batch fits into all of them; -1 if there are none."""
-    largest = max((batch.rows for batch in merged), default=0)
-    return sum(batch.rows for batch in merged) / max(1, largest) if merged else -1.0
+    sums = accumulate(batch.rows for batch in ordered)
+    growths = [
+        (rows / max(1, batch.rows), count)
+        for count, (rows, batch) in enumerate(zip(sums, ordered, strict=True), 1)
+        if count >= MIN_MERGED
+    ]
+    growth, count = max(growths, default=(-1.0, 0))
+    return growth, ordered[:count]
 
 
 def _files(batches: Sequence[_Live]) -> tuple[DataFile, ...]:

@@ -253,7 +253,9 @@ def _maintenance(state: ShardState, storage: Storage) -> Maintenance:
         due = state.version - storage.checkpointed() >= UPKEEP_EVERY
         compact = compaction_due(state)
         if compact is not None:  # not past a lease that was taken while the commit was on its way
-            compact = compaction_due(replace(state, since=state.since.meet(leased_since(storage))))
+            since = state.since.meet(leased_since(storage))
+            if since != state.since:
+                compact = compaction_due(replace(state, since=since))
     except StorageError:  # the append is done; the next one checks again
         return Maintenance()
     return Maintenance(compact=compact, collect_garbage=due, checkpoint=due)
