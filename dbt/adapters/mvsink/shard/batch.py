@@ -17,6 +17,7 @@ import logging
 import warnings
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -25,7 +26,7 @@ import pyarrow as pa
 
 from dbt.adapters.mvsink.physical import DIFF, ERROR
 from dbt.adapters.mvsink.shard.commit_log import checked_path
-from dbt.adapters.mvsink.shard.errors import InvalidUsage
+from dbt.adapters.mvsink.shard.errors import InvalidUsage, StorageError
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.state import BATCHES, FORMAT_VERSION, DataFile, check_bounds
 from dbt.adapters.mvsink.shard.storage import PartWriter, Storage, fresh_batch_id, part_path
@@ -293,8 +294,10 @@ class BatchBuilder:
 
     def abandon(self) -> None:
         """Delete the parts staged so far."""
-        self._roll()
         self.finished = True
+        if self.part is not None:
+            with suppress(StorageError):  # the disk is full, or garbage collection took the file
+                self.part.close()
         self.handle.staged_in.delete_directory(f"{BATCHES}/{self.batch_id}")
 
     def _roll(self) -> None:
