@@ -24,7 +24,7 @@ from benchmarks.figures import Figure
 from dbt.adapters.mvsink.engine import Column, arrow_schema
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.incremental import Analysed, Sums, analyse, sums_of
-from dbt.adapters.mvsink.references.reference import References
+from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Layout
 from dbt.adapters.mvsink.shard_sql.stager import Stager

@@ -14,7 +14,7 @@ from statistics import median
 from benchmarks.bench import make_tpch, start
 from benchmarks.incremental import HOUR, TABLES, WIDE, Inputs, fresh, named, plain, remove
 from dbt.adapters.mvsink.engine import Column, arrow_schema
-from dbt.adapters.mvsink.references.reference import References
+from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.sink import Driver, Incremental, Outcome
 from tests.support.known_inputs import KnownInputs
 from tests.support.session_engine import T0, Model, SessionEngine, open_shard

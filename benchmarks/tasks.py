@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.bench import start
 from dbt.adapters.mvsink.engine import shard_columns
-from dbt.adapters.mvsink.references.reference import References
+from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.sink import Driver, SinkRequest
 from tests.functional.continual_task.driver import DAY, UPSERT, Shard, Task
 from tests.support.session_engine import SessionEngine

@@ -17,7 +17,7 @@ import pytest
 
 from dbt.adapters.mvsink.engine import arrow_schema
 from dbt.adapters.mvsink.incremental import Analysed, Sums, analyse, sums_of
-from dbt.adapters.mvsink.references.reference import References
+from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.sink import Driver, Incremental
 from tests.support.known_inputs import KnownInputs
 from tests.support.session_engine import T0, Model, open_shard

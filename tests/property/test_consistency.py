@@ -19,8 +19,8 @@ import pyarrow as pa
 import pytest
 
 from dbt.adapters.mvsink.engine import shard_columns
+from dbt.adapters.mvsink.inputs.reference import Reference, References
 from dbt.adapters.mvsink.references.consistency import Ledger, Origins, origins_after, origins_read
-from dbt.adapters.mvsink.references.reference import Reference, References
 from dbt.adapters.mvsink.shard import (
     MemoryStorage,
     ReadHandle,

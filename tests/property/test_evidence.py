@@ -18,10 +18,10 @@ import pyarrow as pa
 import pytest
 
 from dbt.adapters.mvsink.engine import shard_columns
+from dbt.adapters.mvsink.engine.session import SESSION
+from dbt.adapters.mvsink.inputs.reference import Reference, References
 from dbt.adapters.mvsink.materialization.evidence import evaluating, recollection
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
-from dbt.adapters.mvsink.references.reference import Reference, References
-from dbt.adapters.mvsink.references.session import SESSION
 from dbt.adapters.mvsink.shard import (
     Antichain,
     MemoryStorage,

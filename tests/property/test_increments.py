@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from dbt.adapters.mvsink.engine import arrow_schema
-from dbt.adapters.mvsink.references.reference import References
+from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.shard import (
     Antichain,
     Progress,

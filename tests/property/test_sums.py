@@ -15,8 +15,8 @@ import pytest
 from dbt.adapters.mvsink.engine import arrow_schema
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.incremental import NotIncremental, Sums, analyse, sums_of
+from dbt.adapters.mvsink.inputs.reference import Reference, References
 from dbt.adapters.mvsink.materialization.sums import Keeper, KeptSums, OverSums
-from dbt.adapters.mvsink.references.reference import Reference, References
 from dbt.adapters.mvsink.shard import Progress, ShardClient, files_number
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.sink import Driver, Increment, Outcome

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dbt.adapters.mvsink.incremental import NotIncremental, analyse
-from dbt.adapters.mvsink.references.changes import sides_of_shard, unchanged_shard
-from dbt.adapters.mvsink.references.reference import Reference
+from dbt.adapters.mvsink.inputs.changes import sides_of_shard, unchanged_shard
+from dbt.adapters.mvsink.inputs.reference import Reference
+from dbt.adapters.mvsink.inputs.sides import EvaluateFully
 from dbt.adapters.mvsink.shard import Progress, ShardClient, files_number, untouched
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.small import FEW_ROWS
-from dbt.adapters.mvsink.sink import Full, Increment
+from dbt.adapters.mvsink.sink import Increment
 
 
 @dataclass
@@ -65,16 +66,16 @@ class KnownInputs:
         }
         return Progress() if self.moves else Progress(plan=self.plan, files=files_number(state.files))
 
-    def increment(self, state: Any, recorded: Any, time: int) -> Increment | Full:
+    def increment(self, state: Any, recorded: Any, time: int) -> Increment | EvaluateFully:
         if not self.read or self.contents is None:
-            return Full("nothing was read yet", expected=True)
+            return EvaluateFully("nothing was read yet", expected=True)
         if self.never:
-            return Full("incremental: never", expected=True)
+            return EvaluateFully("incremental: never", expected=True)
         if state.plan and not untouched(state):
-            return Full("another tool wrote to its shard", expected=True)
+            return EvaluateFully("another tool wrote to its shard", expected=True)
         analysed = analyse(self.query, self.columns_of)
         if isinstance(analysed, NotIncremental):
-            return Full(analysed.reason)
+            return EvaluateFully(analysed.reason)
         sides = []
         for name in analysed.relations.keys() & self.references.keys():
             reference = self.references[name]
@@ -84,7 +85,7 @@ class KnownInputs:
                 if version == reference.state.version
                 else sides_of_shard(name, reference, before, now, version)
             )
-            if isinstance(side, Full):
+            if isinstance(side, EvaluateFully):
                 return side
             sides.append(side)
         few = sum(reference.layout.rows for reference in self.references.values()) <= FEW_ROWS

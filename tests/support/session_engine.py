@@ -18,7 +18,7 @@ from dbt.adapters.mvsink.adapter.dbt_engine import cores_of
 from dbt.adapters.mvsink.connection import files_view, plans
 from dbt.adapters.mvsink.engine import Column, EngineError, arrow_schema, parse_type, sql
 from dbt.adapters.mvsink.engine.plan_text import same_plan
-from dbt.adapters.mvsink.references.reference import References
+from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout, view_query
 from dbt.adapters.mvsink.shard_sql.session_settings import by_conf, pinned

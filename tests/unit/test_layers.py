@@ -24,15 +24,23 @@ def modules(layer: str) -> list[Path]:
 
 
 # values, and hooks for tests
-NEUTRAL = {"durations", "failpoints", "masking", "physical", "refresh_schedule", "wall_clock"}
+NEUTRAL = {
+    "durations",
+    "failpoints",
+    "masking",
+    "per_invocation",
+    "physical",
+    "refresh_schedule",
+    "wall_clock",
+}
 DATAFLOW = {"engine", "shard", "shard_sql", "user_sql"}
 RULES = {  # which packages each may import, besides the neutral modules
     "shard": set(),
     "engine": set(),
     "user_sql": {"engine"},
     "shard_sql": {"shard", "engine"},
-    "sink": {"shard", "engine", "shard_sql", "incremental"},
-    "inputs": {"shard", "engine", "shard_sql"},
+    "sink": {"incremental", "inputs", "shard", "engine", "shard_sql"},
+    "inputs": DATAFLOW,
     "history": {"shard", "engine", "shard_sql"},
     "continual_task": {"inputs", *DATAFLOW},
     "incremental": {"user_sql", "engine"},
@@ -52,6 +60,7 @@ RULES = {  # which packages each may import, besides the neutral modules
         "credentials",
         "exceptions",
         "history",
+        "inputs",
         "materialization",
         "references",
         "relation",

@@ -10,7 +10,7 @@ from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.connection.cursor import SessionConnection
 from dbt.adapters.mvsink.connection.factory import EMBEDDED
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
-from dbt.adapters.mvsink.references.session import session_of, session_settings
+from dbt.adapters.mvsink.engine.session import session_of, session_settings
 
 pytestmark = pytest.mark.embedded("a server's connections have sessions of their own")
 

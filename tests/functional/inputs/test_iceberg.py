@@ -13,9 +13,9 @@ import pytest
 from dbt.tests.util import run_dbt
 
 from dbt.adapters.mvsink.inputs import IcebergInput, NoSuchTable, NotADescendant, SnapshotGone
+from dbt.adapters.mvsink.inputs.reference import Refresh
+from dbt.adapters.mvsink.inputs.table_versions import Pinned, TableVersions
 from dbt.adapters.mvsink.inputs.versioned import EMPTY
-from dbt.adapters.mvsink.references.reference import Refresh
-from dbt.adapters.mvsink.references.table_versions import Pinned, TableVersions
 from dbt.adapters.mvsink.shard_sql.published_view import view_properties
 from tests.functional.continual_task.test_dbt import task
 from tests.functional.materialization.base import Base

@@ -7,9 +7,9 @@ import json
 import pytest
 from dbt.tests.util import run_dbt
 
+from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.materialization import proofs
 from dbt.adapters.mvsink.materialization.evidence import InputEvidence
-from dbt.adapters.mvsink.references.reference import References
 from tests.functional.materialization.base import responses
 
 VIEW = "{{ config(materialized='self_correcting_mv') }} "

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dbt.adapters.mvsink.references.reference import Reference, References
+from dbt.adapters.mvsink.inputs.reference import Reference, References
 from dbt.adapters.mvsink.shard import ShardClient
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.sink import Driver, SinkRequest

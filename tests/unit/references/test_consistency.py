@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from dbt.adapters.mvsink.engine import shard_columns
+from dbt.adapters.mvsink.inputs.reference import Reference, References
 from dbt.adapters.mvsink.materialization.response import log_line, response
 from dbt.adapters.mvsink.references.consistency import (
     UNKNOWN,
@@ -21,7 +22,6 @@ from dbt.adapters.mvsink.references.consistency import (
     own_origin,
     passed_over,
 )
-from dbt.adapters.mvsink.references.reference import Reference, References
 from dbt.adapters.mvsink.shard import Antichain, Commit, CommitNote, MemoryStorage, ShardClient, ShardState
 from dbt.adapters.mvsink.shard_sql import Counts, Kind
 from dbt.adapters.mvsink.shard_sql.properties import WATCHED

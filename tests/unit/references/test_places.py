@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from dbt.adapters.mvsink.inputs.reads import Reads
 from dbt.adapters.mvsink.references import places
 from dbt.adapters.mvsink.references.places import ReadPlaces, places_of
-from dbt.adapters.mvsink.references.reads import Reads
 from tests.support.engines import NoEngine
 
 TABLE = Reads(tables=("c.d.t",))

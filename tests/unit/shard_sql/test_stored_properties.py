@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from dbt.adapters.mvsink.references.reads import Reads
+from dbt.adapters.mvsink.inputs.reads import Reads
 from dbt.adapters.mvsink.shard import ShardState
 from dbt.adapters.mvsink.shard.errors import LogDamaged
 from dbt.adapters.mvsink.shard.stored import Unreadable, parsed

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from dbt.adapters.mvsink.engine import Column, parse_type
-from dbt.adapters.mvsink.references.reference import References
+from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
 from dbt.adapters.mvsink.shard_sql import creation_of

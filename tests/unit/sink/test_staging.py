@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from dbt.adapters.mvsink.inputs.sides import EvaluateFully
 from dbt.adapters.mvsink.shard_sql import Counts
-from dbt.adapters.mvsink.sink import Full, Incremental, Independent, ReadsLater
+from dbt.adapters.mvsink.sink import Incremental, Independent, ReadsLater
 from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.errors import NotIncremental
 from dbt.adapters.mvsink.sink.staging import Staging
@@ -16,7 +17,7 @@ from dbt.adapters.mvsink.sink.written import Written
 
 
 def staging(
-    reason: Full,
+    reason: EvaluateFully,
     *,
     verify: bool = False,
     stage: Any = lambda *arguments: Written(None, Counts()),
@@ -38,18 +39,20 @@ def staging(
 def test_always_fails_with_the_reason_and_what_else_is_allowed():
     wanted = "`incremental` is always, but this run cannot be: raw.t changed. Nothing was written; with auto the query would be evaluated in full"
     with pytest.raises(NotIncremental, match=wanted):
-        staging(Full("raw.t changed")).stage(None, None, SimpleNamespace(empty=False), 1, None)
+        staging(EvaluateFully("raw.t changed")).stage(None, None, SimpleNamespace(empty=False), 1, None)
 
 
 def test_always_evaluates_what_a_new_definition_asks_for():
-    reason = Full("its query changed", expected=True)
+    reason = EvaluateFully("its query changed", expected=True)
     written = staging(reason).stage(None, None, SimpleNamespace(empty=False), 1, None)
     assert (written.incremental, written.reason) == (False, "its query changed")
 
 
 def test_a_verification_says_why_it_cannot_tell_drift_from_a_change():
     shard = SimpleNamespace(empty=False, rows=1)
-    written = staging(Full("another tool wrote to its shard"), verify=True).stage(None, None, shard, 1, None)
+    written = staging(EvaluateFully("another tool wrote to its shard"), verify=True).stage(
+        None, None, shard, 1, None
+    )
     assert (written.incremental, written.reason) == (False, "another tool wrote to its shard")
 
 
@@ -87,7 +90,7 @@ def test_a_verification_evaluates_what_the_author_wrote_as_long_as_it_reads_the_
         texts.append(desired.query)
         return Written(batch, Counts(1, 0))
 
-    verification = staging(Full(), verify=True, stage=stage, own_text=OwnText(*written))
+    verification = staging(EvaluateFully(), verify=True, stage=stage, own_text=OwnText(*written))
     desired = Desired("the run's", (), 0)
     staged = verification.stage(desired, None, SimpleNamespace(empty=False, rows=1), 1, None)
     assert (texts, staged.rewritten) == (evaluated, reason)

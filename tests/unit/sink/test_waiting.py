@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from dbt.adapters.mvsink.engine import Column, arrow_schema, parse_type
+from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.materialization.response import log_line
-from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import Antichain, MemoryStorage, ShardClient, checkpoint
 from dbt.adapters.mvsink.sink import Driver, SinkRequest

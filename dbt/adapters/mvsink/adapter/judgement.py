@@ -16,11 +16,11 @@ from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.adapter.models import MaintainedAdapter
 from dbt.adapters.mvsink.adapter.variables import variable
 from dbt.adapters.mvsink.engine import Column, parse_type
+from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.materialization.errors import translated
 from dbt.adapters.mvsink.materialization.options.freshness import with_freshness
 from dbt.adapters.mvsink.materialization.options.gate import accepts
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
-from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.shard import ReadHandle, ShardClient
 from dbt.adapters.mvsink.sink import Audit, Gate, SinkRequest, limit
 from dbt.adapters.mvsink.sink.forecast import Change, forecast

@@ -21,9 +21,9 @@ from dbt.adapters.mvsink.engine import DataflowError
 from dbt.adapters.mvsink.engine.json_values import plain
 from dbt.adapters.mvsink.exceptions import InvalidArgument, InvalidRunTime, NoShard
 from dbt.adapters.mvsink.history.versions import Versions, history_query
+from dbt.adapters.mvsink.inputs.reference import Reference
 from dbt.adapters.mvsink.materialization.errors import translated
 from dbt.adapters.mvsink.references.places import places_of
-from dbt.adapters.mvsink.references.reference import Reference
 from dbt.adapters.mvsink.references.resolve import catalog_entry, open_reference
 from dbt.adapters.mvsink.shard import ShardClient
 from dbt.adapters.mvsink.shard_sql.change_data import change_data

@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dbt.adapters.mvsink.engine import EngineError
+from dbt.adapters.mvsink.engine.session import session_of
 from dbt.adapters.mvsink.materialization.audits import CompiledTest
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.definition import ansi_mode
-from dbt.adapters.mvsink.references.session import session_of
 from dbt.adapters.mvsink.shard_sql.published_view import UnreadableView, read_published
 from dbt.adapters.mvsink.sink import Scope
 from dbt.adapters.mvsink.user_sql.deciding_rows import deciding_rows

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Engine
+from dbt.adapters.mvsink.engine.session import session_of
 from dbt.adapters.mvsink.exceptions import ConfigurationChanged, NamesArePatterns, OwnedByAnother, SampledRun
-from dbt.adapters.mvsink.references.session import session_of
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import ShardState
 from dbt.adapters.mvsink.shard_sql.properties import (

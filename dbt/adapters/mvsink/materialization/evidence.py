@@ -15,15 +15,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from dbt.adapters.mvsink.engine import Column, EngineError
-from dbt.adapters.mvsink.materialization import witness
-from dbt.adapters.mvsink.materialization.assertions import assertions
-from dbt.adapters.mvsink.materialization.context import RunContext
-from dbt.adapters.mvsink.materialization.increment import Inputs
-from dbt.adapters.mvsink.materialization.sums import TIME as SUMS_TIME
-from dbt.adapters.mvsink.materialization.sums import KeptSums, in_use
-from dbt.adapters.mvsink.references.functions import shown_functions
-from dbt.adapters.mvsink.references.listings import refresh
-from dbt.adapters.mvsink.references.positions import (
+from dbt.adapters.mvsink.engine.session import is_local_session, session_of, session_settings
+from dbt.adapters.mvsink.inputs.positions import (
     CLOCK,
     DELTA,
     ICEBERG,
@@ -31,13 +24,20 @@ from dbt.adapters.mvsink.references.positions import (
     Position,
     clock_position,
 )
-from dbt.adapters.mvsink.references.reads import Reads, reads_of
-from dbt.adapters.mvsink.references.reference import References
-from dbt.adapters.mvsink.references.session import is_local_session, session_of, session_settings
+from dbt.adapters.mvsink.inputs.reads import Reads, reads_of, relist
+from dbt.adapters.mvsink.inputs.reference import References
+from dbt.adapters.mvsink.inputs.sides import EvaluateFully
+from dbt.adapters.mvsink.materialization import witness
+from dbt.adapters.mvsink.materialization.assertions import assertions
+from dbt.adapters.mvsink.materialization.context import RunContext
+from dbt.adapters.mvsink.materialization.increment import Inputs
+from dbt.adapters.mvsink.materialization.sums import TIME as SUMS_TIME
+from dbt.adapters.mvsink.materialization.sums import KeptSums, in_use
+from dbt.adapters.mvsink.references.functions import shown_functions
 from dbt.adapters.mvsink.shard import Progress, ShardState, files_number, number_of, untouched
 from dbt.adapters.mvsink.shard.stored import Unreadable, parsed
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
-from dbt.adapters.mvsink.sink import Full, Increment, Incremental, run_timing
+from dbt.adapters.mvsink.sink import Increment, Incremental, run_timing
 from dbt.adapters.mvsink.user_sql.determinism import uncertain
 from dbt.adapters.mvsink.user_sql.marks import NOW, query_at
 from dbt.adapters.mvsink.user_sql.words import parts
@@ -147,26 +147,26 @@ class InputEvidence:
 
     def increment(
         self, state: ShardState, recorded: Callable[[str], int | None], time: int
-    ) -> Increment | Full:
+    ) -> Increment | EvaluateFully:
         """See `Evidence`."""
         if problem := self.problems(state):
             lasting = problem in (self._uncertain, self._of_inputs)
-            return Full(problem, expected=not lasting, usual=problem != OTHER_TOOL)
+            return EvaluateFully(problem, expected=not lasting, usual=problem != OTHER_TOOL)
         if self.sums is not None and self.sums.time == time:
             increment = self.sums.increment(recorded)
         else:
             increment = self.inputs(recorded, time).increment(sum(file.size for file in state.files))
-        if isinstance(increment, Full):
+        if isinstance(increment, EvaluateFully):
             return increment
         columns = (f"{each.name} {list(map(str, each.columns))}" for each in increment.inputs)
         return replace(increment, reading=number_of([f"plan {self.plan}", *columns]))
 
     def outlook(
         self, state: ShardState, recorded: Callable[[str], int | None], time: int
-    ) -> Increment | Full:
+    ) -> Increment | EvaluateFully:
         """See `Inputs.outlook`, for the model's own query."""
         if self._uncertain:
-            return Full(self._uncertain, usual=True)
+            return EvaluateFully(self._uncertain, usual=True)
         return self.inputs(recorded, time).outlook(sum(file.size for file in state.files))
 
     def inputs(self, recorded: Callable[[str], int | None], time: int) -> Inputs:
@@ -280,7 +280,7 @@ class InputEvidence:
     def refreshed(self) -> InputEvidence:
         """The same after Spark has listed the tables' files again."""
         context, inspector = self.context, self._inspector.at_the_start()
-        listed = refresh(context.engine, self.reads.every_table, context.invocation.id, inspector.manifest)
+        listed = relist(context.engine, self.reads.every_table, context.invocation.id, inspector.manifest)
         prepared = replace(self, certain=False, listed=listed)
         _ = prepared._inputs  # before Spark reads them
         return prepared

@@ -19,16 +19,16 @@ from dbt.adapters.mvsink.incremental import (
     rules,
     sums_of,
 )
+from dbt.adapters.mvsink.inputs.positions import CLOCK, DELTA, ICEBERG, SHARD, Position
+from dbt.adapters.mvsink.inputs.sides import EvaluateFully
 from dbt.adapters.mvsink.materialization.evidence import InputEvidence, verification_due
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.materialization.sums import wanted
-from dbt.adapters.mvsink.references.positions import CLOCK, DELTA, ICEBERG, SHARD, Position
 from dbt.adapters.mvsink.sink import (
     ALL_ROWS,
     QUICK,
     REMEMBERED,
     SMALL,
-    Full,
     Increment,
     Incremental,
     all_may_differ,
@@ -139,20 +139,20 @@ class _Explained:
         fails = _always(self.opened) and bool(full.reason) and not full.expected
         return Explanation(evaluates, inputs, full.reason, fails=fails)
 
-    def _full(self) -> Full:
-        """Why the query would be evaluated in full, or `Full()`: it would not."""
+    def _full(self) -> EvaluateFully:
+        """Why the query would be evaluated in full, or `EvaluateFully()`: it would not."""
         increment = self.evidence.increment(
             self.opened.handle.state(), self.opened.handle.progress, self.time
         )
-        if isinstance(increment, Full):
+        if isinstance(increment, EvaluateFully):
             return replace(increment, reason=self._suspended() or increment.reason)
         changed = [each.name for each in increment.inputs if each.change is not None]
-        return Full(self._declined(increment, changed))
+        return EvaluateFully(self._declined(increment, changed))
 
     def later(self) -> str:
         """The same of a change of any input, after this run."""
         outlook = self.evidence.outlook(self.opened.handle.state(), self.opened.handle.progress, self.time)
-        if isinstance(outlook, Full):
+        if isinstance(outlook, EvaluateFully):
             return self._suspended() or outlook.reason
         unknown = self.evidence.inputs(self.opened.handle.progress, self.time).unknown()
         last_two = {parts(name)[-2:] for name in unknown}

@@ -12,7 +12,7 @@ from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.exceptions import MvsinkError
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.warn import warn
-from dbt.adapters.mvsink.references.per_invocation import PerInvocation
+from dbt.adapters.mvsink.per_invocation import PerInvocation
 from dbt.adapters.mvsink.shard import StorageError
 
 A_LITTLE = 60_000  # ms

@@ -9,23 +9,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.engine import Column, EngineError, parse_type
+from dbt.adapters.mvsink.engine.session import session_settings
 from dbt.adapters.mvsink.incremental import PADDED, Analysed, NotIncremental, analyse
 from dbt.adapters.mvsink.inputs import DeltaInput, IcebergInput
-from dbt.adapters.mvsink.inputs.reading import files_read_otherwise
-from dbt.adapters.mvsink.materialization.context import RunContext
-from dbt.adapters.mvsink.materialization.witness import misread
-from dbt.adapters.mvsink.references.changes import (
+from dbt.adapters.mvsink.inputs.changes import (
     QueryRows,
     at_version,
     sides_of_shard,
     sides_of_table,
     unchanged_shard,
 )
-from dbt.adapters.mvsink.references.positions import CLOCK, DELTA, ICEBERG, VERSION, Position
-from dbt.adapters.mvsink.references.reads import Reads
-from dbt.adapters.mvsink.references.reference import References
-from dbt.adapters.mvsink.references.session import session_settings
-from dbt.adapters.mvsink.sink import Full, Increment, Incremental, InputSides
+from dbt.adapters.mvsink.inputs.positions import CLOCK, DELTA, ICEBERG, VERSION, Position
+from dbt.adapters.mvsink.inputs.reading import files_read_otherwise
+from dbt.adapters.mvsink.inputs.reads import Reads
+from dbt.adapters.mvsink.inputs.reference import References
+from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides
+from dbt.adapters.mvsink.materialization.context import RunContext
+from dbt.adapters.mvsink.materialization.witness import misread
+from dbt.adapters.mvsink.sink import Increment, Incremental
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from dbt.adapters.mvsink.user_sql.words import parts
 
@@ -73,7 +74,7 @@ class Inputs:
     recorded: Callable[[str], int | None]
     time: int
 
-    def increment(self, own: int) -> Increment | Full:
+    def increment(self, own: int) -> Increment | EvaluateFully:
         """See `Evidence.increment`. ``own``: the bytes of the shard."""
         if refused := self._refused():
             return refused
@@ -83,10 +84,10 @@ class Inputs:
                 return reason
         analysed = self._read()
         if isinstance(analysed, NotIncremental):
-            return Full(analysed.reason, usual=True)
+            return EvaluateFully(analysed.reason, usual=True)
         names = {position.name for position in changed if position.kind != CLOCK}
         sides = tuple(self._sides(analysed, names))
-        refused = next((each for each in sides if isinstance(each, Full)), None)
+        refused = next((each for each in sides if isinstance(each, EvaluateFully)), None)
         if refused is not None:
             return refused
         clock = next((self.recorded(each.id) for each in changed if each.kind == CLOCK), None)
@@ -96,10 +97,10 @@ class Inputs:
         if always or not small:  # else its query is evaluated, however it is read
             analysed = self._witnessed(analysed)
         if isinstance(analysed, NotIncremental):
-            return Full(analysed.reason, usual=True)
+            return EvaluateFully(analysed.reason, usual=True)
         return Increment(analysed, known, None if clock is None else (clock, self.time), small)
 
-    def outlook(self, own: int) -> Increment | Full:
+    def outlook(self, own: int) -> Increment | EvaluateFully:
         """How a change would be treated after this run, whichever input it is in: as the increment
         of a time at which nothing changed, or why the query would be evaluated.
         """
@@ -107,10 +108,10 @@ class Inputs:
             return refused
         analysed = self.analysed()
         if isinstance(analysed, NotIncremental):
-            return Full(analysed.reason, usual=True)
+            return EvaluateFully(analysed.reason, usual=True)
         unknown = self.unknown()
         if unknown and all(position.name in unknown for position in self.positions):
-            return Full(f"what changes in {' and '.join(sorted(unknown))} is not known", usual=True)
+            return EvaluateFully(f"what changes in {' and '.join(sorted(unknown))} is not known", usual=True)
         known = tuple(each for each in self._sides(analysed, set()) if isinstance(each, InputSides))
         clock = (self.time, self.time + 1) if analysed.marks else None
         return Increment(analysed, known, clock, self._small(analysed, known, own))
@@ -138,12 +139,12 @@ class Inputs:
         reason = misread(self.context, query_at(self.context.query, self.time), read, self.recorded)
         return NotIncremental(reason) if reason else read
 
-    def _refused(self) -> Full | None:
+    def _refused(self) -> EvaluateFully | None:
         """Why the query is evaluated, whatever its text says and whatever changed."""
         if self.context.options.incremental is Incremental.NEVER:
-            return Full("incremental: never", expected=True, usual=True)
+            return EvaluateFully("incremental: never", expected=True, usual=True)
         if (twice := self._named_twice()) is not None:
-            return Full(f"it reads {twice} in two ways, or from two catalogs", usual=True)
+            return EvaluateFully(f"it reads {twice} in two ways, or from two catalogs", usual=True)
         return None
 
     def _named_twice(self) -> str | None:
@@ -151,18 +152,20 @@ class Inputs:
         names = Counter(parts(position.name)[-2:] for position in self.positions)
         return next((".".join(name) for name, times in names.items() if times > 1), None)
 
-    def _reason(self, position: Position) -> Full | None:
+    def _reason(self, position: Position) -> EvaluateFully | None:
         """Why the change of an input that is at ``position`` is not known."""
         if position.problem:
-            return Full(position.problem, usual=True)
+            return EvaluateFully(position.problem, usual=True)
         if self.recorded(position.id) is None:
-            return Full(f"no earlier position of {position.name} is recorded", expected=True, usual=True)
+            return EvaluateFully(
+                f"no earlier position of {position.name} is recorded", expected=True, usual=True
+            )
         if position.reshaped(self.recorded):
-            return Full(f"the columns of {position.name} changed", expected=True)
+            return EvaluateFully(f"the columns of {position.name} changed", expected=True)
         if self._followed(position):
             return None
         why = self._view_above(position.name)
-        return Full(f"{position.name} changed, and what changed in it is not known{why}", usual=True)
+        return EvaluateFully(f"{position.name} changed, and what changed in it is not known{why}", usual=True)
 
     def _followed(self, position: Position) -> bool:
         """Whether the input keeps a history of its changes, which the query reads it by."""
@@ -206,7 +209,7 @@ class Inputs:
         padded = {column: kind for column, kind in declared.items() if PADDED.search(kind)}
         return [(column, padded.get(column.lower(), kind)) for column, kind in columns]
 
-    def _sides(self, analysed: Analysed, changed: set[str]) -> Iterator[InputSides | Full]:
+    def _sides(self, analysed: Analysed, changed: set[str]) -> Iterator[InputSides | EvaluateFully]:
         """What the query's relations are read as."""
         by_parts = {parts(position.name)[-2:]: position for position in self.positions}
         for name in analysed.relations:
@@ -223,14 +226,16 @@ class Inputs:
                 rows = QueryRows(f"select * from {name}")
                 yield InputSides(name, self._columns(name), rows, rows)
 
-    def _shard(self, name: str, position: Position, changed: set[str]) -> InputSides | Full:
+    def _shard(self, name: str, position: Position, changed: set[str]) -> InputSides | EvaluateFully:
         reference, now = self.references.shards[position.name], position.number
         before = self.recorded(position.id)
         if position.name not in changed or before is None:
             return unchanged_shard(name, reference, now)
         return sides_of_shard(name, reference, before, now, self.recorded(position.id + VERSION))
 
-    def _table(self, name: str, position: Position, version: int, changed: set[str]) -> InputSides | Full:
+    def _table(
+        self, name: str, position: Position, version: int, changed: set[str]
+    ) -> InputSides | EvaluateFully:
         before = self.recorded(position.id)
         if position.name not in changed or before is None:
             rows = at_version(name, version)
@@ -238,9 +243,11 @@ class Inputs:
         if position.kind == ICEBERG:
             return sides_of_table(name, IcebergInput(name, self.context.engine), before, version)
         if version < before:
-            return Full(f"{name} is read at an earlier version than before")
+            return EvaluateFully(f"{name} is read at an earlier version than before")
         if setting := files_read_otherwise(session_settings(self.context.engine)):
-            return Full(f"with {setting} Spark reads the data files of {name} otherwise than the table")
+            return EvaluateFully(
+                f"with {setting} Spark reads the data files of {name} otherwise than the table"
+            )
         delta = DeltaInput(position.location, name, self.context.storage_options)
         return sides_of_table(name, delta, before, version)
 

@@ -23,6 +23,8 @@ from dbt.adapters.mvsink.engine import (
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.exceptions import ReadsItself, check_distinct
 from dbt.adapters.mvsink.incremental import NotIncremental
+from dbt.adapters.mvsink.inputs.reads import reads_and_columns
+from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.materialization.assertions import assertions
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.contracts import unenforced_constraints
@@ -49,8 +51,6 @@ from dbt.adapters.mvsink.materialization.sums import Keeper, KeptSums, OverSums,
 from dbt.adapters.mvsink.materialization.view_texts import with_view_texts
 from dbt.adapters.mvsink.references.consistency import Origins, ledgers, origins_after, origins_read
 from dbt.adapters.mvsink.references.holds import Holds
-from dbt.adapters.mvsink.references.reads import reads_and_columns
-from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.shard import Antichain, ShardError, ShardReplaced, ShardState, following
 from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.shard_sql.holds import held_shards

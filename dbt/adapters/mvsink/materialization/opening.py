@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from dbt.adapters.mvsink.engine import Column, arrow_schema
 from dbt.adapters.mvsink.exceptions import ShardGone
+from dbt.adapters.mvsink.inputs.reference import Refresh
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.definition import Definition, ansi_mode
 from dbt.adapters.mvsink.materialization.publish import check_fits
 from dbt.adapters.mvsink.materialization.warn import warn
-from dbt.adapters.mvsink.references.reference import Refresh
 from dbt.adapters.mvsink.shard import (
     MemoryStorage,
     NotAShard,

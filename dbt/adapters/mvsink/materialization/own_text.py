@@ -7,11 +7,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.engine import DataflowError, EngineError
+from dbt.adapters.mvsink.inputs.positions import shard_position
+from dbt.adapters.mvsink.inputs.reference import Reference, References
+from dbt.adapters.mvsink.inputs.table_versions import newest_version
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.publish import fingerprint
-from dbt.adapters.mvsink.references.positions import shard_position
-from dbt.adapters.mvsink.references.reference import Reference, References
-from dbt.adapters.mvsink.references.table_versions import newest_version
 from dbt.adapters.mvsink.shard import ShardError, files_number
 from dbt.adapters.mvsink.shard_sql.published_view import read_published
 from dbt.adapters.mvsink.sink import ReadsLater

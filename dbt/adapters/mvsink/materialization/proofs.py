@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.own_text import CompiledText
-from dbt.adapters.mvsink.references.per_invocation import PerInvocation
-from dbt.adapters.mvsink.references.reference import References
+from dbt.adapters.mvsink.per_invocation import PerInvocation
 from dbt.adapters.mvsink.sink import Independent, Proving
 
 SHARE = 10  # one of so many models

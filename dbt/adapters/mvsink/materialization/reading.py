@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from dbt.adapters.mvsink.engine.session import is_local_session
+from dbt.adapters.mvsink.inputs.positions import quoted
+from dbt.adapters.mvsink.inputs.reference import References, Refresh
+from dbt.adapters.mvsink.inputs.table_versions import TableVersions
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.evidence import InputEvidence
-from dbt.adapters.mvsink.references.positions import quoted
-from dbt.adapters.mvsink.references.reference import References, Refresh
 from dbt.adapters.mvsink.references.resolve import find_references
-from dbt.adapters.mvsink.references.session import is_local_session
-from dbt.adapters.mvsink.references.table_versions import TableVersions
 from dbt.adapters.mvsink.user_sql.words import last_part
 
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from dbt.adapters.mvsink.engine import Engine, EngineError
 from dbt.adapters.mvsink.exceptions import ReadOtherwise
+from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.materialization.opening import Opened
-from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from dbt.adapters.mvsink.user_sql.splice import replace_relations
 

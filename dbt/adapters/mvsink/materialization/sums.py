@@ -21,12 +21,13 @@ from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Column, DataflowError, arrow_schema, parse_type
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, Sums, analyse, sums_of
+from dbt.adapters.mvsink.inputs.changes import columns_of, sides_of_shard
+from dbt.adapters.mvsink.inputs.reference import Reference, References
+from dbt.adapters.mvsink.inputs.sides import EvaluateFully
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.physical import SUMS
-from dbt.adapters.mvsink.references.changes import columns_of, sides_of_shard
-from dbt.adapters.mvsink.references.reference import Reference, References
 from dbt.adapters.mvsink.shard import Commit, WriteHandle, delete_dropped, number_of
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard_sql import Kind, Layout
@@ -35,7 +36,6 @@ from dbt.adapters.mvsink.sink import (
     SUMMED,
     Driver,
     Evidence,
-    Full,
     Increment,
     Outcome,
     SinkRequest,
@@ -95,17 +95,17 @@ class KeptSums:
         state = self.reference.state
         return number_of([f"{state.shard_id}/{state.generation}"])
 
-    def increment(self, recorded: Callable[[str], int | None]) -> Increment | Full:
+    def increment(self, recorded: Callable[[str], int | None]) -> Increment | EvaluateFully:
         """How the model's contents follow from what changed in the sums."""
         before = recorded(TIME)
         if not before or recorded(SHARD) != self._shard:
-            return Full("its sums are new", expected=True)
+            return EvaluateFully("its sums are new", expected=True)
         sides = sides_of_shard(NAME, self.reference, before, self.time, recorded(VERSION))
-        if isinstance(sides, Full):
-            return Full(sides.reason, expected=True)
+        if isinstance(sides, EvaluateFully):
+            return EvaluateFully(sides.reason, expected=True)
         analysed = analyse(self.query, self._columns_of)
         if isinstance(analysed, NotIncremental):
-            return Full(analysed.reason)
+            return EvaluateFully(analysed.reason)
         few = self.reference.layout.rows <= FEW_ROWS
         return Increment(analysed, (sides,), small=few)
 

@@ -20,6 +20,7 @@ from dbt.adapters.mvsink.continual_task.statements import Program
 from dbt.adapters.mvsink.engine import Column, shard_columns
 from dbt.adapters.mvsink.exceptions import check_distinct
 from dbt.adapters.mvsink.inputs import Input, ShardInput
+from dbt.adapters.mvsink.inputs.reads import reads_of, relist
 from dbt.adapters.mvsink.materialization.context import Invocation, RunContext
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.materialization.options.task import reset_words, until_taken_back
@@ -29,8 +30,6 @@ from dbt.adapters.mvsink.materialization.task_columns import by_name, everything
 from dbt.adapters.mvsink.materialization.task_inputs import Source, Sources, ephemeral_queries, needed_ctes
 from dbt.adapters.mvsink.materialization.task_views import TaskViews, task_views
 from dbt.adapters.mvsink.materialization.task_witness import Times
-from dbt.adapters.mvsink.references.listings import refresh
-from dbt.adapters.mvsink.references.reads import reads_of
 from dbt.adapters.mvsink.shard import ShardState, WriteHandle, following
 from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.shard_sql.holds import held_shards, record_held_shards, release_holds
@@ -81,7 +80,7 @@ class ContinualTask:
         check_distinct(context.model, [column.name for column in columns])
         if not context.invocation.empty:
             read = everything_read(program, source.columns, columns)
-            refresh(context.engine, reads_of(context.engine, read).every_table, context.invocation.id)
+            relist(context.engine, reads_of(context.engine, read).every_table, context.invocation.id)
         return CheckedTask(self, context, columns, program, source, input_query, references, views)
 
     def _program(self, context: RunContext) -> tuple[Program, str]:

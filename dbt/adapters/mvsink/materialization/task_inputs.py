@@ -27,9 +27,8 @@ from dbt.adapters.mvsink.inputs import (
 )
 from dbt.adapters.mvsink.inputs.files import OF_TEXTS
 from dbt.adapters.mvsink.inputs.mapped import Carry, MappedInput, RowMapping
+from dbt.adapters.mvsink.inputs.reads import reads_of, relist
 from dbt.adapters.mvsink.physical import TIME
-from dbt.adapters.mvsink.references.listings import refresh
-from dbt.adapters.mvsink.references.reads import reads_of
 from dbt.adapters.mvsink.shard import NotAShard, ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard_sql.as_of import nulls
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, read_published
@@ -174,7 +173,7 @@ class Sources:
 
     def _relist(self, name: str) -> None:
         """Have Spark list the table's files again, unless this invocation has."""
-        refresh(self.engine, reads_of(self.engine, f"select * from {name}").every_table, self.invocation_id)
+        relist(self.engine, reads_of(self.engine, f"select * from {name}").every_table, self.invocation_id)
 
     def _behind(self, model: str, view: _View) -> Source:
         """The relation that the view or the ephemeral model reads, mapped by its query."""

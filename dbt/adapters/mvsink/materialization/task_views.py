@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from dbt.adapters.mvsink.continual_task.statements import Program
 from dbt.adapters.mvsink.engine import EngineError, sql
 from dbt.adapters.mvsink.inputs import ShardInput
+from dbt.adapters.mvsink.inputs.reads import Reads, reads_of
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.task_inputs import Sources
 from dbt.adapters.mvsink.materialization.view_texts import views_read, with_texts
-from dbt.adapters.mvsink.references.reads import Reads, reads_of
 from dbt.adapters.mvsink.user_sql.words import parts
 
 

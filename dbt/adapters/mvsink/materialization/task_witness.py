@@ -13,11 +13,11 @@ from dbt.adapters.mvsink.continual_task.carry_time import carry_time
 from dbt.adapters.mvsink.continual_task.statements import Insert, Program
 from dbt.adapters.mvsink.engine import Column, Engine, EngineError
 from dbt.adapters.mvsink.engine.carried_plan import STAND_IN, carries
+from dbt.adapters.mvsink.engine.session import session_of
 from dbt.adapters.mvsink.exceptions import InputRefused
 from dbt.adapters.mvsink.materialization.task_inputs import Source
 from dbt.adapters.mvsink.materialization.witness import OTHERWISE
 from dbt.adapters.mvsink.physical import TIME
-from dbt.adapters.mvsink.references.session import session_of
 from dbt.adapters.mvsink.shard import number_of
 from dbt.adapters.mvsink.user_sql.marks import NOW
 

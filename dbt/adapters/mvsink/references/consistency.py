@@ -29,8 +29,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from dbt.adapters.mvsink.references.per_invocation import PerInvocation
-from dbt.adapters.mvsink.references.reference import Reference
+from dbt.adapters.mvsink.inputs.reference import Reference
+from dbt.adapters.mvsink.per_invocation import PerInvocation
 from dbt.adapters.mvsink.shard import Antichain, Commit, ShardState
 from dbt.adapters.mvsink.shard_sql.properties import WATCHED
 from dbt.adapters.mvsink.sink import Outcome, Superseded

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 
 from dbt.adapters.mvsink.engine import Engine, EngineError, sql
-from dbt.adapters.mvsink.references.per_invocation import PerInvocation
+from dbt.adapters.mvsink.per_invocation import PerInvocation
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
 
 # what changes when a function is created again as it was, or registered by another process; the

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dbt.adapters.mvsink.references.reference import Reference
+from dbt.adapters.mvsink.inputs.reference import Reference
 from dbt.adapters.mvsink.shard import (
     Antichain,
     InvalidUsage,

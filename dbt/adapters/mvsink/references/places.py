@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.engine import Engine
-from dbt.adapters.mvsink.references.positions import described
-from dbt.adapters.mvsink.references.reads import Reads, reads_of
+from dbt.adapters.mvsink.inputs.positions import described
+from dbt.adapters.mvsink.inputs.reads import Reads, reads_of
 from dbt.adapters.mvsink.shard_sql.published_view import read_marker
 
 

@@ -36,6 +36,7 @@ from dbt.adapters.mvsink.incremental import (
     basis,
     clock_probe,
 )
+from dbt.adapters.mvsink.inputs.sides import EvaluateFully
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
 from dbt.adapters.mvsink.shard import StagedDirectory, physical_schema
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
@@ -43,14 +44,7 @@ from dbt.adapters.mvsink.shard_sql.small import are_few, few
 from dbt.adapters.mvsink.sink.adding import added, adds_up
 from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
 from dbt.adapters.mvsink.sink.in_process import Stored, correct, difference, left_to_spark
-from dbt.adapters.mvsink.sink.increment import (
-    ALL_ROWS,
-    MANY_KEYS,
-    SMALL,
-    Full,
-    Increment,
-    all_may_differ,
-)
+from dbt.adapters.mvsink.sink.increment import ALL_ROWS, MANY_KEYS, SMALL, Increment, all_may_differ
 from dbt.adapters.mvsink.sink.lookup import fit, without_hashes
 from dbt.adapters.mvsink.sink.restricted import RestrictedInputs
 from dbt.adapters.mvsink.sink.staged_changes import StagedChanges
@@ -74,17 +68,17 @@ class DeltaWrite:
 
     def stage(
         self, increment: Increment, desired: Desired, shard: Layout, time: int, description: BatchDescription
-    ) -> Written | Full:
+    ) -> Written | EvaluateFully:
         """The correction that `Write.stage` would stage, if it follows from ``increment``."""
         if increment.small and not self.forced:
-            return Full(SMALL, usual=True)
+            return EvaluateFully(SMALL, usual=True)
         with ExitStack() as resources, shared_files(self.write.engine) as files:
             run = _Delta(self.write, self.forced, desired, shard, time, description, files, resources)
             try:
                 return run.stage(increment, self.wary)
             except EngineError as error:  # an old state may fail where the new one does not
                 log.info("%s: the query of the change failed: %s", self.write.model, error)
-                return Full("the query of the change failed")
+                return EvaluateFully("the query of the change failed")
 
 
 @dataclass(frozen=True)
@@ -109,19 +103,19 @@ class _Delta:
     files: sql.Shared
     resources: ExitStack
 
-    def stage(self, increment: Increment, wary: bool) -> Written | Full:
+    def stage(self, increment: Increment, wary: bool) -> Written | EvaluateFully:
         forced = self.forced
         changes = StagedChanges.stage(self.write, increment, self.resources, forced=forced, wary=wary)
-        if isinstance(changes, Full):
+        if isinstance(changes, EvaluateFully):
             return changes
         failpoints.reach("changes staged")
         planned = self._plan(increment, changes)
         if isinstance(planned, NotIncremental):
-            return Full(planned.reason, usual=True)
+            return EvaluateFully(planned.reason, usual=True)
         outcome = self._outcome(planned)
         return replace(outcome, share=changes.share) if isinstance(outcome, Written) else outcome
 
-    def _outcome(self, planned: _Planned) -> Written | Full:
+    def _outcome(self, planned: _Planned) -> Written | EvaluateFully:
         plan = planned.plan
         if plan.terms == 0:
             return Written(None, Counts(), incremental=True)
@@ -129,7 +123,7 @@ class _Delta:
         if written is not None:
             return replace(written, evaluated_once=False, incremental=True)
         correction = self._correction(planned)
-        if isinstance(correction, Full):
+        if isinstance(correction, EvaluateFully):
             return correction
         return self._staged(correction, compared=plan.scoped is not None or plan.adding is not None)
 
@@ -169,7 +163,7 @@ class _Delta:
             failpoints.reach("staged")
         return written
 
-    def _correction(self, planned: _Planned) -> Correction | pa.Table | Full:
+    def _correction(self, planned: _Planned) -> Correction | pa.Table | EvaluateFully:
         plan, changed = planned.plan, planned.changes.rows
         known = None if planned.known is None else self._known(planned.known, planned)
         if known is not None:
@@ -184,17 +178,17 @@ class _Delta:
         none = Stored(empty, empty) if 0 < changed <= few(self.desired.columns) // 2 else None
         return self._less(replace(self.desired, query=plan.query, signed=True), none, lambda: None)
 
-    def _scoped(self, scoped: Scoped) -> Correction | pa.Table | Full:
+    def _scoped(self, scoped: Scoped) -> Correction | pa.Table | EvaluateFully:
         """The rows in scope, new less the shard's."""
         if scoped.keys is None:
             if not self.forced and all_may_differ(scoped, self.shard.rows):
-                return Full(ALL_ROWS, usual=True)
+                return EvaluateFully(ALL_ROWS, usual=True)
             stored = persisted(self.shard)
             shown = None if stored is None else self.files.of(stored)
             return self._less(replace(self.desired, query=scoped.new), None, lambda: shown)
         # of a few groups, too, most have to be computed again from most of the inputs
         keys = self._staged_keys(scoped.keys, self.shard.rows)
-        if isinstance(keys, Full):
+        if isinstance(keys, EvaluateFully):
             return keys
         names = {f"_mv_k{number}": name for number, name in enumerate(scoped.columns)}
         new = scoped.new.replace(scoped.keys, keys.query(self.files))
@@ -232,10 +226,10 @@ class _Delta:
         """Of how many rows some have to be computed again, or get other sums."""
         return self.shard.rows if adding is None else max(self.shard.rows, FEW_ROWS)
 
-    def _added(self, adding: Adding) -> Correction | pa.Table | Full:
+    def _added(self, adding: Adding) -> Correction | pa.Table | EvaluateFully:
         """The shard's rows with the sums over the change, less these rows."""
         change = self._staged_keys(adding.query, self._groups(adding))
-        if isinstance(change, Full):
+        if isinstance(change, EvaluateFully):
             return change
         names = {name: name for name in adding.keys}
         here = change.rows_in_scope(self.shard, names)
@@ -252,13 +246,13 @@ class _Delta:
         self.resources.callback(staged.delete)
         return self.files.of(f"select * from {sql.parquet_in(staged.uri)}", few=True)
 
-    def _staged_keys(self, query: str, rows: int) -> StagedKeys | Full:
+    def _staged_keys(self, query: str, rows: int) -> StagedKeys | EvaluateFully:
         """The rows of ``query``, staged: one for each key that may differ, of ``rows`` in all."""
         staged = self.write.stager.stage(self.files.around(query), "keys")
         self.resources.callback(staged.delete)
         keys = StagedKeys(self.write, staged)
         if not self.forced and keys.rows > MAX_KEYS_SHARE * rows:
-            return Full(MANY_KEYS)
+            return EvaluateFully(MANY_KEYS)
         return keys
 
     def _less(
@@ -297,7 +291,7 @@ class _Delta:
             return difference(self.write.handle.read_staged(staged, schema), stored, self.time)
         return None
 
-    def _staged(self, correction: Correction | pa.Table, *, compared: bool) -> Written | Full:
+    def _staged(self, correction: Correction | pa.Table, *, compared: bool) -> Written | EvaluateFully:
         """``compared``: with the shard's rows, so that what it deletes is there."""
         staged = self._written(correction)
         try:
@@ -308,7 +302,7 @@ class _Delta:
             if fits.missing or (fits.unhashed and not compared):
                 staged.delete()
                 what = "is not in the table" if fits.missing else "cannot be looked up: two have one hash"
-                return Full(f"a row that changes {what}")
+                return EvaluateFully(f"a row that changes {what}")
             if fits.ambiguous:
                 staged = self._without_hashes(staged)
         except BaseException:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 from dbt.adapters.mvsink.engine import Engine, sql
 from dbt.adapters.mvsink.engine.timing import Stopwatch
+from dbt.adapters.mvsink.inputs.sides import EvaluateFully
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard import ShardState, WriteHandle, staged_elsewhere
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Layout
 from dbt.adapters.mvsink.sink.correction import Desired
-from dbt.adapters.mvsink.sink.increment import Full
 from dbt.adapters.mvsink.sink.request import SinkRequest, progress_of
 from dbt.adapters.mvsink.sink.staging import Staging
 from dbt.adapters.mvsink.sink.write import Write
@@ -53,12 +53,12 @@ class Previewing:
 
     def _incremental(
         self, desired: Desired, state: ShardState, shard: Layout, time: int, description: BatchDescription
-    ) -> Previewed | Full:
+    ) -> Previewed | EvaluateFully:
         request = self.request
         if request.verify:
-            return Full()
+            return EvaluateFully()
         if not self.engine.cores_here():
-            return Full(ELSEWHERE, usual=True)
+            return EvaluateFully(ELSEWHERE, usual=True)
         with (
             tempfile.TemporaryDirectory(prefix="mvsink-preview-") as directory,
             staged_elsewhere(self.handle.storage, state, directory) as handle,
@@ -67,11 +67,11 @@ class Previewing:
             change = Staging(request, write, self.handle.progress, self.warn).change(
                 desired, state, shard, time, description
             )
-            if isinstance(change, Full):
+            if isinstance(change, EvaluateFully):
                 return change
             known = progress_of(request, state, change, time).known
             if not known and not change.counts.errors_inserted:
-                return Full("an input changed while its change was computed", expected=True)
+                return EvaluateFully("an input changed while its change was computed", expected=True)
             return self._counted(change, desired)
 
     def _counted(self, change: Written, desired: Desired) -> Previewed:

@@ -9,12 +9,13 @@ from typing import Protocol
 
 from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.engine.timing import Stopwatch
+from dbt.adapters.mvsink.inputs.sides import EvaluateFully
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import CommitNote, DataFile, Progress, ShardState, files_number
 from dbt.adapters.mvsink.shard_sql import Counts, OnError, RunOutcome
 from dbt.adapters.mvsink.sink.correction import Assertion
 from dbt.adapters.mvsink.sink.gate import Gate
-from dbt.adapters.mvsink.sink.increment import Full, Increment, Incremental
+from dbt.adapters.mvsink.sink.increment import Increment, Incremental
 from dbt.adapters.mvsink.sink.proving import Proving, unproven
 from dbt.adapters.mvsink.sink.suspension import Drift, recorded
 from dbt.adapters.mvsink.sink.written import Written
@@ -73,7 +74,7 @@ class Evidence(Protocol):
 
     def increment(
         self, state: ShardState, recorded: Callable[[str], int | None], time: int
-    ) -> Increment | Full:
+    ) -> Increment | EvaluateFully:
         """How contents as of ``time`` (ms) follow from those of ``state`` and the changes of the
         inputs since, or why the query has to be evaluated.
         """
@@ -124,8 +125,8 @@ class NoEvidence:
 
     def increment(
         self, state: ShardState, recorded: Callable[[str], int | None], time: int
-    ) -> Increment | Full:
-        return Full()
+    ) -> Increment | EvaluateFully:
+        return EvaluateFully()
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,12 @@ import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Column, arrow_schema, sql
 from dbt.adapters.mvsink.incremental import Keys, Sides
+from dbt.adapters.mvsink.inputs.sides import InputSides, Rows
 from dbt.adapters.mvsink.shard import StagedDirectory
 from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
 from dbt.adapters.mvsink.sink.filtered import in_arrow, in_sql
 from dbt.adapters.mvsink.sink.in_process import left_to_spark
-from dbt.adapters.mvsink.sink.increment import Increment, InputSides, Rows
+from dbt.adapters.mvsink.sink.increment import Increment
 from dbt.adapters.mvsink.sink.ranges import MAX_KEYS, Among, among, matching
 from dbt.adapters.mvsink.sink.staged_changes import StagedChange, padded
 from dbt.adapters.mvsink.sink.write import Write

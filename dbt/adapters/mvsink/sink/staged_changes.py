@@ -17,11 +17,12 @@ import pyarrow as pa
 from dbt.adapters.mvsink.engine import Column, arrow_schema, sql
 from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.incremental import Filter, Keys
+from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard import StagedDirectory
 from dbt.adapters.mvsink.shard_sql.small import ONE_TASK
 from dbt.adapters.mvsink.sink.filtered import in_arrow, in_sql
-from dbt.adapters.mvsink.sink.increment import CHANGED_BY, USUALLY_MUCH, Full, Increment, InputSides
+from dbt.adapters.mvsink.sink.increment import CHANGED_BY, USUALLY_MUCH, Increment
 from dbt.adapters.mvsink.sink.write import Write
 
 # Changes of an input, of which a replaced row is two, for each of its rows: beyond, evaluating the
@@ -88,7 +89,7 @@ class StagedChanges:
     @classmethod
     def stage(
         cls, write: Write, increment: Increment, resources: ExitStack, *, forced: bool, wary: bool
-    ) -> StagedChanges | Full:
+    ) -> StagedChanges | EvaluateFully:
         """Stage them; ``resources`` deletes them. ``forced``: however many rows changed. ``wary``:
         none of them if too many may have changed.
         """
@@ -98,7 +99,7 @@ class StagedChanges:
         # if a small one exceeds the share, the others need not be staged
         smallest_first = sorted(changed, key=lambda each: math.inf if each.updates is None else each.updates)
         if wary and not forced and any(_may_exceed(each, share) for each in changed):
-            return Full(USUALLY_MUCH)
+            return EvaluateFully(USUALLY_MUCH)
         for each in smallest_first:
             names = increment.analysed.relations[each.name]
             used = tuple(column for column in each.columns if column.name.lower() in names)
@@ -107,7 +108,7 @@ class StagedChanges:
             resources.callback(staged.delete)
             count = staged.rows()
             if not forced and each.rows is not None and count > share * each.rows:
-                return Full(f"{each.name}{CHANGED_BY}{count / max(each.rows, 1):.0%}")
+                return EvaluateFully(f"{each.name}{CHANGED_BY}{count / max(each.rows, 1):.0%}")
             if count:
                 changes[each.name] = StagedChange(each, used, staged, count)
         by_name = {each.name: changes[each.name] for each in changed if each.name in changes}

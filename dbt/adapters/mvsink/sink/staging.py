@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import EngineError
+from dbt.adapters.mvsink.inputs.sides import EvaluateFully
 from dbt.adapters.mvsink.shard import Commit, ShardState
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Layout, OnError
 from dbt.adapters.mvsink.shard_sql.layout import with_batch
@@ -19,7 +20,7 @@ from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.delta_write import DeltaWrite
 from dbt.adapters.mvsink.sink.errors import NotIncremental
 from dbt.adapters.mvsink.sink.experience import REMEMBERED, in_vain, much_changed, quick
-from dbt.adapters.mvsink.sink.increment import QUICK, Full, Increment, Incremental
+from dbt.adapters.mvsink.sink.increment import QUICK, Increment, Incremental
 from dbt.adapters.mvsink.sink.proving import unproven
 from dbt.adapters.mvsink.sink.request import ReadsLater, SinkRequest
 from dbt.adapters.mvsink.sink.suspension import Drift, suspended
@@ -126,31 +127,31 @@ class Staging:
     def _repeatable(self, state: ShardState, time: int) -> bool:
         """Whether evaluating the query again gives the same, as far as that is known."""
         increment = self.request.evidence.increment(state, self.recorded, time)
-        return isinstance(increment, Full) or increment.analysed.unrepeatable is None
+        return isinstance(increment, EvaluateFully) or increment.analysed.unrepeatable is None
 
     def change(
         self, desired: Desired, state: ShardState, shard: Layout, time: int, description: BatchDescription
-    ) -> Written | Full:
+    ) -> Written | EvaluateFully:
         """The correction from the changes of the inputs, or why the query is to be evaluated.
         Raises `NotIncremental`.
         """
         request = self.request
         if self.evaluate:
-            return Full("an input changed while its change was computed", expected=True)
+            return EvaluateFully("an input changed while its change was computed", expected=True)
         if shard.empty and not state.plan:  # otherwise these are contents: no rows
-            return Full()
+            return EvaluateFully()
         forced = request.incremental is Incremental.ALWAYS
         tried = forced or request.verify
         if not tried and (reason := self._expected_in_vain(state)):
-            return Full(reason)
+            return EvaluateFully(reason)
         increment = request.evidence.increment(state, self.recorded, time)
         if request.verify and isinstance(increment, Increment) and increment.analysed.unrepeatable:
-            return Full()  # rows that did not change may differ when they are evaluated again
-        outcome: Written | Full
-        if isinstance(increment, Full):
+            return EvaluateFully()  # rows that did not change may differ when they are evaluated again
+        outcome: Written | EvaluateFully
+        if isinstance(increment, EvaluateFully):
             outcome = increment
         elif not tried and not request.summed and quick(self._remembered()):
-            outcome = Full(QUICK, usual=True)
+            outcome = EvaluateFully(QUICK, usual=True)
         elif request.summed and increment.small and not request.verify:
             outcome = self._of_few_sums(desired, shard, time, description)
         else:
@@ -163,7 +164,7 @@ class Staging:
             assert isinstance(increment, Increment)
             return replace(self._proved(outcome, increment), summed=request.summed)
         if request.verify:  # what was tried is not what the run is about
-            return increment if isinstance(increment, Full) else Full()
+            return increment if isinstance(increment, EvaluateFully) else EvaluateFully()
         log.info("%s: evaluating the query: %s", request.model, outcome.reason)
         if forced and not outcome.expected:
             raise NotIncremental(outcome.reason)
@@ -191,12 +192,12 @@ class Staging:
 
     def _of_few_sums(
         self, desired: Desired, shard: Layout, time: int, description: BatchDescription
-    ) -> Written | Full:
+    ) -> Written | EvaluateFully:
         """The query over all of the model's sums, compared with the shard."""
         try:
             written = self.write.whole_rows(desired, shard, time, description)
         except EngineError as error:
-            return Full(f"the query over its sums failed: {error.message}")
+            return EvaluateFully(f"the query over its sums failed: {error.message}")
         if written.batch is not None:
             failpoints.reach("staged")
         return replace(written, evaluated_once=False, incremental=True)

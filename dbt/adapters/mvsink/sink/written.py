@@ -20,8 +20,9 @@ class Written:
     With a ``negation`` of all that the shard holds, ``batch`` is all that it should hold.
     ``incremental``: it follows from the changes of the inputs, or of the model's sums, if it is
     ``summed``. ``reason``: why it does not, as a clause, if there is something to say; ``usual``:
-    see `Full`. ``loaded``: the shard was empty. ``drift``: what was wrong before, None if that is
-    not known. ``way``: the way in which it was computed, if it was the only one that was tried.
+    see `EvaluateFully`. ``loaded``: the shard was empty. ``drift``: what was wrong before, None if
+    that is not known. ``way``: the way in which it was computed, if it was the only one that was
+    tried.
     ``share``, ``audits``, ``audited``: see `CommitNote`. ``proof``: what to record of how the
     query's changes are read (`proving`). ``compared``: with all rows of the query, by an
     independent digest; ``rewritten``: why not with those of the text as its author wrote it.

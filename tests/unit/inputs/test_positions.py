@@ -7,9 +7,9 @@ import json
 import pytest
 
 from dbt.adapters.mvsink.engine import EngineError
-from dbt.adapters.mvsink.references.positions import Inspector
-from dbt.adapters.mvsink.references.reads import Reads
-from dbt.adapters.mvsink.references.reference import References
+from dbt.adapters.mvsink.inputs.positions import Inspector
+from dbt.adapters.mvsink.inputs.reads import Reads
+from dbt.adapters.mvsink.inputs.reference import References
 from tests.support.engines import NoEngine
 
 

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Column, DataflowError, sql
+from dbt.adapters.mvsink.inputs.reference import Reference
+from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides, ReadChange, ReadRows
 from dbt.adapters.mvsink.inputs.versioned import VersionedTable, rows_at
 from dbt.adapters.mvsink.physical import DIFF, TIME
-from dbt.adapters.mvsink.references.reference import Reference
 from dbt.adapters.mvsink.shard import DataFile, ShardError, ambiguous, consolidate
 from dbt.adapters.mvsink.shard_sql import as_of
 from dbt.adapters.mvsink.shard_sql.small import TooMany, found_in
-from dbt.adapters.mvsink.sink import Few, Find, Full, InputSides
 
 CONTENTS = ("append", "advance", "compact", "schema")  # commits that keep what was read before
 COLUMNS = "evolve"  # a commit that adds columns
@@ -74,10 +74,10 @@ class QueryRows:
 
 def sides_of_shard(
     name: str, reference: Reference, before: int, now: int, version: int | None
-) -> InputSides | Full:
+) -> InputSides | EvaluateFully:
     """The shard as of ``before`` and ``now`` (ms). ``version``: of its log when it was read."""
     if now < before:
-        return Full(f"{name} is read at an earlier time than before")
+        return EvaluateFully(f"{name} is read at an earlier time than before")
     rewritten = _rewritten(name, reference, version)
     if rewritten is not None:
         return rewritten
@@ -85,12 +85,12 @@ def sides_of_shard(
         as_of.check_readable(reference.state, now)
         earliest = _as_before(reference, before, version or 0)
         if earliest is None:
-            return Full(f"{name} no longer has the history since the last run")
+            return EvaluateFully(f"{name} no longer has the history since the last run")
         before = earliest
         as_of.check_readable(reference.state, before)
         change = reference.updates(before + 1, now + 1)
     except (DataflowError, ShardError) as error:
-        return Full(str(error))
+        return EvaluateFully(str(error))
     return InputSides(
         name,
         columns_of(reference),
@@ -117,15 +117,15 @@ def unchanged_shard(name: str, reference: Reference, time: int) -> InputSides:
     )
 
 
-def sides_of_table(name: str, table: VersionedTable, before: int, now: int) -> InputSides | Full:
+def sides_of_table(name: str, table: VersionedTable, before: int, now: int) -> InputSides | EvaluateFully:
     """A table at two of its versions."""
     try:
         columns = table.columns(now)
         if table.columns(before) != columns:
-            return Full(f"the columns of {name} changed", expected=True)
+            return EvaluateFully(f"the columns of {name} changed", expected=True)
         change, rows = table.changes(before, now, columns), table.rows(now)
     except (DataflowError, ShardError, OSError) as error:
-        return Full(str(error))
+        return EvaluateFully(str(error))
     return InputSides(name, columns, at_version(name, now), at_version(name, before), change, rows=rows)
 
 
@@ -156,8 +156,8 @@ def _rows(files: Sequence[DataFile]) -> int | None:
     return None if any(file.rows is None for file in files) else sum(file.rows or 0 for file in files)
 
 
-def _few(reference: Reference, lower: int, upper: int) -> Few | None:
-    """See `Few`, for the updates with ``lower <= time < upper`` (ms)."""
+def _few(reference: Reference, lower: int, upper: int) -> ReadChange | None:
+    """See `ReadChange`, for the updates with ``lower <= time < upper`` (ms)."""
     read, find, files = reference.read, reference.find, _between(reference, lower, upper)
     rows = _rows(files)
     if read is None or rows is None or rows > FILTERED:
@@ -191,8 +191,8 @@ def _few(reference: Reference, lower: int, upper: int) -> Few | None:
     return net
 
 
-def _find(reference: Reference, before: int, now: int) -> Find | None:
-    """See `Find`, for the shard as of ``before`` and ``now`` (ms)."""
+def _find(reference: Reference, before: int, now: int) -> ReadRows | None:
+    """See `ReadRows`, for the shard as of ``before`` and ``now`` (ms)."""
     find, layout = reference.find, reference.layout
     times = (now, before)
     files = dict.fromkeys(file for time in times for file in as_of.files_as_of(layout, time))
@@ -272,25 +272,25 @@ def _written(reference: Reference, version: int) -> Sequence[DataFile] | None:
     return written
 
 
-def _rewritten(name: str, reference: Reference, version: int | None) -> Full | None:
+def _rewritten(name: str, reference: Reference, version: int | None) -> EvaluateFully | None:
     """Why the shard's past may differ from what was read at ``version``; None if it does not."""
     state = reference.state
     if version is None:
-        return Full(f"no earlier version of {name} is recorded")
+        return EvaluateFully(f"no earlier version of {name} is recorded")
     if any(file.errors != 0 for file in state.files):
-        return Full(f"{name} may hold recorded errors")
+        return EvaluateFully(f"{name} may hold recorded errors")
     if reference.layout.loose:
-        return Full(f"another tool wrote to {name}")
+        return EvaluateFully(f"another tool wrote to {name}")
     since = state.version - version
     if since > MANY:
-        return Full(f"{name} has {since} commits since")
+        return EvaluateFully(f"{name} has {since} commits since")
     commits = {commit.version: commit for commit in reference.history(since + 1) if commit.version > version}
     wanted = range(version + 1, state.version + 1)
     if any(number not in commits for number in wanted):
-        return Full(f"the log of {name} does not go back to the last refresh")
+        return EvaluateFully(f"the log of {name} does not go back to the last refresh")
     passed = [commits[number] for number in wanted]
     if not all(commit.writer_id and commit.kind in (*CONTENTS, COLUMNS) for commit in passed):
-        return Full(f"another tool wrote to {name}")
+        return EvaluateFully(f"another tool wrote to {name}")
     if any(commit.kind == COLUMNS for commit in passed):  # which is the user's doing, and not undone
-        return Full(f"the columns of {name} changed", expected=True)
+        return EvaluateFully(f"the columns of {name} changed", expected=True)
     return None

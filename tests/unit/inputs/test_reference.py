@@ -8,8 +8,8 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
+from dbt.adapters.mvsink.inputs.reference import NotReadableThen, Reference, References
 from dbt.adapters.mvsink.materialization.response import log_line
-from dbt.adapters.mvsink.references.reference import NotReadableThen, Reference, References
 from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
 from dbt.adapters.mvsink.shard_sql import Counts, Kind, NotRefreshed
 from dbt.adapters.mvsink.shard_sql.layout import layout_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.mvsink.engine import EngineError
-from dbt.adapters.mvsink.references.listings import refresh
-from dbt.adapters.mvsink.references.reads import reads_of
+from dbt.adapters.mvsink.inputs.reads import reads_of, relist
 
 PLAN = """== Parsed Logical Plan ==
 'UnresolvedRelation [nowhere.parsed], [], false
@@ -60,5 +59,5 @@ def test_each_is_refreshed_once_per_invocation_and_a_missing_one_fails_nothing()
         ([ODD, T1, "gone"], "listings 1"),
         ([T1], "listings 2"),
     ):
-        refresh(engine, names, invocation)
+        relist(engine, names, invocation)
     assert engine.ran == [name.split(".") for name in (T1, "gone", ODD, T1)]

@@ -3,19 +3,28 @@ its views.
 
 The printed plan is a tree by its indentation. With an unknown node, the inputs of its query, or of
 the view above it, cannot be known.
+
+Spark caches the files of a table, so a long-lived session would read an old list. `relist` has each
+table of files that a run reads listed again once per invocation, before its first read: then all
+models of the invocation see the same files.
 """
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dbt.adapters.mvsink.engine import Engine, EngineError
+from dbt.adapters.mvsink.per_invocation import PerInvocation
 from dbt.adapters.mvsink.shard.stored import a_text, an_object, member, texts
 from dbt.adapters.mvsink.user_sql.determinism import breaks_lines
 from dbt.adapters.mvsink.user_sql.words import Unreadable
+
+log = logging.getLogger("mvsink.shard")
 
 _ANALYZED = re.compile(
     r"== Analyzed Logical Plan ==\n[^\n]*\n(.*?)(?:\n== Optimized Logical Plan ==|\Z)", re.DOTALL
@@ -146,3 +155,36 @@ def _nodes(analyzed: str) -> Iterator[tuple[int, str]]:
         depth = _INDENTATION.match(line).end()  # type: ignore[union-attr]
         if line[depth:]:
             yield depth, line[depth:]
+
+
+@dataclass
+class _Refreshed:
+    """The tables that an invocation has refreshed, each with the number of its files before that;
+    ``lock`` makes a model wait for another's.
+    """
+
+    manifests: dict[str, int] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+_refreshed: PerInvocation[_Refreshed] = PerInvocation(_Refreshed)
+
+
+def relist(
+    engine: Engine, names: Iterable[str], invocation_id: str, manifest: Callable[[str], int] = lambda _: 0
+) -> Mapping[str, int]:
+    """Have Spark list the files of the tables ``names`` (``catalog.db.name``) again, once per
+    invocation. Returns the ``manifest`` of each before that.
+    """
+    done = _refreshed.of(invocation_id)
+    with done.lock:
+        for name in names:
+            if name in done.manifests:
+                continue
+            before = manifest(name)
+            try:
+                engine.relist(name.split("."))
+            except EngineError as error:  # not a table after all, or gone: then reading it fails
+                log.debug("%s was not refreshed: %s", name, error.message)
+            done.manifests[name] = before
+        return dict(done.manifests)

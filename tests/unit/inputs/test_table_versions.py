@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from dbt.adapters.mvsink.engine import EngineError
+from dbt.adapters.mvsink.inputs.reference import OtherRefresh, References, Refresh
+from dbt.adapters.mvsink.inputs.table_versions import OWN, SKEW, UNKNOWN, Pinned, TableVersions
 from dbt.adapters.mvsink.inputs.versioned import EMPTY
-from dbt.adapters.mvsink.references.reference import OtherRefresh, References, Refresh
-from dbt.adapters.mvsink.references.table_versions import OWN, SKEW, UNKNOWN, Pinned, TableVersions
 from tests.support.engines import NoEngine
 
 T = 1_795_168_800_000

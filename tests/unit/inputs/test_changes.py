@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from dbt.adapters.mvsink.references import changes
-from dbt.adapters.mvsink.references.changes import sides_of_shard, sides_of_table, unchanged_shard
-from dbt.adapters.mvsink.references.reference import Reference
+from dbt.adapters.mvsink.inputs import changes
+from dbt.adapters.mvsink.inputs.changes import sides_of_shard, sides_of_table, unchanged_shard
+from dbt.adapters.mvsink.inputs.reference import Reference
+from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides
 from dbt.adapters.mvsink.shard import (
     Antichain,
     CompactionPlan,
@@ -22,7 +23,6 @@ from dbt.adapters.mvsink.shard import (
 )
 from dbt.adapters.mvsink.shard.state import Change
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.sink import Full, InputSides
 from tests.support.shards import SCHEMA, updates
 
 
@@ -49,7 +49,9 @@ class Shard:
         """Another tool commits something."""
         self.storage.commit(self.handle.state().version + 1, Change("append"))
 
-    def sides(self, before: int = 0, now: int | None = None, version: int | None = -1) -> InputSides | Full:
+    def sides(
+        self, before: int = 0, now: int | None = None, version: int | None = -1
+    ) -> InputSides | EvaluateFully:
         state = self.handle.state()
         layout = Layout.of(self.handle, state)
         reference = Reference(
@@ -132,7 +134,7 @@ def test_new_columns_are_no_failure():
     shard = Shard()
     schema = pa.schema([*SCHEMA, ("y", pa.int64())])
     shard.handle.evolve([], schema, shard.handle.state().files)
-    changed = Full("the columns of db.t changed", expected=True)
+    changed = EvaluateFully("the columns of db.t changed", expected=True)
     assert shard.sides() == changed
     table = SimpleNamespace(columns=lambda version: ("x", "y")[:version])
     assert sides_of_table("db.t", table, 1, 2) == changed
@@ -190,10 +192,10 @@ def test_old_dates_are_read_by_spark():
 def test_where_the_history_does_not_show_it(act, arguments, reason):
     shard = Shard()
     act(shard)
-    assert shard.sides(**arguments) == Full(reason)
+    assert shard.sides(**arguments) == EvaluateFully(reason)
 
 
-GONE = Full("db.t no longer has the history since the last run")
+GONE = EvaluateFully("db.t no longer has the history since the last run")
 
 
 def day_later(*, meanwhile: bool, compacted: bool) -> Shard:

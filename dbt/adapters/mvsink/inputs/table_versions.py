@@ -13,14 +13,15 @@ from datetime import datetime, timedelta, timezone
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Engine, EngineError
-from dbt.adapters.mvsink.inputs import DeltaInput, FilesGone, InputError, VersionsGone
+from dbt.adapters.mvsink.engine.session import session_settings
+from dbt.adapters.mvsink.inputs.delta import DeltaInput
+from dbt.adapters.mvsink.inputs.errors import FilesGone, InputError, VersionsGone
 from dbt.adapters.mvsink.inputs.iceberg import current_snapshot
+from dbt.adapters.mvsink.inputs.positions import DELTA as DELTA_TABLE
+from dbt.adapters.mvsink.inputs.positions import described, is_local, path_of
+from dbt.adapters.mvsink.inputs.reference import Refresh
 from dbt.adapters.mvsink.inputs.versioned import EMPTY, rows_at
-from dbt.adapters.mvsink.references.per_invocation import PerInvocation
-from dbt.adapters.mvsink.references.positions import DELTA as DELTA_TABLE
-from dbt.adapters.mvsink.references.positions import described, is_local, path_of
-from dbt.adapters.mvsink.references.reference import Refresh
-from dbt.adapters.mvsink.references.session import session_settings
+from dbt.adapters.mvsink.per_invocation import PerInvocation
 from dbt.adapters.mvsink.shard import ShardError
 from dbt.adapters.mvsink.shard_sql.published_view import view_properties
 from dbt.adapters.mvsink.user_sql.words import names

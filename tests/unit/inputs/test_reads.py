@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.mvsink.references.reads import UNREADABLE, Reads, read_plan
+from dbt.adapters.mvsink.inputs.reads import UNREADABLE, Reads, read_plan
 
 T, V, W = "spark_catalog.db.t", "spark_catalog.db.v", "spark_catalog.db.w"
 NESTED = """WithCTE

@@ -25,9 +25,9 @@ from dbt.adapters.mvsink.engine import DataflowError, Engine, EngineError, sql
 from dbt.adapters.mvsink.inputs.delta import DeltaInput
 from dbt.adapters.mvsink.inputs.files import FilesInput
 from dbt.adapters.mvsink.inputs.iceberg import current_snapshot
+from dbt.adapters.mvsink.inputs.reads import Reads
+from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.inputs.registry import OF_FILES
-from dbt.adapters.mvsink.references.reads import Reads
-from dbt.adapters.mvsink.references.reference import References
 from dbt.adapters.mvsink.shard import ShardClient, ShardError, ShardState, files_number, number_of
 from dbt.adapters.mvsink.shard_sql.published_view import read_marker, view_properties
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
