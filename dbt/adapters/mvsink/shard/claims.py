@@ -48,7 +48,7 @@ def claim(state: ShardState, files: Sequence[DataFile], owner: str, removed: Col
             )
         if other is not None:
             raise InvalidUsage(f"the batch in {BATCHES}/{name} {_taken(other)}: it can be received once")
-    return Change(kind="schema", claims={**state.claims, **dict.fromkeys(wanted, owner)})
+    return Change("schema", {"claims": {**state.claims, **dict.fromkeys(wanted, owner)}})
 
 
 def condemn(state: ShardState, abandoned: Collection[str], gone: Collection[str], now: int) -> Change | None:
@@ -62,7 +62,7 @@ def condemn(state: ShardState, abandoned: Collection[str], gone: Collection[str]
     if not new:
         return None
     kept = {name: owner for name, owner in state.claims.items() if name not in gone or _recent(owner, now)}
-    return Change(kind="schema", claims={**kept, **dict.fromkeys(sorted(new), f"{COLLECTED}{now}")})
+    return Change("schema", {"claims": {**kept, **dict.fromkeys(sorted(new), f"{COLLECTED}{now}")}})
 
 
 def collected(state: ShardState, name: str) -> bool:

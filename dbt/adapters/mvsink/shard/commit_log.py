@@ -210,7 +210,7 @@ def metadata(change: Change) -> dict[str, object]:
     return {
         "kind": change.kind,
         "lower": None if change.lower is None else change.lower.stored(),
-        "upper": None if change.upper is None else change.upper.stored(),
+        "upper": change.sets["upper"].stored() if "upper" in change.sets else None,
         "computed_through": note.computed_through,
         "rows_inserted": note.rows_inserted,
         "rows_deleted": note.rows_deleted,

@@ -109,7 +109,7 @@ class Committer(StagingHandle):
 
         def decide(state: ShardState) -> Change | None:
             moved = transitions.advance_since(state, self._without_leases(since))
-            return None if moved == state.since else Change(kind="advance", since=moved)
+            return None if moved == state.since else Change("advance", {"since": moved})
 
         return self._commit(decide).since
 
@@ -143,7 +143,7 @@ class Committer(StagingHandle):
 
         def decide(state: ShardState) -> Change | None:
             changed = {key: value for key, value in properties.items() if state.properties.get(key) != value}
-            return Change(kind="schema", properties=changed) if changed else None
+            return Change("schema", properties=changed) if changed else None
 
         return self._commit(decide, note).version
 
@@ -154,7 +154,7 @@ class Committer(StagingHandle):
         come after the 32nd (a struct's fields count each).
         """
         self._commit(
-            lambda state: None if state.statistics else Change(kind="schema", statistics=True),
+            lambda state: None if state.statistics else Change("schema", {"statistics": True}),
             CommitNote(purpose="statistics"),
         )
 
@@ -166,7 +166,7 @@ class Committer(StagingHandle):
         def decide(state: ShardState) -> Change | None:
             if state.dropped:
                 return None
-            return Change(kind="schema", dropped=self.storage.clock() if at is None else at)
+            return Change("schema", {"dropped": self.storage.clock() if at is None else at})
 
         return self._commit(decide).version
 

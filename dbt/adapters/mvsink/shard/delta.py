@@ -205,7 +205,9 @@ class DeltaStorage(LogStore):
         table.create_write_transaction(
             actions,
             "overwrite" if change.remove_all else "append",
-            table.schema() if change.schema is None else Schema.from_arrow(physical_schema(change.schema)),
+            Schema.from_arrow(physical_schema(change.sets["schema"]))
+            if "schema" in change.sets
+            else table.schema(),
             partition_by=[],
             commit_properties=_commit_properties(change),
             post_commithook_properties=NO_HOOKS,

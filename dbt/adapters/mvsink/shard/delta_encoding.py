@@ -36,6 +36,13 @@ FILE_FIELDS = (
     *(f"null_count.{column}" for column in (ERROR, HASH)),
 )
 
+# Fields of the state that are application transactions, and the name of each.
+RECORDED: Mapping[str, str] = {
+    **{name: name for name in ("since", "upper", "generation", "dropped", "creation")},
+    **{name: name for name in ("plan", "verified", "unverified", "drifted", "suspended")},
+    "known_files": "files",
+}
+
 Lookup = Callable[[str], "int | None"]
 
 
@@ -57,33 +64,35 @@ def changed_configuration(
     configuration: Mapping[str, str], change: Change, schema: pa.Schema
 ) -> dict[str, str]:
     """The settings that ``change`` makes in ``configuration``; empty for a change with files."""
-    settings = {NAMESPACE + key: value for key, value in (change.properties or {}).items()}
+    settings = {NAMESPACE + key: value for key, value in change.properties.items()}
     # Transactions cannot be listed, so the configuration names every holder there has been.
     key = NAMESPACE + "holders"
     known = _names(configuration.get(key, ""))
     new = [holder for holder in change.holds if holder not in known]
     if new:
         settings[key] = ",".join([*known, *new])
-    if change.claims is not None:
-        settings[NAMESPACE + "claims"] = claims.encode(change.claims)
-    if change.statistics:
+    if "claims" in change.sets:
+        settings[NAMESPACE + "claims"] = claims.encode(change.sets["claims"])
+    if "statistics" in change.sets:
         settings[STATISTICS] = statistics_columns(schema)
     return settings
 
 
 def transactions(change: Change) -> dict[str, int]:
     """The application transactions of a commit, by name."""
-    frontiers = {"upper": change.upper, "since": change.since}
-    numbers = {"generation": change.generation, "dropped": change.dropped, "creation": change.creation}
-    numbers |= {"plan": change.plan, "verified": change.verified, "files": change.known_files}
-    numbers |= {"unverified": change.unverified, "drifted": change.drifted, "suspended": change.suspended}
     versions = {
-        **{key: frontier.stored() for key, frontier in frontiers.items() if frontier is not None},
-        **{key: number for key, number in numbers.items() if number is not None},
+        **{RECORDED[name]: _number(value) for name, value in change.sets.items() if name in RECORDED},
         **{f"input:{key}": progress for key, progress in change.inputs.items()},
         **{f"hold:{key}": time for key, time in change.holds.items()},
     }
     return {NAMESPACE + key: version for key, version in versions.items()}
+
+
+def _number(value: object) -> int:
+    """The form in which the log keeps a field. A shard that is not dropped has 0 there."""
+    if isinstance(value, Antichain):
+        return value.stored()
+    return value if isinstance(value, int) else 0
 
 
 def decode_state(

@@ -81,12 +81,12 @@ class MemoryStorage:
                     self.now,
                     change.kind,
                     change.lower,
-                    change.upper,
+                    change.sets.get("upper"),
                     change.token,
                     change.writer_id,
                     "",
                     change.note,
-                    change.generation,
+                    change.sets.get("generation"),
                 )
             )
 

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from dbt.adapters.mvsink.shard.state import Change, DataFile, ShardState, apply
+from dbt.adapters.mvsink.shard.state import Change, DataFile, ShardState, apply, setting
 
 UNKNOWN = 0
 
@@ -64,19 +64,18 @@ def recording(state: ShardState, change: Change, progress: Progress | None = Non
     contents without one that their origin is unknown.
     """
     if progress is not None:
-        return replace(
-            change,
+        return setting(
+            replace(change, inputs={**change.inputs, **progress.positions}),
             plan=progress.plan if progress.files == files_number(state.files) else UNKNOWN,
             verified=progress.verified,
             unverified=state.unverified + 1 if progress.verified is None else 0,
             drifted=progress.drifted,
             suspended=progress.suspended,
-            inputs={**change.inputs, **progress.positions},
             known_files=files_number(apply(state, change).files),
         )
     if change.kind == "append":
-        return change if state.plan == UNKNOWN else replace(change, plan=UNKNOWN)
+        return change if state.plan == UNKNOWN else setting(change, plan=UNKNOWN)
     rewritten = bool(change.adds or change.removes or change.remove_all)
     if not rewritten or not untouched(state):
         return change
-    return replace(change, known_files=files_number(apply(state, change).files))
+    return setting(change, known_files=files_number(apply(state, change).files))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import TypedDict, cast
 from uuid import UUID
 
 import pyarrow as pa
@@ -138,31 +139,42 @@ class CommitNote:
     definition: str = ""
 
 
+class Sets(TypedDict, total=False):
+    """Fields of a `ShardState` that a commit sets, with their values after it."""
+
+    schema: pa.Schema
+    since: Antichain
+    upper: Antichain
+    generation: int
+    dropped: int | None
+    creation: int
+    statistics: bool
+    plan: int
+    verified: int
+    unverified: int
+    drifted: int
+    suspended: int
+    known_files: int
+    claims: Mapping[str, str]
+
+
 @dataclass(frozen=True)
 class Change:
-    """The effect of one commit. None leaves that part of the state unchanged."""
+    """The effect of one commit. What ``sets`` does not name stays as it was, and so do the
+    properties, holds and inputs that are not listed.
+
+    >>> Change("advance", {"since": Antichain.of(5)}).sets
+    {'since': Antichain(5)}
+    """
 
     kind: str
-    upper: Antichain | None = None
-    since: Antichain | None = None
-    generation: int | None = None
-    dropped: int | None = None
-    creation: int | None = None
+    sets: Sets = field(default_factory=Sets)
     adds: tuple[DataFile, ...] = ()
     removes: tuple[DataFile, ...] = ()
     remove_all: bool = False
-    schema: pa.Schema | None = None
-    properties: Mapping[str, str] | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
     inputs: Mapping[str, int] = field(default_factory=dict)
-    plan: int | None = None
-    verified: int | None = None
-    unverified: int | None = None
-    drifted: int | None = None
-    suspended: int | None = None
-    known_files: int | None = None
-    claims: Mapping[str, str] | None = None
     holds: Mapping[str, int] = field(default_factory=dict)
-    statistics: bool = False
     lower: Antichain | None = None
     note: CommitNote = CommitNote()
     writer_id: str = ""
@@ -202,24 +214,17 @@ def apply(state: ShardState, change: Change) -> ShardState:
     return replace(
         state,
         version=state.version + 1,
-        upper=state.upper if change.upper is None else change.upper,
-        since=state.since if change.since is None else change.since,
-        generation=state.generation if change.generation is None else change.generation,
-        dropped=(change.dropped or None) if change.dropped is not None else state.dropped,
-        creation=state.creation if change.creation is None else change.creation,
         files=(*kept, *change.adds),
-        schema=state.schema if change.schema is None else change.schema,
         holds={h: time for h, time in {**state.holds, **change.holds}.items() if time != EMPTY_FRONTIER},
-        properties={**state.properties, **(change.properties or {})},
-        statistics=state.statistics or change.statistics,
-        plan=state.plan if change.plan is None else change.plan,
-        verified=state.verified if change.verified is None else change.verified,
-        unverified=state.unverified if change.unverified is None else change.unverified,
-        drifted=state.drifted if change.drifted is None else change.drifted,
-        suspended=state.suspended if change.suspended is None else change.suspended,
-        known_files=state.known_files if change.known_files is None else change.known_files,
-        claims=state.claims if change.claims is None else change.claims,
+        properties={**state.properties, **change.properties},
+        **change.sets,
     )
+
+
+def setting(change: Change, **sets: int | None) -> Change:
+    """``change``, and it also sets those of the fields that are not None."""
+    known = {name: value for name, value in sets.items() if value is not None}
+    return replace(change, sets=cast("Sets", {**change.sets, **known}))
 
 
 def check_generation(state: ShardState, uri: str, generation: int) -> None:
@@ -243,10 +248,12 @@ def compare_and_append(
         raise UpperMismatch(state.upper, expected)
     require_live(state, removes)
     _require_new(state, adds)
+    sets: Sets = {"upper": new}
+    if since is not None:
+        sets["since"] = advance_since(replace(state, upper=new), since)
     return Change(
-        kind="append" if adds or removes else "advance",
-        upper=new,
-        since=None if since is None else advance_since(replace(state, upper=new), since),
+        "append" if adds or removes else "advance",
+        sets,
         adds=tuple(adds),
         removes=tuple(removes),
         inputs=inputs,
@@ -277,12 +284,12 @@ def hold(state: ShardState, holder: str, time: int) -> Change:
     """Keep history from ``time`` on for ``holder``. `InvalidUsage` if it was released already."""
     if not state.since.less_equal_time(time):
         raise InvalidUsage(f"cannot hold history from {time} for {holder}: since is {state.since!r} already")
-    return Change(kind="advance", holds={holder: time})
+    return Change("advance", holds={holder: time})
 
 
 def release(holder: str) -> Change:
     """Release ``holder``'s hold: at the empty frontier it keeps no history."""
-    return Change(kind="advance", holds={holder: EMPTY_FRONTIER})
+    return Change("advance", holds={holder: EMPTY_FRONTIER})
 
 
 def replace_generation(
@@ -297,14 +304,16 @@ def replace_generation(
     if expected_version is not None and state.version != expected_version:
         raise FilesChanged(f"the shard is at version {state.version}, expected {expected_version}")
     return Change(
-        kind="append",
-        upper=upper,
-        since=since,
-        generation=state.generation + 1,
-        dropped=0,
+        "append",
+        {
+            "upper": upper,
+            "since": since,
+            "generation": state.generation + 1,
+            "dropped": None,
+            "schema": schema,
+        },
         adds=tuple(adds),
         remove_all=True,
-        schema=schema,
         lower=since,
     )
 
@@ -319,13 +328,13 @@ def discard(state: ShardState, dropped_by: int) -> Change | None:
     is_held = any(time != EMPTY_FRONTIER for time in state.holds.values())
     if state.dropped is None or state.dropped > dropped_by or not state.files or is_held:
         return None
-    return Change(kind="schema", since=state.upper, remove_all=True)
+    return Change("schema", {"since": state.upper}, remove_all=True)
 
 
 def compaction(state: ShardState, adds: Sequence[DataFile], removes: Sequence[DataFile]) -> Change:
     """Replace ``removes`` by ``adds`` with the same contents at every readable time."""
     require_live(state, removes)
-    return Change(kind=COMPACTION, adds=tuple(adds), removes=tuple(removes))
+    return Change(COMPACTION, adds=tuple(adds), removes=tuple(removes))
 
 
 def evolution(
@@ -350,7 +359,7 @@ def evolution(
         raise FilesChanged(f"the shard has these columns already at version {state.version}")
     # The updates stay the same, but Delta's commit with a schema always marks removed files as a
     # change of data, so the added ones are marked alike.
-    return Change(kind="evolve", adds=tuple(adds), remove_all=True, schema=schema)
+    return Change("evolve", {"schema": schema}, adds=tuple(adds), remove_all=True)
 
 
 def require_live(state: ShardState, files: Sequence[DataFile]) -> None:

@@ -112,7 +112,9 @@ class WriteHandle(Committer):
                 state, expected_upper, new_upper, adds, since=moved, inputs=inputs, removes=removes
             )
             self._require_columns(state.schema, batches)
-            return None if idle else recording(state, replace(change, creation=creation), progress)
+            return (
+                None if idle else recording(state, transitions.setting(change, creation=creation), progress)
+            )
 
         after = self._commit_batches(decide, batches, note, cuts)
         return AppendResult(after.version, _maintenance(after, self.storage))
@@ -173,7 +175,7 @@ class WriteHandle(Committer):
 
         def decide(state: ShardState) -> Change:
             change = transitions.replace_generation(state, adds, schema, upper, since, expected_version)
-            return recording(state, replace(change, creation=creation), progress)
+            return recording(state, transitions.setting(change, creation=creation), progress)
 
         after = self._commit_batches(decide, batches, note, new_generation=True)
         self._attempt(self.keep_statistics)
