@@ -183,6 +183,7 @@ def test_decisions_about_state_do_no_input_or_output():
         "collections",
         "dataclasses",
         "types",
+        "typing",
         "uuid",
         "pyarrow",
         f"{OURS}.physical",
