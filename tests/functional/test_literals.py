@@ -14,8 +14,8 @@ import pytest
 
 from dbt.adapters.mvsink.connection.frames import _literal
 from dbt.adapters.mvsink.engine import Column, parse_type, sql
+from dbt.adapters.mvsink.engine.predicates import OneOf
 from dbt.adapters.mvsink.inputs.parquet_sql import spelled
-from dbt.adapters.mvsink.sink.ranges import among
 
 pytestmark = pytest.mark.usefixtures("small_data")
 
@@ -131,9 +131,9 @@ def test_what_rows_are_looked_for_by(spark, settings, kind):
         if kind == "date"
         else pa.array(values, column.type.arrow())
     )
-    conditions = [among("v", column, pa.chunked_array([arrow.slice(at, 1)])) for at in range(len(values))]
+    conditions = [OneOf(column, pa.chunked_array([arrow.slice(at, 1)])) for at in range(len(values))]
     listed = ", ".join(f"({at}, {_other(kind, value)})" for at, value in enumerate(values))
-    kept = ", ".join(f"collect_list(at) filter (where {each.condition})" for each in conditions)
+    kept = ", ".join(f"collect_list(at) filter (where {each.sql()})" for each in conditions)
     [result] = rows(spark, f"select {kept} from values {listed} t(at, v)")
     assert list(result) == [[at] for at in range(len(values))]
 

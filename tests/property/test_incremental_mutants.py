@@ -5,6 +5,7 @@ whatever the rules are.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import duckdb
@@ -151,7 +152,12 @@ FILTERS = {
     "a row must fulfil the conditions of one place": (
         incremental_database,
         "filters",
-        lambda right: lambda analysed: {name: each[:1] for name, each in right(analysed).items()},
+        lambda right: (
+            lambda analysed: {
+                name: replace(each, alternatives=each.alternatives[:1])
+                for name, each in right(analysed).items()
+            }
+        ),
         "select k from a where v = 5 union all select v from a where k = 1",
     ),
 }

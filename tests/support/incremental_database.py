@@ -27,7 +27,6 @@ from dbt.adapters.mvsink.incremental import (
     delta,
     filters,
 )
-from dbt.adapters.mvsink.sink.filtered import in_sql
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from tests.support.duck_engine import DuckEngine, translated
 
@@ -175,7 +174,7 @@ class Database:
         for name, each in filters(analysed).items():
             table = name.strip("`").lower()
             columns = [Column(n, parse_type(kind, n)) for n, kind in self.tables[table].columns.items()]
-            kept[table] = in_sql(each, columns)
+            kept[table] = each.sql(columns)
         outcome = {}
         for name, side in sides.items():
             rows = f"select * from (\n%s\n) kept where {kept[name]}" if name in kept else "%s"

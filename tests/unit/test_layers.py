@@ -25,6 +25,7 @@ def modules(layer: str) -> list[Path]:
 
 # values, and hooks for tests
 NEUTRAL = {
+    "calendars",
     "durations",
     "failpoints",
     "masking",

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dbt.adapters.mvsink.engine import Column, parse_type, sql
+from dbt.adapters.mvsink.engine import Column, parse_type, predicates, sql
 from dbt.adapters.mvsink.incremental.restrict import Keys
-from dbt.adapters.mvsink.sink import ranges
 from dbt.adapters.mvsink.sink.restricted import RestrictedInputs
 from dbt.adapters.mvsink.sink.staged_changes import StagedChange
 
@@ -24,10 +23,10 @@ KEYS = {
 }
 
 
-@pytest.fixture(params=[ranges.MAX_LISTED, 2], ids=["listed", "many"])
+@pytest.fixture(params=[predicates.MAX_LISTED, 2], ids=["listed", "many"])
 def condition_of(request, tmp_path, monkeypatch):
     """The condition for keys of changes in which `a` has three values, `b` and `k` four."""
-    monkeypatch.setattr(ranges, "MAX_LISTED", request.param)
+    monkeypatch.setattr(predicates, "MAX_LISTED", request.param)
     table = pa.table({"a": [5, 5, 7, 900], "b": [None, 1, 2, 3], "k": [100, 101, 102, 50_000]})
     changes = {}
     for name in ("t", "u"):

@@ -20,9 +20,9 @@ def kept(query: str) -> dict[str, str]:
     return {
         name: " or ".join(
             " and ".join(f"{each.column} {each.operator} {', '.join(map(str, each.values))}" for each in alternative)
-            for alternative in alternatives
+            for alternative in kept.alternatives
         )
-        for name, alternatives in filters(analysed).items()
+        for name, kept in filters(analysed).items()
     }  # fmt: skip
 
 

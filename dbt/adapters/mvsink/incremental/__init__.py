@@ -66,7 +66,7 @@ from dbt.adapters.mvsink.incremental.clock import clock_probe
 from dbt.adapters.mvsink.incremental.compose import Sides
 from dbt.adapters.mvsink.incremental.describe import Rule, remarks, rules
 from dbt.adapters.mvsink.incremental.explicit import Claim, claims, pieces
-from dbt.adapters.mvsink.incremental.filtering import Comparison, Filter, filters
+from dbt.adapters.mvsink.incremental.filtering import filters
 from dbt.adapters.mvsink.incremental.plan import RULES, Analysed, Plan, adding_of, analyse, delta
 from dbt.adapters.mvsink.incremental.refuse import PADDED, NotIncremental, Refused
 from dbt.adapters.mvsink.incremental.restrict import Keys
@@ -80,8 +80,6 @@ __all__ = [
     "Analysed",
     "Basis",
     "Claim",
-    "Comparison",
-    "Filter",
     "Keys",
     "KnownScope",
     "NotIncremental",

@@ -15,10 +15,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TypeAlias
 
 from sqlglot import exp
 
+from dbt.adapters.mvsink.engine.predicates import Comparison, Filter, Value
 from dbt.adapters.mvsink.incremental.agree import conjuncts
 from dbt.adapters.mvsink.incremental.algebra import (
     Block,
@@ -37,23 +37,6 @@ from dbt.adapters.mvsink.incremental.origins import origins, own_name
 from dbt.adapters.mvsink.incremental.plan import Analysed
 from dbt.adapters.mvsink.incremental.resolve import Names
 from dbt.adapters.mvsink.user_sql.words import parts
-
-Value = int | bool | str | date
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """``column``, in lower case, compared with ``values`` by ``operator``: `=`, `<>`, `<`, `<=`,
-    `>`, `>=` with one, `in` with some. NULL fulfils none. The values are of the column's type: an
-    integer in its range, BOOLEAN, STRING or DATE.
-    """
-
-    column: str
-    operator: str
-    values: tuple[Value, ...]
-
-
-Filter: TypeAlias = tuple[tuple[Comparison, ...], ...]  # a row must fulfil all of one of these
 
 _OPERATORS: dict[type, str] = {
     exp.EQ: "=",
@@ -81,7 +64,7 @@ def filters(analysed: Analysed) -> dict[str, Filter]:
         collected.query(query, {})
     spelled = {parts(name): name for name in analysed.relations}
     return {
-        spelled[key]: tuple(dict.fromkeys(alternatives))
+        spelled[key]: Filter(tuple(dict.fromkeys(alternatives)))
         for key, alternatives in collected.alternatives.items()
         if all(alternatives) and len(alternatives) <= _PLACES
     }

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbt.adapters.mvsink.calendars import ambiguous
 from dbt.adapters.mvsink.engine import Column, DataflowError, sql
 from dbt.adapters.mvsink.inputs.reference import Reference
 from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides, ReadChange, ReadRows
 from dbt.adapters.mvsink.inputs.versioned import VersionedTable, rows_at
 from dbt.adapters.mvsink.physical import DIFF, TIME
-from dbt.adapters.mvsink.shard import DataFile, ShardError, ambiguous, consolidate
+from dbt.adapters.mvsink.shard import DataFile, ShardError, consolidate
 from dbt.adapters.mvsink.shard_sql import as_of
 from dbt.adapters.mvsink.shard_sql.small import TooMany, found_in
 

@@ -31,7 +31,6 @@ waits (`listen`, `wait_for_upper_past`) are for programs that use shards without
 
 from dbt.adapters.mvsink.physical import LARGEST_TIME
 from dbt.adapters.mvsink.shard.batch import Batch, BatchBuilder
-from dbt.adapters.mvsink.shard.calendars import ambiguous
 from dbt.adapters.mvsink.shard.client import ShardClient, staged_elsewhere
 from dbt.adapters.mvsink.shard.commit_log import Commit
 from dbt.adapters.mvsink.shard.errors import (
@@ -114,7 +113,6 @@ __all__ = [
     "UpperMismatch",
     "Verified",
     "WriteHandle",
-    "ambiguous",
     "cancelled_among",
     "checkpoint",
     "collect_garbage",

@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbt.adapters.mvsink.calendars import ambiguous
 from dbt.adapters.mvsink.physical import DIFF, TIME
 from dbt.adapters.mvsink.shard.batch import PART_BYTES
-from dbt.adapters.mvsink.shard.calendars import ambiguous
 from dbt.adapters.mvsink.shard.errors import StorageError
 from dbt.adapters.mvsink.shard.staging import StagedDirectory, StagingHandle
 from dbt.adapters.mvsink.shard.state import DataFile

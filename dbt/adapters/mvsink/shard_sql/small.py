@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbt.adapters.mvsink.calendars import ambiguous
 from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.engine.types import SparkType
 from dbt.adapters.mvsink.physical import DIFF, HASH, TIME
@@ -17,7 +18,6 @@ from dbt.adapters.mvsink.shard import (
     CompactionPlan,
     DataFile,
     WriteHandle,
-    ambiguous,
     compact_with_pyarrow,
     grouped,
 )

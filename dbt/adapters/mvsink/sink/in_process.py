@@ -11,7 +11,7 @@ staged. These cases are
 - files that other tools wrote, rows of which no record has a hash
 - a type whose equal values Spark writes in one form (floats in nested values), or whose comparison
   is slow here (nested ones, beyond few rows)
-- dates that other tools may read in another calendar (`shard.calendars`)
+- dates that other tools may read in another calendar (`calendars`)
 - a connection that does not return Arrow
 - any failure that the data did not cause: then Spark's is reported
 """
@@ -26,9 +26,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbt.adapters.mvsink.calendars import ambiguous
 from dbt.adapters.mvsink.engine import Engine, EngineError, sql
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
-from dbt.adapters.mvsink.shard import DataFile, ShardError, StagingHandle, ambiguous, grouped
+from dbt.adapters.mvsink.shard import DataFile, ShardError, StagingHandle, grouped
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.small import FEW_BYTES, are_few, few
 from dbt.adapters.mvsink.sink.correction import Desired

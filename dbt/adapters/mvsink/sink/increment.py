@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from dbt.adapters.mvsink.incremental import Analysed, Filter, Scoped, filters
+from dbt.adapters.mvsink.engine.predicates import Filter
+from dbt.adapters.mvsink.incremental import Analysed, Scoped, filters
 from dbt.adapters.mvsink.inputs.sides import InputSides
 
 # reasons to evaluate the query

@@ -18,7 +18,6 @@ from dbt.adapters.mvsink.shard import DataFile, StagedDirectory
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
 from dbt.adapters.mvsink.sink.correction import BASE, persisted
-from dbt.adapters.mvsink.sink.ranges import MAX_KEYS
 from dbt.adapters.mvsink.sink.write import Write
 
 # Rows whose hashes are read into this process, 16 bytes each, a few files at a time. Where Spark
@@ -26,6 +25,7 @@ from dbt.adapters.mvsink.sink.write import Write
 MAX_READ = 10_000_000
 MAX_READ_HERE = 10 * MAX_READ
 MAX_FILES = 4
+MAX_KEYS = 100_000  # values of a column, or hashes, of what is staged, that are read to look for them
 _NARROW = pa.schema([(HASH, pa.int64()), (DIFF, pa.int64())])
 
 

@@ -18,14 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Column, arrow_schema, sql
+from dbt.adapters.mvsink.engine.predicates import OneOf
 from dbt.adapters.mvsink.incremental import Keys, Sides
 from dbt.adapters.mvsink.inputs.sides import InputSides, Rows
 from dbt.adapters.mvsink.shard import StagedDirectory
 from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
-from dbt.adapters.mvsink.sink.filtered import in_arrow, in_sql
 from dbt.adapters.mvsink.sink.in_process import left_to_spark
 from dbt.adapters.mvsink.sink.increment import Increment
-from dbt.adapters.mvsink.sink.ranges import MAX_KEYS, Among, among, matching
+from dbt.adapters.mvsink.sink.lookup import MAX_KEYS
 from dbt.adapters.mvsink.sink.staged_changes import StagedChange, padded
 from dbt.adapters.mvsink.sink.write import Write
 
@@ -99,7 +99,7 @@ class RestrictedInputs:
         names = self.increment.analysed.relations[each.name]
         wanted = self.increment.filters.get(each.name)
         if condition and wanted is not None:
-            condition = f"{in_sql(wanted, each.columns)} and ({condition})"
+            condition = f"{wanted.sql(each.columns)} and ({condition})"
 
         def rows(side: Rows) -> str:
             return files.of(side.where(names, condition) if condition else side.all())
@@ -149,7 +149,7 @@ class RestrictedInputs:
             return None
         where = functools.reduce(operator.or_, exact)
         wanted = self.increment.filters.get(each.name)
-        kept = None if wanted is None else in_arrow(wanted, used)
+        kept = None if wanted is None else wanted.arrow(used)
         with self.write.watch("changes"), left_to_spark(each.name):
             tables = each.find(arrow_schema(used), where if kept is None else where & kept)
             if tables is not None:
@@ -161,9 +161,8 @@ class RestrictedInputs:
         read = [self._values(values) for values in listed]
         if any(values.type != column.type.arrow() for values in read):
             return None
-        return matching(
-            column, pa.chunked_array([c for v in read for c in v.chunks], read[0].type), nulls=nulls
-        )
+        every = pa.chunked_array([chunk for each in read for chunk in each.chunks], read[0].type)
+        return OneOf(column, every, nulls).arrow()
 
     def _values(self, values: Values) -> pa.ChunkedArray:
         return self.write.handle.read_staged(values.staged, arrow_schema((values.column,))).column(0)
@@ -181,35 +180,30 @@ class RestrictedInputs:
         """
         if sum(values.rows for listed in sources.values() for values in listed) > MAX_BROADCAST:
             return ""
-        conditions = [
-            self._keyed(columns[column], listed, nulls=column in nulls) for column, listed in sources.items()
-        ]
-        bounds = " or ".join(bound.condition for bound, _ in conditions)
-        looked_for = " or ".join(rows for _, rows in conditions)
-        if not all(bound.condition for bound, _ in conditions):
+        keyed = [(columns[column], listed, column in nulls) for column, listed in sources.items()]
+        looked_for = " or ".join(_semi_joined(*each) for each in keyed)
+        if any(values.rows > MAX_KEYS for _, listed, _ in keyed for values in listed):
             return looked_for
-        if all(bound.exact for bound, _ in conditions):
+        constant = [
+            OneOf(Column(column.name, values.column.type), self._values(values), null)
+            for column, listed, null in keyed
+            for values in listed
+        ]
+        texts = [text for each in constant if (text := each.sql()) is not None]
+        if len(texts) < len(constant):
+            return looked_for
+        bounds = " or ".join(texts)
+        if all(each.exact for each in constant):
             return bounds
         # Spark does not give Parquet what is beside a subquery below an OR; if the two had a
         # condition in common, it would make them one
         return f"({bounds}) and ({looked_for})"
 
-    def _keyed(self, column: Column, listed: Sequence[Values], *, nulls: bool) -> tuple[Among, str]:
-        """That the column has one of the values, or is NULL: a condition of constants, and one with
-        a subquery.
-        """
-        name = sql.identifier(column.name)
-        queries = [values.query() for values in listed]
-        bounds = [
-            among(name, values.column, self._values(values)) for values in listed if values.rows <= MAX_KEYS
-        ]
-        every = len(bounds) == len(listed) and all(each.condition for each in bounds)
-        if nulls:
-            queries.append(f"select cast(null as {column.type.spelled})")
-            bounds.append(Among(f"{name} is null", exact=True))
-        among_them = f"({' or '.join(each.condition for each in bounds)})" if every else ""
-        bound = Among(among_them, every and all(each.exact for each in bounds))
-        listed_values = f"(\n{sql.union_all(queries)}\n)"
-        if not nulls:
-            return bound, f"{name} in {listed_values}"
-        return bound, f"exists (select 1 from {listed_values} _mv_n where _mv_n._mv_v <=> {name})"
+
+def _semi_joined(column: Column, listed: Sequence[Values], nulls: bool) -> str:
+    """That the column has one of the values, or is NULL if ``nulls``, by a subquery."""
+    name, queries = sql.identifier(column.name), [values.query() for values in listed]
+    if not nulls:
+        return f"{name} in (\n{sql.union_all(queries)}\n)"
+    queries.append(f"select cast(null as {column.type.spelled})")
+    return f"exists (select 1 from (\n{sql.union_all(queries)}\n) _mv_n where _mv_n._mv_v <=> {name})"

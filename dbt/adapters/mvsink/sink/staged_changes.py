@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from dbt.adapters.mvsink.engine import Column, arrow_schema, sql
 from dbt.adapters.mvsink.engine.net import net
-from dbt.adapters.mvsink.incremental import Filter, Keys
+from dbt.adapters.mvsink.engine.predicates import Filter
+from dbt.adapters.mvsink.incremental import Keys
 from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard import StagedDirectory
 from dbt.adapters.mvsink.shard_sql.small import ONE_TASK
-from dbt.adapters.mvsink.sink.filtered import in_arrow, in_sql
 from dbt.adapters.mvsink.sink.increment import CHANGED_BY, USUALLY_MUCH, Increment
 from dbt.adapters.mvsink.sink.write import Write
 
@@ -137,13 +137,13 @@ def _staged(
     write: Write, each: InputSides, used: tuple[Column, ...], wanted: Filter | None
 ) -> StagedDirectory:
     with write.watch("changes"):
-        exact = None if wanted is None else in_arrow(wanted, used)
+        exact = None if wanted is None else wanted.arrow(used)
         table = None if each.few is None else each.few(arrow_schema(used), exact)
         if table is not None:
             return write.handle.write_staged(table)
     rows = f"select {sql.columns([*(c.name for c in used), DIFF])} from (\n{each.change}\n)"
     if wanted is not None:
-        rows += f" where {in_sql(wanted, used)}"
+        rows += f" where {wanted.sql(used)}"
     return write.stager.stage(net(used, [], rows, "<> 0") if used else _total(rows), "changes")
 
 

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Column, sql
+from dbt.adapters.mvsink.engine.predicates import OneOf
 from dbt.adapters.mvsink.shard import DataFile, Footer, StagedDirectory, physical_schema
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.small import ONE_TASK, are_few, few, found_in
 from dbt.adapters.mvsink.sink.correction import persisted
 from dbt.adapters.mvsink.sink.in_process import Stored, left_to_spark
-from dbt.adapters.mvsink.sink.lookup import MAX_READ_HERE
-from dbt.adapters.mvsink.sink.ranges import MAX_KEYS, among, matching
+from dbt.adapters.mvsink.sink.lookup import MAX_KEYS, MAX_READ_HERE
 from dbt.adapters.mvsink.sink.write import Write
 
 
@@ -108,7 +108,7 @@ class StagedKeys:
         by_name = {column.name: column for column in shard.columns}
         conditions = []
         for name, values in zip(keys.column_names, keys.columns, strict=True):
-            condition = matching(by_name[name], values, nulls=values.null_count > 0)
+            condition = OneOf(by_name[name], values, values.null_count > 0).arrow()
             if condition is None:
                 return None
             conditions.append(condition)
@@ -130,15 +130,15 @@ class StagedKeys:
         if self.rows > MAX_KEYS:
             return
         for key, column in columns.items():
-            kind, name = column.type.arrow(), sql.identifier(column.name)
+            kind = column.type.arrow()
             fields = self._fields(key)
             # a value of another type may be equal to one that it is not between
             if all(field.type == kind for field in fields):
                 wanted = pa.schema([(fields[0].name, kind)])
                 values = self.write.handle.read_staged(self.staged, wanted).column(0)
-                condition = among(name, column, values).condition
+                condition = OneOf(column, values, values.null_count > 0).sql()
                 if condition:
-                    yield f"({condition} or {name} is null)" if values.null_count else condition
+                    yield condition
 
     def _fields(self, key: str) -> list[pa.Field]:
         """The column, in each of the files."""
