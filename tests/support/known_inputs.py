@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dbt.adapters.mvsink.incremental import NotIncremental, analyse
-from dbt.adapters.mvsink.inputs.changes import sides_of_shard, unchanged_shard
 from dbt.adapters.mvsink.inputs.reference import Reference
+from dbt.adapters.mvsink.inputs.shard_changes import sides_of_shard, unchanged_shard
 from dbt.adapters.mvsink.inputs.sides import EvaluateFully
 from dbt.adapters.mvsink.shard import Progress, ShardClient, files_number, untouched
 from dbt.adapters.mvsink.shard_sql import Layout

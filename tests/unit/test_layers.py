@@ -175,7 +175,7 @@ def test_two_modules_know_delta_one_for_shards_and_one_for_inputs():
         for name in imports(path)
         if within(name, "deltalake")
     }
-    assert knowing == {"shard/delta.py", "inputs/delta.py"}
+    assert knowing == {"shard/delta.py", "inputs/delta_log.py"}
 
 
 def test_decisions_about_state_do_no_input_or_output():

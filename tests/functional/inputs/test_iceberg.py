@@ -13,9 +13,10 @@ import pytest
 from dbt.tests.util import run_dbt
 
 from dbt.adapters.mvsink.inputs import IcebergInput, NoSuchTable, NotADescendant, SnapshotGone
+from dbt.adapters.mvsink.inputs.protocol import TableOptions
 from dbt.adapters.mvsink.inputs.reference import Refresh
-from dbt.adapters.mvsink.inputs.table_versions import Pinned, TableVersions
-from dbt.adapters.mvsink.inputs.versioned import EMPTY
+from dbt.adapters.mvsink.inputs.table_versions import TableVersions
+from dbt.adapters.mvsink.inputs.versioned import EMPTY, Pinned
 from dbt.adapters.mvsink.shard_sql.published_view import view_properties
 from tests.functional.continual_task.test_dbt import task
 from tests.functional.materialization.base import Base
@@ -362,7 +363,7 @@ def test_row_k_the_snapshot_of_a_refresh(table):
     made = [row[0] for row in table.spark.sql(history).collect()]
 
     def at(time):
-        versions = TableVersions(engine, f"iceberg {time}", Refresh(time))
+        versions = TableVersions(TableOptions(engine), f"iceberg {time}", Refresh(time))
         return versions.of(table.name, view_properties(engine, table.name), source=True)
 
     assert [at(time) for time in made] == [Pinned(first), Pinned(second), Pinned(first)]

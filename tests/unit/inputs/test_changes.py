@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from dbt.adapters.mvsink.inputs import changes
-from dbt.adapters.mvsink.inputs.changes import sides_of_shard, sides_of_table, unchanged_shard
+from dbt.adapters.mvsink.inputs import shard_changes
 from dbt.adapters.mvsink.inputs.reference import Reference
+from dbt.adapters.mvsink.inputs.shard_changes import sides_of_shard, unchanged_shard
 from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides
+from dbt.adapters.mvsink.inputs.versioned import sides_of_table
 from dbt.adapters.mvsink.shard import (
     Antichain,
     CompactionPlan,
@@ -83,11 +84,11 @@ def test_of_many_updates_those_that_a_condition_keeps_are_read_here(monkeypatch)
     shard.append(5, ("b", 5, 2), ("a", 5, -1), ("c", 5, 1))
     only = pc.field("x") == "b"
     assert shard.sides().few(SCHEMA, only).to_pylist() == [{"x": "b", "_mv_diff": 2}]
-    monkeypatch.setattr(changes, "FEW", 2)
+    monkeypatch.setattr(shard_changes, "FEW", 2)
     assert shard.sides().few(SCHEMA) is None, "three updates"
     assert shard.sides().few(SCHEMA, only).to_pylist() == [{"x": "b", "_mv_diff": 2}]
     assert shard.sides().few(SCHEMA, pc.field("x").is_valid()) is None, "three that it keeps"
-    monkeypatch.setattr(changes, "FILTERED", 2)
+    monkeypatch.setattr(shard_changes, "FILTERED", 2)
     assert shard.sides().few is None
 
 
@@ -113,12 +114,12 @@ def test_rows_are_found_as_they_are_and_as_they_were():
 def test_many_rows_and_old_dates_are_not_found_here(monkeypatch):
     shard = Shard()
     shard.append(5, ("b", 5, 3), ("c", 5, 1))
-    monkeypatch.setattr(changes, "FEW", 2)
+    monkeypatch.setattr(shard_changes, "FEW", 2)
     everything = pc.field("x").is_valid()
     assert shard.sides().find(SCHEMA, everything) is None, "three updates"
     assert shard.sides().find(SCHEMA, pc.field("x") == "b") is None, "one of three rows"
     assert shard.sides().find(SCHEMA, pc.field("x") == "c")[0].num_rows == 1
-    monkeypatch.setattr(changes, "SCANNED", 2)
+    monkeypatch.setattr(shard_changes, "SCANNED", 2)
     assert shard.sides().find is None
 
 
@@ -230,7 +231,7 @@ def test_the_history_may_never_begin_after_something_that_happened_since(compact
 
 def test_many_commits_are_not_replayed(monkeypatch):
     shard = day_later(meanwhile=False, compacted=True)
-    monkeypatch.setattr(changes, "REPLAYED", 2)
+    monkeypatch.setattr(shard_changes, "REPLAYED", 2)
     assert shard.sides() == GONE
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.inputs import IcebergInput, NotADescendant, SnapshotGone, UnsupportedTable
-from dbt.adapters.mvsink.inputs.iceberg import current_snapshot
+from dbt.adapters.mvsink.inputs.iceberg import IcebergFormat, current_snapshot
 from dbt.adapters.mvsink.inputs.protocol import CatalogTable, TableOptions
 from dbt.adapters.mvsink.inputs.versioned import EMPTY
 from tests.support.engines import NoEngine
@@ -165,4 +165,4 @@ def test_an_empty_table_has_a_version():
 
 def test_a_table_named_by_its_path_is_refused():
     with pytest.raises(UnsupportedTable, match="no name in a catalog, only its path"):
-        IcebergInput.open(CatalogTable("iceberg.`/a`", "/a", by_path=True), TableOptions(NoEngine()))
+        IcebergFormat().open(CatalogTable("iceberg.`/a`", "/a", by_path=True), TableOptions(NoEngine()))

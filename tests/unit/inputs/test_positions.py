@@ -7,7 +7,8 @@ import json
 import pytest
 
 from dbt.adapters.mvsink.engine import EngineError
-from dbt.adapters.mvsink.inputs.positions import Inspector
+from dbt.adapters.mvsink.inputs.inspector import Inspector
+from dbt.adapters.mvsink.inputs.protocol import TableOptions
 from dbt.adapters.mvsink.inputs.reads import Reads
 from dbt.adapters.mvsink.inputs.reference import References
 from tests.support.engines import NoEngine
@@ -53,7 +54,9 @@ def places(tmp_path):
 def test_a_run_that_begins_asks_no_second_time_and_a_later_look_does(places):
     old, new = places
     catalog = Catalog(new)
-    inspector = Inspector(catalog, References(descriptions={("shop", "t"): description(old)}), local=True)
+    inspector = Inspector(
+        TableOptions(catalog, local=True), References(descriptions={("shop", "t"): description(old)})
+    )
     [first] = inspector.at_the_start().positions(TABLE)
     assert catalog.ran == [] and first.id == f"text {old}" and not first.problem
     [later] = inspector.positions(TABLE)
@@ -66,7 +69,7 @@ def test_what_describes_another_table_is_not_used(places, other):
     old, new = places
     shown = {**description(old), "namespace": [other[0]], "table_name": other[1]}
     catalog = Catalog(new)
-    inspector = Inspector(catalog, References(descriptions={("shop", "t"): shown}), local=True)
+    inspector = Inspector(TableOptions(catalog, local=True), References(descriptions={("shop", "t"): shown}))
     [first] = inspector.at_the_start().positions(TABLE)
     assert first.id == f"text {new}" and len(catalog.ran) == 1
 
@@ -74,7 +77,7 @@ def test_what_describes_another_table_is_not_used(places, other):
 def test_a_table_that_is_not_described_as_json_is_not_asked_for_that_again():
     catalog = Catalog()
     references = References(pinned={"raw.`my-table`": 7}, descriptions={("raw", "my-table"): None})
-    inspector = Inspector(catalog, references)
+    inspector = Inspector(TableOptions(catalog), references)
     [position] = inspector.at_the_start().positions(Reads(tables=("ice.raw.`my-table`",)))
     assert (position.kind, position.number) == ("iceberg", 7)  # at its version
     assert catalog.ran == ["describe table extended `ice`.`raw`.`my-table`"]
@@ -89,6 +92,6 @@ def test_a_table_of_files_is_never_described_without_its_partitions():
             return answer if query.endswith("as json") else [("Provider", "text"), ("Location", "/t")]
 
     catalog = Recovered("/t")
-    inspector = Inspector(catalog, References(descriptions={("shop", "t"): None}), local=True)
+    inspector = Inspector(TableOptions(catalog, local=True), References(descriptions={("shop", "t"): None}))
     assert inspector.at_the_start().positions(TABLE) == inspector.positions(TABLE)
     assert catalog.ran[0].endswith("`t`") and all(query.endswith("as json") for query in catalog.ran[1:])

@@ -18,6 +18,7 @@ from dbt.adapters.mvsink.inputs import (
     bind_files,
     bind_versions,
 )
+from dbt.adapters.mvsink.inputs.delta_format import DeltaFormat
 from dbt.adapters.mvsink.inputs.protocol import CatalogTable, TableOptions
 from dbt.adapters.mvsink.inputs.reading import ZONE
 from tests.support.delta_tables import append
@@ -99,9 +100,9 @@ def test_row_40_1_settings_with_which_spark_reads_files_otherwise_are_refused(tm
     for value in (SETTINGS[setting], SETTINGS[setting].upper()):
         engine = Session(**{setting: value})
         with pytest.raises(SessionReadsOtherwise, match=rf"table raw.t: with {setting} = \w+ Spark reads"):
-            DeltaInput.open(table, TableOptions(engine))
+            DeltaFormat().open(table, TableOptions(engine))
     other = "false" if SETTINGS[setting] == "true" else "true"
-    assert DeltaInput.open(table, TableOptions(Session(**{setting: other}))).newest().version == 0
+    assert DeltaFormat().open(table, TableOptions(Session(**{setting: other}))).columns()
 
 
 @pytest.mark.parametrize("declared", ["char(5)", "array<char(3)>", "struct<a:varchar(2),b:char(1)>"])

@@ -9,9 +9,11 @@ import pyarrow as pa
 import pytest
 
 from dbt.adapters.mvsink.engine import EngineError
+from dbt.adapters.mvsink.inputs.delta_format import SKEW
+from dbt.adapters.mvsink.inputs.protocol import TableOptions
 from dbt.adapters.mvsink.inputs.reference import OtherRefresh, References, Refresh
-from dbt.adapters.mvsink.inputs.table_versions import OWN, SKEW, UNKNOWN, Pinned, TableVersions
-from dbt.adapters.mvsink.inputs.versioned import EMPTY
+from dbt.adapters.mvsink.inputs.table_versions import OWN, TableVersions
+from dbt.adapters.mvsink.inputs.versioned import EMPTY, UNKNOWN, Pinned
 from tests.support.engines import NoEngine
 
 T = 1_795_168_800_000
@@ -73,7 +75,8 @@ class Delta(NoEngine):
 
 def pinned(engine, minute, *, properties=DELTA, source=True, **refresh):
     wanted = Refresh(None if minute is None else T + minute * MINUTE, **refresh)
-    return TableVersions(engine, f"versions {next(invocations)}", wanted).of("s.t", properties, source=source)
+    versions = TableVersions(TableOptions(engine), f"versions {next(invocations)}", wanted)
+    return versions.of("s.t", properties, source=source)
 
 
 TIMES = [0, 10, 20, 30]
@@ -107,7 +110,9 @@ def test_row_k_the_runs_own_time_is_that_of_every_model_of_the_run():
     assert pinned(Delta(TIMES), 40, late=False, source=False) == Pinned(3)
     assert pinned(Delta(TIMES), 25, late=False, source=False) == Pinned(3, OWN)
     assert pinned(Delta(TIMES), 25, late=False) == Pinned(2)
-    assert TableVersions(Delta(TIMES), "versions own").of("s.t", DELTA, source=True) == Pinned(3)
+    assert TableVersions(TableOptions(Delta(TIMES)), "versions own").of("s.t", DELTA, source=True) == Pinned(
+        3
+    )
 
 
 def test_row_k_a_long_log_is_read_as_far_as_it_takes():

@@ -31,6 +31,7 @@ ATOMS: dict[str, pa.DataType] = {
 }
 SUPPORTED = (*ATOMS, "decimal", "array", "map", "struct")
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
+PADDED = re.compile(r"\bchar\(", re.IGNORECASE)  # CHAR(n), which Spark pads where it reads it
 _CHARACTERS = re.compile(r"(?:var)?char\(\d+\)")
 
 

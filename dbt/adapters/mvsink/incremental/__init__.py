@@ -68,12 +68,11 @@ from dbt.adapters.mvsink.incremental.describe import Rule, remarks, rules
 from dbt.adapters.mvsink.incremental.explicit import Claim, claims, pieces
 from dbt.adapters.mvsink.incremental.filtering import filters
 from dbt.adapters.mvsink.incremental.plan import RULES, Analysed, Plan, adding_of, analyse, delta
-from dbt.adapters.mvsink.incremental.refuse import PADDED, NotIncremental, Refused
+from dbt.adapters.mvsink.incremental.refuse import NotIncremental, Refused
 from dbt.adapters.mvsink.incremental.restrict import Keys
 from dbt.adapters.mvsink.incremental.sums import Sums, sums_of
 
 __all__ = [
-    "PADDED",
     "RULES",
     "WRONG",
     "Adding",

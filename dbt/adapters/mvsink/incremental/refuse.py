@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from dbt.adapters.mvsink.engine import UnsupportedType, parse_type
 from dbt.adapters.mvsink.engine.errors import SubstitutedName
 from dbt.adapters.mvsink.engine.sql import check_name
-from dbt.adapters.mvsink.engine.types import SparkType
+from dbt.adapters.mvsink.engine.types import PADDED, SparkType
 from dbt.adapters.mvsink.user_sql.functions import (
     AGGREGATES,
     BARE,
@@ -34,7 +34,6 @@ _BEFORE_PARENTHESIS = keywords(
 )
 _MOVING_LITERALS = frozenset({"now", "today", "tomorrow", "yesterday"})
 _TYPED_LITERALS = keywords("DATE TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TIME")
-PADDED = re.compile(r"\bchar\(", re.IGNORECASE)
 _COLLATED = re.compile(r"\bcollate\b", re.IGNORECASE)
 
 

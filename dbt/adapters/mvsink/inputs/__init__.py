@@ -7,17 +7,26 @@
    a table of files - FilesInput: manifest -+            shard
 ```
 
-A shard has times of its own. Any other input is *bound* first: its new changes get a time in a
-companion shard, by one compare-and-append, so that every replica and every later run sees the same
-times. From then on all inputs are alike.
+A shard has times of its own. For a task, any other input is *bound* first: its new changes get a
+time in a companion shard, by one compare-and-append, so that every replica and every later run sees
+the same times. From then on all inputs are alike.
 
-- `protocol`: `Input`, and `Table`, which becomes one by being bound
-- `registry`: the table formats by provider; `versioned`: what a format with versions implements
+A view reads its inputs without binding them. It records a `Position` of each, and if that is
+another one in the next run, `InputSides` are the input's rows then and now, and the change between
+them.
+
+- `registry`: the formats of tables, each a class, by provider
+- `protocol`: `Input`; `Table`, which becomes one by being bound; `Format`, which opens tables and
+  finds their positions; `versioned`: what a format with versions implements
 - `shard`, `mapped`: a shard as an input; a query over an input as an input
 - `version_binding`, `file_binding`, `companion`: binding to times
-- `delta`, `files`, `parquet_sql`: reading logs, listings and files
+- `delta_log`, `files`, `parquet_sql`: reading logs, listings and files
+- `delta_format`, `iceberg`: the formats with versions
 - `reading`: what the session decides about rows that are read
-- `iceberg`: snapshots and changes, read by the engine
+- `reads`: what a query reads; `described`: what the catalog says of that
+- `reference`, `table_versions`: the time of a shard, and the version of a table, that a run reads
+- `position`, `inspector`: where inputs stand
+- `query_inputs`, `sides`, `shard_changes`: what changed in them, for a view
 
 Invariants:
 
@@ -32,7 +41,7 @@ only.
 """
 
 from dbt.adapters.mvsink.inputs.companion import companion_uri
-from dbt.adapters.mvsink.inputs.delta import DeltaInput
+from dbt.adapters.mvsink.inputs.delta_log import DeltaInput
 from dbt.adapters.mvsink.inputs.errors import (
     ColumnsChanged,
     DeletionVectors,
@@ -57,12 +66,12 @@ from dbt.adapters.mvsink.inputs.file_binding import bind_files
 from dbt.adapters.mvsink.inputs.files import FilesInput
 from dbt.adapters.mvsink.inputs.iceberg import IcebergInput
 from dbt.adapters.mvsink.inputs.protocol import CatalogTable, Input, PendingTime, Table, TableOptions
-from dbt.adapters.mvsink.inputs.registry import PROVIDERS
+from dbt.adapters.mvsink.inputs.registry import FORMATS
 from dbt.adapters.mvsink.inputs.shard import ShardInput
 from dbt.adapters.mvsink.inputs.version_binding import bind_versions
 
 __all__ = [
-    "PROVIDERS",
+    "FORMATS",
     "CatalogTable",
     "ColumnsChanged",
     "DeletionVectors",

@@ -168,3 +168,11 @@ class ModeChanged(InputError):
             f"input {input_id}: input_files is {configured!r}, but it was {bound!r} when the task began. "
             f"Allowed: {bound!r}, or reset the task"
         )
+
+
+class NoInput(Exception):
+    """A relation that cannot be a task's input. ``reason``: as a clause, with what to do."""
+
+    def __init__(self, reason: str):
+        super().__init__(reason)
+        self.reason = reason

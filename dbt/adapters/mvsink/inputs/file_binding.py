@@ -22,11 +22,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.engine import Column, Engine, arrow_schema, parse_type, shard_columns, sql
 from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.inputs import companion
+from dbt.adapters.mvsink.inputs.described import is_local, path_of, stable
 from dbt.adapters.mvsink.inputs.errors import ColumnsChanged, FilesChanging, FileVanished, ModeChanged
 from dbt.adapters.mvsink.inputs.files import FILE_NUMBER, FilesInput, TableFile, partition_of, which
+from dbt.adapters.mvsink.inputs.position import FILE_LIST, Position
 from dbt.adapters.mvsink.inputs.protocol import CatalogTable, Table, TableOptions
 from dbt.adapters.mvsink.inputs.reading import check_zone, has_times, keep_zone
 from dbt.adapters.mvsink.inputs.shard import ShardInput
@@ -39,6 +42,7 @@ from dbt.adapters.mvsink.shard import (
     ShardState,
     StagedDirectory,
     WriteHandle,
+    number_of,
 )
 from dbt.adapters.mvsink.shard_sql import as_of
 from dbt.adapters.mvsink.shard_sql.as_of import Projection
@@ -46,6 +50,7 @@ from dbt.adapters.mvsink.shard_sql.rewrite import compact
 from dbt.adapters.mvsink.shard_sql.stager import stage
 
 MAX_TRIES = 3
+RACY = 2_000  # ms: of files whose times are whole seconds, a younger one may change unseen
 BOOKS = ("mv_file", "mv_path")
 BOOK_TYPES = ("bigint", "string")
 APPEND_ONLY, COPIED = "append_only", "unset"
@@ -70,37 +75,70 @@ def bind_files(table: FilesInput, time: int, client: ShardClient, uri: str, engi
     return binder.input
 
 
-def open_files(table: CatalogTable, options: TableOptions) -> Table:
-    """See `OpenTable`. This run's other models see the same files."""
-    files = FilesInput(
-        table.name,
-        table.name,
-        table.location,
-        append_only=options.append_only,
-        refresh="" if table.by_path else f"refresh table {table.name}",
-        fresh=options.relist is not None,
-        storage_options=options.storage_options,
-        lister=options.engine if table.partitions else None,
-        partitions=[name for name, _ in table.partitions],
-        zoned=_zoned(table, options.engine),
-    )
-    if options.relist is not None and not table.by_path:
-        options.relist(table.name)
-    engine = options.engine
-    return Table(
-        files.id,
-        lambda: files.columns(engine),
-        lambda time, client, uri: bind_files(files, time, client, uri, engine),
-    )
+@dataclass(frozen=True)
+class FilesFormat:
+    """A format of files without versions, see `Format`. ``textual``: they have values as texts."""
+
+    provider: str
+    textual: bool = False
+
+    def open(self, table: CatalogTable, options: TableOptions) -> Table:
+        """See `Format`. This run's other models see the same files."""
+        engine = options.engine
+        files = FilesInput(
+            table.name,
+            table.name,
+            table.location,
+            append_only=options.append_only,
+            refresh="" if table.by_path else f"refresh table {table.name}",
+            fresh=options.relist is not None,
+            storage_options=options.storage_options,
+            lister=engine if table.partitions else None,
+            partitions=[name for name, _ in table.partitions],
+            zoned=self._zoned(table, engine),
+        )
+        if options.relist is not None and not table.by_path:
+            options.relist(table.name)
+        return Table(
+            files.id,
+            lambda: files.columns(engine),
+            lambda time, client, uri: bind_files(files, time, client, uri, engine),
+        )
+
+    def _zoned(self, table: CatalogTable, engine: Engine) -> bool:
+        """Whether the session's time zone decides about the table's rows: a time is a text in its
+        files or in its partitions' names.
+        """
+        if not self.textual and not table.by_path:
+            return any(has_times(kind) for _, kind in table.partitions)
+        return any(has_times(kind) for _, kind in engine.columns(f"select * from {table.name}"))
+
+    def position(self, table: CatalogTable, options: TableOptions, pinned: int | None) -> Position:
+        """See `Format`."""
+        name, location = table.name, table.location
+        if table.description.get("partition_columns"):
+            return _unknown(name, f"the partitions of {name} may be anywhere")
+        if not options.local and is_local(location):
+            return _unknown(name, f"{name} is on a disk of the machine that runs Spark")
+        listed = FilesInput(name, name, path_of(location), storage_options=options.storage_options)
+        files = listed.manifest()
+        if not files:  # or this process looks at another place than Spark
+            return _unknown(name, f"{name} has no files")
+        coarse = all(file.modified % 1000 == 0 for file in files.values())
+        if coarse and max(file.modified for file in files.values()) > wall_clock.now_ms() - RACY:
+            return _unknown(name, f"{name} changed within the last two seconds")
+        return Position(
+            name,
+            FILE_LIST,
+            f"{self.provider} {location}",
+            number_of(map(str, files)),
+            definition=stable(table.description),
+            size=sum(file.size for file in files.values()),
+        )
 
 
-def _zoned(table: CatalogTable, engine: Engine) -> bool:
-    """Whether the session's time zone decides about the table's rows: a time is a text in its files
-    or in its partitions' names.
-    """
-    if not table.textual and not table.by_path:
-        return any(has_times(kind) for _, kind in table.partitions)
-    return any(has_times(kind) for _, kind in engine.columns(f"select * from {table.name}"))
+def _unknown(name: str, problem: str) -> Position:
+    return Position(name, FILE_LIST, problem=problem)
 
 
 class BoundAppends(ShardInput):

@@ -27,7 +27,6 @@ from dbt.adapters.mvsink.inputs.parquet_sql import spelled
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 
 MAX_FILES = 10_000  # numbers in one query: its text stays under 250,000 characters
-OF_TEXTS = ("csv", "json", "text")  # formats whose files have values as texts
 DIGITS = 15  # hexadecimal digits of a file's number: 60 bits
 
 _PARTITION = re.compile(r" \((\{.*\})\)\Z", re.DOTALL)

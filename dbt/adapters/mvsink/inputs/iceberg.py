@@ -1,5 +1,6 @@
-"""An Iceberg table as a `VersionedTable`, read through the engine alone. A version is a snapshot's
-id; ids are random, so the order of versions is that of each snapshot's parent.
+"""Iceberg tables as a `VersionedFormat`, and one as a `VersionedTable`: read
+through the engine alone. A version is a snapshot's id; ids are random, so the order of versions is
+that of each snapshot's parent.
 
 The changes from a snapshot to one of its descendants are `t.changes`, netted: a row that
 copy-on-write only carried over appears once as added and once as removed. `t.changes` refuses
@@ -13,24 +14,43 @@ one that was read last, branches and metadata tables, tables named by their path
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Column, Engine, EngineError, parse_type, sql
 from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.inputs.described import quoted
 from dbt.adapters.mvsink.inputs.errors import (
     ColumnsChanged,
     InputError,
+    NoInput,
     NoSuchTable,
     NotADescendant,
     SnapshotGone,
     UnsupportedTable,
 )
-from dbt.adapters.mvsink.inputs.protocol import CatalogTable, TableOptions
-from dbt.adapters.mvsink.inputs.versioned import EMPTY, Signs, TableVersion, rows_at
+from dbt.adapters.mvsink.inputs.position import Position
+from dbt.adapters.mvsink.inputs.protocol import CatalogTable, Table, TableOptions
+from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides
+from dbt.adapters.mvsink.inputs.version_binding import bindable
+from dbt.adapters.mvsink.inputs.versioned import (
+    EMPTY,
+    UNKNOWN,
+    Pinned,
+    Signs,
+    TableVersion,
+    rows_at,
+    sides_of_table,
+    unreadable,
+)
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard_sql.as_of import nulls
+from dbt.adapters.mvsink.shard_sql.published_view import view_properties
+from dbt.adapters.mvsink.user_sql.words import names
 
+ICEBERG = "iceberg"
 CURRENT, FORMAT, FORMAT_VERSION = "current-snapshot-id", "format", "format-version"
 REARRANGED = "replace"  # the operation that changes no rows
 # of the file that describes the table: its identity and its present schema
@@ -83,13 +103,6 @@ class IcebergInput:
         self.engine = engine
         self._known: _Metadata | None = None
         self._columns: dict[int, tuple[Column, ...]] = {}
-
-    @classmethod
-    def open(cls, table: CatalogTable, options: TableOptions) -> IcebergInput:
-        """The table that the catalog describes."""
-        if table.by_path:
-            raise UnsupportedTable(table.name, "no name in a catalog, only its path")
-        return cls(table.name, options.engine)
 
     def newest(self) -> TableVersion:
         """The present snapshot, also if another process wrote it."""
@@ -259,3 +272,72 @@ def _snapshot(row: Sequence[object], schema: int | None) -> _Snapshot:
         None if rows is None else int(str(rows)),
         schema,
     )
+
+
+@dataclass(frozen=True)
+class IcebergFormat:
+    """See `VersionedFormat`. Ids of snapshots are unique: a table created again has others."""
+
+    def open(self, table: CatalogTable, options: TableOptions) -> Table:
+        """See `Format`."""
+        if table.by_path:
+            raise UnsupportedTable(table.name, "no name in a catalog, only its path")
+        if not names(shown := str(table.description.get("name", "")), table.name):
+            raise NoInput(
+                f"it is a branch or a tag of {shown}; use the table itself, or a self_correcting_mv over it"
+            )
+        return bindable(IcebergInput(table.name, options.engine), options.engine)
+
+    def position(self, table: CatalogTable, options: TableOptions, pinned: int | None) -> Position:
+        """See `Format`."""
+        name = table.name
+        if not names(shown := str(table.description.get("name", "")), name):
+            return Position(name, ICEBERG, problem=f"{name} is a branch of {shown}")
+        if pinned is not None:
+            return Position(name, ICEBERG, f"iceberg {name}", pinned)
+        named = quoted(name)
+        current = current_snapshot(view_properties(options.engine, named))
+        if current is None:
+            return Position(name, ICEBERG, problem=f"{name} has no snapshots of its own")
+        columns = options.engine.columns(f"select * from {named}")  # of a table, they change by themselves
+        return Position(name, ICEBERG, f"iceberg {name}", current, definition=json.dumps(columns))
+
+    def has(self, properties: Mapping[str, str]) -> bool:
+        """See `VersionedFormat`."""
+        return current_snapshot(properties) is not None
+
+    def newest(self, name: str, engine: Engine) -> int | None:
+        """Of a table: a branch of one shows the properties of the table."""
+        try:
+            rows = engine.query(f"describe table extended {name}", "catalog")
+            shown = next(str(row[1]) for row in rows[::-1] if row[0] == "Name")
+            if not names(shown, name):
+                return None
+            engine.execute(f"refresh table {name}", "catalog")  # another process may have written to it
+            return current_snapshot(view_properties(engine, name))
+        except (EngineError, StopIteration):
+            return None
+
+    def at(self, name: str, time: int, newest: int, options: TableOptions) -> Pinned:
+        """The snapshot that was the table's own at ``time`` (ms); a table may have had none yet."""
+        engine = options.engine
+        history = f"select snapshot_id, unix_millis(made_current_at) from {name}.history"
+        log = f"select latest_snapshot_id, unix_millis(timestamp) from {name}.metadata_log_entries"
+        try:
+            rows = [(int(str(each)), int(str(at))) for each, at in engine.query(history, "catalog")]
+            made = [] if rows and rows[0][1] <= time else engine.query(log, "catalog")
+        except EngineError:
+            return Pinned(None, UNKNOWN)
+        snapshot = next((each for each, at in reversed(rows) if at <= time), None)
+        if snapshot is None:
+            empty = any(each is None and int(str(at)) <= time for each, at in made)
+            oldest = f"its oldest snapshot is of {iso(rows[0][1])}" if rows else UNKNOWN
+            return Pinned(EMPTY) if empty else Pinned(None, oldest)
+        reason = "" if snapshot == newest else unreadable(engine, name, snapshot)
+        return Pinned(None, reason) if reason else Pinned(snapshot)
+
+    def sides(
+        self, name: str, at: Position, before: int, version: int, options: TableOptions
+    ) -> InputSides | EvaluateFully:
+        """See `VersionedFormat`."""
+        return sides_of_table(name, IcebergInput(name, options.engine), before, version)

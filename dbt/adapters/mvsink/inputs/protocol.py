@@ -1,4 +1,5 @@
-"""The interfaces of this layer: an `Input` has changes at exact times, a `Table` is bound first.
+"""The interfaces of this layer: an `Input` has changes at exact times, a `Table` is bound first,
+and a `Format` makes tables of what the catalog describes.
 
 Updates are SQL text whose rows have the input's columns, `_mv_time`, `_mv_diff` and `_mv_error`, as
 in a shard.
@@ -7,11 +8,12 @@ in a shard.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from dbt.adapters.mvsink.engine import Column, Engine, sql
 from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.inputs.position import Position
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import Antichain, ShardClient
 
@@ -99,14 +101,15 @@ class Input(Protocol):
 class CatalogTable:
     """A table in the catalog. ``by_path``: its name is its place, as in ``delta.`/a/b` ``.
     ``partitions``: the columns, with their types, by which the catalog has its partitions, of which
-    each may have a place of its own. ``textual``: its files have values as texts.
+    each may have a place of its own. ``description``: what the catalog says of it, by keys in lower
+    case.
     """
 
     name: str
     location: str
     by_path: bool = False
     partitions: tuple[tuple[str, str], ...] = ()
-    textual: bool = False
+    description: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -114,13 +117,14 @@ class TableOptions:
     """How tables are opened. ``storage_options`` are `deltalake`'s; ``append_only``: files stay.
 
     ``relist`` has the engine list the files of the table with that name again, unless this run has;
-    None outside a run.
+    None outside a run. ``local``: files of this machine are those that the engine reads.
     """
 
     engine: Engine
-    storage_options: Mapping[str, str] | None = None
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     append_only: bool = False
     relist: Callable[[str], None] | None = None
+    local: bool = False
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,18 @@ class Table:
     bind: Callable[[int, ShardClient, str], Input]
 
 
-OpenTable = Callable[[CatalogTable, TableOptions], Table]
+class Format(Protocol):
+    """A format of tables, by the catalog's name of it: its *provider*."""
+
+    def open(self, table: CatalogTable, options: TableOptions) -> Table:
+        """The table as a task's input. Raises `NoInput`, and `InputError` for one that cannot be
+        read.
+        """
+        ...
+
+    def position(self, table: CatalogTable, options: TableOptions, pinned: int | None) -> Position:
+        """Where the table stands, which a view reads at the version ``pinned``, or as it is."""
+        ...
 
 
 def difference(columns: tuple[Column, ...], snapshot: str, before: str, time: int) -> str:

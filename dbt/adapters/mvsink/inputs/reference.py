@@ -25,6 +25,7 @@ from dbt.adapters.mvsink.shard import Antichain, Commit, DataFile, ShardState
 from dbt.adapters.mvsink.shard_sql import Layout, NotReadable, NotRefreshed, as_of
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from dbt.adapters.mvsink.user_sql.splice import replace_relations
+from dbt.adapters.mvsink.user_sql.words import parts
 
 
 class NotReadableThen(DataflowError):
@@ -193,6 +194,11 @@ class References:
     def versions(self) -> Mapping[str, int]:
         """The version that each table with versions is read at, by name."""
         return self.pinned
+
+    def version_of(self, name: str) -> int | None:
+        """The version that the table ``name``, in any catalog, is read at; None: as it is."""
+        by_parts = {parts(each)[-2:]: version for each, version in self.pinned.items()}
+        return by_parts.get(parts(name)[-2:])
 
     def not_as_of(self) -> Mapping[str, str]:
         """Why tables are not read as of the refresh, by name."""

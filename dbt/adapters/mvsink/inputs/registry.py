@@ -1,22 +1,27 @@
-"""The table formats that can be inputs, by provider: the catalog's name of the format.
+"""The formats of tables that can be inputs, by provider: the catalog's name of the format.
 
-Another format is one module and one line here: `versioned` of a `VersionedTable`, or an `OpenTable`
-of its own. A format of files that Spark reads without versions is one word in `OF_FILES`.
+Another format is one module and one line here, for views and for tasks alike: a `VersionedFormat`
+if its tables have versions, else a `Format`. Files that Spark reads without versions need the line
+alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dbt.adapters.mvsink.inputs.delta import DeltaInput
-from dbt.adapters.mvsink.inputs.file_binding import open_files
-from dbt.adapters.mvsink.inputs.iceberg import IcebergInput
-from dbt.adapters.mvsink.inputs.protocol import OpenTable
-from dbt.adapters.mvsink.inputs.version_binding import versioned
+from dbt.adapters.mvsink.inputs.delta_format import DELTA, DeltaFormat
+from dbt.adapters.mvsink.inputs.file_binding import FilesFormat
+from dbt.adapters.mvsink.inputs.iceberg import ICEBERG, IcebergFormat
+from dbt.adapters.mvsink.inputs.protocol import Format
+from dbt.adapters.mvsink.inputs.versioned import VersionedFormat
 
-OF_FILES = ("parquet", "orc", "csv", "json", "text")
-PROVIDERS: Mapping[str, OpenTable] = {
-    "delta": versioned(DeltaInput.open),
-    "iceberg": versioned(IcebergInput.open),
-    **dict.fromkeys(OF_FILES, open_files),
+# the kinds of their positions, too
+VERSIONED: Mapping[str, VersionedFormat] = {DELTA: DeltaFormat(), ICEBERG: IcebergFormat()}
+FORMATS: Mapping[str, Format] = {
+    **VERSIONED,
+    "parquet": FilesFormat("parquet"),
+    "orc": FilesFormat("orc"),
+    "csv": FilesFormat("csv", textual=True),
+    "json": FilesFormat("json", textual=True),
+    "text": FilesFormat("text", textual=True),
 }

@@ -82,3 +82,18 @@ class EvaluateFully:
     reason: str = ""
     expected: bool = False
     usual: bool = False
+
+
+@dataclass(frozen=True)
+class QueryRows:
+    """See `Rows`: what a query gives."""
+
+    query: str
+
+    def all(self) -> str:
+        """See `Rows`."""
+        return self.query
+
+    def where(self, names: Collection[str], condition: str) -> str:
+        """See `Rows`."""
+        return f"select * from (\n{self.query}\n) where {condition}"

@@ -9,7 +9,7 @@ time: the whole table is the change then.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ import pyarrow as pa
 from dbt.adapters.mvsink.engine import Column, Engine, sql
 from dbt.adapters.mvsink.inputs import companion
 from dbt.adapters.mvsink.inputs.errors import TableReplaced, UnreadableVersion
-from dbt.adapters.mvsink.inputs.protocol import CatalogTable, OpenTable, PendingTime, Table, TableOptions
+from dbt.adapters.mvsink.inputs.protocol import PendingTime, Table
 from dbt.adapters.mvsink.inputs.reading import check_zone, keep_zone
 from dbt.adapters.mvsink.inputs.shard import ShardInput
 from dbt.adapters.mvsink.inputs.versioned import TableVersion, VersionedTable
@@ -82,18 +82,13 @@ def assign_times(unseen: Sequence[int], upper: int, time: int) -> dict[int, int]
     return times
 
 
-def versioned(open_table: Callable[[CatalogTable, TableOptions], VersionedTable]) -> OpenTable:
-    """How a format whose tables are `VersionedTable`s is opened as an input."""
-
-    def opened(table: CatalogTable, options: TableOptions) -> Table:
-        versions, engine = open_table(table, options), options.engine
-        return Table(
-            versions.id,
-            lambda: versions.columns(versions.newest().version),
-            lambda time, client, uri: bind_versions(versions, time, client, uri, engine),
-        )
-
-    return opened
+def bindable(versions: VersionedTable, engine: Engine) -> Table:
+    """A table with versions as one that becomes an input by being bound."""
+    return Table(
+        versions.id,
+        lambda: versions.columns(versions.newest().version),
+        lambda time, client, uri: bind_versions(versions, time, client, uri, engine),
+    )
 
 
 def bind_versions(

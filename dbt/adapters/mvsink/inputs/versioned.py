@@ -1,17 +1,24 @@
-"""Tables with versions, and the interface that binding them to times needs.
+"""Tables with versions: what a format of them has to implement, and what follows from that.
 
-A table format with versions implements `VersionedTable`; `version_binding` makes it an `Input`.
+The rows of a `VersionedTable` at a version, and the change between two of them, are all that
+`version_binding` needs to make it a task's `Input`, and `sides_of_table` to make it a view's. A
+`VersionedFormat` says which tables are of the format, and which version each had at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from dbt.adapters.mvsink.engine import Column
+from dbt.adapters.mvsink.engine import Column, DataflowError, Engine, EngineError
+from dbt.adapters.mvsink.inputs.position import Position
+from dbt.adapters.mvsink.inputs.protocol import Format, TableOptions
+from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides, QueryRows
+from dbt.adapters.mvsink.shard import ShardError
 
 EMPTY = -1  # the version of a table that has never been written to
+UNKNOWN = "the times of its versions cannot be read"
 
 
 def rows_at(name: str, version: int, items: str = "*") -> str:
@@ -90,3 +97,61 @@ class VersionedTable(Protocol):
         ``after``, consolidated, as SQL; None if nothing did.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """The ``version`` that is read; None: the table as it is. ``newer``: why that is not the one of
+    the refresh, as a clause.
+    """
+
+    version: int | None
+    newer: str = ""
+
+
+class VersionedFormat(Format, Protocol):
+    """A format whose tables have versions. Names of tables are as SQL has them."""
+
+    def has(self, properties: Mapping[str, str]) -> bool:
+        """Whether a table with these properties is of the format."""
+        ...
+
+    def newest(self, name: str, engine: Engine) -> int | None:
+        """The newest version of the table, now; None if that cannot be known."""
+        ...
+
+    def at(self, name: str, time: int, newest: int, options: TableOptions) -> Pinned:
+        """The version that the table had at ``time`` (ms); ``newest`` is the one that it has."""
+        ...
+
+    def sides(
+        self, name: str, at: Position, before: int, version: int, options: TableOptions
+    ) -> InputSides | EvaluateFully:
+        """The table, which stands ``at`` a position, read at ``version`` after ``before``."""
+        ...
+
+
+def unreadable(engine: Engine, name: str, version: int) -> str:
+    """Why Spark cannot read ``version``, as a clause; empty if it can, as far as its log shows."""
+    try:
+        engine.columns(rows_at(name, version))
+    except EngineError:
+        return f"its version {version} cannot be read any more"
+    return ""
+
+
+def sides_of_table(name: str, table: VersionedTable, before: int, now: int) -> InputSides | EvaluateFully:
+    """A table at two of its versions."""
+    try:
+        columns = table.columns(now)
+        if table.columns(before) != columns:
+            return EvaluateFully(f"the columns of {name} changed", expected=True)
+        change, rows = table.changes(before, now, columns), table.rows(now)
+    except (DataflowError, ShardError, OSError) as error:
+        return EvaluateFully(str(error))
+    return InputSides(name, columns, at_version(name, now), at_version(name, before), change, rows=rows)
+
+
+def at_version(name: str, version: int) -> QueryRows:
+    """A table's rows at a version."""
+    return QueryRows(rows_at(name, version))

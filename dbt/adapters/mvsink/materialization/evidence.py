@@ -16,21 +16,18 @@ from functools import cached_property
 
 from dbt.adapters.mvsink.engine import Column, EngineError
 from dbt.adapters.mvsink.engine.session import is_local_session, session_of, session_settings
-from dbt.adapters.mvsink.inputs.positions import (
-    CLOCK,
-    DELTA,
-    ICEBERG,
-    Inspector,
-    Position,
-    clock_position,
-)
+from dbt.adapters.mvsink.inputs.inspector import Inspector
+from dbt.adapters.mvsink.inputs.position import CLOCK, FILE_LIST, Position, clock_position
+from dbt.adapters.mvsink.inputs.protocol import TableOptions
+from dbt.adapters.mvsink.inputs.query_inputs import QueryInputs
 from dbt.adapters.mvsink.inputs.reads import Reads, reads_of, relist
 from dbt.adapters.mvsink.inputs.reference import References
+from dbt.adapters.mvsink.inputs.registry import VERSIONED
 from dbt.adapters.mvsink.inputs.sides import EvaluateFully
 from dbt.adapters.mvsink.materialization import witness
 from dbt.adapters.mvsink.materialization.assertions import assertions
 from dbt.adapters.mvsink.materialization.context import RunContext
-from dbt.adapters.mvsink.materialization.increment import Inputs
+from dbt.adapters.mvsink.materialization.increment import QueryChange
 from dbt.adapters.mvsink.materialization.sums import TIME as SUMS_TIME
 from dbt.adapters.mvsink.materialization.sums import KeptSums, in_use
 from dbt.adapters.mvsink.references.functions import shown_functions
@@ -40,7 +37,6 @@ from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
 from dbt.adapters.mvsink.sink import Increment, Incremental, run_timing
 from dbt.adapters.mvsink.user_sql.determinism import uncertain
 from dbt.adapters.mvsink.user_sql.marks import NOW, query_at
-from dbt.adapters.mvsink.user_sql.words import parts
 
 # properties: what the query was last seen to read, and a number for its columns and plan
 READS, COLUMNS = "reads", "query_columns"
@@ -97,7 +93,7 @@ class InputEvidence:
         """
         had_them = state.properties.get(COLUMNS) == self._columns_number(columns)
         kinds = {position.kind for position in self.positions(time)}
-        return had_them and not self.problems(state) and kinds <= {"files", "view", CLOCK}
+        return had_them and not self.problems(state) and kinds <= {FILE_LIST, "view", CLOCK}
 
     def properties(self, columns: Sequence[Column]) -> dict[str, str]:
         """The properties that keep what the query reads, and its ``columns`` if it is evaluated."""
@@ -125,7 +121,7 @@ class InputEvidence:
         """
         always = self.context.options.incremental is Incremental.ALWAYS
         if state.plan != self.plan and always:
-            self.inputs(lambda name: None, time).analysed()
+            self.change(lambda name: None, time).analysed()
         return witness.numbers(self.context, self.recorded)
 
     def _sums_progress(self, state: ShardState, time: int) -> Mapping[str, int]:
@@ -155,7 +151,7 @@ class InputEvidence:
         if self.sums is not None and self.sums.time == time:
             increment = self.sums.increment(recorded)
         else:
-            increment = self.inputs(recorded, time).increment(sum(file.size for file in state.files))
+            increment = self.change(recorded, time).increment(sum(file.size for file in state.files))
         if isinstance(increment, EvaluateFully):
             return increment
         columns = (f"{each.name} {list(map(str, each.columns))}" for each in increment.inputs)
@@ -164,14 +160,18 @@ class InputEvidence:
     def outlook(
         self, state: ShardState, recorded: Callable[[str], int | None], time: int
     ) -> Increment | EvaluateFully:
-        """See `Inputs.outlook`, for the model's own query."""
+        """See `QueryChange.outlook`, for the model's own query."""
         if self._uncertain:
             return EvaluateFully(self._uncertain, usual=True)
-        return self.inputs(recorded, time).outlook(sum(file.size for file in state.files))
+        return self.change(recorded, time).outlook(sum(file.size for file in state.files))
 
-    def inputs(self, recorded: Callable[[str], int | None], time: int) -> Inputs:
-        """What is known of the inputs for contents as of ``time`` (ms)."""
-        return Inputs(self.context, self.references, self.reads, self.positions(time), recorded, time)
+    def change(self, recorded: Callable[[str], int | None], time: int) -> QueryChange:
+        """What is known of the change of contents as of ``time`` (ms)."""
+        refused = {} if self.context.views is None else self.context.views.refused
+        inputs = QueryInputs(
+            self._options, self.references, self.reads, self.positions(time), recorded, refused
+        )
+        return QueryChange(self.context, inputs, time)
 
     def with_sums(self, sums: KeptSums | None, recorded: Callable[[str], int | None]) -> InputEvidence:
         """The same of a model whose sums are ``sums``."""
@@ -205,9 +205,8 @@ class InputEvidence:
     @property
     def tables_as_they_are(self) -> tuple[Position, ...]:
         """The tables that have versions and are not read at one."""
-        pinned = {parts(name)[-2:] for name in self.references.pinned}
-        tables = (each for each in self._inputs if each.kind in (DELTA, ICEBERG))
-        return tuple(each for each in tables if parts(each.name)[-2:] not in pinned)
+        tables = (each for each in self._inputs if each.kind in VERSIONED)
+        return tuple(each for each in tables if self.references.version_of(each.name) is None)
 
     @property
     def _of_inputs(self) -> str:
@@ -239,9 +238,14 @@ class InputEvidence:
 
     @cached_property
     def _inspector(self) -> Inspector:
+        return Inspector(self._options, self.references)
+
+    @cached_property
+    def _options(self) -> TableOptions:
         context = self.context
-        local = context.embedded and self._settings[1]
-        return Inspector(context.engine, self.references, context.storage_options, local)
+        return TableOptions(
+            context.engine, context.storage_options, local=context.embedded and self._settings[1]
+        )
 
     @cached_property
     def _settings(self) -> tuple[tuple[str, ...], bool]:
@@ -273,7 +277,7 @@ class InputEvidence:
         if self._inspector.positions(self.reads) != self._inputs:
             return True
         return any(
-            position.kind == "files" and self.listed.get(position.name, position.number) != position.number
+            position.kind == FILE_LIST and self.listed.get(position.name, position.number) != position.number
             for position in self._inputs
         )
 

@@ -19,7 +19,8 @@ from dbt.adapters.mvsink.incremental import (
     rules,
     sums_of,
 )
-from dbt.adapters.mvsink.inputs.positions import CLOCK, DELTA, ICEBERG, SHARD, Position
+from dbt.adapters.mvsink.inputs.position import CLOCK, SHARD, Position
+from dbt.adapters.mvsink.inputs.registry import VERSIONED
 from dbt.adapters.mvsink.inputs.sides import EvaluateFully
 from dbt.adapters.mvsink.materialization.evidence import InputEvidence, verification_due
 from dbt.adapters.mvsink.materialization.opening import Opened
@@ -90,7 +91,7 @@ def explanation(evidence: InputEvidence, opened: Opened) -> Explanation:
     explained = Explanation("", (), rests=NOT_DUE)
     if time is not None:
         explained = _Explained(evidence, opened, time).all()
-        analysed = evidence.inputs(opened.handle.progress, time).analysed()
+        analysed = evidence.change(opened.handle.progress, time).analysed()
         if isinstance(analysed, Analysed):
             explained = replace(explained, rules=rules(analysed), remarks=remarks(analysed))
     seconds = last_seconds(opened.handle.history(REMEMBERED))
@@ -118,7 +119,7 @@ class _Explained:
 
     def all(self) -> Explanation:
         state, recorded = self.opened.handle.state(), self.opened.handle.progress
-        unknown = self.evidence.inputs(recorded, self.time).unknown()
+        unknown = self.evidence.change(recorded, self.time).inputs.unknown()
         inputs = tuple(
             _input(position, recorded, known=position.name not in unknown)
             for position in self.evidence.positions(self.time)
@@ -154,7 +155,7 @@ class _Explained:
         outlook = self.evidence.outlook(self.opened.handle.state(), self.opened.handle.progress, self.time)
         if isinstance(outlook, EvaluateFully):
             return self._suspended() or outlook.reason
-        unknown = self.evidence.inputs(self.opened.handle.progress, self.time).unknown()
+        unknown = self.evidence.change(self.opened.handle.progress, self.time).inputs.unknown()
         last_two = {parts(name)[-2:] for name in unknown}
         known = [each.name for each in outlook.inputs if parts(each.name)[-2:] not in last_two]
         return self._declined(outlook, known)
@@ -208,7 +209,7 @@ def _input(position: Position, recorded: Callable[[str], int | None], *, known: 
 
 def _moved(position: Position, before: int | None) -> str:
     """From where to where, if people can read that."""
-    if before is None or position.kind not in (SHARD, CLOCK, DELTA, ICEBERG):
+    if before is None or position.kind not in (SHARD, CLOCK, *VERSIONED):
         return ""
     timed = position.kind in (SHARD, CLOCK)
     was, now = (iso(number) if timed else str(number) for number in (before, position.number))

@@ -213,7 +213,7 @@ class CheckedView:
         commits = opened.handle.history(REMEMBERED)
         if proved or suspended(state) or not wanted(context.options.state, recorded, commits):
             return None
-        analysed = evidence.inputs(recorded, time).analysed()
+        analysed = evidence.change(recorded, time).analysed()
         if isinstance(analysed, NotIncremental):
             return analysed
         keeper = Keeper(opened, self.references, evidence.of_query, watch, verify)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.engine import DataflowError, EngineError
-from dbt.adapters.mvsink.inputs.positions import shard_position
+from dbt.adapters.mvsink.inputs.position import shard_position
 from dbt.adapters.mvsink.inputs.reference import Reference, References
 from dbt.adapters.mvsink.inputs.table_versions import newest_version
 from dbt.adapters.mvsink.materialization.context import RunContext

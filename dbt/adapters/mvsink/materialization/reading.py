@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dbt.adapters.mvsink.engine.session import is_local_session
-from dbt.adapters.mvsink.inputs.positions import quoted
+from dbt.adapters.mvsink.inputs.described import quoted
+from dbt.adapters.mvsink.inputs.protocol import TableOptions
 from dbt.adapters.mvsink.inputs.reference import References, Refresh
 from dbt.adapters.mvsink.inputs.table_versions import TableVersions
 from dbt.adapters.mvsink.materialization.context import RunContext
@@ -44,4 +45,5 @@ def _below_views(context: RunContext, refresh: Refresh, evidence: InputEvidence)
 def _versions(context: RunContext, refresh: Refresh | None) -> TableVersions:
     """On other machines' files only Spark looks."""
     local = refresh is not None and context.embedded and is_local_session(context.engine)
-    return TableVersions(context.engine, context.invocation.id, refresh, context.storage_options, local)
+    options = TableOptions(context.engine, context.storage_options, local=local)
+    return TableVersions(options, context.invocation.id, refresh)

@@ -21,8 +21,8 @@ from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Column, DataflowError, arrow_schema, parse_type
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, Sums, analyse, sums_of
-from dbt.adapters.mvsink.inputs.changes import columns_of, sides_of_shard
 from dbt.adapters.mvsink.inputs.reference import Reference, References
+from dbt.adapters.mvsink.inputs.shard_changes import columns_of, sides_of_shard
 from dbt.adapters.mvsink.inputs.sides import EvaluateFully
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS

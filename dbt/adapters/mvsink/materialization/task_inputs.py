@@ -1,6 +1,6 @@
 """What a task's input is: from a relation's name, as dbt rendered it, to a source of changes.
 
-A published shard is read by its log; any other table by its provider (`inputs.PROVIDERS`), as the
+A published shard is read by its log; any other table by its provider (`inputs.FORMATS`), as the
 catalog describes it. A view or an ephemeral model that is only filter and projection over one of
 these is that one, its changes mapped by the query. Anything else is refused by name.
 """
@@ -17,7 +17,7 @@ from dbt.adapters.mvsink.continual_task.row_mapping import NotRowByRow, RowByRow
 from dbt.adapters.mvsink.engine import Column, Engine, EngineError, parse_type, sql
 from dbt.adapters.mvsink.exceptions import InputRefused
 from dbt.adapters.mvsink.inputs import (
-    PROVIDERS,
+    FORMATS,
     CatalogTable,
     Input,
     ShardInput,
@@ -25,7 +25,7 @@ from dbt.adapters.mvsink.inputs import (
     TableOptions,
     companion_uri,
 )
-from dbt.adapters.mvsink.inputs.files import OF_TEXTS
+from dbt.adapters.mvsink.inputs.errors import NoInput
 from dbt.adapters.mvsink.inputs.mapped import Carry, MappedInput, RowMapping
 from dbt.adapters.mvsink.inputs.reads import reads_of, relist
 from dbt.adapters.mvsink.physical import TIME
@@ -34,7 +34,7 @@ from dbt.adapters.mvsink.shard_sql.as_of import nulls
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, read_published
 from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functions
 from dbt.adapters.mvsink.user_sql.splice import relations, replace_relations, with_ctes
-from dbt.adapters.mvsink.user_sql.words import names, parts
+from dbt.adapters.mvsink.user_sql.words import parts
 
 # the input with its changes up to a time (ms), for a task's place and generation
 Bind = Callable[[int, ShardClient, str, int], Input]
@@ -142,9 +142,8 @@ class Sources:
         key = parts(name)
         if len(key) == 1 and key[0] in self.ephemeral:
             return self._behind(model, _View(name, self.ephemeral[key[0]]))
-        if len(key) == 2 and key[0] in PROVIDERS and "/" in key[1]:
-            by_path = CatalogTable(name, key[1], by_path=True, textual=key[0] in OF_TEXTS)
-            return self._table(model, key[0], by_path)
+        if len(key) == 2 and key[0] in FORMATS and "/" in key[1]:
+            return self._table(model, key[0], CatalogTable(name, key[1], by_path=True))
         described_rows = self._described(model, name)
         properties = {str(row[0]): str(row[1]) for row in described_rows}
         if properties.get("Type") == "VIEW":
@@ -154,22 +153,25 @@ class Sources:
                 return self._behind(model, _View(name, properties.get("View Text", ""), scope))
             return Source.of_shard(self.shard(published, model))
         provider, location = (properties.get(key, "") for key in ("Provider", "Location"))
-        if provider.lower() == "iceberg" and not names(described := properties["Name"], name):
-            reason = f"it is a branch or a tag of {described}; use the table itself, or a self_correcting_mv over it"
-            raise InputRefused(model, name, reason)
-        partitions = partition_columns(described_rows)
-        path, textual = location.removeprefix("file:"), provider.lower() in OF_TEXTS
-        table = CatalogTable(name, path, partitions=partitions, textual=textual)
+        table = CatalogTable(
+            name,
+            location.removeprefix("file:"),
+            partitions=partition_columns(described_rows),
+            description={key.lower(): value for key, value in properties.items()},
+        )
         return self._table(model, provider.lower(), table)
 
     def _table(self, model: str, provider: str, table: CatalogTable) -> Source:
         if not provider:  # of a temporary view the catalog has only the columns
             reason = f"{A_VIEW} unless its query is known, and this is a temporary one: make it a model, or use a table behind it"
             raise InputRefused(model, table.name, reason)
-        if provider not in PROVIDERS:
-            reason = f"tables of {provider} cannot be the input of a task; use a shard, or a table of {', '.join(PROVIDERS)}"
+        if provider not in FORMATS:
+            reason = f"tables of {provider} cannot be the input of a task; use a shard, or a table of {', '.join(FORMATS)}"
             raise InputRefused(model, table.name, reason)
-        return Source.of_table(PROVIDERS[provider](table, self.options))
+        try:
+            return Source.of_table(FORMATS[provider].open(table, self.options))
+        except NoInput as refused:
+            raise InputRefused(model, table.name, refused.reason) from refused
 
     def _relist(self, name: str) -> None:
         """Have Spark list the table's files again, unless this invocation has."""

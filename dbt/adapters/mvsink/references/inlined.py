@@ -15,7 +15,7 @@ from typing import Any
 
 from dbt.adapters.mvsink.engine import Engine, EngineError, sql
 from dbt.adapters.mvsink.engine.session import session_of, session_settings, setting
-from dbt.adapters.mvsink.inputs.positions import SETTINGS
+from dbt.adapters.mvsink.inputs.described import SETTINGS
 from dbt.adapters.mvsink.per_invocation import PerInvocation
 from dbt.adapters.mvsink.shard_sql.published_view import read_marker
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT

@@ -1,7 +1,7 @@
-"""The changes of an input since contents were computed from it: its rows then and now, and the
+"""The changes of a shard since contents were computed from it: its rows then and now, and the
 difference.
 
-Both states are read from the input's own history. If another tool has rewritten it, the result is
+Both states are read from the shard's own history. If another tool has rewritten it, the result is
 only a reason why the changes are not known.
 """
 
@@ -17,7 +17,6 @@ from dbt.adapters.mvsink.calendars import ambiguous
 from dbt.adapters.mvsink.engine import Column, DataflowError, sql
 from dbt.adapters.mvsink.inputs.reference import Reference
 from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides, ReadChange, ReadRows
-from dbt.adapters.mvsink.inputs.versioned import VersionedTable, rows_at
 from dbt.adapters.mvsink.physical import DIFF, TIME
 from dbt.adapters.mvsink.shard import DataFile, ShardError, consolidate
 from dbt.adapters.mvsink.shard_sql import as_of
@@ -56,21 +55,6 @@ class ShardRows:
             for c in columns
         )
         return f"select {items} from (\n{few}\n)"
-
-
-@dataclass(frozen=True)
-class QueryRows:
-    """See `Rows`: what a query gives."""
-
-    query: str
-
-    def all(self) -> str:
-        """See `Rows`."""
-        return self.query
-
-    def where(self, names: Collection[str], condition: str) -> str:
-        """See `Rows`."""
-        return f"select * from (\n{self.query}\n) where {condition}"
 
 
 def sides_of_shard(
@@ -116,23 +100,6 @@ def unchanged_shard(name: str, reference: Reference, time: int) -> InputSides:
         find=_find(reference, time, time),
         rows=reference.layout.standing,
     )
-
-
-def sides_of_table(name: str, table: VersionedTable, before: int, now: int) -> InputSides | EvaluateFully:
-    """A table at two of its versions."""
-    try:
-        columns = table.columns(now)
-        if table.columns(before) != columns:
-            return EvaluateFully(f"the columns of {name} changed", expected=True)
-        change, rows = table.changes(before, now, columns), table.rows(now)
-    except (DataflowError, ShardError, OSError) as error:
-        return EvaluateFully(str(error))
-    return InputSides(name, columns, at_version(name, now), at_version(name, before), change, rows=rows)
-
-
-def at_version(name: str, version: int) -> QueryRows:
-    """A table's rows at a version."""
-    return QueryRows(rows_at(name, version))
 
 
 def columns_of(reference: Reference) -> tuple[Column, ...]:

@@ -25,6 +25,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from dbt.adapters.mvsink.engine import Column, shard_columns, sql
 from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.engine.types import PADDED
 from dbt.adapters.mvsink.inputs.errors import (
     DeletionVectors,
     FilesGone,
@@ -36,8 +37,7 @@ from dbt.adapters.mvsink.inputs.errors import (
 )
 from dbt.adapters.mvsink.inputs.parquet_sql import Piece, Shape, literal, select_pieces, unreadable
 from dbt.adapters.mvsink.inputs.partition_values import Values, partition_values
-from dbt.adapters.mvsink.inputs.protocol import CatalogTable, TableOptions
-from dbt.adapters.mvsink.inputs.reading import check_files, has_times
+from dbt.adapters.mvsink.inputs.reading import has_times
 from dbt.adapters.mvsink.inputs.versioned import Signs, TableVersion
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard.commit_log import changes_no_data, commit_path
@@ -49,7 +49,6 @@ MAX_DELETED_RUNS = 5_000  # runs of deleted rows in one version that are written
 PARALLEL_REQUESTS = 16  # to storage
 MAPPING = "delta.columnMapping.mode"
 DECLARED = "__CHAR_VARCHAR_TYPE_STRING"  # of a column's metadata: its type, if it has CHAR or VARCHAR
-_PADDED = re.compile(r"\bchar\(", re.IGNORECASE)
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
 _LOG_FILE = re.compile(r"(\d{20})\.(json|checkpoint.*)")
 
@@ -90,12 +89,6 @@ class DeltaInput:
         self._snapshots: dict[int, _Snapshot] = {}
         self._shapes: dict[str, Shape] = {}
         self._rearranged: dict[int, bool] = {}
-
-    @classmethod
-    def open(cls, table: CatalogTable, options: TableOptions) -> DeltaInput:
-        """The table that the catalog describes. Raises `SessionReadsOtherwise`."""
-        check_files(options.engine, table.name)
-        return cls(table.location, table.name, options.storage_options)
 
     def newest(self) -> TableVersion:
         """The newest version. `NoSuchTable`; `UnsupportedTable` for features beyond Parquet."""
@@ -257,7 +250,7 @@ class DeltaInput:
             raise UnsupportedTable(self.location, f"column mapping ({MAPPING} = {mode!r})")
         for column in table.schema().fields:
             declared = str(column.metadata.get(DECLARED, ""))
-            if _PADDED.search(declared):
+            if PADDED.search(declared):
                 raise UnsupportedTable(
                     self.location,
                     f"a column that Spark pads where it reads it ({column.name} {declared.upper()})",

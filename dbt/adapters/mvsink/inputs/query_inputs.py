@@ -1,0 +1,147 @@
+"""The inputs of a view's query: which have changed, and what they are read as, then and now.
+
+Of `select * from db.a join db.b using (k)`, where only `db.a` has changed since the contents were
+computed, `changed` is the position of `db.a`, and `sides` are `db.a` with its change and `db.b`
+without one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dbt.adapters.mvsink.engine import Column, EngineError, parse_type
+from dbt.adapters.mvsink.engine.types import PADDED
+from dbt.adapters.mvsink.inputs.position import CLOCK, VERSION, Position
+from dbt.adapters.mvsink.inputs.protocol import TableOptions
+from dbt.adapters.mvsink.inputs.reads import Reads
+from dbt.adapters.mvsink.inputs.reference import References
+from dbt.adapters.mvsink.inputs.registry import VERSIONED
+from dbt.adapters.mvsink.inputs.shard_changes import sides_of_shard, unchanged_shard
+from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides, QueryRows
+from dbt.adapters.mvsink.inputs.versioned import at_version
+from dbt.adapters.mvsink.user_sql.words import parts
+
+
+@dataclass(frozen=True)
+class QueryInputs:
+    """A query's inputs. ``positions``: where all that it reads stands; ``recorded``: where it
+    stood; ``reads``: what it reads besides ``references``. ``refused_views``: why views are not a
+    part of the query, by the last two parts of their names.
+    """
+
+    options: TableOptions
+    references: References
+    reads: Reads
+    positions: Sequence[Position]
+    recorded: Callable[[str], int | None]
+    refused_views: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+
+    @property
+    def changed(self) -> list[Position]:
+        """Those whose rows may differ from what was read."""
+        return [position for position in self.positions if not position.unchanged(self.recorded)]
+
+    def unknown(self) -> set[str]:
+        """The names of the inputs that do not tell what changes in them."""
+        return {each.name for each in self.positions if each.problem or not self._followed(each)}
+
+    def named_twice(self) -> str | None:
+        """A name whose last two parts are those of another input, too: either may be meant."""
+        names = Counter(parts(position.name)[-2:] for position in self.positions)
+        return next((".".join(name) for name, times in names.items() if times > 1), None)
+
+    def why_unknown(self, position: Position) -> EvaluateFully | None:
+        """Why the change of an input that is at ``position`` is not known."""
+        if position.problem:
+            return EvaluateFully(position.problem, usual=True)
+        if self.recorded(position.id) is None:
+            return EvaluateFully(
+                f"no earlier position of {position.name} is recorded", expected=True, usual=True
+            )
+        if position.reshaped(self.recorded):
+            return EvaluateFully(f"the columns of {position.name} changed", expected=True)
+        if self._followed(position):
+            return None
+        why = self._view_above(position.name)
+        return EvaluateFully(f"{position.name} changed, and what changed in it is not known{why}", usual=True)
+
+    def _followed(self, position: Position) -> bool:
+        """Whether the input keeps a history of its changes, which the query reads it by."""
+        if position.kind == CLOCK or position.name in self.references.shards:
+            return True
+        below = {name for reads in self.reads.below.values() for name in (*reads.every_table, *reads.below)}
+        pinned = self.references.version_of(position.name) is not None
+        return position.kind in VERSIONED and position.name not in below and pinned
+
+    def _view_above(self, name: str) -> str:
+        """Why the view through which the query reads ``name`` is not a part of it, as a clause."""
+        for view, reads in self.reads.below.items():
+            reason = self.refused_views.get(parts(view)[-2:])
+            if reason and (name == view or name in reads.every_table or name in reads.below):
+                return f": it is read through the view {view}, and {reason}"
+        return ""
+
+    def columns_of(self, name: str) -> list[tuple[str, str]] | None:
+        """See `resolve.ColumnsOf`. Only what the run knows all about has columns."""
+        key = parts(name)
+        reference = next((each for each in self.references.shards.values() if parts(each.name) == key), None)
+        if reference is not None:
+            return reference.described_columns
+        known = {parts(each)[-2:] for each in (*self.reads.tables, *self.reads.views)}
+        if len(key) < 2 or key[-2:] not in known:
+            return None
+        try:
+            return self._declared(name, self.options.engine.columns(f"select * from {name}"))
+        except EngineError:
+            return None
+
+    def _declared(self, name: str, columns: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """The same with CHAR(n) where it is declared: of a query Spark calls it STRING, and pads it
+        where it is compared by `=`, but not by IN, or once it is stored elsewhere.
+        """
+        if not any("string" in kind for _, kind in columns):
+            return columns
+        rows = self.options.engine.query(f"describe {name}", "describe")
+        declared = {str(row[0]).lower(): str(row[1]) for row in reversed(rows)}
+        padded = {column: kind for column, kind in declared.items() if PADDED.search(kind)}
+        return [(column, padded.get(column.lower(), kind)) for column, kind in columns]
+
+    def sides(
+        self, relations: Iterable[str], changed: Collection[str]
+    ) -> Iterator[InputSides | EvaluateFully]:
+        """What the query's relations are read as."""
+        by_parts = {parts(position.name)[-2:]: position for position in self.positions}
+        for name in relations:
+            key = parts(name)
+            position = by_parts.get(key[-2:])
+            reference = next(
+                (each for each in self.references.shards.values() if parts(each.name) == key), None
+            )
+            if reference is not None and position is not None:
+                yield self._shard(name, position, changed)
+            elif position is not None and (version := self.references.version_of(position.name)) is not None:
+                yield self._table(name, position, version, changed)
+            else:
+                rows = QueryRows(f"select * from {name}")
+                yield InputSides(name, self._columns(name), rows, rows)
+
+    def _shard(self, name: str, position: Position, changed: Collection[str]) -> InputSides | EvaluateFully:
+        reference, now = self.references.shards[position.name], position.number
+        before = self.recorded(position.id)
+        if position.name not in changed or before is None:
+            return unchanged_shard(name, reference, now)
+        return sides_of_shard(name, reference, before, now, self.recorded(position.id + VERSION))
+
+    def _table(
+        self, name: str, position: Position, version: int, changed: Collection[str]
+    ) -> InputSides | EvaluateFully:
+        before = self.recorded(position.id)
+        if position.name not in changed or before is None:
+            rows = at_version(name, version)
+            return InputSides(name, self._columns(name), rows, rows)
+        return VERSIONED[position.kind].sides(name, position, before, version, self.options)
+
+    def _columns(self, name: str) -> tuple[Column, ...]:
+        return tuple(Column(each, parse_type(kind, each)) for each, kind in self.columns_of(name) or ())
