@@ -36,17 +36,17 @@ class TableVersions:
         """What the table ``name`` with these ``properties`` is read at; None if it has no versions.
         ``source``: no model makes it.
         """
-        found = _format_of(properties)
-        if found is None:
+        versioned = _format_of(properties)
+        if versioned is None:
             return None
-        newest = self._once((name, None), lambda: Pinned(found.newest(name, self.options.engine)))
+        newest = self._once((name, None), lambda: Pinned(versioned.newest(name, self.options.engine)))
         refresh = self.refresh
         if refresh is None or refresh.time is None or refresh.own:
             return newest
         if newest.version is None:
             return replace(newest, newer=UNKNOWN)
         at, last, written_here = refresh.time, newest.version, not (refresh.late or source)
-        pinned = self._once((name, at), lambda: found.at(name, at, last, self.options))
+        pinned = self._once((name, at), lambda: versioned.at(name, at, last, self.options))
         if pinned.newer or (written_here and pinned.version != newest.version):
             return replace(newest, newer=pinned.newer or OWN)
         return pinned
@@ -61,17 +61,17 @@ class TableVersions:
 
     def written_since(self, name: str, provider: str, refresh: Refresh) -> bool:
         """Whether the table has, or may have, a newer version than that of the ``refresh``."""
-        found = VERSIONED[provider]
-        newest = found.newest(name, self.options.engine)
+        versioned = VERSIONED[provider]
+        newest = versioned.newest(name, self.options.engine)
         if newest is None or refresh.time is None:
             return True
-        return found.at(name, refresh.time, newest, self.options).version != newest
+        return versioned.at(name, refresh.time, newest, self.options).version != newest
 
 
 def newest_version(engine: Engine, name: str) -> int | None:
     """The newest version of a table with versions, now. Raises `EngineError`."""
-    found = _format_of(view_properties(engine, name))
-    return None if found is None else found.newest(name, engine)
+    versioned = _format_of(view_properties(engine, name))
+    return None if versioned is None else versioned.newest(name, engine)
 
 
 def _format_of(properties: Mapping[str, str]) -> VersionedFormat | None:

@@ -127,7 +127,7 @@ class VersionedFormat(Format, Protocol):
     def sides(
         self, name: str, at: Position, before: int, version: int, options: TableOptions
     ) -> InputSides | EvaluateFully:
-        """The table, which stands ``at`` a position, read at ``version`` after ``before``."""
+        """The table, whose position is ``at``, read at ``version`` after ``before``."""
         ...
 
 
