@@ -141,7 +141,7 @@ def kept_of(world: World, shown: str) -> KeptSums:
 @pytest.fixture
 def many(monkeypatch):
     """Of few sums, all are read; of many, those that changed."""
-    monkeypatch.setattr("dbt.adapters.mvsink.materialization.sums.FEW_ROWS", -1)
+    monkeypatch.setattr("dbt.adapters.mvsink.materialization.sums.LOCAL_ROWS", -1)
 
 
 @pytest.mark.parametrize("query", QUERIES[:3])

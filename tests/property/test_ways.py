@@ -79,7 +79,7 @@ class History:
         self.rows = +self.rows
 
     def run(self, way, monkeypatch):
-        monkeypatch.setattr(write, "FEW_ROWS", 10**9 if way == "whole rows" else 0)
+        monkeypatch.setattr(write, "COMPARED_WHOLE", 10**9 if way == "whole rows" else 0)
         monkeypatch.setattr(write, "way", lambda *_: way)
         monkeypatch.setattr(DuckEngine, "cores", self.chance.randrange(3))
         outcome = self.model.run(query(self.rows, self.model.added))

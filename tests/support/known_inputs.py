@@ -10,9 +10,9 @@ from dbt.adapters.mvsink.incremental import NotIncremental, analyse
 from dbt.adapters.mvsink.inputs.reference import Reference
 from dbt.adapters.mvsink.inputs.shard_changes import sides_of_shard, unchanged_shard
 from dbt.adapters.mvsink.inputs.sides import EvaluateFully
+from dbt.adapters.mvsink.local.rows import LOCAL_ROWS
 from dbt.adapters.mvsink.shard import Progress, ShardClient, files_number, untouched
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.shard_sql.small import FEW_ROWS
 from dbt.adapters.mvsink.sink import Increment
 
 
@@ -88,7 +88,7 @@ class KnownInputs:
             if isinstance(side, EvaluateFully):
                 return side
             sides.append(side)
-        few = sum(reference.layout.rows for reference in self.references.values()) <= FEW_ROWS
+        few = sum(reference.layout.rows for reference in self.references.values()) <= LOCAL_ROWS
         clock = (self.contents, time) if self.timed else None
         return Increment(analysed, tuple(sides), clock, small=self.summed and few)
 

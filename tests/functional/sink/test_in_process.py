@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 from dbt.adapters.mvsink.engine import EngineError, sql
-from dbt.adapters.mvsink.shard_sql import BatchDescription, Layout, OnError, small
-from dbt.adapters.mvsink.sink import Assertion, Driver, in_process, not_null, write
+from dbt.adapters.mvsink.local import rows as local_rows
+from dbt.adapters.mvsink.shard_sql import BatchDescription, Layout, OnError
+from dbt.adapters.mvsink.sink import Assertion, Driver, not_null, write
 from tests.support.session_engine import Model, SessionEngine
 
 # before, and after: a value goes, one comes, one stays, one is there more often
@@ -61,7 +62,7 @@ def corrections(model, query, **changes):
         shard, time = Layout.of(handle, state), driver.request.time
         desired = driver._desired(state, time)
         description = BatchDescription(state.upper, state.upper.of(time + 1))
-        updates = in_process.correct(driver.engine, handle, desired, shard, time, sql.Shared())
+        updates = driver.write._difference(desired, shard, time, sql.Shared())
         ways = [None if updates is None else handle.write_staged(updates)]
         correction = driver.write._correction(desired, shard, time)
         ways.append(driver.write.stager.stage(driver.write._updates(correction, description), "write"))
@@ -130,7 +131,7 @@ def test_errors_are_rows_too(model):
 
 
 def test_a_larger_result_is_left_to_spark(model, monkeypatch):
-    monkeypatch.setattr(small, "FEW_ROWS", 3)
+    monkeypatch.setattr(local_rows, "LOCAL_ROWS", 3)
     model.run(texts("1", "2", "3"))
     assert corrections(model, texts("1", "2", "4"))[0] is not None
     assert corrections(model, texts("1", "2", "4", "5"))[0] is None
@@ -181,8 +182,8 @@ def test_a_small_shard_is_compacted_without_spark(model):
 )
 def test_row_f_whatever_is_asserted_files_have_the_shards_types(model, monkeypatch, asserted, large):
     if large:
-        monkeypatch.setattr(small, "FEW_ROWS", 0)
-        monkeypatch.setattr(write, "FEW_ROWS", 0)
+        monkeypatch.setattr(local_rows, "LOCAL_ROWS", 0)
+        monkeypatch.setattr(write, "COMPARED_WHOLE", 0)
     for rows, assertions in ((["1", "2", "3"], [asserted]), (["1", "2", "4"], [asserted]), (["1", "5"], [])):
         model.run(texts(*rows), assertions=tuple(assertions))
         model.assert_holds(texts(*rows))

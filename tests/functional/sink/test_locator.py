@@ -22,7 +22,7 @@ ROWS = 3_000
 def model(quick, tmp_path, monkeypatch):
     """A model for which every shard is a large one, and no change too large for buckets."""
     monkeypatch.setattr(located, "MANY_ROWS", 1)
-    monkeypatch.setattr(write, "FEW_ROWS", 0)
+    monkeypatch.setattr(write, "COMPARED_WHOLE", 0)
     monkeypatch.setattr(Buckets, "nearly_all", 10**9)
     return Model(quick, tmp_path)
 

@@ -18,7 +18,7 @@ QUERY = "select id, id + {n} v from range(50)"
 @pytest.fixture
 def model(session, tmp_path, monkeypatch):
     """A model whose every run evaluates once and compares hashes."""
-    monkeypatch.setattr(write, "FEW_ROWS", 0)
+    monkeypatch.setattr(write, "COMPARED_WHOLE", 0)
     monkeypatch.setattr(write, "way", lambda *_: "once")
     return Model(session, tmp_path)
 

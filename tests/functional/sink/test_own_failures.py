@@ -39,7 +39,7 @@ def failing(engine, step):
 
 @pytest.mark.parametrize("step", ["detect", "write", "agree", "evaluate", "compare"])
 def test_a_view_fails_with_an_error_of_ours(session, tmp_path, monkeypatch, step):
-    monkeypatch.setattr(write, "FEW_ROWS", 0)
+    monkeypatch.setattr(write, "COMPARED_WHOLE", 0)
     if step in ("evaluate", "compare"):
         monkeypatch.setattr(write, "way", lambda *_: "once")
     model = Model(session, tmp_path)

@@ -10,10 +10,10 @@ from collections import Counter
 import pytest
 
 from dbt.adapters.mvsink import failpoints
+from dbt.adapters.mvsink.local.rows import LOCAL_ROWS
 from dbt.adapters.mvsink.materialization.publish import Docs, is_current, publish
 from dbt.adapters.mvsink.shard_sql import Layout, current_view, view_query
 from dbt.adapters.mvsink.shard_sql.published_view import read_published
-from dbt.adapters.mvsink.shard_sql.small import FEW_ROWS
 from tests.support.clocks import collect_at
 from tests.support.session_engine import Model, SessionEngine
 
@@ -22,9 +22,9 @@ pytestmark = pytest.mark.usefixtures("small_data")
 DAY = 86_400_000
 
 
-@pytest.fixture(params=[0, FEW_ROWS], ids=["as a large one", "as a small one"])
+@pytest.fixture(params=[0, LOCAL_ROWS], ids=["as a large one", "as a small one"])
 def model(request, monkeypatch, quick, tmp_path):
-    monkeypatch.setattr(current_view, "FEW_ROWS", request.param)
+    monkeypatch.setattr(current_view, "LOCAL_ROWS", request.param)
     return Model(quick, tmp_path)
 
 
@@ -153,7 +153,7 @@ def test_a_compacted_shard_of_single_rows_reads_as_a_plain_scan(model):
 
 @pytest.mark.parametrize("base", BASES.values(), ids=BASES)
 def test_with_recent_batches_it_is_one_scan_of_the_base_and_no_shuffle_of_it(model, base, monkeypatch):
-    monkeypatch.setattr(current_view, "FEW_ROWS", 0)
+    monkeypatch.setattr(current_view, "LOCAL_ROWS", 0)
     compacted(model, {**base, **REST})
     model.run(collection({"a": 1, "d": 2, **REST}))
     model.run(collection({"a": 1, "d": 1, "e": 1, **REST}))

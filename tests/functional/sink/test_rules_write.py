@@ -37,7 +37,7 @@ def any_engine(session, tmp_path):
 @pytest.fixture
 def large(monkeypatch):
     """A shard of any size is too large to be compared by whole rows."""
-    monkeypatch.setattr(write, "FEW_ROWS", 0)
+    monkeypatch.setattr(write, "COMPARED_WHOLE", 0)
 
 
 def values(*rows):

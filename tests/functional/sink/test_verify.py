@@ -46,7 +46,7 @@ TYPES = {
 def model(session, tmp_path, monkeypatch):
     """A view whose row hash looks at its first column only."""
     for module in (write, verify):
-        monkeypatch.setattr(module, "FEW_ROWS", 0)
+        monkeypatch.setattr(module, "COMPARED_WHOLE", 0)
     for module in (correction, layout):
         monkeypatch.setattr(
             module, "row_hash", lambda columns, salt, error=None: row_hash(columns[:1], salt, error)
@@ -89,7 +89,7 @@ class Watched:
 @pytest.fixture
 def watched(tmp_path, monkeypatch):
     for module in (write, verify):
-        monkeypatch.setattr(module, "FEW_ROWS", 0)
+        monkeypatch.setattr(module, "COMPARED_WHOLE", 0)
     engine = DuckEngine()
     monkeypatch.setattr(Model, "engine", lambda _: engine)
     return Watched(Model(None, tmp_path), engine)

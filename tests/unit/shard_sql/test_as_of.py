@@ -67,7 +67,7 @@ def test_where_nothing_is_later_it_is_the_view():
 
 
 def test_the_base_is_never_filtered_and_what_holds_both_is(monkeypatch):
-    monkeypatch.setattr(current_view, "FEW_ROWS", 0)
+    monkeypatch.setattr(current_view, "LOCAL_ROWS", 0)
     query = as_of.collection_as_of(shard(BASE, EARLY, *MIXED), 20)
     scans = [line for line in query.split("\n") if "parquet.`" in line]
     assert [line for line in scans if "/base`" in line and "_mv_time <= 20L" not in line]

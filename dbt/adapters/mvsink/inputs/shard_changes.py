@@ -17,10 +17,10 @@ from dbt.adapters.mvsink.calendars import ambiguous
 from dbt.adapters.mvsink.engine import Column, DataflowError, sql
 from dbt.adapters.mvsink.inputs.reference import Reference
 from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides, ReadChange, ReadRows
+from dbt.adapters.mvsink.local.rows import TooMany, found_in
 from dbt.adapters.mvsink.physical import DIFF, TIME
 from dbt.adapters.mvsink.shard import DataFile, ShardError, consolidate
 from dbt.adapters.mvsink.shard_sql import as_of
-from dbt.adapters.mvsink.shard_sql.small import TooMany, found_in
 
 CONTENTS = ("append", "advance", "compact", "schema")  # commits that keep what was read before
 COLUMNS = "evolve"  # a commit that adds columns
@@ -84,7 +84,7 @@ def sides_of_shard(
         change,
         _few(reference, before + 1, now + 1),
         _find(reference, before, now),
-        reference.layout.standing,
+        reference.layout.live_rows,
         _rows(_between(reference, before + 1, now + 1)),
     )
 
@@ -98,7 +98,7 @@ def unchanged_shard(name: str, reference: Reference, time: int) -> InputSides:
         rows,
         rows,
         find=_find(reference, time, time),
-        rows=reference.layout.standing,
+        rows=reference.layout.live_rows,
     )
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink.engine import Column, DataflowError, Engine, EngineError, sql
 from dbt.adapters.mvsink.engine.row_hash import row_hash
+from dbt.adapters.mvsink.local.rows import LOCAL_ROWS
 from dbt.adapters.mvsink.materialization import grants
 from dbt.adapters.mvsink.physical import META
 from dbt.adapters.mvsink.shard import DataFile, ShardState, WriteHandle
@@ -30,7 +31,6 @@ from dbt.adapters.mvsink.shard_sql.live_errors import live_errors
 from dbt.adapters.mvsink.shard_sql.properties import first_refresh
 from dbt.adapters.mvsink.shard_sql.published_view import Marker, PublishedView
 from dbt.adapters.mvsink.shard_sql.reshaped import renamed
-from dbt.adapters.mvsink.shard_sql.small import FEW_ROWS
 
 log = logging.getLogger("mvsink.sink.append")
 
@@ -324,7 +324,7 @@ def _long(parts: Layout, names: Sequence[str], state: ShardState | None) -> str:
 
 def check_fits(limit: int, uri: str, columns: Sequence[Column]) -> None:
     """Raises `ViewTooLong` if a view with these columns could not be published at its longest."""
-    many = FEW_ROWS + 1
+    many = LOCAL_ROWS + 1
     files = (DataFile("", 1, many, 1, 2, -2, 2, 1, many),)  # nothing that makes a text shorter
     base = replace(files[0], max_time=1, min_diff=1)
     recent = tuple(Directory("0" * 32, files) for _ in range(MAX_BATCHES))

@@ -24,6 +24,7 @@ from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, Sums, anal
 from dbt.adapters.mvsink.inputs.reference import Reference, References
 from dbt.adapters.mvsink.inputs.shard_changes import columns_of, sides_of_shard
 from dbt.adapters.mvsink.inputs.sides import EvaluateFully
+from dbt.adapters.mvsink.local.rows import LOCAL_ROWS
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS
 from dbt.adapters.mvsink.materialization.opening import Opened
@@ -31,7 +32,6 @@ from dbt.adapters.mvsink.physical import SUMS
 from dbt.adapters.mvsink.shard import Commit, WriteHandle, delete_dropped, number_of
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard_sql import Kind, Layout
-from dbt.adapters.mvsink.shard_sql.small import FEW_ROWS
 from dbt.adapters.mvsink.sink import (
     SUMMED,
     Driver,
@@ -106,7 +106,7 @@ class KeptSums:
         analysed = analyse(self.query, self._columns_of)
         if isinstance(analysed, NotIncremental):
             return EvaluateFully(analysed.reason)
-        few = self.reference.layout.rows <= FEW_ROWS
+        few = self.reference.layout.rows <= LOCAL_ROWS
         return Increment(analysed, (sides,), small=few)
 
     def _columns_of(self, name: str) -> list[tuple[str, str]]:

@@ -70,7 +70,6 @@ from dbt.adapters.mvsink.shard.state import (
     schema_differences,
 )
 from dbt.adapters.mvsink.shard.storage import Footer, Storage
-from dbt.adapters.mvsink.shard.turning import negate_with_pyarrow
 from dbt.adapters.mvsink.shard.updates import consolidate, grouped, physical_schema
 from dbt.adapters.mvsink.shard.verified import Verified, digests_of, keep_verified, last_verified
 from dbt.adapters.mvsink.shard.write import AppendResult, CompactionResult, WriteHandle
@@ -128,7 +127,6 @@ __all__ = [
     "keep_verified",
     "last_verified",
     "negatable",
-    "negate_with_pyarrow",
     "number_of",
     "perform_maintenance",
     "physical_schema",

@@ -189,7 +189,7 @@ def grouped(table: pa.Table, keys: list[str], **others: tuple[pa.ChunkedArray, s
     names = [f"k{i}" for i in range(len(keys))]
     diffs = table.column(DIFF)
     columns = {
-        **dict(zip(names, (_key(table.column(name)) for name in keys), strict=True)),
+        **dict(zip(names, (comparable(table.column(name)) for name in keys), strict=True)),
         "diff": diffs,
         "approximate": diffs.cast(pa.float64(), safe=False),
         "high": pc.shift_right(diffs, 32),
@@ -213,8 +213,10 @@ def _check_sums(groups: pa.Table) -> None:
             raise InvalidUsage(f"the diffs of one row add up to {exact}, which exceeds 64 bits")
 
 
-def _key(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """A column that groups as the original compares."""
+def comparable(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """A column whose values are equal where those of the original are for GROUP BY. Floats are
+    floats of these values.
+    """
     kind = column.type
     if pa.types.is_floating(kind):
         positive = pc.add(column, pa.scalar(0.0, kind))  # -0.0 + 0.0 is 0.0

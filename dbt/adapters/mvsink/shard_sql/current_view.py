@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, fields
 
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.local.rows import LOCAL_ROWS, holds_float
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
 from dbt.adapters.mvsink.shard_sql.layout import Directory, Layout, broadcast, files_of
-from dbt.adapters.mvsink.shard_sql.small import FEW_ROWS, holds_float
 
 NOT_REFRESHED = "not refreshed yet"
 LIVE = "_mv_live"
@@ -111,7 +111,7 @@ def _is_small(layout: Layout) -> bool:
     rows = [file.rows for file in layout.files]
     known = sum(count for count in rows if count is not None)
     floats = any(holds_float(column.type) for column in layout.columns)
-    return not (layout.loose or floats or None in rows) and known <= FEW_ROWS
+    return not (layout.loose or floats or None in rows) and known <= LOCAL_ROWS
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,7 @@ class Layout:
         return sum(directory.rows for directory in self.directories)
 
     @property
-    def standing(self) -> int:
+    def live_rows(self) -> int:
         """About how many rows it holds. Batches that also delete are taken to leave as many as
         there were, if they have no more updates than the others; else all updates are counted.
         """
@@ -197,6 +197,11 @@ class Layout:
     @property
     def files(self) -> tuple[DataFile, ...]:
         return (*(file for directory in self.directories for file in directory.files), *self.loose)
+
+    def by_base(self) -> tuple[list[DataFile], list[DataFile]]:
+        """The files of directories that may be the base, and of its other directories."""
+        in_base = [each for each in self.directories if each.compacted]
+        return files_of(in_base), files_of(each for each in self.directories if not each.compacted)
 
     def hash_of(self) -> str:
         return row_hash(self.columns, self.salt, ERROR)

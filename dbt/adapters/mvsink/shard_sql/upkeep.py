@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import Column, Engine
 from dbt.adapters.mvsink.engine.timing import Stopwatch
+from dbt.adapters.mvsink.local.copies import compact_locally
 from dbt.adapters.mvsink.shard import (
     CommitNote,
     CompactionPlan,
@@ -20,7 +21,6 @@ from dbt.adapters.mvsink.shard import (
 from dbt.adapters.mvsink.shard_sql.errors import DamagedFiles
 from dbt.adapters.mvsink.shard_sql.layout import Layout, damages
 from dbt.adapters.mvsink.shard_sql.rewrite import compact, evolve, fold_foreign_files
-from dbt.adapters.mvsink.shard_sql.small import compact_small
 
 
 @dataclass
@@ -82,5 +82,6 @@ class Upkeep:
 
     def _compact(self, plan: CompactionPlan) -> None:
         shard = Layout.of(self.handle, self.handle.state())
-        if compact_small(self.handle, plan, shard) is None:
+        trusted = {file.path for each in shard.directories if each.trusted for file in each.files}
+        if compact_locally(self.handle, plan, trusted, shard.columns) is None:
             compact(self.engine, self.handle, plan, shard)

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dbt.adapters.mvsink.engine import Column, Engine, sql
+from dbt.adapters.mvsink.local.copies import negate_locally
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
-from dbt.adapters.mvsink.shard import StagedDirectory, negate_with_pyarrow
+from dbt.adapters.mvsink.shard import StagedDirectory
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
 from dbt.adapters.mvsink.shard_sql.stager import Stager
@@ -78,7 +79,7 @@ def staged_negation(stager: Stager, shard: Layout, time: int) -> StagedDirectory
     """
     cores = stager.engine.cores_here()
     with stager.watch("negate"):
-        staged = negate_with_pyarrow(stager.handle, shard.files, time, cores) if cores else None
+        staged = negate_locally(stager.handle, shard.files, time, cores) if cores else None
     return staged or stager.stage(_negated_updates(shard, time), "negate", negates=shard.files)
 
 

@@ -5,7 +5,7 @@
    inputs (`restricted`), is staged as a batch. Where the query groups by keys, the keys of what may
    differ are taken from the changes, or staged by a query first; then its rows for these keys are
    compared with the shard's. A query that adds up gets these rows from the shard's and the sums
-   over the change. Few rows are compared in this process (`in_process`), others by Spark.
+   over the change. Few rows are compared in this process (`local`), others by Spark.
 3. *Look up*: every hash of the batch is looked up in the shard (`lookup`). A row that should be
    deleted and is not there shows that the shard is not what the progress says: then the query is
    evaluated.
@@ -37,19 +37,19 @@ from dbt.adapters.mvsink.incremental import (
     clock_probe,
 )
 from dbt.adapters.mvsink.inputs.sides import EvaluateFully
+from dbt.adapters.mvsink.local.difference import Stored, difference
+from dbt.adapters.mvsink.local.rows import fits_locally, left_to_spark, local_row_limit
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
 from dbt.adapters.mvsink.shard import StagedDirectory, physical_schema
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
-from dbt.adapters.mvsink.shard_sql.small import are_few, few
 from dbt.adapters.mvsink.sink.adding import added, adds_up
 from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
-from dbt.adapters.mvsink.sink.in_process import Stored, correct, difference, left_to_spark
 from dbt.adapters.mvsink.sink.increment import ALL_ROWS, MANY_KEYS, SMALL, Increment, all_may_differ
 from dbt.adapters.mvsink.sink.lookup import fit, without_hashes
 from dbt.adapters.mvsink.sink.restricted import RestrictedInputs
 from dbt.adapters.mvsink.sink.staged_changes import StagedChanges
 from dbt.adapters.mvsink.sink.staged_keys import StagedKeys
-from dbt.adapters.mvsink.sink.write import FEW_ROWS, Write
+from dbt.adapters.mvsink.sink.write import COMPARED_WHOLE, Write
 from dbt.adapters.mvsink.sink.written import Written
 
 log = logging.getLogger("mvsink.sink.write")
@@ -145,21 +145,17 @@ class _Delta:
 
     def _few_sums(self, adding: Adding | None) -> Written | None:
         """All of a few sums, by one query: the shard's and those over the change. None if they are
-        not few: see `in_process.correct`.
+        not few: see `Write.whole_rows_locally`.
         """
         stored = persisted(self.shard)
         if stored is None or adding is None:
             return None
-        few_rows = are_few(self.shard.files, self.shard.columns)
+        few_rows = fits_locally(self.shard.files, self.shard.columns)
         new = added(adding, self.desired.columns, adding.query, self.files.of(stored, few=few_rows))
-        desired = replace(self.desired, query=new)
-        write = self.write
-        with write.watch("write"):
-            updates = correct(write.engine, write.handle, desired, self.shard, self.time, self.files)
-        if updates is None:
-            return None
-        written = write.corrected(updates, self.description)
-        if written.batch is not None:
+        written = self.write.whole_rows_locally(
+            replace(self.desired, query=new), self.shard, self.time, self.description, self.files
+        )
+        if written is not None and written.batch is not None:
             failpoints.reach("staged")
         return written
 
@@ -175,7 +171,7 @@ class _Delta:
         assert plan.query is not None
         empty = physical_schema(self.write.handle.schema).empty_table()
         # each may change several rows
-        none = Stored(empty, empty) if 0 < changed <= few(self.desired.columns) // 2 else None
+        none = Stored(empty, empty) if 0 < changed <= local_row_limit(self.desired.columns) // 2 else None
         return self._less(replace(self.desired, query=plan.query, signed=True), none, lambda: None)
 
     def _scoped(self, scoped: Scoped) -> Correction | pa.Table | EvaluateFully:
@@ -224,7 +220,7 @@ class _Delta:
 
     def _groups(self, adding: Adding | None) -> int:
         """Of how many rows some have to be computed again, or get other sums."""
-        return self.shard.rows if adding is None else max(self.shard.rows, FEW_ROWS)
+        return self.shard.rows if adding is None else max(self.shard.rows, COMPARED_WHOLE)
 
     def _added(self, adding: Adding) -> Correction | pa.Table | EvaluateFully:
         """The shard's rows with the sums over the change, less these rows."""
@@ -284,7 +280,7 @@ class _Delta:
     def _difference(self, staged: StagedDirectory, stored: Stored) -> pa.Table | None:
         """The staged rows less ``stored``, computed here; None if it is left to Spark."""
         with self.write.watch("write"), left_to_spark(self.write.model):
-            if staged.rows() > few(self.desired.columns):
+            if staged.rows() > local_row_limit(self.desired.columns):
                 return None
             more = [(ERROR, pa.string()), (HASH, pa.int64()), (DIFF, pa.int64())]
             schema = pa.schema([*arrow_schema(self.desired.columns), *more])

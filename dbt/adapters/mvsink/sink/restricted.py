@@ -21,9 +21,9 @@ from dbt.adapters.mvsink.engine import Column, arrow_schema, sql
 from dbt.adapters.mvsink.engine.predicates import OneOf
 from dbt.adapters.mvsink.incremental import Keys, Sides
 from dbt.adapters.mvsink.inputs.sides import InputSides, Rows
+from dbt.adapters.mvsink.local.rows import left_to_spark
 from dbt.adapters.mvsink.shard import StagedDirectory
 from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
-from dbt.adapters.mvsink.sink.in_process import left_to_spark
 from dbt.adapters.mvsink.sink.increment import Increment
 from dbt.adapters.mvsink.sink.lookup import MAX_KEYS
 from dbt.adapters.mvsink.sink.staged_changes import StagedChange, padded

@@ -19,9 +19,9 @@ from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.engine.predicates import Filter
 from dbt.adapters.mvsink.incremental import Keys
 from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides
+from dbt.adapters.mvsink.local.rows import ONE_TASK_ROWS
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard import StagedDirectory
-from dbt.adapters.mvsink.shard_sql.small import ONE_TASK
 from dbt.adapters.mvsink.sink.increment import CHANGED_BY, USUALLY_MUCH, Increment
 from dbt.adapters.mvsink.sink.write import Write
 
@@ -52,7 +52,9 @@ class StagedChange:
 
     def query(self, files: sql.Shared) -> str:
         """All columns of the input, and `_mv_diff`."""
-        return files.of(padded(self.input.columns, self.used, self.staged, DIFF), few=self.rows <= ONE_TASK)
+        return files.of(
+            padded(self.input.columns, self.used, self.staged, DIFF), few=self.rows <= ONE_TASK_ROWS
+        )
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class StagedChanges:
         """The values of columns of changes, of one type. None if there are many, or equal ones may
         differ in form, as zeros do.
         """
-        if sum(self.by_name[key.changed].rows for key in keys) > ONE_TASK:
+        if sum(self.by_name[key.changed].rows for key in keys) > ONE_TASK_ROWS:
             return None
         listed = [self.by_name[key.changed].values(self.write, key.changed_column) for key in keys]
         types = {values.type for values in listed}

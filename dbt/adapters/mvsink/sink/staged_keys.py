@@ -13,12 +13,19 @@ import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Column, sql
 from dbt.adapters.mvsink.engine.predicates import OneOf
+from dbt.adapters.mvsink.local.difference import Stored
+from dbt.adapters.mvsink.local.rows import (
+    ONE_TASK_ROWS,
+    fits_locally,
+    found_in,
+    has_key,
+    left_to_spark,
+    local_row_limit,
+)
 from dbt.adapters.mvsink.shard import DataFile, Footer, StagedDirectory, physical_schema
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.shard_sql.small import ONE_TASK, are_few, few, found_in
 from dbt.adapters.mvsink.sink.correction import persisted
-from dbt.adapters.mvsink.sink.in_process import Stored, left_to_spark
-from dbt.adapters.mvsink.sink.lookup import MAX_KEYS, MAX_READ_HERE
+from dbt.adapters.mvsink.sink.lookup import MAX_KEYS, MAX_SEARCHED_HERE
 from dbt.adapters.mvsink.sink.write import Write
 
 
@@ -49,7 +56,7 @@ class StagedKeys:
     def query(self, files: sql.Shared) -> str:
         """All of their columns."""
         query = f"select * from {sql.parquet_in(self.staged.uri)}"
-        return files.of(query, few=self.rows <= ONE_TASK)
+        return files.of(query, few=self.rows <= ONE_TASK_ROWS)
 
     def in_scope(self, shard: Layout, columns: Mapping[str, str], files: sql.Shared) -> str | None:
         """The rows of ``shard`` that have one of the keys; None if it has none. ``columns``: those
@@ -58,7 +65,7 @@ class StagedKeys:
         stored = persisted(shard)
         if stored is None:
             return None
-        small = are_few(shard.files, shard.columns)
+        small = fits_locally(shard.files, shard.columns)
         if not columns:
             return files.of(stored, few=small)
         spelled = {column.name.lower(): column for column in shard.columns}
@@ -77,7 +84,7 @@ class StagedKeys:
 
     def rows_in_scope(self, shard: Layout, columns: Mapping[str, str]) -> Stored | None:
         """The same rows, read into this process. None if they are many, or it is left to Spark."""
-        most, keys = few(shard.columns), None
+        most, keys = local_row_limit(shard.columns), None
         with left_to_spark(self.write.model):
             if columns and most and not shard.loose and self._searched_here(shard, most):
                 keys = self._keys(shard, columns)
@@ -87,7 +94,7 @@ class StagedKeys:
 
     def _searched_here(self, shard: Layout, most: int) -> bool:
         here = self.write.engine.cores_here() > 0
-        return here and shard.rows <= MAX_READ_HERE and self.rows <= most
+        return here and shard.rows <= MAX_SEARCHED_HERE and self.rows <= most
 
     def _keys(self, shard: Layout, columns: Mapping[str, str]) -> pa.Table | None:
         """The keys under the names of the shard's ``columns``, if these are as many, and have their
@@ -120,9 +127,9 @@ class StagedKeys:
 
         def read(files: list[DataFile]) -> pa.Table:
             table = pa.concat_tables([schema.empty_table(), *found_in(files, find, most)])
-            return table.filter(_have(table, keys))
+            return table.filter(has_key(table, keys))
 
-        stored = Stored.read(shard, read)
+        stored = Stored(*map(read, shard.by_base()))
         return stored if stored.rows <= most else None
 
     def _bounds(self, columns: Mapping[str, Column]) -> Iterator[str]:
@@ -143,18 +150,3 @@ class StagedKeys:
     def _fields(self, key: str) -> list[pa.Field]:
         """The column, in each of the files."""
         return [f for footer in self.footers for f in footer.schema if f.name.lower() == key]
-
-
-def _have(rows: pa.Table, keys: pa.Table) -> pa.ChunkedArray:
-    """Which ``rows`` have one of the ``keys``, a row of its columns; NULL is equal to NULL."""
-    numbers = [pa.chunked_array([pa.nulls(len(table), pa.int64())]).fill_null(0) for table in (rows, keys)]
-    size = 1
-    for name in keys.column_names:
-        values = pc.unique(keys.column(name))
-        size *= max(len(values), 1)
-        if size >= 2**62:
-            raise OverflowError(f"{size} combinations of keys")
-        for at, table in enumerate((rows, keys)):
-            place = pc.index_in(table.column(name), value_set=values).cast(pa.int64())
-            numbers[at] = pc.add(pc.multiply(numbers[at], len(values)), place)
-    return pc.is_in(numbers[0], value_set=numbers[1].combine_chunks())

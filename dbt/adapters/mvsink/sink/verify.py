@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.shard_sql.layout import with_batch
 from dbt.adapters.mvsink.sink.correction import Desired, persisted
 from dbt.adapters.mvsink.sink.detection import PART_BITS
-from dbt.adapters.mvsink.sink.write import FEW_ROWS, Write
+from dbt.adapters.mvsink.sink.write import COMPARED_WHOLE, Write
 from dbt.adapters.mvsink.sink.written import Written
 
 log = logging.getLogger("mvsink.sink.write")
@@ -32,7 +32,7 @@ def verified(
     write: Write, desired: Desired, shard: Layout, time: int, description: BatchDescription
 ) -> Written:
     """As `Write.stage`; afterwards the contents as of ``time`` (ms) are certainly ``desired``."""
-    if shard.empty or shard.rows <= FEW_ROWS:
+    if shard.empty or shard.rows <= COMPARED_WHOLE:
         return write.stage(desired, shard, time, description)
     with write.watch("verify"):
         if equal(write, desired, shard):

@@ -39,6 +39,8 @@ import pyarrow as pa
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import Engine, EngineError, arrow_schema, shared_files, sql
 from dbt.adapters.mvsink.engine.timing import Stopwatch
+from dbt.adapters.mvsink.local.difference import Stored, collected, difference
+from dbt.adapters.mvsink.local.rows import fits_locally, left_to_spark
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
 from dbt.adapters.mvsink.shard import StagedDirectory, StagingHandle, negatable
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
@@ -46,7 +48,6 @@ from dbt.adapters.mvsink.shard_sql.stager import Stager, added_up
 from dbt.adapters.mvsink.sink.copied import Copied, Hashes, differing_hashes, staged_negation, updates_of
 from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
 from dbt.adapters.mvsink.sink.detection import Buckets, BucketScope, differing_buckets, narrow
-from dbt.adapters.mvsink.sink.in_process import correct
 from dbt.adapters.mvsink.sink.locator import FIXED_WIDTH, locator
 from dbt.adapters.mvsink.sink.ways import (
     BUCKETS,
@@ -58,8 +59,8 @@ from dbt.adapters.mvsink.sink.ways import (
 from dbt.adapters.mvsink.sink.written import Previewed, Written
 
 log = logging.getLogger("mvsink.sink.write")
-FEW_ROWS = 100_000  # of a shard that is compared by whole rows
-LAST_COMMITS = 20  # in which ways are compared
+COMPARED_WHOLE = 100_000  # rows of a shard that is compared by whole rows
+LAST_COMMITS = 20  # commits in which ways are compared
 
 
 @dataclass
@@ -78,7 +79,7 @@ class Write:
         """Stage the correction after which the shard holds ``desired`` from ``time`` on."""
         if shard.empty:
             written = self.first_load(desired, time, description)
-        elif shard.rows <= FEW_ROWS:
+        elif shard.rows <= COMPARED_WHOLE:
             written = self.whole_rows(desired, shard, time, description)
         else:
             written = self._large(desired, shard, time, description)
@@ -119,7 +120,7 @@ class Write:
     def preview(self, desired: Desired, shard: Layout, time: int, sample: int = 0) -> Previewed:
         """The correction's counts, with up to ``sample`` of its updates; nothing is written."""
         correction = self._correction(desired, shard, time)
-        if shard.rows > FEW_ROWS and shard.detectable:
+        if shard.rows > COMPARED_WHOLE and shard.detectable:
             buckets = Buckets.of(shard)
             correction = correction.restricted_to(buckets.scope(_differing(buckets, desired, shard)))
         updates = correction.consolidate_at_since()
@@ -134,11 +135,43 @@ class Write:
         self, desired: Desired, shard: Layout, time: int, description: BatchDescription
     ) -> Written:
         """Stage the correction without looking at a hash; of a small shard, in this process."""
-        with self.watch("write"), shared_files(self.engine) as files:
-            updates = correct(self.engine, self.handle, desired, shard, time, files)
-        if updates is not None:
-            return self.corrected(updates, description)
+        with shared_files(self.engine) as files:
+            written = self.whole_rows_locally(desired, shard, time, description, files)
+        if written is not None:
+            return written
         return self._staged(self._correction(desired, shard, time), description, evaluated_once=True)
+
+    def whole_rows_locally(
+        self,
+        desired: Desired,
+        shard: Layout,
+        time: int,
+        description: BatchDescription,
+        files: sql.Shared,
+    ) -> Written | None:
+        """The same, added up in this process; None, and nothing has happened, if that is left to
+        Spark. ``files`` are those that the query reads. Raises `EngineError` for an error that the
+        data cause.
+        """
+        with self.watch("write"):
+            updates = self._difference(desired, shard, time, files)
+        if updates is None:
+            return None
+        batch = None
+        if updates.num_rows:
+            with self.watch("write"):
+                staged = self.handle.write_staged(updates)
+            batch = self.stager.adopt(staged, description)
+        return Written(batch, added_up(updates), evaluated_once=True)
+
+    def _difference(self, desired: Desired, shard: Layout, time: int, files: sql.Shared) -> pa.Table | None:
+        if shard.loose or not fits_locally(shard.files, desired.columns):
+            return None
+        with left_to_spark(self.handle.uri):
+            rows = collected(self.engine, desired.hashed(), desired.columns, files)
+            if rows is not None:
+                return difference(rows, Stored(*map(self.handle.read_updates, shard.by_base())), time)
+        return None
 
     def _large(self, desired: Desired, shard: Layout, time: int, description: BatchDescription) -> Written:
         chosen = way(self.handle.history(LAST_COMMITS), shard)
@@ -274,15 +307,6 @@ class Write:
     ) -> Written:
         staged = self.stager.stage(self._updates(correction, description), "write")
         return self.adopted(staged, description, evaluated_once=evaluated_once)
-
-    def corrected(self, updates: pa.Table, description: BatchDescription) -> Written:
-        """Stage ``updates`` that this process has computed of all rows."""
-        batch = None
-        if updates.num_rows:
-            with self.watch("write"):
-                staged = self.handle.write_staged(updates)
-            batch = self.stager.adopt(staged, description)
-        return Written(batch, added_up(updates), evaluated_once=True)
 
     def adopted(
         self,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.shard import negate_with_pyarrow, turning
+from dbt.adapters.mvsink.local import copies
+from dbt.adapters.mvsink.local.copies import negate_locally
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from tests.support.shards import SCHEMA, at, client, rows, staged, updates
 
@@ -29,7 +30,7 @@ def handle(tmp_path):
 @pytest.mark.parametrize(("threads", "files"), [(1, 1), (2, 2), (64, APPENDED)])
 def test_every_update_is_taken_back_at_one_time(handle, threads, files):
     live = handle.state().files
-    turned = negate_with_pyarrow(handle, live, 9, threads)
+    turned = negate_locally(handle, live, 9, threads)
     assert len(turned.parts()) == files
     before = handle.read_updates(live)
     after = handle.read_staged(turned, before.schema)
@@ -38,8 +39,8 @@ def test_every_update_is_taken_back_at_one_time(handle, threads, files):
 
 
 def test_a_file_in_chunks(handle, monkeypatch):
-    monkeypatch.setattr(turning, "MAX_ROWS", 1)
-    turned = negate_with_pyarrow(handle, handle.state().files, 9, 1)
+    monkeypatch.setattr(copies, "CHUNK_ROWS", 1)
+    turned = negate_locally(handle, handle.state().files, 9, 1)
     assert [footer.file.rows for footer in turned.footers()] == [2 * APPENDED]
 
 
@@ -48,7 +49,7 @@ def test_a_date_that_depends_on_the_calendar(tmp_path):
     table = pa.table({"d": pa.array([0, -200_000], pa.date32()), "_mv_time": [0, 0], "_mv_diff": [1, 1]})
     with filled(tmp_path, days, table) as handle:
         before = staged(handle)
-        assert negate_with_pyarrow(handle, handle.state().files, 9, 2) is None
+        assert negate_locally(handle, handle.state().files, 9, 2) is None
         assert staged(handle) == before
 
 
@@ -58,11 +59,11 @@ def test_what_is_left_to_the_engine_leaves_nothing(handle, monkeypatch, why):
     if why == "an object store":
         monkeypatch.setattr(DeltaStorage, "is_local", False)
     elif why == "too many bytes":
-        monkeypatch.setattr(turning, "MAX_BYTES", 100)
+        monkeypatch.setattr(copies, "NEGATED_BYTES", 100)
     else:
         handle.storage.delete([live[-1].path])
     before = staged(handle)
-    assert negate_with_pyarrow(handle, live, 9, 2) is None
+    assert negate_locally(handle, live, 9, 2) is None
     assert staged(handle) == before
 
 
@@ -73,5 +74,5 @@ def test_an_interrupt_leaves_nothing(handle, monkeypatch):
     before = staged(handle)
     monkeypatch.setattr(DeltaStorage, "scan", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        negate_with_pyarrow(handle, handle.state().files, 9, 2)
+        negate_locally(handle, handle.state().files, 9, 2)
     assert staged(handle) == before

@@ -28,4 +28,4 @@ SHARDS = {
 
 @pytest.mark.parametrize(("base", "recent", "wanted"), SHARDS.values(), ids=SHARDS)
 def test_batches_that_also_delete_leave_as_many(base, recent, wanted):
-    assert Layout("/root", (), 7, 10, base, recent, (), (), ()).standing == wanted
+    assert Layout("/root", (), 7, 10, base, recent, (), (), ()).live_rows == wanted

@@ -1,0 +1,165 @@
+"""What makes the rows of a query of those of a shard; whether the hashes of a change fit a shard.
+
+Both sides are added up by whole rows, as a correction has Spark do it (`sink.correction`). Besides
+what is too much, this is left to Spark:
+
+- rows of which no record has a hash
+- a type whose equal values Spark writes in one form (floats in nested values)
+- dates that other tools may read in another calendar (`calendars`)
+
+>>> from dbt.adapters.mvsink.shard import physical_schema
+>>> schema = physical_schema(pa.schema([("a", pa.string())]))
+>>> def updates(*rows):
+...     of = [{"a": a, "_mv_time": 3, "_mv_hash": h, "_mv_diff": n} for a, h, n in rows]
+...     return pa.Table.from_pylist(of, schema)
+>>> stored = Stored(updates(("x", 7, 1)), updates(("y", 8, 1)))
+>>> rows = updates(("x", 7, 1), ("z", 9, 1)).drop_columns(["_mv_time"])
+>>> change = difference(rows, stored, 5)
+>>> change.select(["a", "_mv_time", "_mv_diff"]).to_pylist()
+[{'a': 'z', '_mv_time': 5, '_mv_diff': 1}, {'a': 'y', '_mv_time': 5, '_mv_diff': -1}]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dbt.adapters.mvsink.calendars import ambiguous
+from dbt.adapters.mvsink.engine import Column, Engine, EngineError, sql
+from dbt.adapters.mvsink.local.copies import negated
+from dbt.adapters.mvsink.local.rows import LOCAL_BYTES, local_row_limit, log
+from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
+from dbt.adapters.mvsink.shard import DataFile, grouped
+from dbt.adapters.mvsink.shard.updates import comparable
+
+# Bytes of a query's result in memory, which Arrow, unlike a file, does not compress.
+DECODED_BYTES = 4 * LOCAL_BYTES
+HASH_FILES_AT_ONCE = 4  # files whose hashes are in memory at once
+_BASE = "in_base"
+_NARROW = pa.schema([(HASH, pa.int64()), (DIFF, pa.int64())])
+
+
+def collected(engine: Engine, query: str, columns: Sequence[Column], files: sql.Shared) -> pa.Table | None:
+    """The rows of ``query`` with their hashes; None if they are too many, or the connection does
+    not return Arrow. Raises `EngineError` for an error that the data cause.
+    """
+    most = local_row_limit(columns)
+    items = sql.columns(column.name for column in columns)
+    limited = f"select {items}, {ERROR}, {HASH}, {DIFF} from (\n{query}\n) limit {most + 1}"
+    try:
+        rows = engine.arrow(files.around(files.of(limited)), "collect")
+    except EngineError as error:
+        if error.caused_by_data:
+            raise
+        log.debug("the query's rows were not collected: %s", error.message)
+        return None
+    return None if rows is None or rows.num_rows > most or rows.nbytes > DECODED_BYTES else rows
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Updates of a shard, in the physical schema: those of compacted directories, and others."""
+
+    base: pa.Table
+    others: pa.Table
+
+    @property
+    def rows(self) -> int:
+        return len(self.base) + len(self.others)
+
+
+def difference(rows: pa.Table, stored: Stored, time: int) -> pa.Table | None:
+    """The updates at ``time`` (ms) that make ``rows``, with their hashes and diffs, of ``stored``.
+    None if a row has no hash anywhere, or other tools would read its dates as others.
+    """
+    schema = stored.base.schema
+    wanted = rows.append_column(TIME, _repeated(time, rows))
+    sides = [
+        (wanted.select(schema.names).cast(schema), 0),
+        (negated(stored.base, time), 1),
+        (negated(stored.others, time), 0),
+    ]
+    together = pa.concat_tables([table for table, _ in sides])
+    base = pa.chunked_array([_repeated(base, table) for table, base in sides], pa.int64())
+    if together.num_rows == 0:
+        return together
+    data = [name for name in schema.names if name not in (TIME, DIFF, HASH)]
+    groups = grouped(together, data, hash=(together.column(HASH), "max"), base=(base, "sum"))
+    if groups.column("hash_max").null_count:
+        return None
+    changed = groups.append_column("hash", _own_hashes(groups))
+    changed = changed.filter(pc.not_equal(changed.column("diff_sum"), 0))
+    updates = together.take(changed.column("row_min"))
+    replaced = {
+        TIME: _repeated(time, updates),
+        DIFF: changed.column("diff_sum"),
+        HASH: changed.column("hash"),
+    }
+    columns = [replaced.get(field.name, updates.column(field.name)) for field in schema]
+    # as GROUP BY gives floats: one zero and one NaN
+    columns = [comparable(each) if pa.types.is_floating(each.type) else each for each in columns]
+    updates = pa.table(columns, schema=schema)
+    return None if ambiguous(updates) else updates
+
+
+def _own_hashes(groups: pa.Table) -> pa.ChunkedArray:
+    """The hashes of distinct rows; NULL where another row has the same, or the base has the row
+    more than once: see `Correction.consolidate_at_since`.
+    """
+    hashes = groups.column("hash_max")
+    counts = hashes.value_counts()
+    shared = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    own = pc.and_(pc.invert(pc.is_in(hashes, shared)), pc.less(groups.column("base_sum"), 2))
+    return pc.if_else(own, hashes, pa.scalar(None, pa.int64()))
+
+
+def _repeated(value: int, table: pa.Table) -> pa.Array:
+    return pa.repeat(pa.scalar(value, pa.int64()), table.num_rows)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """``missing``: rows that are to be deleted and are not in the shard. ``unhashed``: rows without
+    a hash, which cannot be looked up. ``ambiguous``: rows whose hash may not stand for them alone,
+    because the shard holds it for more than what is deleted, or in several records of the base.
+    """
+
+    missing: int
+    unhashed: int
+    ambiguous: int
+
+
+def fit_of(
+    updates: pa.Table,
+    base: Sequence[DataFile],
+    others: Sequence[DataFile],
+    read: Callable[[DataFile, pa.Schema], pa.Table],
+    cores: int,
+) -> Fit:
+    """How hashes and diffs of ``updates`` fit the shard of these files, in compacted directories
+    and in others; ``read`` gives columns of one.
+    """
+    wanted = updates.column(HASH).combine_chunks()
+
+    def present(file: DataFile, in_base: int) -> pa.Table:
+        rows = read(file, _NARROW)
+        rows = rows.filter(pc.is_in(rows.column(HASH), value_set=wanted, skip_nulls=True))
+        return rows.append_column(_BASE, _repeated(in_base, rows))
+
+    files = [*((file, 1) for file in base), *((file, 0) for file in others)]
+    with ThreadPoolExecutor(min(max(cores, 1), HASH_FILES_AT_ONCE)) as threads:
+        current = list(threads.map(lambda each: present(*each), files))
+    empty = _NARROW.append(pa.field(_BASE, pa.int64())).empty_table()
+    sums = pa.concat_tables([empty, *current]).group_by(HASH).aggregate([(DIFF, "sum"), (_BASE, "sum")])
+    joined = updates.select([HASH, DIFF]).join(sums, HASH, join_type="left outer")
+    diff = joined.column(DIFF)
+    rows, in_base = (pc.fill_null(joined.column(f"{name}_sum"), 0) for name in (DIFF, _BASE))
+    hashed = pc.is_valid(joined.column(HASH))
+    missing = pc.and_(hashed, pc.and_(pc.less(diff, 0), pc.less(rows, pc.negate(diff))))
+    more = pc.or_(pc.greater(rows, pc.negate(diff)), pc.greater(in_base, 1))
+    unsure = pc.and_(pc.greater(rows, 0), pc.or_(pc.greater(diff, 0), more))
+    return Fit(*(pc.sum(each).as_py() or 0 for each in (missing, pc.invert(hashed), unsure)))
