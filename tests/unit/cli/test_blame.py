@@ -7,8 +7,9 @@ import socket
 import pytest
 
 from dbt.adapters.mvsink.engine import Column, parse_type
+from dbt.adapters.mvsink.engine.predicates import Comparison, Filter
 from dbt.adapters.mvsink.history import blame_files
-from dbt.adapters.mvsink.history.blame_files import Term, parse_terms
+from dbt.adapters.mvsink.history.blame_files import parse_terms
 from tests.support.dbt_on_duckdb import install
 from tests.unit.cli.runs import FIRST, SECOND, THIRD, three_runs
 
@@ -144,10 +145,11 @@ def test_what_is_refused(shop, orders, arguments, code, words):
 
 COLUMNS = [Column(name, parse_type(kind, name)) for name, kind in [("id", "int"), ("a `b", "string"), ("ok", "boolean"), ("day", "date"), ("x", "double"), ("fixed", "char(3)")]]  # fmt: skip
 TERMS = {
-    "id=7": [Term("id", 7)],
-    " ID = -7 AND `a ``b` = 'and' ": [Term("id", -7), Term("a `b", "and")],
-    "ok = true and id IS NULL": [Term("ok", True), Term("id", None)],
-    "`a ``b` = ''": [Term("a `b", "")],
+    "id=7": [Comparison("id", "=", (7,))],
+    " ID = -7 AND `a ``b` = 'and' ": [Comparison("id", "=", (-7,)), Comparison("a `b", "=", ("and",))],
+    "ok = true and id IS NULL": [Comparison("ok", "=", (True,)), Comparison("id", "is null")],
+    "`a ``b` = ''": [Comparison("a `b", "=", ("",))],
+    "id = 123456789012345678": [Comparison("id", "in", ())],
     "id = 7 or id = 8": None,
     "id = 7 and": None,
     "id == 7": None,
@@ -170,4 +172,5 @@ TERMS = {
 
 @pytest.mark.parametrize("where", TERMS)
 def test_conditions_that_mean_the_same_without_an_engine(where):
-    assert parse_terms(where, COLUMNS) == TERMS[where]
+    terms = TERMS[where]
+    assert parse_terms(where, COLUMNS) == (None if terms is None else Filter((tuple(terms),)))

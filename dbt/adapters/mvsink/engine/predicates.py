@@ -52,8 +52,8 @@ _OPERATORS = {
 @dataclass(frozen=True)
 class Comparison:
     """``column``, in lower case, compared with ``values`` by ``operator``: `=`, `<>`, `<`, `<=`,
-    `>`, `>=` with one, `in` with some, `is null` with none. NULL fulfils only the last. The values
-    are of the column's type: an integer in its range, BOOLEAN, STRING or DATE.
+    `>`, `>=` with one, `in` with any number, `is null` with none. NULL fulfils only the last. The
+    values are of the column's type: an integer in its range, BOOLEAN, STRING or DATE.
     """
 
     column: str
@@ -64,6 +64,8 @@ class Comparison:
         """The condition for Spark; ``columns`` by their names in lower case."""
         column = columns[self.column]
         name = sql.identifier(column.name)
+        if self.operator == "in" and not self.values:
+            return "false"
         values = [f"cast({sql.text(str(value))} as {column.type.spelled})" for value in self.values]
         listed = f"({', '.join(values)})" if self.operator == "in" else "".join(values)
         return f"{name} {self.operator} {listed}".rstrip()

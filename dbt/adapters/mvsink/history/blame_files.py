@@ -6,11 +6,10 @@ own kind, or NULL, joined by AND. Nested columns are left to the engine.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
 import pyarrow as pa
@@ -18,12 +17,14 @@ import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.engine.json_values import plain
+from dbt.adapters.mvsink.engine.predicates import Comparison, Filter
 from dbt.adapters.mvsink.history.blame import Answer, Question, Removal, Row, Standing
+from dbt.adapters.mvsink.local.rows import has_key, row_numbers
 from dbt.adapters.mvsink.physical import DIFF, ERROR, META, TIME
-from dbt.adapters.mvsink.shard import DataFile, ShardState
+from dbt.adapters.mvsink.shard import DataFile, ShardState, consolidate, physical_schema
+from dbt.adapters.mvsink.shard.updates import advance
 
-MAX_UPDATES = 1_000_000  # that are read into this process
-INTEGERS = {"tinyint", "smallint", "int", "bigint"}
+MAX_UPDATES = 1_000_000  # updates of a shard, which are all read into this process
 _TERM = re.compile(
     r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<name>[A-Za-z_]\w*))\s*"
     r"(?:=\s*(?:(?P<number>-?\d{1,18})|'(?P<text>[^'\\]*)'|(?P<boolean>true|false)\b)|(?P<null>is\s+null\b))\s*",
@@ -32,56 +33,47 @@ _TERM = re.compile(
 _AND = re.compile(r"and\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Term:
-    """``column`` has this value; None is NULL."""
-
-    column: str
-    value: int | str | bool | None
-
-
-def parse_terms(where: str, columns: Sequence[Column]) -> list[Term] | None:
-    """The terms of a condition; None if only an engine can evaluate it.
+def parse_terms(where: str, columns: Sequence[Column]) -> Filter | None:
+    """A condition of such terms; None if only an engine can evaluate it.
 
     >>> from dbt.adapters.mvsink.engine import parse_type
-    >>> parse_terms("ID = 7 and `id` is null", [Column("id", parse_type("int", "id"))])
-    [Term(column='id', value=7), Term(column='id', value=None)]
+    >>> id = Column("id", parse_type("int", "id"))
+    >>> parse_terms("ID = 7 and `id` is null", [id]).sql([id])
+    "((`id` = cast('7' as int) and `id` is null))"
     """
     types = {column.name.lower(): column for column in columns}
     terms, position = [], 0
-    while True:
-        match = _TERM.match(where, position)
-        column = (
-            types.get((match["quoted"] or match["name"] or "").replace("``", "`").lower()) if match else None
-        )
-        if match is None or column is None:
-            return None
-        term = _term(match, column)
+    while (match := _TERM.match(where, position)) is not None:
+        column = types.get((match["quoted"] or match["name"]).replace("``", "`").lower())
+        term = None if column is None else _term(match, column)
         if term is None:
             return None
         terms.append(term)
         if match.end() == len(where):
-            return terms
+            return Filter((tuple(terms),))
         conjunction = _AND.match(where, match.end())
         if conjunction is None:
             return None
         position = conjunction.end()
+    return None
 
 
-def _term(match: re.Match[str], column: Column) -> Term | None:
+def _term(match: re.Match[str], column: Column) -> Comparison | None:
     """None for a literal of another kind than the column: what that means, the engine decides."""
-    kind = column.type.name
+    name, kind = column.name.lower(), column.type.arrow()
     if match["null"]:
-        return Term(column.name, None)
+        return Comparison(name, "is null")
     if match["number"] is not None:
-        return Term(column.name, int(match["number"])) if kind in INTEGERS else None
+        number = int(match["number"])
+        if not pa.types.is_integer(kind):
+            return None
+        in_range = -(2 ** (kind.bit_width - 1)) <= number < 2 ** (kind.bit_width - 1)
+        return Comparison(name, "=", (number,)) if in_range else Comparison(name, "in", ())
     if match["boolean"]:
-        return Term(column.name, match["boolean"].lower() == "true") if kind == "boolean" else None
-    return (
-        Term(column.name, match["text"])
-        if column.type.text == "string" and "${" not in match["text"]
-        else None
-    )
+        value = match["boolean"].lower() == "true"
+        return Comparison(name, "=", (value,)) if pa.types.is_boolean(kind) else None
+    plain_text = column.type.text == "string" and "${" not in match["text"]
+    return Comparison(name, "=", (match["text"],)) if plain_text else None
 
 
 def is_small(state: ShardState, columns: Sequence[Column]) -> bool:
@@ -96,151 +88,87 @@ def is_small(state: ShardState, columns: Sequence[Column]) -> bool:
 
 
 def rows_from_files(
-    state: ShardState, read: Callable[[DataFile], pa.Table], question: Question, terms: Sequence[Term]
+    state: ShardState, read: Callable[[DataFile], pa.Table], question: Question, wanted: Filter
 ) -> Answer:
-    """`blame.rows_from_engine` for ``terms``; ``read`` gives a file's rows with all columns."""
-    until = question.versions.until
-    files = [file for file in state.files if file.min_time is None or file.min_time <= until]
-    updates = [_valid(read(file), state, until) for file in files]
-    order = _Order(question)
-    matching = [table.filter(_mask(table, terms)) for table in updates]
-    rows = [_Lifetime(row, changes, question.versions.since) for row, changes in _by_row(matching)]
-    current = [row for row in rows if row.copies > 0]
-    standing = sorted(current, key=lambda row: order.of(row.values))[: question.limit]
-    ended = [row.removals[-1] for row in rows if row.removals and row.copies == 0]
-    gone = sorted(ended, key=lambda removal: (-removal.removed, order.of(removal.row)))[: question.limit]
-    before: list[Removal] = []
-    if question.key and standing:
-        keys = {order.key(row.values) for row in standing}
-        before = _before(updates, keys, order, question)
+    """`blame.rows_from_engine` for ``wanted``; ``read`` gives a file's rows with all columns."""
+    versions, key, limit = question.versions, question.key, question.limit
+    files = [file for file in state.files if file.min_time is None or file.min_time <= versions.until]
+    tables = [_valid(read(file), state, versions.until) for file in files]
+    updates = pa.concat_tables([physical_schema(state.schema).empty_table(), *tables])
+    names = sorted(versions.layout.names, key=lambda name: name not in key)
+
+    def newest_first(removal: Removal) -> tuple[object, ...]:
+        return (-removal.removed, *_order(removal.row, names))
+
+    lives = _lives(updates.filter(wanted.arrow(versions.layout.columns)), versions.since, key)
+    current = sorted((life for life in lives if life.copies), key=lambda life: _order(life.row, names))
+    standing, removed = current[:limit], defaultdict(list)
+    if key and standing:
+        schema = pa.schema([updates.schema.field(name) for name in key])
+        keys = pa.Table.from_pylist([{name: life.row[name] for name in key} for life in standing], schema)
+        for life in _lives(updates.filter(has_key(updates, keys)), versions.since, key):
+            removed[life.key].extend(life.removals)
+    before = [removal for each in removed.values() for removal in sorted(each, key=newest_first)[:limit]]
+    before.sort(key=lambda removal: (_order(removal.row, key), newest_first(removal)))
+    gone = sorted(
+        (life.removals[-1] for life in lives if not life.copies and life.removals), key=newest_first
+    )
     return Answer(
-        tuple(Standing(_plain(row.values), row.copies, row.written) for row in standing),
-        tuple(map(_plain_removal, before)),
-        tuple(map(_plain_removal, gone)),
+        tuple(Standing(_plain(life.row), life.copies, life.written) for life in standing),
+        *(tuple(replace(each, row=_plain(each.row)) for each in some) for some in (before, gone[:limit])),
     )
 
 
 def _valid(table: pa.Table, state: ShardState, until: int) -> pa.Table:
     """Updates of rows that an append can have written, up to ``until``."""
-    times = table.column(TIME)
     bound = min(until, state.upper.stored() - 1)
-    kept = pc.and_(pc.greater_equal(times, 0), pc.less_equal(times, bound))
-    kept = pc.and_(kept, pc.and_(pc.not_equal(table.column(DIFF), 0), pc.is_null(table.column(ERROR))))
-    return table.filter(pc.fill_null(kept, False))
+    time, diff, error = pc.field(TIME), pc.field(DIFF), pc.field(ERROR)
+    return table.filter((time >= 0) & (time <= bound) & (diff != 0) & error.is_null())
 
 
-def _mask(table: pa.Table, terms: Sequence[Term]) -> pa.ChunkedArray:
-    masks = [
-        pc.is_null(table.column(term.column))
-        if term.value is None
-        else pc.fill_null(pc.equal(table.column(term.column), _literal(term, table)), False)
-        for term in terms
-    ]
-    mask = masks[0]
-    for other in masks[1:]:
-        mask = pc.and_(mask, other)
-    return mask
+@dataclass
+class _Life:
+    """One whole row through the readable history. ``key``: a number for its key's values."""
+
+    row: Row
+    key: int
+    written: int
+    copies: int = 0
+    removals: list[Removal] = field(default_factory=list)
 
 
-def _literal(term: Term, table: pa.Table) -> pa.Scalar:
-    kind = table.schema.field(term.column).type
-    return pa.scalar(term.value, pa.int64() if pa.types.is_integer(kind) else kind)
+def _lives(updates: pa.Table, since: int, key: Sequence[str]) -> list[_Life]:
+    """Of each whole row in ``updates``; what is before ``since`` happened then."""
+    net = consolidate(advance(updates, since))
+    data = net.drop_columns([name for name in META if name in net.column_names])
+    numbered = net.append_column("_mv_row", row_numbers(data))
+    numbered = numbered.append_column("_mv_key", row_numbers(data.select(key)))
+    lives: dict[int, _Life] = {}
+    for update in numbered.sort_by(TIME).to_pylist():
+        row = {name: update[name] for name in data.column_names}
+        life = lives.setdefault(update["_mv_row"], _Life(row, update["_mv_key"], since))
+        life.copies += update[DIFF]
+        if update[DIFF] > 0:
+            life.written = update[TIME]
+        else:
+            life.removals.append(Removal(row, -update[DIFF], life.written, update[TIME]))
+    return list(lives.values())
 
 
-def _by_row(tables: Sequence[pa.Table]) -> list[tuple[Row, dict[int, int]]]:
-    """Each distinct row with its net changes by time. These are the rows asked for: few."""
-    rows: dict[tuple[object, ...], tuple[Row, dict[int, int]]] = {}
-    for table in tables:
-        for update in table.to_pylist():
-            row = {name: value for name, value in update.items() if name not in META}
-            _, changes = rows.setdefault(_identity(row.values()), (row, defaultdict(int)))
-            changes[update[TIME]] += update[DIFF]
-    return list(rows.values())
-
-
-def _identity(values: object) -> tuple[object, ...]:
-    """Equal for values that GROUP BY takes for equal."""
+def _order(row: Row, names: Sequence[str]) -> tuple[object, ...]:
+    """By these columns; NULL first and NaN last, as the engine has it."""
     return tuple(
-        ("nan" if math.isnan(value) else value + 0.0) if isinstance(value, float) else value
-        for value in values  # type: ignore[attr-defined]
+        (0,) if row[name] is None else (2,) if row[name] != row[name] else (1, row[name]) for name in names
     )
 
 
-class _Lifetime:
-    """One whole row through the readable history; what is before ``since`` happened then."""
-
-    def __init__(self, values: Row, changes: Mapping[int, int], since: int):
-        self.values, self.copies, self.written = values, 0, since
-        self.removals: list[Removal] = []
-        net: dict[int, int] = defaultdict(int)
-        for time, diff in changes.items():
-            net[max(time, since)] += diff
-        for time, diff in sorted(net.items()):
-            self.copies += diff
-            if diff > 0:
-                self.written = time
-            elif diff < 0:
-                self.removals.append(Removal(values, -diff, self.written, time))
-
-
-class _Order:
-    """By the key, then by all columns; NULL first and NaN last, as the engine has it."""
-
-    def __init__(self, question: Question):
-        names = question.versions.layout.names
-        self._names = sorted(names, key=lambda name: name not in question.key)
-        self._key = question.key
-
-    def of(self, row: Row) -> tuple[object, ...]:
-        return tuple(_sortable(row[name]) for name in self._names)
-
-    def key(self, row: Row) -> tuple[object, ...]:
-        return _identity([row[name] for name in self._key])
-
-    def of_key(self, row: Row) -> tuple[object, ...]:
-        return tuple(_sortable(row[name]) for name in self._key)
-
-
-def _sortable(value: object) -> tuple[object, ...]:
-    if value is None:
-        return (0,)
-    if isinstance(value, float):
-        return (2,) if math.isnan(value) else (1, value)
-    return (1, value)
-
-
-def _before(
-    updates: Sequence[pa.Table], keys: set[tuple[object, ...]], order: _Order, question: Question
-) -> list[Removal]:
-    tables = [table.filter(_has_key(table, keys, question.key)) for table in updates]
-    removals: dict[tuple[object, ...], list[Removal]] = defaultdict(list)
-    for row, changes in _by_row(tables):
-        for removal in _Lifetime(row, changes, question.versions.since).removals:
-            removals[order.key(row)].append(removal)
-    newest = [
-        removal
-        for each in removals.values()
-        for removal in sorted(each, key=lambda r: (-r.removed, order.of(r.row)))[: question.limit]
-    ]
-    return sorted(newest, key=lambda r: (order.of_key(r.row), -r.removed, order.of(r.row)))
-
-
-def _has_key(table: pa.Table, keys: set[tuple[object, ...]], names: Sequence[str]) -> pa.BooleanArray:
-    """Row by row, over the key's columns of at most `MAX_UPDATES` updates."""
-    columns = [table.column(name).to_pylist() for name in names]
-    return pa.array([_identity(values) in keys for values in zip(*columns, strict=True)], pa.bool_())
-
-
 def _plain(row: Row) -> Row:
-    return {name: plain(_in_utc(value)) for name, value in row.items()}
-
-
-def _in_utc(value: object) -> object:
-    """A timestamp without its zone, as an engine in UTC gives it."""
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        return value.astimezone(timezone.utc).replace(tzinfo=None)
-    return value
-
-
-def _plain_removal(removal: Removal) -> Removal:
-    return Removal(_plain(removal.row), removal.copies, removal.written, removal.removed)
+    """With timestamps without their zone, as an engine in UTC gives them."""
+    return {
+        name: plain(
+            value.astimezone(timezone.utc).replace(tzinfo=None)
+            if isinstance(value, datetime) and value.tzinfo is not None
+            else value
+        )
+        for name, value in row.items()
+    }
