@@ -183,6 +183,27 @@ TREES = {
         "select p from (select a, b from db.t) d(p, q)",
         source(columns=("q", "p")),
     ),
+    "a lost join": (
+        "select t.a from db.t, db.u",
+        lambda read: body(read, source=read.tree.body.source.left),
+    ),
+    "a lost side of UNION": (
+        "select a from db.t union all select k from db.u",
+        lambda read: replace(read, tree=read.tree.body.left),
+    ),
+    "a lost lateral view": (
+        "select a from db.t lateral view explode(l) e as x",
+        lambda read: body(read, laterals=()),
+    ),
+    "a lost GROUP BY": ("select max(a) m from db.t group by b", without("GROUP")),
+    "a lost key": (
+        "select max(c) m from db.t group by a, b",
+        lambda read: body(read, keys=read.tree.body.keys[:1]),
+    ),
+    "a lost ORDER BY": (
+        "select a from db.t order by b",
+        lambda read: replace(read, tree=replace(read.tree, ordered=False)),
+    ),
     "an OUTER that is missed": (
         "select a, x from db.t lateral view outer explode(l) e as x",
         lambda read: body(read, laterals=(replace(read.tree.body.laterals[0], outer=False),)),

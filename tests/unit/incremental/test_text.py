@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from dbt.adapters.mvsink.incremental import Analysed, Sides, analyse, clock_probe, delta
-from dbt.adapters.mvsink.incremental.agree import agree
-from dbt.adapters.mvsink.incremental.algebra import Join, Nest, Query, SetOp
+from dbt.adapters.mvsink.incremental.algebra import Block, Fragment, Item, Join, Nest, Query, SetOp
 from dbt.adapters.mvsink.incremental.refuse import Refused
 from dbt.adapters.mvsink.incremental.text import read
+from dbt.adapters.mvsink.incremental.trees import trees
 from tests.support.incremental_rules import readable
 
 COLUMNS = {"a": ["k", "v", "w"], "b": ["k", "v", "x"], "db.a": ["k", "v", "w"]}
@@ -88,35 +89,39 @@ def test_conjuncts_are_split_at_their_ands(where, expected):
         "select /*+ broadcast(t) */ a from t -- end",
         "select a from t lateral view outer explode(x) e as f lateral view explode(f) g",
         "with c(x) as (select 1), d as (select * from c) select * from d as e(y)",
+        "((select a from t) -- the inner one )\n) order by a",
+        "select max(a) over w, sum(a) over (partition by b, c order by d desc) from t window w as (partition by b)",
     ],
 )
-def test_both_readings_agree(query):
-    agree(query, read(query))
+def test_every_part_is_one_expression(query):
+    trees(query, read(query))
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        "select a, b, c from t",
-        "select a, b from t where c and d",
-        "select a, b from u where c",
-        "select a, b from t x where c",
-        "select a, b from t left join t where c",
-        "select a, b from t, u where c",
-        "select a, b from (select 1) t where c",
-        "select a, b from t lateral view explode(x) y where c",
-        "select a, b from t where c group by a",
-        "select distinct a, b from t where c",
-        "select a, b from t where c union all select 1, 2",
-        "select a, b from t where c limit 1",
-        "select a, b from t where c order by 1",
-        "with t as (select 1) select a, b from t where c",
-    ],
-)
-def test_readings_that_disagree_are_refused(other):
-    tree = read("select a, b from t where c")
-    with pytest.raises(Refused, match="two parsers read the text differently"):
-        agree(other, tree)
+def conjuncts_as_one(block: Block) -> Block:
+    first, *_, last = block.where
+    return replace(block, where=(first, Fragment(first.end + 5, last.end)))
+
+
+# what a text says that the explicit text takes over as it is, and how it could be misread
+UNNOTICED = {
+    "a LIMIT behind ORDER BY": ("select a from t order by a limit greatest(1, 2)", None),
+    "an OFFSET behind ORDER BY": ("(select a from t) order by a offset greatest(1, 2)", None),
+    "a query behind FROM": ("select a from t where exists (from u)", None),
+    "a query that is not seen": ("select a, (select 1 from u) from t", lambda block: replace(block, subqueries=())),
+    "a star": ("select t.*, a from t", lambda block: replace(block, items=tuple(Item(each.start, each.end) for each in block.items))),
+    "a partition": ("select max(a) over (partition by b, c) from t", lambda block: replace(block, windows=(replace(block.windows[0], partition=block.windows[0].partition[:1]),))),
+    "an order": ("select max(a) over w from t window w as (order by b)", lambda block: replace(block, windows=(replace(block.windows[0], order=()),))),
+    "a window": ("select max(a) over (order by b) from t", lambda block: replace(block, windows=())),
+    "two conjuncts as one": ("select a from t where b and c and d", conjuncts_as_one),
+    "a part of two": ("select a from t where b", lambda block: replace(block, where=(Fragment(7, 8), Fragment(9, 23)))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text, misread", UNNOTICED.values(), ids=UNNOTICED)
+def test_what_spark_would_not_notice_is_refused(text, misread):
+    tree = read(text)
+    with pytest.raises(Refused, match=r"two parsers read the text differently|sqlglot cannot read the text"):
+        trees(text, tree if misread is None else replace(tree, body=misread(tree.body)))
 
 
 def test_an_expression_is_never_rendered_again():

@@ -39,7 +39,7 @@ Modules:
 
 - `text` (with `tokens`, `from_tree`): the text as blocks, set operators and FROM trees, with spans
 - `algebra`: their classes
-- `agree`: sqlglot's second opinion, and the tree of every expression
+- `trees`: the tree of every expression
 - `refuse`: what is not a function of one row of the inputs, or not reproducible, as
   `user_sql/functions` judges
 - `resolve`: the columns of leaves; which names mean them; which are used

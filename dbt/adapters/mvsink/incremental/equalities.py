@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from dbt.adapters.mvsink.engine import sql
-from dbt.adapters.mvsink.incremental.agree import conjuncts
 from dbt.adapters.mvsink.incremental.algebra import (
     Block,
     Derived,
@@ -21,6 +20,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
 )
 from dbt.adapters.mvsink.incremental.refuse import Refused
 from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.incremental.trees import conjuncts
 
 Column = tuple[Leaf, str]
 

@@ -19,7 +19,6 @@ from datetime import date
 from sqlglot import exp
 
 from dbt.adapters.mvsink.engine.predicates import Comparison, Filter, Value
-from dbt.adapters.mvsink.incremental.agree import conjuncts
 from dbt.adapters.mvsink.incremental.algebra import (
     Block,
     Derived,
@@ -36,6 +35,7 @@ from dbt.adapters.mvsink.incremental.equalities import Column, column_type, plai
 from dbt.adapters.mvsink.incremental.origins import origins, own_name
 from dbt.adapters.mvsink.incremental.plan import Analysed
 from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.incremental.trees import conjuncts
 from dbt.adapters.mvsink.user_sql.words import parts
 
 _OPERATORS: dict[type, str] = {

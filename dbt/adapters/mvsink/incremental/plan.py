@@ -9,7 +9,6 @@ from functools import lru_cache
 from sqlglot import exp
 
 from dbt.adapters.mvsink.incremental.adding import Adding, adding
-from dbt.adapters.mvsink.incremental.agree import agree
 from dbt.adapters.mvsink.incremental.algebra import (
     Block,
     Constant,
@@ -46,6 +45,7 @@ from dbt.adapters.mvsink.incremental.replaced import Replaced
 from dbt.adapters.mvsink.incremental.resolve import ColumnsOf, Names, outer_blocks
 from dbt.adapters.mvsink.incremental.text import read
 from dbt.adapters.mvsink.incremental.tokens import Tokens
+from dbt.adapters.mvsink.incremental.trees import trees
 from dbt.adapters.mvsink.incremental.unnest import Unnested, unnested
 from dbt.adapters.mvsink.incremental.widths import check_widths
 from dbt.adapters.mvsink.user_sql.checks import without_end
@@ -228,7 +228,7 @@ def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Ana
     if places(tree) > MAX_PLACES:
         reason = f"relations are read in more than {MAX_PLACES} places, through CTEs or views"
         raise Refused(reason, tree.body_start)
-    nodes = agree(text, tree)
+    nodes = trees(text, tree)
     first = {leaf.parts: leaf for leaf in reversed([*_relations(tree)])}
     described = {key: (leaf.name, _described(leaf, columns_of)) for key, leaf in reversed(first.items())}
     lowered = {key: tuple(name.lower() for name, _ in columns) for key, (_, columns) in described.items()}

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dbt.adapters.mvsink.incremental.agree import Nodes
 from dbt.adapters.mvsink.incremental.algebra import (
     Block,
     Constant,
@@ -26,6 +25,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     leaves,
 )
 from dbt.adapters.mvsink.incremental.refuse import Refused
+from dbt.adapters.mvsink.incremental.trees import Nodes
 from dbt.adapters.mvsink.user_sql.words import parts
 
 # Name (as written) of a relation -> its columns and their types, as Spark's DESCRIBE has them; None

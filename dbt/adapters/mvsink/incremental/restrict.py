@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from dbt.adapters.mvsink.incremental.agree import conjuncts
 from dbt.adapters.mvsink.incremental.algebra import (
     Block,
     Derived,
@@ -41,6 +40,7 @@ from dbt.adapters.mvsink.incremental.plan import Analysed
 from dbt.adapters.mvsink.incremental.replaced import Replaced
 from dbt.adapters.mvsink.incremental.resolve import Names
 from dbt.adapters.mvsink.incremental.terms import decides, deciding, nullable, scoping
+from dbt.adapters.mvsink.incremental.trees import conjuncts
 
 
 @dataclass(frozen=True)
