@@ -60,8 +60,8 @@ class _Trees:
     def _check_order(self, query: Query) -> None:
         """What is behind the body, without the parentheses around that."""
         behind = blanked(self.text)[query.body.end : query.end].lstrip(") \t\r\n")
-        found = self._parsed(f"select 1 {behind}").args.items()
-        _same({name for name, value in found if value} <= {"expressions", *_ORDERS}, query)
+        clauses = self._parsed(f"select 1 {behind}").args.items()
+        _same({name for name, value in clauses if value} <= {"expressions", *_ORDERS}, query)
 
     def _block(self, block: Block) -> None:
         for item in block.items:
