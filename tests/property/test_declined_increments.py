@@ -96,7 +96,7 @@ def test_where_most_keys_change_the_query_is_evaluated_and_soon_nothing_looks_fo
     reasons = [replace(number).not_incremental for number in range(1, 5)]
     assert reasons == [MANY_KEYS, MANY_KEYS, USUALLY_MANY_KEYS, USUALLY_MANY_KEYS]
     assert replace(4, "a").not_incremental == USUALLY_MANY_KEYS
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.staging.REMEMBERED", 3)  # the log forgets
+    monkeypatch.setattr("dbt.adapters.mvsink.sink.strategy.REMEMBERED", 3)  # the log forgets
     assert replace(4, "a", "b").incremental
 
 

@@ -28,7 +28,7 @@ def install(mode: str, patch: pytest.MonkeyPatch) -> None:
         patch.setattr("dbt.adapters.mvsink.materialization.increment.SMALL_BYTES", -1)
         patch.setattr("dbt.adapters.mvsink.sink.experience.LEAST", 0)
         if mode == "wherever":
-            patch.setattr("dbt.adapters.mvsink.sink.staging.in_vain", lambda *_, **__: "")
+            patch.setattr("dbt.adapters.mvsink.sink.strategy.in_vain", lambda *_, **__: "")
             unlimited(patch)
 
 

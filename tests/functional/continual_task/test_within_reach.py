@@ -136,7 +136,7 @@ def test_a_failure_that_the_data_did_not_cause_is_reported_at_once(quick, tmp_pa
 
 @pytest.mark.parametrize("few", [0, 10_000], ids=["by the engine", "from the files"])
 def test_what_a_batch_does_is_counted(quick, tmp_path, monkeypatch, few):
-    monkeypatch.setattr(stager, "FEW_UPDATES", few)
+    monkeypatch.setattr(stager, "COUNTED_LOCALLY", few)
     task = begun(quick, tmp_path, f"delete from db.t where key = 3; {KEEP}")
     task.input.write(30, [(9, 9, 3), ("broken", 1)])
     assert task.run(30).counts == Counts(3, 1, 1)

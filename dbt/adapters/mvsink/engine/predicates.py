@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -102,11 +102,9 @@ class Filter:
     def arrow(self, columns: Sequence[Column]) -> pc.Expression | None:
         """The condition for Arrow; None if one of the comparisons has none."""
         by_name = {column.name.lower(): column for column in columns}
-        alternatives = [[each.arrow(by_name) for each in every] for every in self.alternatives]
-        if any(each is None for every in alternatives for each in every):
-            return None
-        return functools.reduce(
-            operator.or_, (functools.reduce(operator.and_, every) for every in alternatives)
+        return combined(
+            operator.or_,
+            (combined(operator.and_, (each.arrow(by_name) for each in every)) for every in self.alternatives),
         )
 
 
@@ -172,6 +170,16 @@ class OneOf:
             bounds = pc.min_max(present)
             listed = (place >= bounds["min"]) & (place <= bounds["max"]) & listed
         return listed | condition
+
+
+def combined(
+    combine: Callable[[pc.Expression, pc.Expression], pc.Expression],
+    conditions: Iterable[pc.Expression | None],
+) -> pc.Expression | None:
+    """All of some conditions for Arrow in one; None if there is none for one of them."""
+    listed = list(conditions)
+    exact = [each for each in listed if each is not None]
+    return functools.reduce(combine, exact) if len(exact) == len(listed) else None
 
 
 def _constant(value: object, kind: str) -> str:

@@ -21,7 +21,9 @@ from dbt.adapters.mvsink.shard_sql.outcome import Counts
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
 
 log = logging.getLogger("mvsink.sink.write")
-FEW_UPDATES = 100_000
+# Staged updates that are counted in this process, by two columns. Of no more than these a Spark job
+# takes a hundred times as long.
+COUNTED_LOCALLY = 100_000
 
 
 def stage(
@@ -81,9 +83,8 @@ class Stager:
             known = sum(count or 0 for count in errors)
             return Counts(inserted=batch.rows - known, errors_inserted=known)
         with self.watch("count"):
-            if batch.rows > FEW_UPDATES:
+            if batch.rows > COUNTED_LOCALLY:
                 return self.sums(f"select * from {sql.parquet_in(batch.uri)}")[0]
-            # for two columns of few updates a Spark job takes a hundred times as long
             return added_up(batch.diffs())
 
     def sums(self, updates: str) -> tuple[Counts, int]:

@@ -42,7 +42,7 @@ from dbt.adapters.mvsink.sink.plan import (
 )
 from dbt.adapters.mvsink.sink.preview import Previewing
 from dbt.adapters.mvsink.sink.request import Outcome, Preview, SinkRequest, note_of, progress_of
-from dbt.adapters.mvsink.sink.staging import Staging
+from dbt.adapters.mvsink.sink.strategy import Strategy
 from dbt.adapters.mvsink.sink.write import Write
 from dbt.adapters.mvsink.sink.written import Written
 
@@ -266,9 +266,9 @@ class Driver:
         *,
         evaluate: bool = False,
     ) -> Written:
-        """The correction, staged, after it has passed the gate. ``evaluate``: see `Staging`."""
-        staging = Staging(self.request, self.write, self.handle.progress, self.warnings.append, evaluate)
-        written = staging.stage(self._desired(state, time), state, shard, time, description)
+        """The correction, staged, after it has passed the gate. ``evaluate``: see `Strategy`."""
+        strategy = Strategy(self.request, self.write, self.handle.progress, self.warnings.append, evaluate)
+        written = strategy.stage(self._desired(state, time), state, shard, time, description)
         return written if written.counts.nothing else self.gating.audited(state, plan, shard, written)
 
     def _desired(self, state: ShardState, time: int) -> Desired:

@@ -17,7 +17,7 @@ from dbt.adapters.mvsink.shard import ShardState, WriteHandle, staged_elsewhere
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Layout
 from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.request import SinkRequest, progress_of
-from dbt.adapters.mvsink.sink.staging import Staging
+from dbt.adapters.mvsink.sink.strategy import Strategy
 from dbt.adapters.mvsink.sink.write import Write
 from dbt.adapters.mvsink.sink.written import Previewed, Written
 
@@ -64,7 +64,7 @@ class Previewing:
             staged_elsewhere(self.handle.storage, state, directory) as handle,
         ):
             write = Write(self.engine, handle, request.model, self.watch)
-            change = Staging(request, write, self.handle.progress, self.warn).change(
+            change = Strategy(request, write, self.handle.progress, self.warn).change(
                 desired, state, shard, time, description
             )
             if isinstance(change, EvaluateFully):

@@ -8,7 +8,6 @@ the rows are many, Spark reads them under a condition.
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -18,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Column, arrow_schema, sql
-from dbt.adapters.mvsink.engine.predicates import OneOf
+from dbt.adapters.mvsink.engine.predicates import OneOf, combined
 from dbt.adapters.mvsink.incremental import Keys, Sides
 from dbt.adapters.mvsink.inputs.sides import InputSides, Rows
 from dbt.adapters.mvsink.local.rows import left_to_spark
@@ -144,10 +143,9 @@ class RestrictedInputs:
             self._matching(next(c for c in used if c.name.lower() == name), listed, nulls=name in nulls)
             for name, listed in sources.items()
         ]
-        exact = [condition for condition in conditions if condition is not None]
-        if len(exact) < len(conditions):
+        where = combined(operator.or_, conditions)
+        if where is None:
             return None
-        where = functools.reduce(operator.or_, exact)
         wanted = self.increment.filters.get(each.name)
         kept = None if wanted is None else wanted.arrow(used)
         with self.write.watch("changes"), left_to_spark(each.name):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Column, sql
-from dbt.adapters.mvsink.engine.predicates import OneOf
+from dbt.adapters.mvsink.engine.predicates import OneOf, combined
 from dbt.adapters.mvsink.local.difference import Stored
 from dbt.adapters.mvsink.local.rows import (
     ONE_TASK_ROWS,
@@ -113,13 +112,11 @@ class StagedKeys:
 
     def _stored(self, shard: Layout, keys: pa.Table, most: int) -> Stored | None:
         by_name = {column.name: column for column in shard.columns}
-        conditions = []
-        for name, values in zip(keys.column_names, keys.columns, strict=True):
-            condition = OneOf(by_name[name], values, values.null_count > 0).arrow()
-            if condition is None:
-                return None
-            conditions.append(condition)
-        where = functools.reduce(operator.and_, conditions)
+        by_column = zip(keys.column_names, keys.columns, strict=True)
+        looked_for = (OneOf(by_name[name], values, values.null_count > 0) for name, values in by_column)
+        where = combined(operator.and_, (each.arrow() for each in looked_for))
+        if where is None:
+            return None
         schema = physical_schema(self.write.handle.schema)
 
         def find(file: DataFile, rows: int) -> pa.Table:

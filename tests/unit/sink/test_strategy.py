@@ -12,7 +12,7 @@ from dbt.adapters.mvsink.shard_sql import Counts
 from dbt.adapters.mvsink.sink import Incremental, Independent, ReadsLater
 from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.errors import NotIncremental
-from dbt.adapters.mvsink.sink.staging import Staging
+from dbt.adapters.mvsink.sink.strategy import Strategy
 from dbt.adapters.mvsink.sink.written import Written
 
 
@@ -22,7 +22,7 @@ def staging(
     verify: bool = False,
     stage: Any = lambda *arguments: Written(None, Counts()),
     own_text: Any = None,
-) -> Staging:
+) -> Strategy:
     evidence = SimpleNamespace(
         increment=lambda state, recorded, time: reason, settled=lambda state, recorded, time: False
     )
@@ -33,7 +33,7 @@ def staging(
         evidence=evidence,
         independent=Independent(own_text),
     )
-    return Staging(request, SimpleNamespace(model="dev.m", stage=stage), None, None)
+    return Strategy(request, SimpleNamespace(model="dev.m", stage=stage), None, None)
 
 
 def test_always_fails_with_the_reason_and_what_else_is_allowed():

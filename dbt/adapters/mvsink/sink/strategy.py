@@ -34,7 +34,7 @@ Compared = TypeVar("Compared")
 
 
 @dataclass(frozen=True)
-class Staging:
+class Strategy:
     """``recorded``: the shard's progress by input. ``warn`` takes what the user should know.
     ``evaluate``: the query, whatever is known about its inputs.
     """
