@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from dbt.adapters.mvsink.cli.probes import Kind, Place, Prober, changed_since
+from dbt.adapters.mvsink.inputs.delta_format import DELTA
+from dbt.adapters.mvsink.inputs.position import FILE_LIST, SHARD
+from dbt.adapters.mvsink.inputs.probes import ProbedPlace, Prober, changed_since
 from tests.unit.cli.shop import HOUR, NOW, write
 
 HOURLY = '{"refresh": {"every": [[3600000, 0]], "at": [], "at_creation": false}}'
@@ -43,7 +45,7 @@ def test_a_directory(tmp_path, prober, change, changed):
     put(tmp_path / "data" / "a.parquet")
     put(tmp_path / "data" / "day=1" / "b.parquet")
     place = prober.place_of(f"file:{tmp_path}/data")
-    assert place == Place(Kind.FILES, f"{tmp_path}/data")
+    assert place == ProbedPlace(FILE_LIST, f"{tmp_path}/data")
     before = prober.probe(place, NOW)
     change(tmp_path / "data")
     after = prober.probe(place, NOW)
@@ -51,7 +53,7 @@ def test_a_directory(tmp_path, prober, change, changed):
 
 
 def test_when_it_changed(tmp_path, prober):
-    place = Place(Kind.FILES, str(tmp_path / "data"))
+    place = ProbedPlace(FILE_LIST, str(tmp_path / "data"))
     put(tmp_path / "data" / "a")
     before = prober.probe(place, NOW)
     put(tmp_path / "data" / "b", at=NOW + HOUR)
@@ -59,7 +61,7 @@ def test_when_it_changed(tmp_path, prober):
     assert changed_since(before, prober.probe(place, NOW)) == [NOW + HOUR]
     assert (
         changed_since(None, before) == []
-        and prober.probe(Place(Kind.FILES, str(tmp_path / "no")), NOW) is None
+        and prober.probe(ProbedPlace(FILE_LIST, str(tmp_path / "no")), NOW) is None
     )
 
 
@@ -67,7 +69,7 @@ def test_a_delta_table(tmp_path, prober):
     path = str(tmp_path / "a table")
     write_deltalake(path, pa.table({"x": [1]}))
     place = prober.place_of("file:" + path.replace(" ", "%20"))
-    assert place == Place(Kind.DELTA, path)
+    assert place == ProbedPlace(DELTA, path)
     before = prober.probe(place, NOW)
     assert prober.probe(place, NOW) == before
     DeltaTable(path).delete("x = 1")
@@ -78,7 +80,7 @@ def test_a_delta_table(tmp_path, prober):
 def test_a_shard(shop, prober):
     handle = shop.shard("s.orders", "orders")
     place = prober.place_of(f"file:{shop.at('s.orders')}/batches/abc")
-    assert place == Place(Kind.SHARD, str(shop.at("s.orders")))
+    assert place == ProbedPlace(SHARD, str(shop.at("s.orders")))
     write(handle, NOW - HOUR, ("a", 1), invocation_id="mine")
     before = prober.probe(place, NOW)
     write(handle, NOW, invocation_id="mine")  # a run that changed nothing
@@ -109,4 +111,4 @@ def test_what_is_not_on_this_machine_cannot_be_probed(prober, path):
 
 def test_a_shard_may_be_anywhere():
     place = Prober("s3://bucket/shards").place_of("s3://bucket/shards/s/orders/batches/a")
-    assert place == Place(Kind.SHARD, "s3://bucket/shards/s/orders")
+    assert place == ProbedPlace(SHARD, "s3://bucket/shards/s/orders")

@@ -7,16 +7,17 @@ from dataclasses import dataclass, field
 import pytest
 
 from dbt.adapters.mvsink.cli.dbt_runner import Model, RunResult
-from dbt.adapters.mvsink.cli.probes import Inputs, Kind, Observation, Place
 from dbt.adapters.mvsink.cli.scheduler import MAX_WAIT, Round, Scheduler, Watched
+from dbt.adapters.mvsink.inputs.position import FILE_LIST, SHARD, Observation
+from dbt.adapters.mvsink.inputs.probes import ProbedPlace, ProbedPlaces
 
 SECOND = 1000
 START = 1_000_000
-FLIGHTS, PLANES = Place(Kind.FILES, "/data/flights"), Place(Kind.FILES, "/data/planes")
+FLIGHTS, PLANES = ProbedPlace(FILE_LIST, "/data/flights"), ProbedPlace(FILE_LIST, "/data/planes")
 
 
 def shard(name):
-    return Place(Kind.SHARD, f"/shards/s/{name}")
+    return ProbedPlace(SHARD, f"/shards/s/{name}")
 
 
 @dataclass
@@ -65,7 +66,7 @@ class World:
         self.scheduler.done(ran, self.observations, started, self.now)
         for each in ran:
             if each.ok:
-                inputs = Inputs(frozenset(self.reads[each.unique_id]), each.unique_id == "untrackable")
+                inputs = ProbedPlaces(frozenset(self.reads[each.unique_id]), each.unique_id == "untrackable")
                 self.scheduler.learned(each.unique_id, inputs, self.now)
         return Round(tuple(ran), self.reasons, started, self.now)
 
@@ -92,7 +93,7 @@ CHANGES = {
     "what is upstream of everything": (PLANES, {"dim", "fct", "agg"}),
     "a shard that another run wrote": (shard("dim"), {"dim", "fct", "agg"}),
     "one at the end": (shard("agg"), {"agg"}),
-    "something that no model reads": (Place(Kind.FILES, "/data/other"), set()),
+    "something that no model reads": (ProbedPlace(FILE_LIST, "/data/other"), set()),
 }
 
 
@@ -185,9 +186,9 @@ def test_how_fresh(world):
 
 
 def test_a_shard_that_is_elsewhere_is_probed_there(world):
-    moved = Place(Kind.SHARD, "/elsewhere/fct")
+    moved = ProbedPlace(SHARD, "/elsewhere/fct")
     world.write(moved)
-    world.scheduler.learned("fct", Inputs(frozenset({FLIGHTS})), world.now, moved)
+    world.scheduler.learned("fct", ProbedPlaces(frozenset({FLIGHTS})), world.now, moved)
     assert world.due() == set()
     world.write(shard("fct"))
     assert world.due() == set()

@@ -14,9 +14,10 @@ import pytest
 from dbt.adapters.mvsink.cli.commands import watch as command
 from dbt.adapters.mvsink.cli.commands.watch import lines
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, MacroOutput, Model, RunResult
-from dbt.adapters.mvsink.cli.probes import Inputs, Kind, Place, Prober
 from dbt.adapters.mvsink.cli.scheduler import Reason, Round
 from dbt.adapters.mvsink.connection.embedded import EmbeddedSpark
+from dbt.adapters.mvsink.inputs.position import SHARD
+from dbt.adapters.mvsink.inputs.probes import ProbedPlace, ProbedPlaces, Prober
 from tests.unit.cli.shop import NOW
 
 
@@ -186,20 +187,20 @@ ASKED = {
 def test_what_a_model_is_run_for(materialized, config, response, asked, untrackable):
     queries = []
     prober = SimpleNamespace(
-        inputs=lambda session, query: queries.append(query) or Inputs(), shard_of=lambda *_: None
+        inputs=lambda session, query: queries.append(query) or ProbedPlaces(), shard_of=lambda *_: None
     )
     node = SimpleNamespace(config={"materialized": materialized, **config})
     watch = command.Watch(None, SimpleNamespace(nodes={"m": node}), prober, scheduler=None)
     model = RunResult("m", "success", "", "s.log", COMPILED, response)
-    assert watch._reader(object(), [model])(model) == (None, Inputs(untrackable=untrackable))
+    assert watch._reader(object(), [model])(model) == (None, ProbedPlaces(untrackable=untrackable))
     assert queries == [asked]
 
 
 OWN, OTHER = "/shards/s/a", "/shards/s/b"
 ANSWERS = {
-    "a shard": ({"shards": [OTHER], "others": False}, {Place(Kind.SHARD, OTHER)}, False),
-    "something else too": ({"shards": [OTHER], "others": True}, {Place(Kind.SHARD, OTHER)}, True),
-    "a shard that this machine does not reach": ({"shards": [OTHER, "/gone"], "others": False}, {Place(Kind.SHARD, OTHER)}, True),
+    "a shard": ({"shards": [OTHER], "others": False}, {ProbedPlace(SHARD, OTHER)}, False),
+    "something else too": ({"shards": [OTHER], "others": True}, {ProbedPlace(SHARD, OTHER)}, True),
+    "a shard that this machine does not reach": ({"shards": [OTHER, "/gone"], "others": False}, {ProbedPlace(SHARD, OTHER)}, True),
     "an error": ({"error": "no such table"}, set(), True),
 }  # fmt: skip
 
@@ -225,10 +226,10 @@ def test_what_a_server_says_of_the_inputs(monkeypatch, capsys, answer, places, u
     failed = "error" in answer
     assert known == {
         "model.shop.a": (
-            Inputs(frozenset(places), untrackable),
-            None if failed else Place(Kind.SHARD, OWN),
+            ProbedPlaces(frozenset(places), untrackable),
+            None if failed else ProbedPlace(SHARD, OWN),
         ),
-        "model.shop.b": (Inputs(frozenset({Place(Kind.SHARD, OTHER)})), Place(Kind.SHARD, OWN)),
+        "model.shop.b": (ProbedPlaces(frozenset({ProbedPlace(SHARD, OTHER)})), ProbedPlace(SHARD, OWN)),
     }
     assert requests == [["select * from `s`.`a`", "select 1", "select * from `s`.`b`", "select 1"]]
     printed = capsys.readouterr().out
@@ -247,7 +248,7 @@ def test_a_server_that_does_not_answer(monkeypatch, capsys):
     scheduler = SimpleNamespace(learned=lambda name, inputs, now, own: known.update({name: (inputs, own)}))
     watch = command.Watch(SimpleNamespace(operation=operation), None, Prober("/shards"), scheduler)
     watch._learn([ran("a"), ran("b")])
-    assert known == {f"model.shop.{name}": (Inputs(untrackable=True), None) for name in "ab"}
+    assert known == {f"model.shop.{name}": (ProbedPlaces(untrackable=True), None) for name in "ab"}
     assert (
         "cannot determine what b reads, so it runs every interval: connection refused"
         in capsys.readouterr().out

@@ -4,7 +4,6 @@
  main           the group of commands, with one line for each
  commands/      one module per command: plain values first, then the click command
  dbt_runner     dbt in this process, quiet, with its results as values
- probes         which places a model reads, and cheap checks of whether they have changed
  scheduler      which models `watch` runs, and when
  target         the project and target, and where its shards are: dbt's own options and profile
  update_formats ndjson, CSV and Arrow for streams of updates

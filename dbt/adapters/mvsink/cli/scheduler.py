@@ -19,10 +19,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink.cli.dbt_runner import Model, RunResult
-from dbt.adapters.mvsink.cli.probes import Inputs, Kind, Observation, Place, changed_since
+from dbt.adapters.mvsink.inputs.position import SHARD, Observation
+from dbt.adapters.mvsink.inputs.probes import ProbedPlace, ProbedPlaces, changed_since
 
 MAX_WAIT = 60_000  # ms between attempts at a model that fails
-Observations = Mapping[Place, Observation | None]
+Observations = Mapping[ProbedPlace, Observation | None]
 
 
 @dataclass(frozen=True)
@@ -38,15 +39,15 @@ class Watched:
     """A watched model: its ``own`` shard, the watched models ``upstream`` of it. Times are ms."""
 
     model: Model
-    own: Place
+    own: ProbedPlace
     upstream: frozenset[str] = frozenset()
-    inputs: Inputs | None = None  # None: not known yet
-    processed: dict[Place, Observation | None] = field(default_factory=dict)  # as of its last run
+    inputs: ProbedPlaces | None = None  # None: not known yet
+    processed: dict[ProbedPlace, Observation | None] = field(default_factory=dict)  # as of its last run
     last_run: int | None = None
     failures: int = 0
     wait_until: int = 0
 
-    def places(self, shards: Mapping[str, Place]) -> set[Place]:
+    def places(self, shards: Mapping[str, ProbedPlace]) -> set[ProbedPlace]:
         """All places that are probed for it."""
         inputs = set() if self.inputs is None else set(self.inputs.places)
         return inputs | {self.own} | {shards[name] for name in self.upstream}
@@ -103,8 +104,8 @@ class Scheduler:
     def __init__(
         self,
         watched: Iterable[Watched],
-        probe: Callable[[Place, int], Observation | None],
-        written_by_others: Callable[[Place, Observation | None], bool],
+        probe: Callable[[ProbedPlace, int], Observation | None],
+        written_by_others: Callable[[ProbedPlace, Observation | None], bool],
         interval: int,
         now: int,
     ):
@@ -113,7 +114,7 @@ class Scheduler:
         self.last_probe = now
 
     @property
-    def shards(self) -> dict[str, Place]:
+    def shards(self) -> dict[str, ProbedPlace]:
         return {unique_id: each.own for unique_id, each in self.watched.items()}
 
     def due(self, now: int) -> tuple[dict[str, Reason], Observations]:
@@ -143,7 +144,7 @@ class Scheduler:
 
     def done(self, results: Sequence[RunResult], before: Observations, started: int, ended: int) -> None:
         """Remember which input states the successful models have processed; the others wait."""
-        after: dict[Place, Observation | None] = {}
+        after: dict[ProbedPlace, Observation | None] = {}
         watched = {result.unique_id: result for result in results if result.unique_id in self.watched}
         for place in {self.watched[name].own for name, result in watched.items() if result.ok}:
             observed = before.get(place)
@@ -165,7 +166,7 @@ class Scheduler:
         watched.last_run, watched.failures, watched.wait_until = started, 0, 0
         watched.processed = {place: observations.get(place) for place in watched.places(self.shards)}
 
-    def learned(self, name: str, inputs: Inputs, now: int, own: Place | None = None) -> None:
+    def learned(self, name: str, inputs: ProbedPlaces, now: int, own: ProbedPlace | None = None) -> None:
         """Record what a model reads and where its shard is, as known after its run.
 
         A new place that may have changed since the run began makes the model due again.
@@ -182,12 +183,12 @@ class Scheduler:
             watched.processed[place] = _as_of(place, self.probe(place, now), watched.last_run or 0)
 
 
-def _as_of(place: Place, observed: Observation | None, time: int) -> Observation | None:
+def _as_of(place: ProbedPlace, observed: Observation | None, time: int) -> Observation | None:
     """The observation as of ``time`` (ms); if that is not known, one that equals no other."""
     if observed is None:
         return None
     older = {name: file for name, file in observed.files.items() if file[1] < time}
-    settled = place.kind is not Kind.SHARD and len(older) == len(observed.files)
+    settled = place.kind != SHARD and len(older) == len(observed.files)
     return observed if settled else Observation("", older)
 
 

@@ -25,7 +25,7 @@ them.
 - `reading`: what the session decides about rows that are read
 - `reads`: what a query reads; `described`: what the catalog says of that
 - `reference`, `table_versions`: the time of a shard, and the version of a table, that a run reads
-- `position`, `inspector`: where inputs stand
+- `position`, `inspector`: where inputs stand; `probes`: whether they have changed, for a watch
 - `query_inputs`, `sides`, `shard_changes`: what changed in them, for a view
 
 Invariants:

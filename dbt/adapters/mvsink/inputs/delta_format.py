@@ -5,9 +5,12 @@ A version's time is what DESCRIBE HISTORY says, as time travel takes it.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Engine, EngineError
@@ -15,15 +18,17 @@ from dbt.adapters.mvsink.engine.session import session_settings
 from dbt.adapters.mvsink.inputs.delta_log import DeltaInput
 from dbt.adapters.mvsink.inputs.described import is_local, path_of, plain_description
 from dbt.adapters.mvsink.inputs.errors import FilesGone, InputError, VersionsGone
-from dbt.adapters.mvsink.inputs.position import Position
+from dbt.adapters.mvsink.inputs.position import Observation, Position
 from dbt.adapters.mvsink.inputs.protocol import CatalogTable, Table, TableOptions
 from dbt.adapters.mvsink.inputs.reading import check_files, files_read_otherwise
 from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides
 from dbt.adapters.mvsink.inputs.version_binding import bindable
 from dbt.adapters.mvsink.inputs.versioned import UNKNOWN, Pinned, sides_of_table, unreadable
 from dbt.adapters.mvsink.shard import ShardError
+from dbt.adapters.mvsink.shard.commit_log import LOG
 
 DELTA = "delta"
+COMMIT = re.compile(r"\d{20}\.json")
 # A batch of versions may begin with one whose time Delta would move behind that of an earlier one.
 # Writers' clocks are taken to differ by less.
 SKEW = 5 * 60_000  # ms
@@ -68,6 +73,18 @@ class DeltaFormat:
             return pinned
         gone = _gone(name, pinned.version, options)
         return Pinned(None, gone) if gone else pinned
+
+    def is_at(self, path: Path) -> bool:
+        """See `ProbedFormat`."""
+        return (path / LOG).is_dir()
+
+    def observation(self, path: Path) -> Observation:
+        """See `ProbedFormat`: the newest version, and when it was written."""
+        newest = max((name for name in os.listdir(path / LOG) if COMMIT.fullmatch(name)), default="")
+        if not newest:
+            return Observation("")
+        version, written = newest.removesuffix(".json"), (path / LOG / newest).stat().st_mtime_ns
+        return Observation(version, {version: (0, written // 1_000_000)})
 
     def sides(
         self, name: str, at: Position, before: int, version: int, options: TableOptions

@@ -17,8 +17,10 @@ in the catalog, say) is read by a later run, and no row is ever skipped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -29,7 +31,7 @@ from dbt.adapters.mvsink.inputs import companion
 from dbt.adapters.mvsink.inputs.described import is_local, path_of, stable
 from dbt.adapters.mvsink.inputs.errors import ColumnsChanged, FilesChanging, FileVanished, ModeChanged
 from dbt.adapters.mvsink.inputs.files import FILE_NUMBER, FilesInput, TableFile, partition_of, which
-from dbt.adapters.mvsink.inputs.position import FILE_LIST, Position
+from dbt.adapters.mvsink.inputs.position import FILE_LIST, Observation, Position
 from dbt.adapters.mvsink.inputs.protocol import CatalogTable, Table, TableOptions
 from dbt.adapters.mvsink.inputs.reading import check_zone, has_times, keep_zone
 from dbt.adapters.mvsink.inputs.shard import ShardInput
@@ -135,6 +137,27 @@ class FilesFormat:
             definition=stable(table.description),
             size=sum(file.size for file in files.values()),
         )
+
+    def is_at(self, path: Path) -> bool:
+        """See `ProbedFormat`: what is of no other format is a file, or a directory of files."""
+        return True
+
+    def observation(self, path: Path) -> Observation | None:
+        """See `ProbedFormat`."""
+        if not path.exists():
+            return None
+        files = {}
+        for file in [path] if path.is_file() else _below(path):
+            stat = file.stat()
+            files[str(file)] = (stat.st_size, stat.st_mtime_ns // 1_000_000)
+        return Observation(str(hash(frozenset(files.items()))), files)
+
+
+def _below(path: Path) -> Iterator[Path]:
+    """The files below a directory that Spark would read: none that are hidden or being written."""
+    for root, directories, names in os.walk(path):
+        directories[:] = [name for name in directories if name[0] not in "._" or "=" in name]
+        yield from (Path(root, name) for name in names if name[0] not in "._")
 
 
 def _unknown(name: str, problem: str) -> Position:

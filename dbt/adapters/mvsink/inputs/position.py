@@ -15,8 +15,8 @@ a problem.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink.shard import ShardState, files_number, number_of
 
@@ -108,3 +108,19 @@ def shard_position(name: str, state: ShardState, read_at: int, columns: Iterable
 def clock_position(time: int) -> Position:
     """`mv_now()` in contents as of ``time`` (ms)."""
     return Position("mv_now()", CLOCK, "mv_now()", time)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """The state of a place when `mvsink watch` probed it. ``signature`` identifies the contents;
+    ``files`` has the size and the time of change (ms) of each file, and is empty for shards.
+
+    For a shard, ``due`` is the next refresh of its schedule (ms); None without a schedule, or if no
+    refresh is left.
+    """
+
+    signature: str
+    files: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # name: size, time
+    scheduled: bool = False
+    due: int | None = None
+    version: int = -1

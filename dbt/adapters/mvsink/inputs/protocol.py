@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from dbt.adapters.mvsink.engine import Column, Engine, sql
 from dbt.adapters.mvsink.engine.net import net
-from dbt.adapters.mvsink.inputs.position import Position
+from dbt.adapters.mvsink.inputs.position import Observation, Position
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import Antichain, ShardClient
 
@@ -154,6 +155,18 @@ class Format(Protocol):
 
     def position(self, table: CatalogTable, options: TableOptions, pinned: int | None) -> Position:
         """Where the table stands, which a view reads at the version ``pinned``, or as it is."""
+        ...
+
+
+class ProbedFormat(Protocol):
+    """A format whose tables can be probed by their paths on this machine, without an engine."""
+
+    def is_at(self, path: Path) -> bool:
+        """Whether what is at ``path`` is a table of the format."""
+        ...
+
+    def observation(self, path: Path) -> Observation | None:
+        """The table's state; None if nothing is there. Opens no data file."""
         ...
 
 

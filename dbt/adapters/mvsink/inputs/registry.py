@@ -12,11 +12,14 @@ from collections.abc import Mapping
 from dbt.adapters.mvsink.inputs.delta_format import DELTA, DeltaFormat
 from dbt.adapters.mvsink.inputs.file_binding import FilesFormat
 from dbt.adapters.mvsink.inputs.iceberg import ICEBERG, IcebergFormat
-from dbt.adapters.mvsink.inputs.protocol import Format
+from dbt.adapters.mvsink.inputs.position import FILE_LIST
+from dbt.adapters.mvsink.inputs.protocol import Format, ProbedFormat
 from dbt.adapters.mvsink.inputs.versioned import VersionedFormat
 
 # the kinds of their positions, too
 VERSIONED: Mapping[str, VersionedFormat] = {DELTA: DeltaFormat(), ICEBERG: IcebergFormat()}
+# by the kinds of places; of several, the first that is at a path
+PROBED: Mapping[str, ProbedFormat] = {DELTA: DeltaFormat(), FILE_LIST: FilesFormat(FILE_LIST)}
 FORMATS: Mapping[str, Format] = {
     **VERSIONED,
     "parquet": FilesFormat("parquet"),

@@ -23,7 +23,6 @@ from dbt.cli import params
 from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.cli.dbt_runner import TASK, Dbt, DbtFailed, Model, RunResult, flat
 from dbt.adapters.mvsink.cli.discovery import words
-from dbt.adapters.mvsink.cli.probes import Inputs, Kind, Observation, Place, Prober
 from dbt.adapters.mvsink.cli.render import Output, duration_text, takes_output, time_text
 from dbt.adapters.mvsink.cli.scheduler import Reason, Round, Scheduler, Watched
 from dbt.adapters.mvsink.cli.signals import terminated_as_interrupted
@@ -31,6 +30,8 @@ from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.connection.factory import EMBEDDED
 from dbt.adapters.mvsink.durations import parse_interval, parse_time
 from dbt.adapters.mvsink.engine import sql
+from dbt.adapters.mvsink.inputs.position import SHARD, Observation
+from dbt.adapters.mvsink.inputs.probes import ProbedPlace, ProbedPlaces, Prober
 
 POLL = 0.5  # seconds between two probes
 RELEARN_AFTER = 60_000  # ms after which a model's inputs are determined again
@@ -81,7 +82,9 @@ class Watch:
     def _over(self) -> bool:
         return self.stopping or (self.until is not None and clock() >= self.until)
 
-    def _round(self, due: Mapping[str, Reason], observations: Mapping[Place, Observation | None]) -> None:
+    def _round(
+        self, due: Mapping[str, Reason], observations: Mapping[ProbedPlace, Observation | None]
+    ) -> None:
         started = clock()
         models = [self.scheduler.watched[name].model for name in due]
         try:
@@ -136,15 +139,15 @@ class Watch:
 
     def _unknown(self, ran: RunResult, error: Exception) -> None:
         self.say(f"  cannot determine what {ran.name} reads, so it runs every interval: {words(error)}")
-        self._learned(ran, Inputs(untrackable=True), None)
+        self._learned(ran, ProbedPlaces(untrackable=True), None)
 
-    def _learned(self, ran: RunResult, inputs: Inputs, own: Place | None) -> None:
+    def _learned(self, ran: RunResult, inputs: ProbedPlaces, own: ProbedPlace | None) -> None:
         self.scheduler.learned(ran.unique_id, inputs, clock(), own)
         self.learned_at[ran.unique_id] = clock() + RELEARN_AFTER
 
     def _reader(
         self, session: Any, learning: Sequence[RunResult]
-    ) -> Callable[[RunResult], tuple[Place | None, Inputs]]:
+    ) -> Callable[[RunResult], tuple[ProbedPlace | None, ProbedPlaces]]:
         """Gives a model's own shard and the inputs that make it due, of those in ``learning``. By
         the embedded session, or, if that is None, by the server, asked once for all.
         """
@@ -156,7 +159,11 @@ class Watch:
         answers = iter(self._places(text for each in learning for text in (_own(each), _input_of(each))))
         of_all = {each.unique_id: (next(answers), next(answers)) for each in learning}
 
-        def read(each: RunResult) -> tuple[Place | None, Inputs]:
+        def read(each: RunResult) -> tuple[ProbedPlace | None, ProbedPlaces]:
+            if error := next(
+                (answer["error"] for answer in of_all[each.unique_id] if "error" in answer), None
+            ):
+                raise click.ClickException(str(error))
             own, inputs = map(self.prober.shards_of, of_all[each.unique_id])
             return next(iter(own.places), None), self._waiting(each, inputs)
 
@@ -168,7 +175,7 @@ class Watch:
         output = self.dbt.operation("mvsink_places", request, copy.deepcopy(self.manifest))
         return [json.loads(line) for line in output.lines]
 
-    def _waiting(self, ran: RunResult, inputs: Inputs) -> Inputs:
+    def _waiting(self, ran: RunResult, inputs: ProbedPlaces) -> ProbedPlaces:
         """``inputs``, of which a task that waits for its references does not tell all."""
         config = self.manifest.nodes[ran.unique_id].config
         waits = config.get("materialized") == TASK and config.get("on_late_reference") == "wait"
@@ -249,7 +256,7 @@ def watched_models(models: Sequence[Model], manifest: Any, shards: str) -> list[
     for model in models:
         node = manifest.nodes[model.unique_id]
         upstream = frozenset(ids & _ancestors(manifest, model.unique_id))
-        watched.append(Watched(model, Place(Kind.SHARD, f"{shards}/{node.schema}/{node.alias}"), upstream))
+        watched.append(Watched(model, ProbedPlace(SHARD, f"{shards}/{node.schema}/{node.alias}"), upstream))
     return watched
 
 
@@ -373,10 +380,10 @@ def _watch(target: Target, dbt: Dbt, manifest: Any, models: Sequence[Model], int
     return Watch(dbt, manifest, prober, scheduler, views)
 
 
-def _written_by_others(prober: Prober) -> Callable[[Place, Observation | None], bool]:
+def _written_by_others(prober: Prober) -> Callable[[ProbedPlace, Observation | None], bool]:
     """A check to be called after a run, when dbt's newest invocation is that run."""
 
-    def written_by_others(place: Place, before: Observation | None) -> bool:
+    def written_by_others(place: ProbedPlace, before: Observation | None) -> bool:
         from dbt_common.invocation import get_invocation_id
 
         return prober.written_by_others(place, before, str(get_invocation_id()))

@@ -1,8 +1,8 @@
 """Which places a model reads, and cheap checks of whether their contents have changed.
 
-A *place* is a shard, a Delta table or a directory of files. Probing it opens no data file: it takes
-the newest log version of a shard or a Delta table, and the names, sizes and times in a directory.
-Two observations with equal signatures are of the same contents.
+A *place* is a shard, or a table of a `ProbedFormat` on this machine. Probing it opens no data file:
+it takes the newest log version of a shard or a Delta table, and the names, sizes and times in a
+directory. Two observations with equal signatures are of the same contents.
 
 The places of a query come from Spark's analyzed plan, which resolves views, tables and paths. Other
 inputs (another database, a function that makes rows) cannot be tracked, and neither can files and
@@ -12,42 +12,33 @@ Delta tables that are not on this machine. Of what a server reads, only shards a
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import Enum
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-import click
-
 from dbt.adapters.mvsink.engine import sql
+from dbt.adapters.mvsink.inputs.position import SHARD, Observation
+from dbt.adapters.mvsink.inputs.registry import PROBED
 from dbt.adapters.mvsink.refresh_schedule import decide
 from dbt.adapters.mvsink.shard import ShardClient, ShardState
+from dbt.adapters.mvsink.shard.commit_log import LOG
 from dbt.adapters.mvsink.shard_sql import creation_of
 from dbt.adapters.mvsink.shard_sql.properties import stored_schedule
 from dbt.adapters.mvsink.shard_sql.published_view import read_published
 
-LOG = "_delta_log"
 BATCHES = "/batches/"
 OF_THE_QUERY = ("LocalRelation", "OneRowRelation", "Range", "CTERelationRef", "UnionLoopRef", "CommandResult")
-VERSION = re.compile(r"(\d{20})\.json$")
-
-
-class Kind(Enum):
-    """What a place is."""
-
-    SHARD = "shard"
-    DELTA = "delta"
-    FILES = "files"
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where an input of a model is. ``at`` is a path; for a shard it may be a URI."""
+class ProbedPlace:
+    """Where an input of a model is. ``kind``: `SHARD`, or that of a `ProbedFormat`. ``at`` is a
+    path; for a shard it may be a URI.
+    """
 
-    kind: Kind
+    kind: str
     at: str
 
     @property
@@ -57,26 +48,10 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Observation:
-    """The state of a place when it was probed. ``signature`` identifies the contents; ``files`` has
-    the size and the time of change (ms) of each file, and is empty for shards.
-
-    For a shard, ``due`` is the next refresh of its schedule (ms); None without a schedule, or if no
-    refresh is left.
-    """
-
-    signature: str
-    files: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # name: size, time
-    scheduled: bool = False
-    due: int | None = None
-    version: int = -1
-
-
-@dataclass(frozen=True)
-class Inputs:
+class ProbedPlaces:
     """The places that a query reads. ``untrackable``: it also reads what cannot be probed."""
 
-    places: frozenset[Place] = frozenset()
+    places: frozenset[ProbedPlace] = frozenset()
     untrackable: bool = False
 
 
@@ -97,16 +72,16 @@ class Prober:
         self.shards = shards
         self.client = ShardClient(storage_options, timeout=2.0)
 
-    def probe(self, place: Place, now: int) -> Observation | None:
+    def probe(self, place: ProbedPlace, now: int) -> Observation | None:
         """The state of a place at ``now`` (ms); None if nothing is there, or nothing readable."""
         try:
-            if place.kind is Kind.SHARD:
+            if place.kind == SHARD:
                 return self._shard(place.at, now)
-            return _delta(Path(place.at)) if place.kind is Kind.DELTA else _files(Path(place.at))
+            return PROBED[place.kind].observation(Path(place.at))
         except Exception:  # whatever the reason is: the run will report it
             return None
 
-    def written_by_others(self, place: Place, before: Observation | None, invocation_id: str) -> bool:
+    def written_by_others(self, place: ProbedPlace, before: Observation | None, invocation_id: str) -> bool:
         """Whether another writer has written the shard since ``before``.
 
         A reader's hold and a change of the since do not count, nor does this dbt invocation.
@@ -133,36 +108,33 @@ class Prober:
             version=state.version,
         )
 
-    def place_of(self, path: str) -> Place | None:
+    def place_of(self, path: str) -> ProbedPlace | None:
         """The place that a path in a plan belongs to; None if it cannot be probed."""
         shard = path.split(BATCHES, 1)[0]
         if BATCHES in path and (_local(shard) or shard).startswith(self.shards):
-            return Place(Kind.SHARD, _local(shard) or shard)
+            return ProbedPlace(SHARD, _local(shard) or shard)
         local = _local(path)
         if local is None:
             return None
         table = _local(shard) or ""
         if BATCHES in path and os.path.isdir(os.path.join(table, LOG)):
-            return Place(Kind.SHARD, table)
-        kind = Kind.DELTA if os.path.isdir(os.path.join(local, LOG)) else Kind.FILES
-        return Place(kind, local)
+            return ProbedPlace(SHARD, table)
+        return ProbedPlace(next(kind for kind, each in PROBED.items() if each.is_at(Path(local))), local)
 
-    def shard_of(self, session: Any, schema: str, name: str) -> Place | None:
+    def shard_of(self, session: Any, schema: str, name: str) -> ProbedPlace | None:
         """The shard of a published view; None if the view does not name one."""
         published = read_published(_SessionCatalog(session), sql.columns((name,), sql.identifier(schema)))
-        return None if published is None else Place(Kind.SHARD, published.uri)
+        return None if published is None else ProbedPlace(SHARD, published.uri)
 
-    def shards_of(self, answer: Mapping[str, Any]) -> Inputs:
+    def shards_of(self, answer: Mapping[str, Any]) -> ProbedPlaces:
         """The shards that a server's query reads, as the adapter's `mv_places` answers. Those that
         cannot be read from here are not tracked, as no file is: the server has its own disks.
         """
-        if "error" in answer:
-            raise click.ClickException(str(answer["error"]))
-        places = {Place(Kind.SHARD, _local(uri) or uri) for uri in answer["shards"]}
+        places = {ProbedPlace(SHARD, _local(uri) or uri) for uri in answer["shards"]}
         readable = {place for place in places if self.probe(place, 0) is not None}
-        return Inputs(frozenset(readable), untrackable=bool(answer["others"]) or readable != places)
+        return ProbedPlaces(frozenset(readable), untrackable=bool(answer["others"]) or readable != places)
 
-    def inputs(self, session: Any, query: str) -> Inputs:
+    def inputs(self, session: Any, query: str) -> ProbedPlaces:
         """What ``query`` reads, according to Spark's analysis; runs no job."""
         plan = session.sql(query)._jdf.queryExecution().analyzed()
         trees = [plan, *_each(plan.subqueriesAll())]
@@ -174,7 +146,7 @@ class Prober:
             read = [self.place_of(path) for path in _paths(leaf, kind)]
             untrackable = untrackable or not read or None in read
             places |= {place for place in read if place is not None}
-        return Inputs(frozenset(places), untrackable)
+        return ProbedPlaces(frozenset(places), untrackable)
 
 
 def changed_since(before: Observation | None, after: Observation | None) -> list[int]:
@@ -194,33 +166,6 @@ def _due(state: ShardState, now: int) -> int | None:
         return None
     due, frontier = decide(schedule, creation_of(state), state.upper, now)
     return frontier.as_option() if due is None else due
-
-
-def _delta(path: Path) -> Observation:
-    versions = [match[1] for name in os.listdir(path / LOG) if (match := VERSION.match(name))]
-    newest = max(versions, default="")
-    return Observation(newest, {newest: (0, _changed(path / LOG / f"{newest}.json"))} if newest else {})
-
-
-def _files(path: Path) -> Observation | None:
-    if not path.exists():
-        return None
-    files = {}
-    for file in [path] if path.is_file() else _below(path):
-        stat = file.stat()
-        files[str(file)] = (stat.st_size, stat.st_mtime_ns // 1_000_000)
-    return Observation(str(hash(frozenset(files.items()))), files)
-
-
-def _below(path: Path) -> Iterable[Path]:
-    """The files below a directory that Spark would read: none that are hidden or being written."""
-    for root, directories, names in os.walk(path):
-        directories[:] = [name for name in directories if name[0] not in "._" or "=" in name]
-        yield from (Path(root, name) for name in names if name[0] not in "._")
-
-
-def _changed(path: Path) -> int:
-    return path.stat().st_mtime_ns // 1_000_000
 
 
 def _local(path: str) -> str | None:
