@@ -19,8 +19,8 @@ from dbt.adapters.mvsink.shard import (
     ShardClient,
     UpperMismatch,
     commit_loop,
-    committer,
     staging,
+    versions,
     write,
 )
 from dbt.adapters.mvsink.shard import batch as batch_module
@@ -38,7 +38,7 @@ OWNERS = {  # the functions that stage, commit, consume and delete
         "append_batch",
         "replace",
         "_rewrite",
-        "_commit_batches",
+        "commit_batches",
         "_undo",
     ),
     *(
@@ -55,7 +55,7 @@ OWNERS = {  # the functions that stage, commit, consume and delete
         "__exit__",
     ),
 }
-TRACED = {module.__file__ for module in (batch_module, commit_loop, committer, staging, write)}
+TRACED = {module.__file__ for module in (batch_module, commit_loop, staging, versions, write)}
 
 
 class Interrupted(BaseException):

@@ -146,7 +146,7 @@ def test_neutral_modules_know_no_package_but_schedules_the_shards_times():
 
 
 def test_no_two_modules_need_each_other_not_even_through_others():
-    """Imports for type checkers count. Two pairs in `shard` are one thing in two files."""
+    """Imports for type checkers count. Errors and frontiers of shards are one thing."""
     paths = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts): path
         for path in PACKAGE.rglob("*.py")
@@ -157,8 +157,7 @@ def test_no_two_modules_need_each_other_not_even_through_others():
         name: {other for other in paths for each in names if within(each, other)}
         for name, names in imported.items()
     }
-    for one, other in (("errors", "frontier"), ("batch", "staging")):
-        needs[f"{OURS}.shard.{one}"].discard(f"{OURS}.shard.{other}")
+    needs[f"{OURS}.shard.errors"].discard(f"{OURS}.shard.frontier")
     while leaves := {name for name, needed in needs.items() if not needed}:
         needs = {name: needed - leaves for name, needed in needs.items() if name not in leaves}
     assert needs == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardReplaced, following
+from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardReplaced, retry_on_replacement
 from dbt.adapters.mvsink.sink import Driver
 from tests.functional.continual_task.driver import ROWS, Shard
 from tests.support.session_engine import Model
@@ -76,7 +76,7 @@ def test_both_succeed_and_the_contents_are_those_of_one(session, tmp_path, this,
         engine.act("done")
         assert len(ran) == 1
         # what the run does next
-        assert following([handle], handle.state).generation == handle.generation
+        assert retry_on_replacement([handle], handle.state).generation == handle.generation
     assert model.rows() in [sorted(model.engine().query(q, "query"), key=repr) for q in (query, other_query)]
     with model.open(query) as handle:
         staged = {
@@ -112,5 +112,5 @@ def test_a_shard_that_is_replaced_again_and_again_is_given_up(tmp_path):
             return handle.state()
 
         with pytest.raises(ShardReplaced):
-            following([handle], act)
+            retry_on_replacement([handle], act)
     assert tried == list(range(10))

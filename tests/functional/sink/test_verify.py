@@ -12,7 +12,7 @@ import pytest
 from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.engine import row_digest as digest
 from dbt.adapters.mvsink.engine.row_hash import row_hash
-from dbt.adapters.mvsink.shard.verified import PLACE
+from dbt.adapters.mvsink.shard.progress import PLACE
 from dbt.adapters.mvsink.shard_sql import Layout, layout
 from dbt.adapters.mvsink.sink import correction, verify, write
 from tests.support.duck_engine import DuckEngine

@@ -19,9 +19,9 @@ from dbt.adapters.mvsink.shard import (
     InvalidUsage,
     ShardClient,
     StorageError,
-    app_transactions,
     checkpoint,
     commit_log,
+    log_store,
 )
 from dbt.adapters.mvsink.shard import damage as damage_module
 from dbt.adapters.mvsink.shard.commit_log import checked_path
@@ -291,7 +291,7 @@ def test_row_k_a_line_of_100_mb_is_left_to_the_library(handle, monkeypatch, kind
     """Python would read it for a minute; none of ours is as long. The limit is lower here."""
     monkeypatch.setattr(commit_log, "LONGEST_LINE", 2000)
     read_here: list[int] = []
-    for module in (commit_log, app_transactions):
+    for module in (commit_log, log_store):
         whole = module.parsed
         monkeypatch.setattr(
             module, "parsed", lambda text, whole=whole: (read_here.append(len(text)), whole(text))[1]

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.mvsink.shard import CommitNote, ShardClient, checkpoint, collect_garbage, verified
+from dbt.adapters.mvsink.shard import CommitNote, ShardClient, checkpoint, collect_garbage, progress
 from dbt.adapters.mvsink.shard import damage as damage_module
 from dbt.adapters.mvsink.shard import removals as ledger
 from dbt.adapters.mvsink.shard.commit_log import commit_path
@@ -67,8 +67,8 @@ def whole(tmp_path_factory):
         note = CommitNote(references={"a": 1}, versions={"b": 2}, audits=("x",), seconds=0.5)
         handle.compare_and_append(updates(("b", 2, 1)), at(2), at(3), inputs={"i": 7}, note=note)
         collect_garbage(handle)
-        kept = verified.Verified("rows", {"p": "d"}, (1, 2))
-        verified.keep_verified(handle, kept)
+        kept = progress.Verified("rows", {"p": "d"}, (1, 2))
+        progress.keep_verified(handle, kept)
         handle.storage.write_text("leases/r", json.dumps({"since": 2, "expires": 0}))
     return root
 
@@ -149,13 +149,13 @@ def test_row_e_the_ledger_is_only_a_help(copied):
 
 def test_row_e_what_was_verified_is_only_a_help(copied):
     handle = ShardClient(timeout=0).open_writer(str(copied), SCHEMA)
-    kept = verified.last_verified(handle)
+    kept = progress.last_verified(handle)
     assert kept is not None
     text = kept.text(str(handle.shard_id))
     same = {"line 0, what: \"x\"", "line 0, digests: {}", "line 0, digests.p: missing", 'line 0, digests.p: "x"', "line 0, sums: []"}  # fmt: skip
     for name, raw in (*damages(text), *values(text)):
-        (copied / verified.PLACE).write_bytes(raw)
-        assert verified.last_verified(handle) is None or name in same, name
+        (copied / progress.PLACE).write_bytes(raw)
+        assert progress.last_verified(handle) is None or name in same, name
 
 
 def test_row_e_a_lease_that_cannot_be_read_keeps_all_history(copied):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.mvsink.shard import FilesChanged, InvalidUsage, ShardReplaced
+from dbt.adapters.mvsink.shard import FilesChanged, InvalidUsage, ShardReplaced, rewind
 from dbt.adapters.mvsink.shard.maintenance import collect_garbage
-from dbt.adapters.mvsink.shard.rewind import rewind
 from tests.support.shards import at, live, read, staged, updates
 
 FAR, NOW = 1_000_000, 50

@@ -51,7 +51,7 @@ from dbt.adapters.mvsink.materialization.sums import Keeper, KeptSums, OverSums,
 from dbt.adapters.mvsink.materialization.view_texts import with_view_texts
 from dbt.adapters.mvsink.references.consistency import Origins, ledgers, origins_after, origins_read
 from dbt.adapters.mvsink.references.holds import Holds
-from dbt.adapters.mvsink.shard import Antichain, ShardError, ShardReplaced, ShardState, following
+from dbt.adapters.mvsink.shard import Antichain, ShardError, ShardReplaced, ShardState, retry_on_replacement
 from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.shard_sql.holds import held_shards
 from dbt.adapters.mvsink.sink import (
@@ -149,7 +149,7 @@ class CheckedView:
         check_replacement(opened, self.references)
         read = self._origins_read()
         superseded = read.superseded(self.context.invocation.time)
-        following([opened.handle], lambda: self._take_holds(opened))
+        retry_on_replacement([opened.handle], lambda: self._take_holds(opened))
         before = opened.handle.state()
         notes = gate_notes(opened)
         with ExitStack() as resources:
@@ -160,7 +160,10 @@ class CheckedView:
             expected = self.context.read_only and driver.request.verify and self._proved(opened)
             outcome = driver.run()
         self._remember_origins(opened, outcome, read)
-        warnings = [*opened.warnings, *following([opened.handle], lambda: self._keep(opened, outcome))]
+        warnings = [
+            *opened.warnings,
+            *retry_on_replacement([opened.handle], lambda: self._keep(opened, outcome)),
+        ]
         warnings += [
             *outcome.warnings,
             *(sums.warnings if sums else ()),

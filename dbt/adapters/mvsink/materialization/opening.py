@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.shard import (
     ShardError,
     ShardState,
     WriteHandle,
-    following,
+    retry_on_replacement,
 )
 from dbt.adapters.mvsink.shard_sql.canary import check_same_place
 from dbt.adapters.mvsink.shard_sql.properties import OWNER
@@ -85,7 +85,7 @@ def open_shard(
     def checked() -> tuple[bool, Plan]:
         return _checked(context, definition, opened, opened.state())
 
-    redefined, timing = following([opened], checked)
+    redefined, timing = retry_on_replacement([opened], checked)
     return Opened(context, columns, opened, definition, redefined, timing, audits, warnings)
 
 

@@ -32,7 +32,7 @@ from dbt.adapters.mvsink.materialization.opening import Opened, open_shard
 from dbt.adapters.mvsink.materialization.publish import Docs
 from dbt.adapters.mvsink.materialization.response import MvsinkResponse, empty_response, paused_response
 from dbt.adapters.mvsink.materialization.warn import warn, warn_of_all
-from dbt.adapters.mvsink.shard import ShardError, ShardState, following
+from dbt.adapters.mvsink.shard import ShardError, ShardState, retry_on_replacement
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.current_view import NOT_REFRESHED
 from dbt.adapters.mvsink.shard_sql.live_errors import live_errors
@@ -168,7 +168,7 @@ def publish(executed: Executed, docs: Docs) -> Published:
         return Published(executed)
     try:
         with translated(opened.context.model):
-            done = following([opened.handle], lambda: _publish(opened, docs))
+            done = retry_on_replacement([opened.handle], lambda: _publish(opened, docs))
     except BaseException:
         executed.resources.close()
         raise

@@ -30,7 +30,7 @@ from dbt.adapters.mvsink.materialization.task_columns import by_name, everything
 from dbt.adapters.mvsink.materialization.task_inputs import Source, Sources, ephemeral_queries, needed_ctes
 from dbt.adapters.mvsink.materialization.task_views import TaskViews, task_views
 from dbt.adapters.mvsink.materialization.task_witness import Times
-from dbt.adapters.mvsink.shard import ShardState, WriteHandle, following
+from dbt.adapters.mvsink.shard import ShardState, WriteHandle, retry_on_replacement
 from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.shard_sql.holds import held_shards, record_held_shards, release_holds
 from dbt.adapters.mvsink.shard_sql.properties import Watched, owner_of
@@ -132,7 +132,7 @@ class CheckedTask:
         """
         inputs = [*self.references.values(), *([self.source.shard] if self.source.shard else [])]
         writers = [each.handle for each in inputs if isinstance(each.handle, WriteHandle)]
-        return following([opened.handle, *writers], lambda: self._execute(opened))
+        return retry_on_replacement([opened.handle, *writers], lambda: self._execute(opened))
 
     def _execute(self, opened: Opened) -> Executed:
         self.check_columns(opened)

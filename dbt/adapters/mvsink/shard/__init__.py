@@ -30,8 +30,8 @@ waits (`listen`, `wait_for_upper_past`) are for programs that use shards without
 """
 
 from dbt.adapters.mvsink.physical import LARGEST_TIME
-from dbt.adapters.mvsink.shard.batch import Batch, BatchBuilder
-from dbt.adapters.mvsink.shard.client import ShardClient, staged_elsewhere
+from dbt.adapters.mvsink.shard.batch import Batch
+from dbt.adapters.mvsink.shard.client import ShardClient, retry_on_replacement, staged_elsewhere
 from dbt.adapters.mvsink.shard.commit_log import Commit
 from dbt.adapters.mvsink.shard.errors import (
     Conflict,
@@ -45,7 +45,6 @@ from dbt.adapters.mvsink.shard.errors import (
     UpperMismatch,
 )
 from dbt.adapters.mvsink.shard.feed import Ahead, Compacted, ErrorsRecorded, Feed, Step, snapshot_step, steps
-from dbt.adapters.mvsink.shard.following import following
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.maintenance import (
     REMOVED_GRACE_MS,
@@ -54,13 +53,23 @@ from dbt.adapters.mvsink.shard.maintenance import (
     compact_with_pyarrow,
     delete_dropped,
     perform_maintenance,
+    rewind,
 )
 from dbt.adapters.mvsink.shard.memory_storage import MemoryStorage
-from dbt.adapters.mvsink.shard.negation import cancelled_among, is_negation, negatable, standing
+from dbt.adapters.mvsink.shard.negation import cancelled_among, is_negation, live_rows, negatable
 from dbt.adapters.mvsink.shard.policy import compaction_due
-from dbt.adapters.mvsink.shard.progress import Progress, files_number, number_of, untouched
+from dbt.adapters.mvsink.shard.progress import (
+    Progress,
+    Verified,
+    digests_of,
+    files_number,
+    keep_verified,
+    last_verified,
+    number_of,
+    untouched,
+)
 from dbt.adapters.mvsink.shard.read import ReadHandle
-from dbt.adapters.mvsink.shard.staging import StagedDirectory, StagingHandle
+from dbt.adapters.mvsink.shard.staging import BatchBuilder, StagedDirectory, StagingHandle
 from dbt.adapters.mvsink.shard.state import (
     CommitNote,
     CompactionPlan,
@@ -71,7 +80,6 @@ from dbt.adapters.mvsink.shard.state import (
 )
 from dbt.adapters.mvsink.shard.storage import Footer, Storage
 from dbt.adapters.mvsink.shard.updates import consolidate, grouped, physical_schema
-from dbt.adapters.mvsink.shard.verified import Verified, digests_of, keep_verified, last_verified
 from dbt.adapters.mvsink.shard.write import AppendResult, CompactionResult, WriteHandle
 
 __all__ = [
@@ -121,19 +129,20 @@ __all__ = [
     "delete_dropped",
     "digests_of",
     "files_number",
-    "following",
     "grouped",
     "is_negation",
     "keep_verified",
     "last_verified",
+    "live_rows",
     "negatable",
     "number_of",
     "perform_maintenance",
     "physical_schema",
+    "retry_on_replacement",
+    "rewind",
     "schema_differences",
     "snapshot_step",
     "staged_elsewhere",
-    "standing",
     "steps",
     "untouched",
 ]

@@ -17,19 +17,18 @@ import logging
 import warnings
 import weakref
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
 
 from dbt.adapters.mvsink.physical import DIFF, ERROR
 from dbt.adapters.mvsink.shard.commit_log import checked_path
-from dbt.adapters.mvsink.shard.errors import InvalidUsage, StorageError
+from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain
-from dbt.adapters.mvsink.shard.state import BATCHES, FORMAT_VERSION, DataFile, check_bounds
-from dbt.adapters.mvsink.shard.storage import PartWriter, Storage, fresh_batch_id, part_path
+from dbt.adapters.mvsink.shard.state import BATCHES, FORMAT_VERSION, DataFile
+from dbt.adapters.mvsink.shard.storage import Storage, fresh_batch_id, part_path
 from dbt.adapters.mvsink.shard.stored import (
     Unreadable,
     a_text,
@@ -42,18 +41,10 @@ from dbt.adapters.mvsink.shard.stored import (
 )
 from dbt.adapters.mvsink.shard.updates import (
     META_SCHEMA,
-    Updates,
-    batches_of,
     between,
     check_time_bounds,
-    check_times,
-    consolidate,
-    normalize,
     physical_schema,
 )
-
-if TYPE_CHECKING:
-    from dbt.adapters.mvsink.shard.staging import StagingHandle
 
 log = logging.getLogger("mvsink.shard")
 COUNTED = ("rows", "min_time", "max_time", "min_diff", "max_diff", "errors", "hashes")
@@ -233,77 +224,6 @@ def _described_file(kept: Any) -> DataFile:
     return DataFile(
         a_text(member(kept, "path")), an_integer(member(kept, "size")), deletion_vector=vector, **numbers
     )
-
-
-class BatchBuilder:
-    """Takes record batches one by one, with memory for one of them, whatever the total."""
-
-    def __init__(self, handle: StagingHandle, lower: Antichain, part_bytes: int = PART_BYTES):
-        self.handle = handle
-        self.schema = handle.schema
-        self.lower = lower
-        self.upper = Antichain.empty()  # unknown before `finish`, unless set
-        self.part_bytes = part_bytes
-        self.batch_id = fresh_batch_id()
-        self.files: list[DataFile] = []
-        self.part: PartWriter | None = None
-        self.finished = False
-
-    def add(self, updates: Updates) -> BatchBuilder:
-        """Stage more updates. `InvalidUsage` for a time before ``lower``, naming it."""
-        if self.finished:
-            raise InvalidUsage("the builder was finished; it accepts no more updates")
-        storage = self.handle.staged_in
-        for records in batches_of(updates):
-            table = consolidate(normalize(records, self.schema, storage.uri))
-            if table.num_rows == 0:
-                continue
-            check_times(table, self.lower, self.upper)
-            if self.part is None:
-                path = part_path(self.batch_id, len(self.files))
-                self.part = storage.write_part(path, physical_schema(self.schema))
-            self.part.write(table)
-            if self.part.size >= self.part_bytes:
-                self._roll()
-        return self
-
-    def finish(self, upper: Antichain) -> Batch:
-        """The batch ``[lower, upper)``.
-
-        Raises `InvalidUsage` for a time at or beyond ``upper``; then nothing stays staged.
-        """
-        if self.finished:
-            raise InvalidUsage("the builder was finished already")
-        self._roll()
-        self.finished = True
-        batch = Batch(
-            self.handle.staged_in,
-            str(self.handle.shard_id),
-            tuple(self.files),
-            self.lower,
-            upper,
-            self.schema,
-        )
-        try:
-            check_bounds(self.lower, upper, empty=not self.files)
-            check_files(batch.files, self.lower, upper)
-        except InvalidUsage:
-            batch.delete()
-            raise
-        return self.handle.track(batch)
-
-    def abandon(self) -> None:
-        """Delete the parts staged so far."""
-        self.finished = True
-        if self.part is not None:
-            with suppress(StorageError):  # the disk is full, or garbage collection took the file
-                self.part.close()
-        self.handle.staged_in.delete_directory(f"{BATCHES}/{self.batch_id}")
-
-    def _roll(self) -> None:
-        if self.part is not None:
-            self.files.append(self.part.close())
-            self.part = None
 
 
 def check_files(files: tuple[DataFile, ...], lower: Antichain, upper: Antichain) -> None:

@@ -1,17 +1,21 @@
-"""Opening shards."""
+"""Opening shards, and continuing with one that another run has replaced.
+
+handle = ShardClient().open_writer(uri, pa.schema([("id", pa.int64())]))
+"""
 
 from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import pyarrow as pa
 
 from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.shard import commit_loop
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
-from dbt.adapters.mvsink.shard.errors import SchemaMismatch
+from dbt.adapters.mvsink.shard.errors import SchemaMismatch, ShardReplaced
 from dbt.adapters.mvsink.shard.read import ReadHandle
 from dbt.adapters.mvsink.shard.staging import StagingHandle
 from dbt.adapters.mvsink.shard.state import ShardState, schema_differences
@@ -20,6 +24,9 @@ from dbt.adapters.mvsink.shard.updates import canonical, check_data_schema
 from dbt.adapters.mvsink.shard.write import WriteHandle
 
 Locate = Callable[[str], Storage]
+MAX_ROUNDS = 10  # a run loses this often only if something replaces the shard in a loop
+
+Result = TypeVar("Result")
 
 
 class ShardClient:
@@ -102,3 +109,21 @@ def staged_elsewhere(storage: Storage, state: ShardState, directory: str) -> Sta
     does: the shard's own directory stays as it is. What it stages can never be appended.
     """
     return StagingHandle(storage, state, DeltaStorage(directory))
+
+
+def retry_on_replacement(handles: Sequence[WriteHandle], act: Callable[[], Result]) -> Result:
+    """The result of ``act``, repeated until no shard of ``handles`` is replaced while it runs.
+
+    Handles are of one generation, runs are not. A run that gets `ShardReplaced` has lost a race, as
+    with a conflict: it reloads and starts again. Its staged files were meant for contents that are
+    gone, so they are deleted, and can never be appended to the new generation.
+
+    ``act`` has to read everything again on each call. Raises `ShardReplaced` after ten attempts.
+    """
+    for _ in range(MAX_ROUNDS - 1):
+        try:
+            return act()
+        except ShardReplaced:
+            for handle in handles:
+                handle.follow()
+    return act()

@@ -25,7 +25,6 @@ from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.physical import META
 from dbt.adapters.mvsink.shard import delta_encoding as encoding
 from dbt.adapters.mvsink.shard import removals as ledger
-from dbt.adapters.mvsink.shard.app_transactions import Transactions
 from dbt.adapters.mvsink.shard.commit_log import (
     LOG,
     Commit,
@@ -45,7 +44,7 @@ from dbt.adapters.mvsink.shard.errors import (
     VersionTaken,
     message_of,
 )
-from dbt.adapters.mvsink.shard.log_store import LogStore
+from dbt.adapters.mvsink.shard.log_store import LogStore, Transactions
 from dbt.adapters.mvsink.shard.removals import Removals
 from dbt.adapters.mvsink.shard.state import Change, DataFile, ShardState
 from dbt.adapters.mvsink.shard.storage import StoredFile

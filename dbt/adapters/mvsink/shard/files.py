@@ -1,16 +1,19 @@
 """A shard's files on a filesystem or an object store: Parquet parts, and small text files written
-in one piece.
+in one piece. Nothing outside the shard's directory is read, written or deleted, and every failure
+of a filesystem or a store names the file.
 
 This module does not know the log, nor which files are live: `delta` does.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,8 +22,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, META, TIME
-from dbt.adapters.mvsink.shard.errors import StorageError
-from dbt.adapters.mvsink.shard.places import local_path, require_inside, storage_errors
+from dbt.adapters.mvsink.shard.errors import NotPermitted, OutsideShard, StorageError, Unreachable, message_of
 from dbt.adapters.mvsink.shard.state import DataFile
 from dbt.adapters.mvsink.shard.storage import DEFAULT_TIMEOUT, Footer, PartWriter, StoredFile, with_schema
 from dbt.adapters.mvsink.shard.stored import text_of
@@ -28,6 +30,48 @@ from dbt.adapters.mvsink.shard.stored import text_of
 CHUNK = 2**20  # bytes per read of a whole file
 BUFFER = 2**16  # bytes per read if only a part of a file is needed
 CLOCK = "_mvsink/clock"  # VACUUM ignores names that begin with an underscore
+REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS)
+REFUSALS_IN_WORDS = ("AccessDenied", "403 Forbidden", "Permission denied")
+
+
+def local_path(uri: str) -> str | None:
+    """The path of a local shard; None for an object store."""
+    if uri.startswith("file://"):
+        return unquote(uri[len("file://") :])
+    return None if "://" in uri else uri
+
+
+def require_inside(uri: str, path: str, place: str, *, followed: bool = False) -> None:
+    """Raises `OutsideShard` if `..` or a symbolic link on the way to ``place`` leaves the shard;
+    with ``followed`` if the last name is such a link, too. A store has no links.
+    """
+    root = local_path(uri)
+    if root is None:
+        return
+    top = os.path.realpath(root)
+    real = os.path.realpath(place if followed else os.path.dirname(place))
+    if real != top and not real.startswith(f"{top.rstrip(os.sep)}{os.sep}"):
+        raise OutsideShard(
+            f"{path!r} of shard {uri} is in {real}, outside the shard's directory. It is neither read nor deleted: move its files into the "
+            "shard's directory, or remove the link"
+        )
+
+
+@contextmanager
+def storage_errors(verb: str, path: str, uri: str) -> Iterator[None]:
+    """A failure of the filesystem or of Arrow is an `Unreachable` that names the file."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        kind = NotPermitted if _is_refusal(error) else Unreachable
+        raise kind(f"cannot {verb} {path or 'the directory'} of shard {uri}: {message_of(error)}") from error
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether the storage refuses this process the access: a disk by a number, a store in words."""
+    if getattr(error, "errno", None) in REFUSALS:
+        return True
+    return any(words in str(error) for words in REFUSALS_IN_WORDS)
 
 
 class FileStore:

@@ -46,11 +46,11 @@ def negatable(files: Sequence[DataFile], time: int) -> tuple[DataFile, ...] | No
     """The files that a negation at ``time`` (ms) has to negate: all that no other one cancels. None
     if some cannot be: of another tool, or with times that are not known to be earlier.
     """
-    left = standing(files)
+    left = live_rows(files)
     return left if _before(left, time) == left else None
 
 
-def standing(files: Sequence[DataFile]) -> tuple[DataFile, ...]:
+def live_rows(files: Sequence[DataFile]) -> tuple[DataFile, ...]:
     """Those of the live ``files`` that no negation cancels: what the newest time consists of."""
     cancelled = {file.path for group in cancelled_among(files) for file in group.files}
     return tuple(file for file in files if file.path not in cancelled)

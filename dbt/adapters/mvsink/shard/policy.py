@@ -39,7 +39,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from dbt.adapters.mvsink.shard.frontier import Antichain
-from dbt.adapters.mvsink.shard.negation import cancelled_among, standing
+from dbt.adapters.mvsink.shard.negation import cancelled_among, live_rows
 from dbt.adapters.mvsink.shard.state import CompactionPlan, DataFile, ShardState
 
 MAX_RECENT_BATCHES = 16
@@ -74,7 +74,7 @@ def compaction_due(state: ShardState) -> CompactionPlan | None:
     What a negation cancels is left alone until `since` has reached its time; then it is dropped.
     """
     since = state.since.as_option()
-    live = _live(standing(state.files))
+    live = _live(live_rows(state.files))
     if live is None or since is None:
         return None
     groups = cancelled_among(state.files)

@@ -1,6 +1,9 @@
-"""Reading a shard: snapshots, updates, a listener, and the leases that keep history for readers.
+"""Reading a shard: facts about its log and files, snapshots, updates, and a listener.
 
 Reads are exact for ``since <= as_of < upper``. A reader has a lease on what it reads (`leases`).
+
+    with client.open_reader(uri) as reader:
+        rows = reader.snapshot(as_of)
 """
 
 from __future__ import annotations
@@ -13,15 +16,62 @@ import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.physical import DIFF, HASH, TIME
 from dbt.adapters.mvsink.shard import commit_loop
+from dbt.adapters.mvsink.shard.commit_log import Commit
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
-from dbt.adapters.mvsink.shard.handle import Handle
 from dbt.adapters.mvsink.shard.leases import Lease
-from dbt.adapters.mvsink.shard.state import DataFile, ShardState, check_generation
-from dbt.adapters.mvsink.shard.storage import Storage
+from dbt.adapters.mvsink.shard.state import BATCHES, DataFile, ShardState, check_generation
+from dbt.adapters.mvsink.shard.storage import Storage, is_part
 from dbt.adapters.mvsink.shard.updates import advance, between, consolidate, physical_schema
 
 POLL = 0.05  # seconds
+
+
+class Handle:
+    """What readers and writers of a shard share."""
+
+    storage: Storage
+
+    @property
+    def uri(self) -> str:
+        """Where the shard is."""
+        return self.storage.uri
+
+    def progress(self, input_id: str) -> int | None:
+        """The newest progress on an input that an append recorded; None if none did."""
+        return self.storage.progress(input_id)
+
+    def history(self, newest: int | None = None) -> list[Commit]:
+        """The commits still in the log, oldest first; only the ``newest`` so many if given."""
+        return self.storage.history(newest)
+
+    def state_at(self, version: int) -> ShardState | None:
+        """An earlier version, of any generation; None if it was cleaned up. Files may be gone."""
+        return self.storage.load_at(version)
+
+    def files_in(self, batch_id: str = "") -> dict[str, int]:
+        """The data files in the batch's directory (or in all), live or not, with sizes in bytes."""
+        return {
+            file.path: file.size
+            for file in self.storage.list_files(f"{BATCHES}/{batch_id}".rstrip("/"))
+            if is_part(file.path)
+        }
+
+    def first_rows(self, file: DataFile, schema: pa.Schema, rows: int) -> pa.Table:
+        """These columns of the first ``rows`` rows of a live file."""
+        return self.storage.read(file, schema, rows)
+
+    def columns_of(self, file: DataFile, schema: pa.Schema) -> pa.Table:
+        """These columns of a live file. They are read into memory: they are narrow, or few."""
+        return self.storage.read(file, schema)
+
+    def find(self, file: DataFile, schema: pa.Schema, where: pc.Expression, rows: int) -> pa.Table:
+        """These columns of those rows of a live file that fulfil ``where``, at most ``rows``."""
+        return self.storage.find(file, schema, where, rows)
+
+    def column_names(self, file: DataFile) -> Sequence[str]:
+        """The columns that a live file physically has."""
+        return self.storage.column_names(file)
 
 
 class ReadHandle(Handle):

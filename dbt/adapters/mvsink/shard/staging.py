@@ -3,6 +3,10 @@
 A handle owns its staged files until they are consumed, deleted or handed over; `expire` deletes the
 rest. They are in the shard's directory, or in one elsewhere: then they can be counted and read, and
 never appended.
+
+    staged = handle.stage()              an engine writes Parquet files to staged.uri
+    batch = handle.adopt(staged, lower, upper)
+    batch = handle.batch(updates, lower, upper)      the same for updates in this process
 """
 
 from __future__ import annotations
@@ -10,17 +14,33 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pyarrow as pa
 
-from dbt.adapters.mvsink.shard.batch import Batch, BatchBuilder, BatchState, check_files
+from dbt.adapters.mvsink.shard.batch import PART_BYTES, Batch, BatchState, check_files
 from dbt.adapters.mvsink.shard.errors import InvalidUsage, NothingStaged, SchemaMismatch, StorageError
 from dbt.adapters.mvsink.shard.frontier import Antichain
-from dbt.adapters.mvsink.shard.handle import Handle
 from dbt.adapters.mvsink.shard.negation import negating_name
+from dbt.adapters.mvsink.shard.read import Handle
 from dbt.adapters.mvsink.shard.state import BATCHES, DataFile, ShardState, check_bounds, schema_differences
-from dbt.adapters.mvsink.shard.storage import Footer, Storage, fresh_batch_id, only_parts, part_path
-from dbt.adapters.mvsink.shard.updates import Updates, canonical, physical_schema
+from dbt.adapters.mvsink.shard.storage import (
+    Footer,
+    PartWriter,
+    Storage,
+    fresh_batch_id,
+    only_parts,
+    part_path,
+)
+from dbt.adapters.mvsink.shard.updates import (
+    Updates,
+    batches_of,
+    canonical,
+    check_times,
+    consolidate,
+    normalize,
+    physical_schema,
+)
 
 FOOTERS_AT_ONCE = 16
 LEGACY_CALENDAR = (
@@ -93,7 +113,7 @@ class StagingHandle(Handle):
 
     def builder(self, lower: Antichain, **sizes: int) -> BatchBuilder:
         """A builder of a batch that begins at ``lower``."""
-        self._require_open()
+        self.require_open()
         new = BatchBuilder(self, lower, **sizes)
         self._builders = [*(builder for builder in self._builders if not builder.finished), new]
         return new
@@ -103,7 +123,7 @@ class StagingHandle(Handle):
 
         ``negates``: it will be the negation of these live files (`negation`).
         """
-        self._require_open()
+        self.require_open()
         name = negating_name(fresh_batch_id(), negates) if negates else fresh_batch_id()
         staged = StagedDirectory(self.staged_in, name, self.schema)
         self._staged[staged.batch_id] = staged
@@ -179,9 +199,9 @@ class StagingHandle(Handle):
     def expire(self) -> None:
         """Close the handle and delete its staged files. Harmless the second time."""
         self._expired = True
-        self._discard()
+        self.discard_staged()
 
-    def _discard(self) -> None:
+    def discard_staged(self) -> None:
         """Delete all staged files; they can no longer be appended."""
         for batch in list(self._batches):
             if batch.state is BatchState.STAGED:
@@ -198,27 +218,13 @@ class StagingHandle(Handle):
         checked: set[int] = set()
         for batch in batches:
             batch.require_staged()
-            self._require_own(batch)
+            self.require_own(batch)
             if id(batch) in checked:
                 raise InvalidUsage(f"the batch [{batch.lower!r}, {batch.upper!r}) is listed twice")
             checked.add(id(batch))
 
-    def _require_whole(self, files: Sequence[DataFile]) -> None:
-        """Raises `StorageError` for a staged file that is gone or truncated. Only lists
-        directories: footers were read when the files were staged.
-        """
-        directories = {file.path.rsplit("/", 1)[0] for file in files}
-        sizes = {
-            file.path: file.size for directory in directories for file in self.storage.list_files(directory)
-        }
-        for file in files:
-            if sizes.get(file.path) != file.size:
-                what = f"has {sizes[file.path]} of {file.size} bytes" if file.path in sizes else "is gone"
-                raise StorageError(
-                    f"staged file {file.path} of shard {self.uri} {what}; nothing was committed"
-                )
-
-    def _require_own(self, batch: Batch) -> None:
+    def require_own(self, batch: Batch) -> None:
+        """Raises `InvalidUsage` for a batch of another shard, or one that is elsewhere."""
         if batch.shard_id != str(self.shard_id):
             raise InvalidUsage(
                 f"the batch belongs to shard {batch.shard_id}, this handle writes shard {self.shard_id}"
@@ -239,9 +245,95 @@ class StagingHandle(Handle):
             if differences:
                 raise SchemaMismatch(self.storage.uri, differences)
 
-    def _require_open(self) -> None:
+    def require_open(self) -> None:
+        """Raises `InvalidUsage` after `expire`."""
         if self._expired:
             raise InvalidUsage(f"this handle of {self.uri} has expired")
+
+
+class BatchBuilder:
+    """Takes record batches one by one, with memory for one of them, whatever the total."""
+
+    def __init__(self, handle: StagingHandle, lower: Antichain, part_bytes: int = PART_BYTES):
+        self.handle = handle
+        self.schema = handle.schema
+        self.lower = lower
+        self.upper = Antichain.empty()  # unknown before `finish`, unless set
+        self.part_bytes = part_bytes
+        self.batch_id = fresh_batch_id()
+        self.files: list[DataFile] = []
+        self.part: PartWriter | None = None
+        self.finished = False
+
+    def add(self, updates: Updates) -> BatchBuilder:
+        """Stage more updates. `InvalidUsage` for a time before ``lower``, naming it."""
+        if self.finished:
+            raise InvalidUsage("the builder was finished; it accepts no more updates")
+        storage = self.handle.staged_in
+        for records in batches_of(updates):
+            table = consolidate(normalize(records, self.schema, storage.uri))
+            if table.num_rows == 0:
+                continue
+            check_times(table, self.lower, self.upper)
+            if self.part is None:
+                path = part_path(self.batch_id, len(self.files))
+                self.part = storage.write_part(path, physical_schema(self.schema))
+            self.part.write(table)
+            if self.part.size >= self.part_bytes:
+                self._roll()
+        return self
+
+    def finish(self, upper: Antichain) -> Batch:
+        """The batch ``[lower, upper)``.
+
+        Raises `InvalidUsage` for a time at or beyond ``upper``; then nothing stays staged.
+        """
+        if self.finished:
+            raise InvalidUsage("the builder was finished already")
+        self._roll()
+        self.finished = True
+        batch = Batch(
+            self.handle.staged_in,
+            str(self.handle.shard_id),
+            tuple(self.files),
+            self.lower,
+            upper,
+            self.schema,
+        )
+        try:
+            check_bounds(self.lower, upper, empty=not self.files)
+            check_files(batch.files, self.lower, upper)
+        except InvalidUsage:
+            batch.delete()
+            raise
+        return self.handle.track(batch)
+
+    def abandon(self) -> None:
+        """Delete the parts staged so far."""
+        self.finished = True
+        if self.part is not None:
+            with suppress(StorageError):  # the disk is full, or garbage collection took the file
+                self.part.close()
+        self.handle.staged_in.delete_directory(f"{BATCHES}/{self.batch_id}")
+
+    def _roll(self) -> None:
+        if self.part is not None:
+            self.files.append(self.part.close())
+            self.part = None
+
+
+def require_whole(storage: Storage, files: Sequence[DataFile]) -> None:
+    """Raises `StorageError` for a staged file that is gone or truncated. Only lists
+    directories: footers were read when the files were staged.
+    """
+    directories = {file.path.rsplit("/", 1)[0] for file in files}
+    sizes = {file.path: file.size for directory in directories for file in storage.list_files(directory)}
+    for file in files:
+        if sizes.get(file.path) != file.size:
+            what = f"has {sizes[file.path]} of {file.size} bytes" if file.path in sizes else "is gone"
+            raise StorageError(
+                f"staged file {file.path} of shard {storage.uri} {what}; nothing was committed"
+            )
 
 
 def _check_times_kept(footer: Footer, uri: str) -> None:

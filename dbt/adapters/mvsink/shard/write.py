@@ -7,16 +7,16 @@ shard with others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 
-from dbt.adapters.mvsink.shard import commit_loop
+from dbt.adapters.mvsink.shard import claims, commit_loop
 from dbt.adapters.mvsink.shard import state as transitions
-from dbt.adapters.mvsink.shard.batch import Batch, BatchState, check_files, cut
-from dbt.adapters.mvsink.shard.committer import Committer
+from dbt.adapters.mvsink.shard.batch import Batch, BatchState, batch_from, check_files, cut
 from dbt.adapters.mvsink.shard.errors import (
     Conflict,
     InvalidUsage,
@@ -24,10 +24,11 @@ from dbt.adapters.mvsink.shard.errors import (
     StorageError,
     UpperMismatch,
 )
-from dbt.adapters.mvsink.shard.frontier import Antichain
+from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
 from dbt.adapters.mvsink.shard.leases import leased_since
 from dbt.adapters.mvsink.shard.policy import compaction_due
 from dbt.adapters.mvsink.shard.progress import Progress, recording
+from dbt.adapters.mvsink.shard.staging import StagingHandle
 from dbt.adapters.mvsink.shard.state import (
     EMPTY,
     Change,
@@ -38,6 +39,7 @@ from dbt.adapters.mvsink.shard.state import (
 )
 from dbt.adapters.mvsink.shard.storage import Storage
 from dbt.adapters.mvsink.shard.updates import Updates, check_data_schema
+from dbt.adapters.mvsink.shard.versions import Versions
 
 Rewriting = Callable[[ShardState, Sequence[DataFile]], Change]
 UPKEEP_EVERY = 20  # versions since the last checkpoint
@@ -59,13 +61,58 @@ class CompactionResult:
     version: int
 
 
-class WriteHandle(Committer):
+class WriteHandle(StagingHandle):
     """A writer of one shard. See docs/design/shard.md for the contract of each member."""
+
+    def __init__(self, storage: Storage, opened: ShardState, purpose: str = ""):
+        super().__init__(storage, opened)
+        self.purpose = purpose
+        self.versions = Versions(self, opened, purpose)
 
     @classmethod
     def from_read(cls, reader: Any, purpose: str = "") -> WriteHandle:
         """A writer of the shard that ``reader`` reads."""
         return cls(reader.storage, reader.state(), purpose)
+
+    @property
+    def writer_id(self) -> UUID:
+        """A new one for each handle."""
+        return self.versions.writer_id
+
+    @property
+    def generation(self) -> int:
+        """The generation that the handle writes in."""
+        return self.versions.generation
+
+    @property
+    def upper(self) -> Antichain:
+        """The newest upper that this handle has seen; no I/O, may be stale."""
+        return self.versions.upper
+
+    def shared_upper(self) -> Antichain:
+        """The newest upper that any handle of this process has seen; no I/O."""
+        return self.versions.shared_upper()
+
+    def fetch_recent_upper(self) -> Antichain:
+        """The upper in the log: at least that of every write that returned before this call."""
+        return self.state().upper
+
+    def state(self) -> ShardState:
+        """The newest version. Raises `ShardReplaced` if it is of another generation."""
+        return self.versions.load()
+
+    def follow(self) -> ShardState:
+        """The newest version, whatever its generation: the handle writes in that one from now on.
+
+        If the generation is new, the handle's staged files are deleted.
+        """
+        return self.versions.follow()
+
+    def wait_for_upper_past(self, frontier: Antichain, timeout: float | None = None) -> None:
+        """Returns once ``frontier`` is before the upper; `TimeoutError` after ``timeout`` (s)."""
+        self.versions.wait_for_upper_past(frontier, timeout)
+
+    # appends
 
     def compare_and_append(
         self, updates: Updates, expected_upper: Antichain, new_upper: Antichain, **options: Any
@@ -77,7 +124,7 @@ class WriteHandle(Committer):
         try:
             return self.compare_and_append_batch([batch], expected_upper, new_upper, **options)
         except (Conflict, InvalidUsage):
-            self._attempt(batch.delete)
+            self.versions.attempt(batch.delete)
             raise
 
     def compare_and_append_batch(
@@ -116,7 +163,7 @@ class WriteHandle(Committer):
                 None if idle else recording(state, transitions.setting(change, creation=creation), progress)
             )
 
-        after = self._commit_batches(decide, batches, note, cuts)
+        after = self.versions.commit_batches(decide, batches, note, cuts)
         return AppendResult(after.version, _maintenance(after, self.storage))
 
     def append(self, updates: Updates, lower: Antichain, upper: Antichain) -> None:
@@ -130,9 +177,9 @@ class WriteHandle(Committer):
             try:
                 if lower.less_equal(current) and upper.less_equal(current):
                     batch.require_staged()
-                    self._require_own(batch)
+                    self.require_own(batch)
                     _check_bounds_of([batch], lower, upper)
-                    self._attempt(batch.delete)
+                    self.versions.attempt(batch.delete)
                     return
                 if current.less_than(lower):
                     raise UpperMismatch(current, lower)
@@ -141,12 +188,14 @@ class WriteHandle(Committer):
                 return
             except UpperMismatch as mismatch:
                 if mismatch.current.less_than(lower):
-                    self._attempt(batch.delete)
+                    self.versions.attempt(batch.delete)
                     raise
             except InvalidUsage:
                 if batch.state is BatchState.STAGED and batch.shard_id == str(self.shard_id):
-                    self._attempt(batch.delete)
+                    self.versions.attempt(batch.delete)
                 raise
+
+    # rewrites
 
     def replace(
         self,
@@ -177,8 +226,8 @@ class WriteHandle(Committer):
             change = transitions.replace_generation(state, adds, schema, upper, since, expected_version)
             return recording(state, transitions.setting(change, creation=creation), progress)
 
-        after = self._commit_batches(decide, batches, note, new_generation=True)
-        self._attempt(self.keep_statistics)
+        after = self.versions.commit_batches(decide, batches, note, new_generation=True)
+        self.versions.attempt(self.keep_statistics)
         return AppendResult(after.version, Maintenance(collect_garbage=True))
 
     def compact(
@@ -212,7 +261,7 @@ class WriteHandle(Committer):
         result = self._rewrite(
             batches, lambda state, adds: transitions.evolution(state, self.uri, adds, removes, schema), note
         )
-        self._attempt(self.keep_statistics)  # the next write asks again
+        self.versions.attempt(self.keep_statistics)  # the next write asks again
         return result
 
     def _rewrite(
@@ -221,12 +270,130 @@ class WriteHandle(Committer):
         self._require_usable(batches)
         adds = _files(batches)
         try:
-            after = self._commit_batches(lambda state: recording(state, change(state, adds)), batches, note)
+            after = self.versions.commit_batches(
+                lambda state: recording(state, change(state, adds)), batches, note
+            )
         except (Conflict, ShardReplaced):
             for batch in batches:
-                self._attempt(batch.delete)
+                self.versions.attempt(batch.delete)
             return CompactionResult(False, commit_loop.load(self.storage).version)
         return CompactionResult(True, after.version)
+
+    # history
+
+    def downgrade_since(self, since: Antichain) -> Antichain:
+        """Release history before ``since``; returns the shard's since afterwards.
+
+        Holds, leases and the upper may keep it back.
+        """
+
+        def decide(state: ShardState) -> Change | None:
+            moved = transitions.advance_since(state, self._without_leases(since))
+            return None if moved == state.since else Change("advance", {"since": moved})
+
+        return self.versions.commit(decide).since
+
+    def hold(self, holder: str, time: int, *, forward: bool = True) -> Antichain:
+        """Keep history from ``time`` (ms) on for ``holder``, durably, until the hold is moved or
+        released; returns the shard's since.
+
+        ``forward``: whether an existing hold may move to a later time. Raises `InvalidUsage` if
+        history before ``time`` is needed but was released already, and for a ``holder`` whose name
+        could not be listed.
+        """
+        check_time(time)
+        transitions.check_holder(holder)
+
+        def decide(state: ShardState) -> Change | None:
+            current = state.holds.get(holder)
+            if current is not None and (current == time or (current < time and not forward)):
+                return None
+            return transitions.hold(state, holder, time)
+
+        return self.versions.commit(decide).since
+
+    def release_hold(self, holder: str) -> None:
+        """Remove ``holder``'s hold; harmless if there is none."""
+        self.versions.commit(lambda state: transitions.release(holder) if holder in state.holds else None)
+
+    # properties and the shard's end
+
+    def set_properties(self, properties: Mapping[str, str], note: CommitNote | None = None) -> int:
+        """Change the shard's own properties (owner, definition, ...); returns the new version."""
+
+        def decide(state: ShardState) -> Change | None:
+            changed = {key: value for key, value in properties.items() if state.properties.get(key) != value}
+            return Change("schema", properties=changed) if changed else None
+
+        return self.versions.commit(decide, note).version
+
+    def keep_statistics(self) -> None:
+        """Have the log keep statistics of the physical columns, for existing files too.
+
+        Without them no hash is trusted. Shards of an earlier release have none if these columns
+        come after the 32nd (a struct's fields count each).
+        """
+        self.versions.commit(
+            lambda state: None if state.statistics else Change("schema", {"statistics": True}),
+            CommitNote(purpose="statistics"),
+        )
+
+    def mark_dropped(self, at: int | None = None) -> int:
+        """Mark the shard dropped at the time ``at`` (ms), by default now by the storage's clock;
+        the new version. The next run replaces it.
+        """
+
+        def decide(state: ShardState) -> Change | None:
+            if state.dropped:
+                return None
+            return Change("schema", {"dropped": self.storage.clock() if at is None else at})
+
+        return self.versions.commit(decide).version
+
+    def discard(self, dropped_by: int) -> None:
+        """Remove the files of a shard dropped at or before ``dropped_by`` (ms) from the log.
+
+        Nothing happens if a new generation has begun since, or if history is held.
+        """
+        self.versions.commit(
+            lambda state: transitions.discard(state, dropped_by),
+            CommitNote(purpose="files of a dropped shard"),
+        )
+
+    # directories without an owner
+
+    def batch_from_transmittable_batch(self, description: Mapping[str, Any]) -> Batch:
+        """A batch that another handle, process or machine handed over. This handle owns it now.
+
+        Raises `InvalidUsage` if another writer has received the same description, or if the batch
+        names a directory with files that are or were live.
+        """
+        self.require_open()
+        batch = batch_from(self.storage, self.schema, description)
+        try:
+            self.require_own(batch)
+            if batch.files:
+                removed = self.storage.removals().times.keys()
+                self.versions.commit(
+                    lambda state: claims.claim(state, batch.files, str(self.writer_id), removed),
+                    CommitNote(purpose="batch received"),
+                )
+        except BaseException:
+            batch.end(BatchState.SPENT)
+            raise
+        return self.track(batch)
+
+    def condemn(self, abandoned: Collection[str], gone: Collection[str], now: int) -> ShardState:
+        """Claim abandoned directories for garbage collection; the version from which on no commit
+        can name them (`claims.condemn`).
+        """
+        return self.versions.commit(
+            lambda state: claims.condemn(state, abandoned, gone, now), CommitNote(purpose="garbage")
+        )
+
+    def _without_leases(self, since: Antichain) -> Antichain:
+        """``since``, or the earlier one that a reader's lease keeps."""
+        return since.meet(leased_since(self.storage))
 
     def __enter__(self) -> WriteHandle:
         return self

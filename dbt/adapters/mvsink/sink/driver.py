@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.shard import (
     ShardState,
     UpperMismatch,
     WriteHandle,
-    following,
+    retry_on_replacement,
     schema_differences,
 )
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Kind, Layout
@@ -70,7 +70,7 @@ class Driver:
 
     def run(self) -> Outcome:
         """Bring the shard to the next refresh after the run's time; if read-only, preview that."""
-        return following([self.handle], self._run)
+        return retry_on_replacement([self.handle], self._run)
 
     def check_columns(self) -> None:
         """Raise `SchemaChanged` if the request forbids the query's columns. Writes nothing."""

@@ -53,7 +53,7 @@ def equal(write: Write, desired: Desired, shard: Layout) -> bool:
     """Whether both have the same rows, as often, by the sums of two numbers from each digest.
 
     Of a base whose files have the bytes that they had when a verification last read it, no row is
-    read (`shard.verified`): where Spark and the files are on this machine.
+    read (`shard.progress`): where Spark and the files are on this machine.
     """
     adds = _Adds.up(desired)
     digests = _bytes_of_base(write, shard)

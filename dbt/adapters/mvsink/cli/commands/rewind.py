@@ -21,7 +21,7 @@ from dbt.adapters.mvsink.cli.render import (
 from dbt.adapters.mvsink.cli.target import Target, takes_target
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard import Antichain, CommitNote, ShardClient, ShardError, WriteHandle
-from dbt.adapters.mvsink.shard.rewind import rewind as rewind_shard
+from dbt.adapters.mvsink.shard import rewind as rewind_shard
 from dbt.adapters.mvsink.shard_sql.properties import WATCHED
 
 PURPOSE = "rewind"
