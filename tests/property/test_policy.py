@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbt.adapters.mvsink.shard import DataFile, ShardState, compaction_due
+from dbt.adapters.mvsink.shard import DataFile, ShardState, base_of, compaction_due, directories_of
 from dbt.adapters.mvsink.shard.policy import MAX_RECENT_BATCHES, MAX_RECENT_SHARE, MIN_MERGED
 from tests.support.shards import SCHEMA, at
 
@@ -148,3 +148,54 @@ def test_history_that_is_kept_is_bounded_too(retained, amplification):
         and shard.bases == 0
         and shard.most_recent <= MAX_RECENT_BATCHES + 1
     )
+
+
+TIMES = st.sampled_from([(1, 1), (2, 2), (5, 5), (1, 5), (None, None)])
+DIFFS = st.sampled_from([(1, 1), (1, 3), (-1, 1), (-1, -1), (None, None)])
+FILES = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from([1, 2, 5]), TIMES, DIFFS, st.booleans()), max_size=8
+)
+SINCE = 3
+
+
+def live_files(drawn):
+    return [
+        DataFile(f"batches/{batch}/{number}", 1, rows, *times, *diffs, 0, rows if hashed else 0)
+        for number, (batch, rows, times, diffs, hashed) in enumerate(drawn)
+    ]
+
+
+def of_readers(files):
+    """By what a reader needs, said once more: hashes, one time, and rows that are only there."""
+    batches = {file.batch_id: [each for each in files if each.batch_id == file.batch_id] for file in files}
+    able = [
+        (sum(file.rows for file in batch), -batch[0].min_time, name)
+        for name, batch in batches.items()
+        if all(file.hashes == file.rows and file.min_diff is not None and file.min_diff > 0 for file in batch)
+        and len({time for file in batch for time in (file.min_time, file.max_time)} - {None}) == 1
+        and all(file.min_time is not None for file in batch)
+    ]
+    return max(able, default=(0, 0, None))[2]
+
+
+def of_compaction(files):
+    """By what the bounds need: the largest batch of which no time can be distinguished."""
+    batches = {file.batch_id: [each for each in files if each.batch_id == file.batch_id] for file in files}
+    settled = [
+        (sum(file.rows for file in batch), -min(file.min_time for file in batch), name)
+        for name, batch in batches.items()
+        if all(file.max_time is not None and file.max_time <= SINCE for file in batch)
+    ]
+    return max(settled, default=(0, 0, None))[2]
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(FILES)
+def test_the_base_of_readers_is_that_of_compaction_where_both_can_have_it(drawn):
+    directories, _ = directories_of(live_files(drawn))
+    readers = base_of(each for each in directories if each.compacted)
+    compactions = base_of(each for each in directories if each.settled(SINCE))
+    assert (readers and readers.batch_id) == of_readers(live_files(drawn))
+    assert (compactions and compactions.batch_id) == of_compaction(live_files(drawn))
+    if readers and compactions and readers.settled(SINCE) and compactions.compacted:
+        assert readers == compactions

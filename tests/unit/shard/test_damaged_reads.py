@@ -266,7 +266,7 @@ def test_row_e_what_is_no_integer_is_unreadable(text):
 
 # No other module parses what a storage keeps. These parse what another program prints or sends.
 OTHERS = {
-    "references/inlined.py", "references/positions.py", "shard_sql/published_view.py",  # what Spark describes
+    "inputs/inspector.py", "references/inlined.py", "shard_sql/published_view.py",  # what Spark describes
     "materialization/definition.py",  # what this run has just made
     "cli/past.py", "cli/rehearsal.py", "cli/dbt_runner.py", "cli/commands/undo.py", "cli/commands/watch.py",  # what dbt prints
     "adapter/undo.py", "adapter/time_travel.py", "adapter/judgement.py",  # what the command asks

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from dbt.adapters.mvsink.shard import DataFile, ShardState, cancelled_among, compaction_due, negatable
-from dbt.adapters.mvsink.shard.negation import negating_name
+from dbt.adapters.mvsink.shard.directories import negating_name
 from tests.support.shards import SCHEMA, at
 
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from dbt.adapters.mvsink.engine import Column, parse_type
-from dbt.adapters.mvsink.shard import Antichain, CommitNote, CompactionPlan, DataFile
+from dbt.adapters.mvsink.shard import Antichain, CommitNote, CompactionPlan, DataFile, Directory
 from dbt.adapters.mvsink.shard_sql import Layout, rewrite, view_query
-from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST, Directory
+from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
 from dbt.adapters.mvsink.sink.detection import Buckets
 from tests.support.engines import NoEngine
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.mvsink.shard import DataFile
+from dbt.adapters.mvsink.shard import DataFile, Directory
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.shard_sql.layout import MAX_DETECTABLE, Directory
+from dbt.adapters.mvsink.shard_sql.layout import MAX_DETECTABLE
 
 
 def file(rows, least, most):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.mvsink.shard import DataFile
+from dbt.adapters.mvsink.shard import DataFile, Directory
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.shard_sql.layout import Directory
 
 
 def directory(rows, least, most):

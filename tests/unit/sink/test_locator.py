@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 
 from dbt.adapters.mvsink.engine import Column, parse_type
-from dbt.adapters.mvsink.shard import DataFile
+from dbt.adapters.mvsink.shard import DataFile, Directory
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.shard_sql.layout import Directory
 from dbt.adapters.mvsink.sink import Desired
 from dbt.adapters.mvsink.sink.locator import SAMPLED, locator
 

@@ -1,7 +1,7 @@
 """Files of a shard written again in this process: negated, or compacted.
 
-A negation is a copy of live files with other diffs, at one time (`shard.negation`). Its columns are
-copied as they are, by Arrow, from file to file. Spark makes rows of them, and columns of these
+A negation is a copy of live files with other diffs, at one time (`shard.directories`). Its columns
+are copied as they are, by Arrow, from file to file. Spark makes rows of them, and columns of these
 again, which takes it more than twice as long (docs/performance.md).
 
 A compaction of few updates is `shard.compact_with_pyarrow`, where hashes show that it is exact.

@@ -23,10 +23,10 @@ from dbt.adapters.mvsink.engine.row_hash import row_hash
 from dbt.adapters.mvsink.local.rows import LOCAL_ROWS
 from dbt.adapters.mvsink.materialization import grants
 from dbt.adapters.mvsink.physical import META
-from dbt.adapters.mvsink.shard import DataFile, ShardState, WriteHandle
+from dbt.adapters.mvsink.shard import DataFile, Directory, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout, view_query
 from dbt.adapters.mvsink.shard_sql.current_view import plain_rows
-from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST, Directory
+from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
 from dbt.adapters.mvsink.shard_sql.live_errors import live_errors
 from dbt.adapters.mvsink.shard_sql.properties import first_refresh
 from dbt.adapters.mvsink.shard_sql.published_view import Marker, PublishedView

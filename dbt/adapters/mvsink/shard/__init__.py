@@ -33,6 +33,15 @@ from dbt.adapters.mvsink.physical import LARGEST_TIME
 from dbt.adapters.mvsink.shard.batch import Batch
 from dbt.adapters.mvsink.shard.client import ShardClient, retry_on_replacement, staged_elsewhere
 from dbt.adapters.mvsink.shard.commit_log import Commit
+from dbt.adapters.mvsink.shard.directories import (
+    Directory,
+    base_of,
+    cancelled_among,
+    directories_of,
+    is_negation,
+    negatable,
+    uncancelled,
+)
 from dbt.adapters.mvsink.shard.errors import (
     Conflict,
     FilesChanged,
@@ -56,7 +65,6 @@ from dbt.adapters.mvsink.shard.maintenance import (
     rewind,
 )
 from dbt.adapters.mvsink.shard.memory_storage import MemoryStorage
-from dbt.adapters.mvsink.shard.negation import cancelled_among, is_negation, live_rows, negatable
 from dbt.adapters.mvsink.shard.policy import compaction_due
 from dbt.adapters.mvsink.shard.progress import (
     Progress,
@@ -97,6 +105,7 @@ __all__ = [
     "CompactionResult",
     "Conflict",
     "DataFile",
+    "Directory",
     "ErrorsRecorded",
     "Feed",
     "FilesChanged",
@@ -120,6 +129,7 @@ __all__ = [
     "UpperMismatch",
     "Verified",
     "WriteHandle",
+    "base_of",
     "cancelled_among",
     "checkpoint",
     "collect_garbage",
@@ -128,12 +138,12 @@ __all__ = [
     "consolidate",
     "delete_dropped",
     "digests_of",
+    "directories_of",
     "files_number",
     "grouped",
     "is_negation",
     "keep_verified",
     "last_verified",
-    "live_rows",
     "negatable",
     "number_of",
     "perform_maintenance",
@@ -144,5 +154,6 @@ __all__ = [
     "snapshot_step",
     "staged_elsewhere",
     "steps",
+    "uncancelled",
     "untouched",
 ]

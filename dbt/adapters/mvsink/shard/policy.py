@@ -35,37 +35,22 @@ never. Rows that cancel out shrink the batches, and only save work.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 
+from dbt.adapters.mvsink.shard.directories import (
+    Directory,
+    base_of,
+    cancelled_among,
+    directories_of,
+    uncancelled,
+)
 from dbt.adapters.mvsink.shard.frontier import Antichain
-from dbt.adapters.mvsink.shard.negation import cancelled_among, live_rows
 from dbt.adapters.mvsink.shard.state import CompactionPlan, DataFile, ShardState
 
 MAX_RECENT_BATCHES = 16
 MAX_RECENT_SHARE = 0.10
 MIN_MERGED = 4
-
-
-@dataclass(frozen=True)
-class _Live:
-    """A live batch directory, with its number of rows."""
-
-    batch_id: str
-    files: tuple[DataFile, ...]
-    rows: int
-
-    @property
-    def foldable(self) -> int:
-        """The number of rows that a base can take in: all but errors."""
-        return sum((file.rows or 0) - (file.errors or 0) for file in self.files)
-
-    @property
-    def first_time(self) -> int:
-        return min((file.min_time for file in self.files if file.min_time is not None), default=0)
-
-    def settled(self, since: int) -> bool:
-        return all(file.max_time is not None and file.max_time <= since for file in self.files)
 
 
 def compaction_due(state: ShardState) -> CompactionPlan | None:
@@ -74,8 +59,8 @@ def compaction_due(state: ShardState) -> CompactionPlan | None:
     What a negation cancels is left alone until `since` has reached its time; then it is dropped.
     """
     since = state.since.as_option()
-    live = _live(live_rows(state.files))
-    if live is None or since is None:
+    live, foreign = directories_of(uncancelled(state.files))
+    if foreign or since is None:  # a foreign file has to be folded in first
         return None
     groups = cancelled_among(state.files)
     dropped = tuple(file for group in groups if group.time <= since for file in group.files)
@@ -85,12 +70,10 @@ def compaction_due(state: ShardState) -> CompactionPlan | None:
     return replace(plan, cancelled=dropped)
 
 
-def _rewriting(live: Sequence[_Live], since: int) -> CompactionPlan | None:
+def _rewriting(live: Sequence[Directory], since: int) -> CompactionPlan | None:
     """The batches to merge."""
     settled = [batch for batch in live if batch.settled(since)]
-    base = max(
-        settled, key=lambda batch: (batch.rows, -batch.first_time, batch.batch_id), default=None
-    )  # the earliest of the largest
+    base = base_of(settled)
     recent = [batch for batch in settled if batch is not base]
     if base is not None and sum(batch.foldable for batch in recent) > MAX_RECENT_SHARE * base.rows:
         return CompactionPlan(_files([base, *recent]), Antichain.of(since))
@@ -101,20 +84,7 @@ def _rewriting(live: Sequence[_Live], since: int) -> CompactionPlan | None:
     return CompactionPlan(_files(merged), Antichain.of(since), with_base=False)
 
 
-def _live(live: Sequence[DataFile]) -> list[_Live] | None:
-    """The live batches; None if there is a foreign file, which has to be folded in first."""
-    files: dict[str, list[DataFile]] = {}
-    for file in live:
-        if file.batch_id is None:
-            return None
-        files.setdefault(file.batch_id, []).append(file)
-    return [
-        _Live(batch_id, tuple(batch), sum(file.rows or 0 for file in batch))
-        for batch_id, batch in files.items()
-    ]
-
-
-def _merge(batches: Sequence[_Live]) -> tuple[float, Sequence[_Live]]:
+def _merge(batches: Sequence[Directory]) -> tuple[float, Sequence[Directory]]:
     """The smallest batches, at least `MIN_MERGED`, whose merge grows most, and its growth: how many
     times the largest of them fits into all. None, and -1, if there are too few.
     """
@@ -129,5 +99,5 @@ def _merge(batches: Sequence[_Live]) -> tuple[float, Sequence[_Live]]:
     return growth, ordered[:count]
 
 
-def _files(batches: Sequence[_Live]) -> tuple[DataFile, ...]:
+def _files(batches: Sequence[Directory]) -> tuple[DataFile, ...]:
     return tuple(file for batch in batches for file in batch.files)

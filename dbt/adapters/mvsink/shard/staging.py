@@ -19,9 +19,9 @@ from contextlib import suppress
 import pyarrow as pa
 
 from dbt.adapters.mvsink.shard.batch import PART_BYTES, Batch, BatchState, check_files
+from dbt.adapters.mvsink.shard.directories import negating_name
 from dbt.adapters.mvsink.shard.errors import InvalidUsage, NothingStaged, SchemaMismatch, StorageError
 from dbt.adapters.mvsink.shard.frontier import Antichain
-from dbt.adapters.mvsink.shard.negation import negating_name
 from dbt.adapters.mvsink.shard.read import Handle
 from dbt.adapters.mvsink.shard.state import BATCHES, DataFile, ShardState, check_bounds, schema_differences
 from dbt.adapters.mvsink.shard.storage import (
@@ -121,7 +121,7 @@ class StagingHandle(Handle):
     def stage(self, negates: Sequence[DataFile] = ()) -> StagedDirectory:
         """A directory for an engine to write to; `adopt` makes it a batch, `expire` deletes it.
 
-        ``negates``: it will be the negation of these live files (`negation`).
+        ``negates``: it will be the negation of these live files (`directories`).
         """
         self.require_open()
         name = negating_name(fresh_batch_id(), negates) if negates else fresh_batch_id()

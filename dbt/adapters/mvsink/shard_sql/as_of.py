@@ -21,10 +21,10 @@ from typing import NamedTuple
 from dbt.adapters.mvsink.engine import Column, sql
 from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
-from dbt.adapters.mvsink.shard import DataFile, ShardState
+from dbt.adapters.mvsink.shard import DataFile, Directory, ShardState
 from dbt.adapters.mvsink.shard_sql.current_view import plain_rows, view_query
 from dbt.adapters.mvsink.shard_sql.errors import NotReadable, NotRefreshed
-from dbt.adapters.mvsink.shard_sql.layout import Directory, Layout, row_count
+from dbt.adapters.mvsink.shard_sql.layout import Layout, row_count
 from dbt.adapters.mvsink.shard_sql.live_errors import live_errors
 
 UPDATE = (TIME, DIFF, ERROR)  # what an update has besides its columns

@@ -18,7 +18,8 @@ from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.local.rows import LOCAL_ROWS, holds_float
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
-from dbt.adapters.mvsink.shard_sql.layout import Directory, Layout, broadcast, files_of
+from dbt.adapters.mvsink.shard import Directory
+from dbt.adapters.mvsink.shard_sql.layout import Layout, broadcast, files_of
 
 NOT_REFRESHED = "not refreshed yet"
 LIVE = "_mv_live"

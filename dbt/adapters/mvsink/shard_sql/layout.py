@@ -11,7 +11,7 @@
   OPTIMIZE or INSERT), and the files that such a writer left in a directory. Their hashes are read
   as NULL; rows that cannot have been appended are left out.
 
-What a negation cancels (`shard.negation`) is in none of these parts: it is ``past``, which only
+What a negation cancels (`shard.directories`) is in none of these parts: it is ``past``, which only
 reads of earlier times and of updates need. A negation that cancels nothing is unhashed.
 
 Directories are named as a whole, by one glob per part, so that the text of a view stays short
@@ -31,9 +31,12 @@ from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard import (
     Batch,
     DataFile,
+    Directory,
     ShardState,
     StorageError,
+    base_of,
     cancelled_among,
+    directories_of,
     is_negation,
 )
 from dbt.adapters.mvsink.shard_sql.errors import DamagedFiles
@@ -59,50 +62,6 @@ class Files(Protocol):
 
 FilesIn = Callable[[str], Mapping[str, int]]
 FileColumns = Callable[[DataFile], Sequence[str]]
-
-
-@dataclass(frozen=True)
-class Directory:
-    """A complete batch directory: every Parquet file in it is live."""
-
-    batch_id: str
-    files: tuple[DataFile, ...]
-
-    @property
-    def rows(self) -> int:
-        return sum(file.rows or 0 for file in self.files)
-
-    @property
-    def trusted(self) -> bool:
-        return all(file.trusted for file in self.files)
-
-    @property
-    def may_hold_errors(self) -> bool:
-        return any(file.errors != 0 for file in self.files)
-
-    @property
-    def max_diff(self) -> int | None:
-        return _bound(max, [file.max_diff for file in self.files])
-
-    @property
-    def min_diff(self) -> int | None:
-        return _bound(min, [file.min_diff for file in self.files])
-
-    @property
-    def time(self) -> int | None:
-        """The one time (ms) of all its updates; None if there are several or unknown ones."""
-        times = {time for file in self.files for time in (file.min_time, file.max_time)}
-        return times.pop() if len(times) == 1 else None
-
-    @property
-    def compacted(self) -> bool:
-        """Whether this may be the base: one time, and only positive diffs."""
-        return self.trusted and self.time is not None and (self.min_diff or 0) >= 1
-
-    @property
-    def consolidated(self) -> bool:
-        """Whether no row is both inserted and deleted, as in a hashed batch staged for one time."""
-        return self.trusted and self.time is not None
 
 
 class Parts(NamedTuple):
@@ -303,11 +262,7 @@ def layout_of(state: ShardState, root: str, files_in: FilesIn, columns_of: FileC
 
 
 def _parts(directories: Sequence[Directory]) -> Parts:
-    base = max(
-        (directory for directory in directories if directory.compacted),
-        key=lambda directory: (directory.rows, -(directory.files[0].min_time or 0), directory.batch_id),
-        default=None,
-    )
+    base = base_of(directory for directory in directories if directory.compacted)
     rest = [directory for directory in directories if directory is not base]
     hashed = [directory for directory in rest if directory.trusted and not is_negation(directory.batch_id)]
     return Parts(base, tuple(hashed), tuple(directory for directory in rest if directory not in hashed))
@@ -317,21 +272,15 @@ def _directories(
     files: Iterable[DataFile], listed: Mapping[str, Mapping[str, int]]
 ) -> tuple[list[Directory], list[DataFile]]:
     """The complete directories, by batch id, and all other live files."""
-    by_directory: dict[str, list[DataFile]] = defaultdict(list)
-    loose: list[DataFile] = []
-    for file in files:
-        if file.batch_id is None:
-            loose.append(file)
-        else:
-            by_directory[file.batch_id].append(file)
+    batches, loose = directories_of(files)
     directories = []
-    for batch_id, batch in sorted(by_directory.items()):
+    for batch in sorted(batches, key=lambda batch: batch.batch_id):
         # A plain Parquet reader still sees the rows that a deletion vector deletes.
-        vectors = any(file.deletion_vector for file in batch)
-        if len(listed[batch_id]) == len(batch) and not vectors:
-            directories.append(Directory(batch_id, tuple(batch)))
+        vectors = any(file.deletion_vector for file in batch.files)
+        if len(listed[batch.batch_id]) == len(batch.files) and not vectors:
+            directories.append(batch)
         else:
-            loose.extend(batch)
+            loose.extend(batch.files)
     return directories, loose
 
 
@@ -384,8 +333,3 @@ def row_count(shard: Layout) -> str:
     if shard.empty:
         return "select 0L"
     return f"select coalesce(sum({DIFF}), 0L) from (\n{shard.updates(DIFF, f'{ERROR} is null')}\n)"
-
-
-def _bound(choose: Callable[[list[int]], int], bounds: Sequence[int | None]) -> int | None:
-    known = [bound for bound in bounds if bound is not None]
-    return choose(known) if known and len(known) == len(bounds) else None

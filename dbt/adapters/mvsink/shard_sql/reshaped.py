@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from dbt.adapters.mvsink.engine import Column, sql
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, META, TIME
-from dbt.adapters.mvsink.shard_sql.layout import Directory, Layout
+from dbt.adapters.mvsink.shard import Directory
+from dbt.adapters.mvsink.shard_sql.layout import Layout
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,12 @@ from dbt.adapters.mvsink.shard import (
     Batch,
     CommitNote,
     CompactionPlan,
+    Directory,
     ShardState,
     WriteHandle,
 )
 from dbt.adapters.mvsink.shard_sql.errors import ForeignDeletionVectors
-from dbt.adapters.mvsink.shard_sql.layout import Directory, Layout, broadcast, files_of
+from dbt.adapters.mvsink.shard_sql.layout import Layout, broadcast, files_of
 from dbt.adapters.mvsink.shard_sql.reshaped import widened
 from dbt.adapters.mvsink.shard_sql.stager import stage
 from dbt.adapters.mvsink.shard_sql.stored_order import stored_order

@@ -19,7 +19,7 @@ how many of them changed (`ways`, docs/performance.md):
 - *Once*, where nearly all changed, or where to evaluate the query again takes longer than to write
   all rows: they are staged, and their hashes compared with the shard's one by one (`copied`). Only
   the rows of hashes that differ are grouped. Where nearly all differ, the staged rows replace the
-  shard's, which a copy negates (`shard.negation`).
+  shard's, which a copy negates (`shard.directories`).
 
 The first load has nothing to compare with: it is written as it is, one record per row. A hash may
 occur in it more than once. That is not checked until a correction touches it, because the fetch

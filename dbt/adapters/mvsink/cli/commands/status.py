@@ -30,7 +30,7 @@ from dbt.adapters.mvsink.cli.status_table import MAX_LINE, lines, short_columns,
 from dbt.adapters.mvsink.cli.target import Target, takes_target
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, decide
-from dbt.adapters.mvsink.shard import Commit, DataFile, ReadHandle, ShardState, live_rows
+from dbt.adapters.mvsink.shard import Commit, DataFile, ReadHandle, ShardState, uncancelled
 from dbt.adapters.mvsink.shard_sql import DamagedFiles, creation_of
 from dbt.adapters.mvsink.shard_sql.freshness import Freshness, Verdict, stored_freshness
 from dbt.adapters.mvsink.shard_sql.layout import damages
@@ -129,12 +129,12 @@ def _status(
         scheduled=schedule is not None,
         next_refresh=next_refresh(state, schedule, now),
         pending_inputs=pending_inputs(state, known.states),
-        rows=row_count(live_rows(state.files)),
+        rows=row_count(uncancelled(state.files)),
         updates=_total([file.rows for file in state.files]),
         error_updates=_total([file.errors for file in state.files]),
         files=len(state.files),
         bytes=sum(file.size for file in state.files),
-        recent_share=recent_share(live_rows(state.files)),
+        recent_share=recent_share(uncancelled(state.files)),
         holds=_holds(state, known),
         inputs=inputs,
     )
