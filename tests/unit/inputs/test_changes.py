@@ -74,27 +74,27 @@ def test_the_net_change_is_read_here():
     shard.append(5, ("b", 5, 2), ("a", 5, -1))
     shard.append(7, ("b", 7, -1))
     sides = shard.sides()
-    assert sides.few(SCHEMA).to_pylist() == [{"x": "b", "_mv_diff": 1}, {"x": "a", "_mv_diff": -1}]
-    assert sides.few(pa.schema([])).to_pylist() == []
-    assert shard.sides(now=5).few(pa.schema([])).to_pylist() == [{"_mv_diff": 1}]
+    assert sides.read_change(SCHEMA).to_pylist() == [{"x": "b", "_mv_diff": 1}, {"x": "a", "_mv_diff": -1}]
+    assert sides.read_change(pa.schema([])).to_pylist() == []
+    assert shard.sides(now=5).read_change(pa.schema([])).to_pylist() == [{"_mv_diff": 1}]
 
 
 def test_of_many_updates_those_that_a_condition_keeps_are_read_here(monkeypatch):
     shard = Shard()
     shard.append(5, ("b", 5, 2), ("a", 5, -1), ("c", 5, 1))
     only = pc.field("x") == "b"
-    assert shard.sides().few(SCHEMA, only).to_pylist() == [{"x": "b", "_mv_diff": 2}]
+    assert shard.sides().read_change(SCHEMA, only).to_pylist() == [{"x": "b", "_mv_diff": 2}]
     monkeypatch.setattr(shard_changes, "FEW", 2)
-    assert shard.sides().few(SCHEMA) is None, "three updates"
-    assert shard.sides().few(SCHEMA, only).to_pylist() == [{"x": "b", "_mv_diff": 2}]
-    assert shard.sides().few(SCHEMA, pc.field("x").is_valid()) is None, "three that it keeps"
+    assert shard.sides().read_change(SCHEMA) is None, "three updates"
+    assert shard.sides().read_change(SCHEMA, only).to_pylist() == [{"x": "b", "_mv_diff": 2}]
+    assert shard.sides().read_change(SCHEMA, pc.field("x").is_valid()) is None, "three that it keeps"
     monkeypatch.setattr(shard_changes, "FILTERED", 2)
-    assert shard.sides().few is None
+    assert shard.sides().read_change is None
 
 
 def values_in(sides: InputSides, *values: str) -> list[list[str]]:
     """The rows with one of the values, now and before."""
-    tables = sides.find(SCHEMA, pc.field("x").isin(pa.array(values)))
+    tables = sides.read_rows(SCHEMA, pc.field("x").isin(pa.array(values)))
     return [sorted(row["x"] for row in table.to_pylist()) for table in tables]
 
 
@@ -116,11 +116,11 @@ def test_many_rows_and_old_dates_are_not_found_here(monkeypatch):
     shard.append(5, ("b", 5, 3), ("c", 5, 1))
     monkeypatch.setattr(shard_changes, "FEW", 2)
     everything = pc.field("x").is_valid()
-    assert shard.sides().find(SCHEMA, everything) is None, "three updates"
-    assert shard.sides().find(SCHEMA, pc.field("x") == "b") is None, "one of three rows"
-    assert shard.sides().find(SCHEMA, pc.field("x") == "c")[0].num_rows == 1
+    assert shard.sides().read_rows(SCHEMA, everything) is None, "three updates"
+    assert shard.sides().read_rows(SCHEMA, pc.field("x") == "b") is None, "one of three rows"
+    assert shard.sides().read_rows(SCHEMA, pc.field("x") == "c")[0].num_rows == 1
     monkeypatch.setattr(shard_changes, "SCANNED", 2)
-    assert shard.sides().find is None
+    assert shard.sides().read_rows is None
 
 
 def test_holds_and_properties_change_nothing():
@@ -152,12 +152,12 @@ def test_old_dates_are_read_by_spark():
     reference = Reference(
         "db.t", "in", state, Layout.of(handle, state), read=handle.columns_of, history=handle.history
     )
-    assert sides_of_shard("db.t", reference, 0, 2, state.version).few(schema) is None
-    assert sides_of_shard("db.t", reference, 1, 2, state.version).few(schema).num_rows == 1
+    assert sides_of_shard("db.t", reference, 0, 2, state.version).read_change(schema) is None
+    assert sides_of_shard("db.t", reference, 1, 2, state.version).read_change(schema).num_rows == 1
     reference = replace(reference, find=handle.find)
     sides = sides_of_shard("db.t", reference, 0, 2, state.version)
-    assert sides.find(schema, pc.field("d").is_valid()) is None
-    assert sides.find(schema, pc.field("d") == datetime.date(1970, 1, 1))[0].num_rows == 1
+    assert sides.read_rows(schema, pc.field("d").is_valid()) is None
+    assert sides.read_rows(schema, pc.field("d") == datetime.date(1970, 1, 1))[0].num_rows == 1
 
 
 @pytest.mark.parametrize(
@@ -215,8 +215,8 @@ def test_the_history_may_begin_after_the_last_run_if_nothing_happened_in_between
     """Of a day, for example: the next day's run may begin some seconds later."""
     sides = day_later(meanwhile=False, compacted=compacted).sides()
     assert isinstance(sides, InputSides)
-    assert sides.few(SCHEMA).to_pylist() == [{"x": "b", "_mv_diff": 1}]
-    new, old = sides.find(SCHEMA, pc.field("x").is_valid())
+    assert sides.read_change(SCHEMA).to_pylist() == [{"x": "b", "_mv_diff": 1}]
+    new, old = sides.read_rows(SCHEMA, pc.field("x").is_valid())
     assert (sorted(new["x"].to_pylist()), old["x"].to_pylist()) == (["a", "b"], ["a"])
 
 

@@ -82,8 +82,8 @@ def sides_of_shard(
         ShardRows(reference, now),
         ShardRows(reference, before),
         change,
-        _few(reference, before + 1, now + 1),
-        _find(reference, before, now),
+        _read_change(reference, before + 1, now + 1),
+        _read_rows(reference, before, now),
         reference.layout.live_rows,
         _rows(_between(reference, before + 1, now + 1)),
     )
@@ -97,7 +97,7 @@ def unchanged_shard(name: str, reference: Reference, time: int) -> InputSides:
         columns_of(reference),
         rows,
         rows,
-        find=_find(reference, time, time),
+        read_rows=_read_rows(reference, time, time),
         rows=reference.layout.live_rows,
     )
 
@@ -124,7 +124,7 @@ def _rows(files: Sequence[DataFile]) -> int | None:
     return None if any(file.rows is None for file in files) else sum(file.rows or 0 for file in files)
 
 
-def _few(reference: Reference, lower: int, upper: int) -> ReadChange | None:
+def _read_change(reference: Reference, lower: int, upper: int) -> ReadChange | None:
     """See `ReadChange`, for the updates with ``lower <= time < upper`` (ms)."""
     read, find, files = reference.read, reference.find, _between(reference, lower, upper)
     rows = _rows(files)
@@ -159,7 +159,7 @@ def _few(reference: Reference, lower: int, upper: int) -> ReadChange | None:
     return net
 
 
-def _find(reference: Reference, before: int, now: int) -> ReadRows | None:
+def _read_rows(reference: Reference, before: int, now: int) -> ReadRows | None:
     """See `ReadRows`, for the shard as of ``before`` and ``now`` (ms)."""
     find, layout = reference.find, reference.layout
     times = (now, before)

@@ -56,9 +56,9 @@ class InputSides:
     """A relation that the query reads, now and before. ``name``: as in `Analysed.relations`.
 
     ``change`` is a query of its ``columns``, all of them, in order, and `_mv_diff`: new less old;
-    None if it did not change. ``few`` reads the change into this process, and ``find`` some rows.
-    ``rows``: about how many rows it has now, or None. ``updates``: how many rows ``change`` has at
-    most, or None.
+    None if it did not change. ``read_change`` and ``read_rows`` read the change, or some rows, into
+    this process. ``rows``: about how many rows it has now, or None. ``updates``: how many rows
+    ``change`` has at most, or None.
     """
 
     name: str
@@ -66,8 +66,8 @@ class InputSides:
     new: Rows
     old: Rows
     change: str | None = None
-    few: ReadChange | None = None
-    find: ReadRows | None = None
+    read_change: ReadChange | None = None
+    read_rows: ReadRows | None = None
     rows: int | None = None
     updates: int | None = None
 

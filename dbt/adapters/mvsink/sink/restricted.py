@@ -133,7 +133,7 @@ class RestrictedInputs:
         self, each: InputSides, sources: Mapping[str, Sequence[Values]], nulls: set[str]
     ) -> Read | None:
         """Its rows with one of the values, read here; None if Spark is to read them."""
-        if each.find is None or not self.write.engine.cores_here():
+        if each.read_rows is None or not self.write.engine.cores_here():
             return None
         if sum(values.rows for listed in sources.values() for values in listed) > MAX_VALUES:
             return None
@@ -149,7 +149,7 @@ class RestrictedInputs:
         wanted = self.increment.filters.get(each.name)
         kept = None if wanted is None else wanted.arrow(used)
         with self.write.watch("changes"), left_to_spark(each.name):
-            tables = each.find(arrow_schema(used), where if kept is None else where & kept)
+            tables = each.read_rows(arrow_schema(used), where if kept is None else where & kept)
             if tables is not None:
                 new, old = (self._staged(table) for table in tables)
                 return Read(used, new, old, max(map(len, tables)))

@@ -140,7 +140,7 @@ def _staged(
 ) -> StagedDirectory:
     with write.watch("changes"):
         exact = None if wanted is None else wanted.arrow(used)
-        table = None if each.few is None else each.few(arrow_schema(used), exact)
+        table = None if each.read_change is None else each.read_change(arrow_schema(used), exact)
         if table is not None:
             return write.handle.write_staged(table)
     rows = f"select {sql.columns([*(c.name for c in used), DIFF])} from (\n{each.change}\n)"
