@@ -97,7 +97,7 @@ class Measured:
         self.right += right
         figures = f"{share:>9.2%}{always:>9.2f}{never:>9.2f}{auto:>9.2f}{auto / never:>9.2f}"
         ran = ", ".join(
-            "incremental" if each.incremental else f"full ({each.not_incremental})" for each in self.outcomes
+            "incremental" if each.incremental else f"full ({each.full.text})" for each in self.outcomes
         )
         print(f"{self.name:<24}{figures}  {'right' if right else 'wrong'}: {ran}", flush=True)
 

@@ -1,4 +1,4 @@
-"""Why a query is evaluated although its change could be computed (`sink.increment`)."""
+"""Why a query is evaluated although its change could be computed (`reasons`)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections import Counter
 
 import pytest
 
-from dbt.adapters.mvsink.sink import ALL_ROWS, MANY_KEYS, Outcome, all_may_differ
-from dbt.adapters.mvsink.sink.increment import USUALLY_MANY_KEYS, USUALLY_MUCH
+from dbt.adapters.mvsink import limits
+from dbt.adapters.mvsink.reasons import EvaluateFully, Why
+from dbt.adapters.mvsink.sink import Outcome
 from tests.property.test_increments import World, unlimited  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("unlimited")
@@ -29,26 +30,26 @@ pytestmark = pytest.mark.usefixtures("unlimited")
 )
 def test_where_more_rows_of_an_input_were_replaced_the_query_is_evaluated(query, rows, tmp_path, monkeypatch):
     """Of a thousand; a replaced row is two changes, which the shard then has, too."""
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.staged_changes.MAX_SHARE", 0.1)
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.staged_changes.MAX_SHARE_LINEAR", 0.4)
+    monkeypatch.setattr(limits, "MAX_CHANGED", 0.1)
+    monkeypatch.setattr(limits, "MAX_CHANGED_LINEAR", 0.4)
 
-    def replaced(number: int) -> str:
+    def replaced(number: int) -> EvaluateFully:
         world = World(1, tmp_path / str(number), query)
         for values in (["x"] * 1000, ["y"] * number + ["x"] * (1000 - number)):
             world.time += 1000
             world.rows = {"a": Counter(enumerate(values)), "b": Counter({(1, "z"): 1})}
             world.write("a")
-            reason = world.ran().not_incremental
-        return reason
+            full = world.ran().full
+        return full
 
     few, many = map(replaced, rows)
-    assert few == ""
-    assert many.startswith("db.a changed by ")
+    assert few.text == ""
+    assert many.text.startswith("db.a changed by ")
 
 
 def test_the_input_with_the_fewest_changes_is_looked_at_first(tmp_path, monkeypatch):
     """Where it changed too much, the changes of the others are not staged."""
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.staged_changes.MAX_SHARE", 0.1)
+    monkeypatch.setattr(limits, "MAX_CHANGED", 0.1)
     query = "select a.k, max(b.v) v from db.a a join db.b b on a.k = b.k group by a.k"
     world = World(1, tmp_path, query)
     for value in ("x", "y"):
@@ -56,33 +57,33 @@ def test_the_input_with_the_fewest_changes_is_looked_at_first(tmp_path, monkeypa
         world.rows = {name: Counter({(k, value): 1 for k in range(n)}) for name, n in (("a", 100), ("b", 10))}
         world.write("a")
         world.write("b")
-        reason = world.ran().not_incremental
+        reason = world.ran().full.text
     assert reason.startswith("db.b changed by ")
 
 
 def test_after_two_runs_with_many_changes_as_many_are_not_looked_at(tmp_path, monkeypatch):
     """A run after few changes looks at them."""
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.staged_changes.MAX_SHARE", 0.1)
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.experience.WORTHWHILE", 1e9)
+    monkeypatch.setattr(limits, "MAX_CHANGED", 0.1)
+    monkeypatch.setattr(limits, "WORTHWHILE", 1e9)
     world = World(1, tmp_path, "select k, max(v) v from db.a group by k")
     values = ["x"] * 1000
 
-    def replaced(number: int) -> str:
+    def replaced(number: int) -> Why:
         world.time += 1000
         values[:number] = [f"x{world.time}"] * number
         world.rows["a"] = Counter(enumerate(values))
         world.write("a")
-        return world.ran().not_incremental
+        return world.ran().full.why
 
     replaced(0)
-    assert all(replaced(500).startswith("db.a changed by ") for _ in range(2))
-    assert replaced(500) == USUALLY_MUCH
-    assert replaced(10) == ""
-    assert replaced(500).startswith("db.a changed by ")
+    assert all(replaced(500) is Why.MUCH_CHANGED for _ in range(2))
+    assert replaced(500) is Why.USUALLY_MUCH
+    assert replaced(10) is Why.UNSAID
+    assert replaced(500) is Why.MUCH_CHANGED
 
 
 def test_where_most_keys_change_the_query_is_evaluated_and_soon_nothing_looks_for_them(tmp_path, monkeypatch):
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.delta_write.MAX_KEYS_SHARE", 0.2)
+    monkeypatch.setattr(limits, "MAX_KEYS", 0.2)
     world = World(1, tmp_path, "select v, max(k) m from db.a group by v")
 
     def replace(number: int, *values: str) -> Outcome:
@@ -93,24 +94,23 @@ def test_where_most_keys_change_the_query_is_evaluated_and_soon_nothing_looks_fo
         return world.ran()
 
     replace(0)
-    reasons = [replace(number).not_incremental for number in range(1, 5)]
-    assert reasons == [MANY_KEYS, MANY_KEYS, USUALLY_MANY_KEYS, USUALLY_MANY_KEYS]
-    assert replace(4, "a").not_incremental == USUALLY_MANY_KEYS
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.strategy.REMEMBERED", 3)  # the log forgets
+    reasons = [replace(number).full.why for number in range(1, 5)]
+    assert reasons == [Why.MANY_KEYS, Why.MANY_KEYS, Why.USUALLY_MANY_KEYS, Why.USUALLY_MANY_KEYS]
+    assert replace(4, "a").full.why is Why.USUALLY_MANY_KEYS
+    monkeypatch.setattr(limits, "REMEMBERED", 3)  # the log forgets
     assert replace(4, "a", "b").incremental
 
 
-@pytest.mark.parametrize(("many", "reason"), [(20, ""), (19, ALL_ROWS)])
+@pytest.mark.parametrize(("many", "reason"), [(20, Why.UNSAID), (19, Why.ALL_ROWS)])
 def test_where_all_of_many_rows_may_differ_the_query_is_evaluated(many, reason, tmp_path, monkeypatch):
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.delta_write.all_may_differ", all_may_differ)
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.increment.MANY_ROWS", many)
+    monkeypatch.setattr(limits, "MANY_ROWS", many)
     world = World(1, tmp_path, "select k, rank() over (order by v) r from db.a")
     for number in (20, 21):
         world.time += 1000
         world.rows["a"] = Counter({(k, "x"): 1 for k in range(number)})
         world.write("a")
         outcome = world.ran()
-    assert (outcome.incremental, outcome.not_incremental) == (not reason, reason)
+    assert (outcome.incremental, outcome.full.why) == (reason is Why.UNSAID, reason)
 
 
 def test_an_input_that_changes_while_it_is_read_has_the_query_evaluated(tmp_path):

@@ -65,11 +65,8 @@ def test_drift_is_counted_apart_from_the_changes_and_suspends_until_a_verificati
     assert outcome.counts.inserted > 1 or outcome.counts.deleted
     assert (outcome.incremental, outcome.state.suspended) == (False, Suspended.UNTIL_VERIFIED)
     outcome = model.refresh()
-    assert (outcome.incremental, outcome.usual) == (False, False)
-    assert (
-        outcome.not_incremental
-        == "its contents had drifted, and no verification has found them correct since"
-    )
+    assert (outcome.incremental, outcome.full.usual) == (False, False)
+    assert outcome.full.text == "its contents had drifted, and no verification has found them correct since"
     assert model.refresh(incremental=Incremental.ALWAYS).incremental
     assert model.refresh(verify=True).state.suspended == Suspended.NOT
     assert model.refresh().incremental
@@ -81,7 +78,7 @@ def test_a_second_drift_soon_suspends_until_another_definition(model):
     assert model.drift(MONTH - 5000).state.suspended == Suspended.UNTIL_REDEFINED
     assert model.refresh(verify=True).state.suspended == Suspended.UNTIL_REDEFINED
     outcome = model.refresh()
-    assert outcome.not_incremental == "its contents drifted twice within 30 days"
+    assert outcome.full.text == "its contents drifted twice within 30 days"
     assert model.refresh(incremental=Incremental.ALWAYS).incremental
     model.known.plan = 2  # another definition
     assert model.refresh().state.suspended == Suspended.NOT

@@ -73,8 +73,8 @@ def test_a_preview_elsewhere_evaluates_the_query(tmp_path):
     world.change()
     preview, ran = world.previewed(), world.ran()
     assert preview.counts == ran.counts and ran.incremental
-    assert (preview.incremental, preview.usual) == (False, True)
-    assert preview.not_incremental == "a preview stages on this machine, and Spark runs elsewhere"
+    assert (preview.incremental, preview.full.usual) == (False, True)
+    assert preview.full.text == "a preview stages on this machine, and Spark runs elsewhere"
 
 
 def test_a_preview_fails_where_the_run_would(tmp_path):

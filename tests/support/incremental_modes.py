@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
 
 MODES = ("auto", "never", "wherever", "large")
@@ -25,16 +26,15 @@ def install(mode: str, patch: pytest.MonkeyPatch) -> None:
 
         patch.setattr(ModelOptions, "parse", staticmethod(never))
     elif mode in ("wherever", "large"):
-        patch.setattr("dbt.adapters.mvsink.materialization.increment.SMALL_BYTES", -1)
-        patch.setattr("dbt.adapters.mvsink.sink.experience.LEAST", 0)
+        patch.setattr(limits, "SMALL_BYTES", -1)
+        patch.setattr(limits, "QUICK_EVALUATION", 0)
         if mode == "wherever":
-            patch.setattr("dbt.adapters.mvsink.sink.strategy.in_vain", lambda *_, **__: "")
+            patch.setattr("dbt.adapters.mvsink.sink.decide._in_vain", lambda case: None)
             unlimited(patch)
 
 
 def unlimited(patch: pytest.MonkeyPatch) -> None:
     """However much changed, and however quickly the query is evaluated."""
-    patch.setattr("dbt.adapters.mvsink.sink.experience.LEAST", 0)
-    for each in ("staged_changes.MAX_SHARE", "staged_changes.MAX_SHARE_LINEAR", "delta_write.MAX_KEYS_SHARE"):
-        patch.setattr(f"dbt.adapters.mvsink.sink.{each}", 1e9)
-    patch.setattr("dbt.adapters.mvsink.sink.delta_write.all_may_differ", lambda *_: False)
+    patch.setattr(limits, "QUICK_EVALUATION", 0)
+    for each in ("MAX_CHANGED", "MAX_CHANGED_LINEAR", "MAX_KEYS", "MANY_ROWS"):
+        patch.setattr(limits, each, 1e9)

@@ -9,8 +9,8 @@ from typing import Any
 from dbt.adapters.mvsink.incremental import NotIncremental, analyse
 from dbt.adapters.mvsink.inputs.reference import Reference
 from dbt.adapters.mvsink.inputs.shard_changes import sides_of_shard, unchanged_shard
-from dbt.adapters.mvsink.inputs.sides import EvaluateFully
 from dbt.adapters.mvsink.local.rows import LOCAL_ROWS
+from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import Progress, ShardClient, files_number, untouched
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.sink import Increment
@@ -68,14 +68,14 @@ class KnownInputs:
 
     def increment(self, state: Any, recorded: Any, time: int) -> Increment | EvaluateFully:
         if not self.read or self.contents is None:
-            return EvaluateFully("nothing was read yet", expected=True)
+            return EvaluateFully(Why.NOTHING_RECORDED)
         if self.never:
-            return EvaluateFully("incremental: never", expected=True)
+            return EvaluateFully(Why.NEVER)
         if state.plan and not untouched(state):
-            return EvaluateFully("another tool wrote to its shard", expected=True)
+            return EvaluateFully(Why.OTHER_TOOL)
         analysed = analyse(self.query, self.columns_of)
         if isinstance(analysed, NotIncremental):
-            return EvaluateFully(analysed.reason)
+            return EvaluateFully(Why.NOT_INCREMENTAL, analysed.reason)
         sides = []
         for name in analysed.relations.keys() & self.references.keys():
             reference = self.references[name]

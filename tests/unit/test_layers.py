@@ -28,9 +28,11 @@ NEUTRAL = {
     "calendars",
     "durations",
     "failpoints",
+    "limits",
     "masking",
     "per_invocation",
     "physical",
+    "reasons",
     "refresh_schedule",
     "wall_clock",
 }

@@ -60,4 +60,4 @@ def test_sums_that_do_not_add_up_are_evaluated(world, unlimited):
     world.write("a")
     world.time += 1000
     outcome = world.ran()
-    assert (outcome.incremental, outcome.not_incremental) == (False, "the query of the change failed")
+    assert (outcome.incremental, outcome.full.text) == (False, "the query of the change failed")

@@ -13,8 +13,9 @@ import pytest
 from dbt.adapters.mvsink.inputs import shard_changes
 from dbt.adapters.mvsink.inputs.reference import Reference
 from dbt.adapters.mvsink.inputs.shard_changes import sides_of_shard, unchanged_shard
-from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides
+from dbt.adapters.mvsink.inputs.sides import InputSides
 from dbt.adapters.mvsink.inputs.versioned import sides_of_table
+from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import (
     Antichain,
     CompactionPlan,
@@ -135,7 +136,7 @@ def test_new_columns_are_no_failure():
     shard = Shard()
     schema = pa.schema([*SCHEMA, ("y", pa.int64())])
     shard.handle.evolve([], schema, shard.handle.state().files)
-    changed = EvaluateFully("the columns of db.t changed", expected=True)
+    changed = EvaluateFully(Why.COLUMNS, "db.t")
     assert shard.sides() == changed
     table = SimpleNamespace(columns=lambda version: ("x", "y")[:version])
     assert sides_of_table("db.t", table, 1, 2) == changed
@@ -163,14 +164,14 @@ def test_old_dates_are_read_by_spark():
 @pytest.mark.parametrize(
     ("act", "arguments", "reason"),
     [
-        (lambda shard: None, {"version": None}, "no earlier version of db.t is recorded"),
-        (lambda shard: None, {"before": 3}, "db.t is read at an earlier time than before"),
-        (Shard.foreign, {}, "another tool wrote to db.t"),
-        (lambda shard: None, {"version": -50_000}, "db.t has 50001 commits since"),
+        (lambda shard: None, {"version": None}, EvaluateFully(Why.NO_VERSION, "db.t")),
+        (lambda shard: None, {"before": 3}, EvaluateFully(Why.EARLIER_TIME, "db.t")),
+        (Shard.foreign, {}, EvaluateFully(Why.INPUT_REWRITTEN, "db.t")),
+        (lambda shard: None, {"version": -50_000}, EvaluateFully(Why.MANY_COMMITS, "db.t", "50001")),
         (
             lambda shard: shard.storage.commits.clear(),
             {"version": 0},
-            "the log of db.t does not go back to the last refresh",
+            EvaluateFully(Why.LOG_GONE, "db.t"),
         ),
         (
             lambda shard: shard.handle.compare_and_append(
@@ -186,17 +187,17 @@ def test_old_dates_are_read_by_spark():
                 Antichain.of(5),
             ),
             {},
-            "db.t may hold recorded errors",
+            EvaluateFully(Why.INPUT_ERRORS, "db.t"),
         ),
     ],
 )
 def test_where_the_history_does_not_show_it(act, arguments, reason):
     shard = Shard()
     act(shard)
-    assert shard.sides(**arguments) == EvaluateFully(reason)
+    assert shard.sides(**arguments) == reason
 
 
-GONE = EvaluateFully("db.t no longer has the history since the last run")
+GONE = EvaluateFully(Why.HISTORY_GONE, "db.t")
 
 
 def day_later(*, meanwhile: bool, compacted: bool) -> Shard:

@@ -9,6 +9,7 @@ import pytest
 
 from dbt.adapters.mvsink.materialization.drift import drift_values
 from dbt.adapters.mvsink.materialization.response import response
+from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import Antichain, ShardState
 from dbt.adapters.mvsink.shard_sql import Counts, Kind
 from dbt.adapters.mvsink.sink import Drift, Outcome
@@ -22,19 +23,26 @@ LINES = [
     ({"verified": True, "drifted": Drift()}, " (verified, no drift)"),
     ({"verified": True, "drifted": Drift(Counts(1, 2))}, " (verified)"),  # a warning says it
     (
-        {"verified": True, "not_incremental": "another tool wrote to its shard"},
+        {"verified": True, "full": EvaluateFully(Why.OTHER_TOOL)},
         " (verified; another tool wrote to its shard)",
     ),
-    ({"verified": True, "not_incremental": "its data is small", "usual": True}, " (verified)"),
-    ({"not_incremental": "its data is small", "usual": True}, ""),
-    ({"not_incremental": "cat.shop.orders changed by 14%"}, " (full: orders changed by 14%)"),
-    ({"not_incremental": "`a`.`my shop`.`my orders` changed by 14%"}, " (full: my orders changed by 14%)"),
+    ({"verified": True, "full": EvaluateFully(Why.SMALL)}, " (verified)"),
+    ({"full": EvaluateFully(Why.SMALL)}, ""),
+    ({"full": EvaluateFully(Why.MUCH_CHANGED, "cat.shop.orders", "14%")}, " (full: orders changed by 14%)"),
     (
-        {"not_incremental": "a row that changes cannot be looked up: two have one hash"},
+        {"full": EvaluateFully(Why.MUCH_CHANGED, "`a`.`my shop`.`my orders`", "14%")},
+        " (full: my orders changed by 14%)",
+    ),
+    (
+        {"full": EvaluateFully(Why.ROW_AMBIGUOUS)},
         " (full: a row that changes cannot be looked up: two have one hash)",
     ),
     (
-        {"not_incremental": "the history of db.orders before 2026-11-20T15:00:00Z is no longer readable"},
+        {
+            "full": EvaluateFully(
+                Why.UNREADABLE, "the history of db.orders before 2026-11-20T15:00:00Z is no longer readable"
+            )
+        },
         " (full: the history of orders before 2026-11-20T15:00:00Z is no l...)",
     ),
 ]
@@ -47,7 +55,7 @@ def test_the_line_shows_why_a_run_was_not_incremental_unless_it_is_usual(how, sh
     outcome = Outcome(Kind.APPEND, Counts(inserted=412, deleted=400), Antichain.of(T), upper, T, state, **how)
     answer = response(outcome)
     assert str(answer) == f"+412 -400 at 2027-01-15T08:00:00Z{shown}"
-    assert answer.not_incremental == how.get("not_incremental", "")
+    assert answer.not_incremental == how.get("full", EvaluateFully()).text
 
 
 @pytest.mark.parametrize(

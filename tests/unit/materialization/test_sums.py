@@ -6,20 +6,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from dbt.adapters.mvsink.materialization.sums import TIME, Keeper, OtherRefresh, OverSums, in_use, wanted
+from dbt.adapters.mvsink.materialization.sums import TIME, Keeper, OtherRefresh, OverSums, in_use
+from dbt.adapters.mvsink.reasons import Why
 from dbt.adapters.mvsink.shard import CommitNote, ShardClient
-from dbt.adapters.mvsink.sink import MANY_KEYS, SumsPolicy
+from dbt.adapters.mvsink.sink import RunHistory, SumsPolicy, keeps_sums
 from tests.support.session_engine import open_shard
 from tests.support.shards import SCHEMA
 
 
-def commits(**seconds):
-    """Commits of each mode, oldest first."""
-    return [
-        SimpleNamespace(note=CommitNote(mode=mode, seconds=each))
-        for mode, listed in seconds.items()
-        for each in listed
-    ]
+def history(**seconds):
+    """Runs of each mode, oldest first."""
+    return RunHistory(
+        tuple(CommitNote(mode=mode, seconds=each) for mode, listed in seconds.items() for each in listed)
+    )
 
 
 FULL = {"evaluated": [10.0]}
@@ -38,12 +37,12 @@ CASES = {
 
 @pytest.mark.parametrize(("policy", "at", "seconds", "keeps"), CASES.values(), ids=CASES)
 def test_sums_are_kept_where_incremental_runs_are_slow_without_them(policy, at, seconds, keeps):
-    recorded = {TIME: at}.get
-    assert in_use(recorded) == bool(at)
-    assert wanted(policy, recorded, commits(**seconds)) is keeps
+    using = in_use({TIME: at}.get)
+    assert using == bool(at)
+    assert keeps_sums(policy, history(**seconds), in_use=using) is keeps
 
 
-MANY, OTHER, QUICK = ("evaluated", MANY_KEYS), ("evaluated", "its query changed"), ("incremental", "")
+MANY, OTHER, QUICK = ("evaluated", Why.MANY_KEYS), ("evaluated", Why.REDEFINED), ("incremental", Why.UNSAID)
 
 
 @pytest.mark.parametrize(
@@ -57,11 +56,9 @@ MANY, OTHER, QUICK = ("evaluated", MANY_KEYS), ("evaluated", "its query changed"
     ],
 )
 def test_sums_are_kept_where_most_groups_change(runs, keeps):
-    commits = [
-        SimpleNamespace(note=CommitNote(mode=mode, seconds=1.0, reason=reason)) for mode, reason in runs
-    ]
-    compaction = SimpleNamespace(note=CommitNote())
-    assert wanted(SumsPolicy.AUTO, {}.get, [*commits, compaction]) is keeps
+    notes = [CommitNote(mode=mode, seconds=1.0, why=why.code) for mode, why in runs]
+    compaction = CommitNote()
+    assert keeps_sums(SumsPolicy.AUTO, RunHistory((*notes, compaction)), in_use=False) is keeps
 
 
 def test_sums_of_earlier_queries_are_dropped(tmp_path):

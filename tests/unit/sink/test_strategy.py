@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.mvsink.inputs.sides import EvaluateFully
+from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard_sql import Counts
 from dbt.adapters.mvsink.sink import Incremental, Independent, ReadsLater
 from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.errors import NotIncremental
 from dbt.adapters.mvsink.sink.strategy import Strategy
 from dbt.adapters.mvsink.sink.written import Written
+
+STATE = SimpleNamespace(plan=1, suspended=0)
 
 
 def staging(
@@ -30,6 +32,7 @@ def staging(
         model="dev.m",
         verify=verify,
         incremental=Incremental.ALWAYS,
+        summed=False,
         evidence=evidence,
         independent=Independent(own_text),
     )
@@ -39,21 +42,21 @@ def staging(
 def test_always_fails_with_the_reason_and_what_else_is_allowed():
     wanted = "`incremental` is always, but this run cannot be: raw.t changed. Nothing was written; with auto the query would be evaluated in full"
     with pytest.raises(NotIncremental, match=wanted):
-        staging(EvaluateFully("raw.t changed")).stage(None, None, SimpleNamespace(empty=False), 1, None)
+        staging(EvaluateFully(Why.UNREADABLE, "raw.t changed")).stage(
+            None, STATE, SimpleNamespace(empty=False), 1, None
+        )
 
 
 def test_always_evaluates_what_a_new_definition_asks_for():
-    reason = EvaluateFully("its query changed", expected=True)
-    written = staging(reason).stage(None, None, SimpleNamespace(empty=False), 1, None)
-    assert (written.incremental, written.reason) == (False, "its query changed")
+    reason = EvaluateFully(Why.REDEFINED)
+    written = staging(reason).stage(None, STATE, SimpleNamespace(empty=False), 1, None)
+    assert (written.incremental, written.full) == (False, reason)
 
 
 def test_a_verification_says_why_it_cannot_tell_drift_from_a_change():
     shard = SimpleNamespace(empty=False, rows=1)
-    written = staging(EvaluateFully("another tool wrote to its shard"), verify=True).stage(
-        None, None, shard, 1, None
-    )
-    assert (written.incremental, written.reason) == (False, "another tool wrote to its shard")
+    written = staging(EvaluateFully(Why.OTHER_TOOL), verify=True).stage(None, None, shard, 1, None)
+    assert (written.incremental, written.full.why) == (False, Why.OTHER_TOOL)
 
 
 class OwnText:
@@ -92,6 +95,6 @@ def test_a_verification_evaluates_what_the_author_wrote_as_long_as_it_reads_the_
 
     verification = staging(EvaluateFully(), verify=True, stage=stage, own_text=OwnText(*written))
     desired = Desired("the run's", (), 0)
-    staged = verification.stage(desired, None, SimpleNamespace(empty=False, rows=1), 1, None)
+    staged = verification.stage(desired, STATE, SimpleNamespace(empty=False, rows=1), 1, None)
     assert (texts, staged.rewritten) == (evaluated, reason)
     assert deleted == evaluated[:-1]

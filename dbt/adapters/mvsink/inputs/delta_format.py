@@ -21,9 +21,10 @@ from dbt.adapters.mvsink.inputs.errors import FilesGone, InputError, VersionsGon
 from dbt.adapters.mvsink.inputs.position import Observation, Position
 from dbt.adapters.mvsink.inputs.protocol import CatalogTable, Table, TableOptions
 from dbt.adapters.mvsink.inputs.reading import check_files, files_read_otherwise
-from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides
+from dbt.adapters.mvsink.inputs.sides import InputSides
 from dbt.adapters.mvsink.inputs.version_binding import bindable
 from dbt.adapters.mvsink.inputs.versioned import UNKNOWN, Pinned, sides_of_table, unreadable
+from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import ShardError
 from dbt.adapters.mvsink.shard.commit_log import LOG
 
@@ -91,11 +92,9 @@ class DeltaFormat:
     ) -> InputSides | EvaluateFully:
         """See `VersionedFormat`."""
         if version < before:
-            return EvaluateFully(f"{name} is read at an earlier version than before")
+            return EvaluateFully(Why.EARLIER_VERSION, name)
         if setting := files_read_otherwise(session_settings(options.engine)):
-            return EvaluateFully(
-                f"with {setting} Spark reads the data files of {name} otherwise than the table"
-            )
+            return EvaluateFully(Why.READ_OTHERWISE, setting, name)
         return sides_of_table(name, DeltaInput(at.location, name, options.storage_options), before, version)
 
 

@@ -33,7 +33,7 @@ from dbt.adapters.mvsink.inputs.errors import (
 )
 from dbt.adapters.mvsink.inputs.position import Position
 from dbt.adapters.mvsink.inputs.protocol import CatalogTable, Table, TableOptions
-from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides
+from dbt.adapters.mvsink.inputs.sides import InputSides
 from dbt.adapters.mvsink.inputs.version_binding import bindable
 from dbt.adapters.mvsink.inputs.versioned import (
     EMPTY,
@@ -46,6 +46,7 @@ from dbt.adapters.mvsink.inputs.versioned import (
     unreadable,
 )
 from dbt.adapters.mvsink.physical import DIFF
+from dbt.adapters.mvsink.reasons import EvaluateFully
 from dbt.adapters.mvsink.shard_sql.as_of import nulls
 from dbt.adapters.mvsink.shard_sql.published_view import view_properties
 from dbt.adapters.mvsink.user_sql.words import names

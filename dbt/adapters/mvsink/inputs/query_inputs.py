@@ -19,8 +19,9 @@ from dbt.adapters.mvsink.inputs.reads import Reads
 from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.inputs.registry import VERSIONED
 from dbt.adapters.mvsink.inputs.shard_changes import sides_of_shard, unchanged_shard
-from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides, QueryRows
+from dbt.adapters.mvsink.inputs.sides import InputSides, QueryRows
 from dbt.adapters.mvsink.inputs.versioned import at_version
+from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.user_sql.words import parts
 
 
@@ -55,17 +56,15 @@ class QueryInputs:
     def why_unknown(self, position: Position) -> EvaluateFully | None:
         """Why the change of an input that is at ``position`` is not known."""
         if position.problem:
-            return EvaluateFully(position.problem, usual=True)
+            return EvaluateFully(Why.UNKNOWN_INPUT, position.problem)
         if self.recorded(position.id) is None:
-            return EvaluateFully(
-                f"no earlier position of {position.name} is recorded", expected=True, usual=True
-            )
+            return EvaluateFully(Why.NO_POSITION, position.name)
         if position.reshaped(self.recorded):
-            return EvaluateFully(f"the columns of {position.name} changed", expected=True)
+            return EvaluateFully(Why.COLUMNS, position.name)
         if self._followed(position):
             return None
         why = self._view_above(position.name)
-        return EvaluateFully(f"{position.name} changed, and what changed in it is not known{why}", usual=True)
+        return EvaluateFully(Why.NO_CHANGES, position.name, why)
 
     def _followed(self, position: Position) -> bool:
         """Whether the input keeps a history of its changes, which the query reads it by."""

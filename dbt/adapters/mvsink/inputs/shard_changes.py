@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 from dbt.adapters.mvsink.calendars import ambiguous
 from dbt.adapters.mvsink.engine import Column, DataflowError, sql
 from dbt.adapters.mvsink.inputs.reference import Reference
-from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides, ReadChange, ReadRows
+from dbt.adapters.mvsink.inputs.sides import InputSides, ReadChange, ReadRows
 from dbt.adapters.mvsink.local.rows import TooMany, found_in
 from dbt.adapters.mvsink.physical import DIFF, TIME
+from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import DataFile, ShardError, consolidate
 from dbt.adapters.mvsink.shard_sql import as_of
 
@@ -62,7 +63,7 @@ def sides_of_shard(
 ) -> InputSides | EvaluateFully:
     """The shard as of ``before`` and ``now`` (ms). ``version``: of its log when it was read."""
     if now < before:
-        return EvaluateFully(f"{name} is read at an earlier time than before")
+        return EvaluateFully(Why.EARLIER_TIME, name)
     rewritten = _rewritten(name, reference, version)
     if rewritten is not None:
         return rewritten
@@ -70,12 +71,12 @@ def sides_of_shard(
         as_of.check_readable(reference.state, now)
         earliest = _as_before(reference, before, version or 0)
         if earliest is None:
-            return EvaluateFully(f"{name} no longer has the history since the last run")
+            return EvaluateFully(Why.HISTORY_GONE, name)
         before = earliest
         as_of.check_readable(reference.state, before)
         change = reference.updates(before + 1, now + 1)
     except (DataflowError, ShardError) as error:
-        return EvaluateFully(str(error))
+        return EvaluateFully(Why.UNREADABLE, str(error))
     return InputSides(
         name,
         columns_of(reference),
@@ -244,21 +245,21 @@ def _rewritten(name: str, reference: Reference, version: int | None) -> Evaluate
     """Why the shard's past may differ from what was read at ``version``; None if it does not."""
     state = reference.state
     if version is None:
-        return EvaluateFully(f"no earlier version of {name} is recorded")
+        return EvaluateFully(Why.NO_VERSION, name)
     if any(file.errors != 0 for file in state.files):
-        return EvaluateFully(f"{name} may hold recorded errors")
+        return EvaluateFully(Why.INPUT_ERRORS, name)
     if reference.layout.loose:
-        return EvaluateFully(f"another tool wrote to {name}")
+        return EvaluateFully(Why.INPUT_REWRITTEN, name)
     since = state.version - version
     if since > MANY:
-        return EvaluateFully(f"{name} has {since} commits since")
+        return EvaluateFully(Why.MANY_COMMITS, name, str(since))
     commits = {commit.version: commit for commit in reference.history(since + 1) if commit.version > version}
     wanted = range(version + 1, state.version + 1)
     if any(number not in commits for number in wanted):
-        return EvaluateFully(f"the log of {name} does not go back to the last refresh")
+        return EvaluateFully(Why.LOG_GONE, name)
     passed = [commits[number] for number in wanted]
     if not all(commit.writer_id and commit.kind in (*CONTENTS, COLUMNS) for commit in passed):
-        return EvaluateFully(f"another tool wrote to {name}")
+        return EvaluateFully(Why.INPUT_REWRITTEN, name)
     if any(commit.kind == COLUMNS for commit in passed):  # which is the user's doing, and not undone
-        return EvaluateFully(f"the columns of {name} changed", expected=True)
+        return EvaluateFully(Why.COLUMNS, name)
     return None

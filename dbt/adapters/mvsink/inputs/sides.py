@@ -73,18 +73,6 @@ class InputSides:
 
 
 @dataclass(frozen=True)
-class EvaluateFully:
-    """The query is evaluated, and all contents are compared. ``reason``: a clause; empty if there
-    is nothing to say. ``expected``: also `incremental: always` allows it. ``usual``: so it is on
-    most runs of the model, and dbt's line does not show it.
-    """
-
-    reason: str = ""
-    expected: bool = False
-    usual: bool = False
-
-
-@dataclass(frozen=True)
 class QueryRows:
     """See `Rows`: what a query gives."""
 

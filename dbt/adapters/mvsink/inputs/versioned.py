@@ -14,7 +14,8 @@ from typing import NamedTuple, Protocol
 from dbt.adapters.mvsink.engine import Column, DataflowError, Engine, EngineError
 from dbt.adapters.mvsink.inputs.position import Position
 from dbt.adapters.mvsink.inputs.protocol import Format, TableOptions
-from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides, QueryRows
+from dbt.adapters.mvsink.inputs.sides import InputSides, QueryRows
+from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import ShardError
 
 EMPTY = -1  # the version of a table that has never been written to
@@ -145,10 +146,10 @@ def sides_of_table(name: str, table: VersionedTable, before: int, now: int) -> I
     try:
         columns = table.columns(now)
         if table.columns(before) != columns:
-            return EvaluateFully(f"the columns of {name} changed", expected=True)
+            return EvaluateFully(Why.COLUMNS, name)
         change, rows = table.changes(before, now, columns), table.rows(now)
     except (DataflowError, ShardError, OSError) as error:
-        return EvaluateFully(str(error))
+        return EvaluateFully(Why.UNREADABLE, str(error))
     return InputSides(name, columns, at_version(name, now), at_version(name, before), change, rows=rows)
 
 

@@ -10,7 +10,7 @@ only give the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -23,13 +23,13 @@ from dbt.adapters.mvsink.inputs.query_inputs import QueryInputs
 from dbt.adapters.mvsink.inputs.reads import Reads, reads_of, relist
 from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.inputs.registry import VERSIONED
-from dbt.adapters.mvsink.inputs.sides import EvaluateFully
 from dbt.adapters.mvsink.materialization import witness
 from dbt.adapters.mvsink.materialization.assertions import assertions
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.increment import QueryChange
 from dbt.adapters.mvsink.materialization.sums import TIME as SUMS_TIME
 from dbt.adapters.mvsink.materialization.sums import KeptSums, in_use
+from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.references.functions import shown_functions
 from dbt.adapters.mvsink.shard import Progress, ShardState, files_number, number_of, untouched
 from dbt.adapters.mvsink.shard.stored import Unreadable, parsed
@@ -40,7 +40,6 @@ from dbt.adapters.mvsink.user_sql.marks import NOW, query_at
 
 # properties: what the query was last seen to read, and a number for its columns and plan
 READS, COLUMNS = "reads", "query_columns"
-OTHER_TOOL = "another tool wrote to its shard"
 # catalogs that Iceberg adds to a session for itself, for example when it compacts a table
 OF_ICEBERG = ("spark.sql.catalog.default_iceberg", "spark.sql.catalog.default_rewrite_catalog")
 # Of a server's session we set some and set them back, after which they are listed; the zone is part
@@ -82,7 +81,7 @@ class InputEvidence:
 
     def proves(self, state: ShardState, recorded: Callable[[str], int | None], time: int) -> bool:
         """The same without the exception."""
-        return not self.problems(state) and all(
+        return self.problem(state) is None and all(
             position.unchanged(recorded) for position in self.positions(time)
         )
 
@@ -93,7 +92,7 @@ class InputEvidence:
         """
         had_them = state.properties.get(COLUMNS) == self._columns_number(columns)
         kinds = {position.kind for position in self.positions(time)}
-        return had_them and not self.problems(state) and kinds <= {FILE_LIST, "view", CLOCK}
+        return had_them and self.problem(state) is None and kinds <= {FILE_LIST, "view", CLOCK}
 
     def properties(self, columns: Sequence[Column]) -> dict[str, str]:
         """The properties that keep what the query reads, and its ``columns`` if it is evaluated."""
@@ -145,9 +144,8 @@ class InputEvidence:
         self, state: ShardState, recorded: Callable[[str], int | None], time: int
     ) -> Increment | EvaluateFully:
         """See `Evidence`."""
-        if problem := self.problems(state):
-            lasting = problem in (self._uncertain, self._of_inputs)
-            return EvaluateFully(problem, expected=not lasting, usual=problem != OTHER_TOOL)
+        if problem := self.problem(state):
+            return problem
         if self.sums is not None and self.sums.time == time:
             increment = self.sums.increment(recorded)
         else:
@@ -162,7 +160,7 @@ class InputEvidence:
     ) -> Increment | EvaluateFully:
         """See `QueryChange.outlook`, for the model's own query."""
         if self._uncertain:
-            return EvaluateFully(self._uncertain, usual=True)
+            return EvaluateFully(Why.UNCERTAIN, self._uncertain)
         return self.change(recorded, time).outlook(sum(file.size for file in state.files))
 
     def change(self, recorded: Callable[[str], int | None], time: int) -> QueryChange:
@@ -186,21 +184,20 @@ class InputEvidence:
         clock = (clock_position(time),) if NOW.search(self.context.query) else ()
         return (*self._inspector.shards(time), *self._inputs, *clock)
 
-    def problems(self, state: ShardState) -> str:
-        """Why the stored contents prove nothing, whatever the inputs are; empty if they do."""
-        return next(self._problems(state), "")
-
-    def _problems(self, state: ShardState) -> Iterator[str]:
+    def problem(self, state: ShardState) -> EvaluateFully | None:
+        """Why the stored contents prove nothing, whatever the inputs are; None if they do."""
         if self._uncertain:
-            yield self._uncertain
+            return EvaluateFully(Why.UNCERTAIN, self._uncertain)
         if any(file.errors != 0 for file in state.files):
-            yield "it holds recorded errors"
+            return EvaluateFully(Why.RECORDED_ERRORS)
         if state.plan == 0:  # nothing is recorded as long as an input has a problem
-            yield self._of_inputs or "what its contents were computed from is not known"
-        elif not untouched(state):
-            yield OTHER_TOOL
-        elif state.plan != self.plan:
-            yield "its query, its options, a view or a setting of the session changed"
+            problem = self._of_inputs
+            return (
+                EvaluateFully(Why.UNKNOWN_INPUT, problem) if problem else EvaluateFully(Why.NOTHING_RECORDED)
+            )
+        if not untouched(state):
+            return EvaluateFully(Why.OTHER_TOOL)
+        return None if state.plan == self.plan else EvaluateFully(Why.REDEFINED)
 
     @property
     def tables_as_they_are(self) -> tuple[Position, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -21,25 +22,28 @@ from dbt.adapters.mvsink.incremental import (
 )
 from dbt.adapters.mvsink.inputs.position import CLOCK, SHARD, Position
 from dbt.adapters.mvsink.inputs.registry import VERSIONED
-from dbt.adapters.mvsink.inputs.sides import EvaluateFully
+from dbt.adapters.mvsink.inputs.sides import InputSides
+from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS
 from dbt.adapters.mvsink.materialization.evidence import InputEvidence, verification_due
 from dbt.adapters.mvsink.materialization.opening import Opened
-from dbt.adapters.mvsink.materialization.sums import wanted
+from dbt.adapters.mvsink.materialization.sums import KeptSums, in_use
+from dbt.adapters.mvsink.reasons import EvaluateFully, Why
+from dbt.adapters.mvsink.shard import ShardState
 from dbt.adapters.mvsink.sink import (
-    ALL_ROWS,
-    QUICK,
-    REMEMBERED,
-    SMALL,
+    Bounds,
+    Case,
     Increment,
     Incremental,
-    all_may_differ,
-    in_vain,
-    last_seconds,
-    quick,
+    RunHistory,
+    SumsPolicy,
+    decide,
+    fails,
+    keeps_sums,
     suspended,
 )
 from dbt.adapters.mvsink.user_sql.words import parts
 
+log = logging.getLogger("mvsink.sink.write")
 UNCHANGED, CHANGED, UNKNOWN = "unchanged", "changed", "cannot be known"
 NOT_DUE, SAME = "no refresh is due", "its inputs are unchanged"
 NO_CONTENTS, VERIFICATION = "it has no contents yet", "a verification is due"
@@ -94,15 +98,31 @@ def explanation(evidence: InputEvidence, opened: Opened) -> Explanation:
         analysed = evidence.change(opened.handle.progress, time).analysed()
         if isinstance(analysed, Analysed):
             explained = replace(explained, rules=rules(analysed), remarks=remarks(analysed))
-    seconds = last_seconds(opened.handle.history(REMEMBERED))
-    return replace(explained, always=_always(opened), seconds=seconds)
+    return replace(explained, always=_always(opened), seconds=RunHistory.of(opened.handle).seconds())
 
 
-def unfit(evidence: InputEvidence, opened: Opened, time: int) -> str:
-    """Why runs after this one, as of ``time`` (ms), would fail when inputs change: a model whose
-    `incremental` is always, and whose query has to be evaluated. Empty if they would not.
+def option_warnings(
+    evidence: InputEvidence | None, opened: Opened, before: ShardState, kept: KeptSums | NotIncremental | None
+) -> Iterator[str]:
+    """Warnings of options that ask for what the query does not allow, after a run of the opened
+    view, whose shard was ``before``, with the sums that it ``kept``, or why it cannot keep any.
+
+    Of `incremental: always` a run warns for which the query, or what decides its contents, is new:
+    it evaluated the query, and the runs after it fail.
     """
-    return _Explained(evidence, opened, time).later() if _always(opened) else ""
+    context, timing = opened.context, opened.timing
+    if isinstance(kept, NotIncremental) and context.options.state is SumsPolicy.ALWAYS:
+        yield f"`state` is always, but it keeps no sums: {kept.reason}"
+    same = before.readable and not timing.generation and before.plan == opened.handle.state().plan
+    if same or evidence is None or timing.time is None or context.read_only or not _always(opened):
+        return
+    try:
+        reason = _Explained(evidence, opened, timing.time).later()
+    except LOWER_ERRORS as error:  # the run itself has succeeded
+        log.info("%s: what later runs will do is not known: %s", context.model, error)
+        return
+    if reason:
+        yield f"`incremental` is always, but runs after this one cannot be, and will fail: {reason}"
 
 
 def _always(opened: Opened) -> bool:
@@ -126,7 +146,8 @@ class _Explained:
         )
         due = verification_due(self.opened.context, state)
         passing = [self.opened.timing.generation, "" if state.readable else NO_CONTENTS]
-        reasons = [*passing, self.evidence.problems(state)]
+        problem = self.evidence.problem(state)
+        reasons = [*passing, "" if problem is None else problem.text]
         reasons += [
             each["reason"] or f"{each['name']} changed" for each in inputs if each["state"] != UNCHANGED
         ]
@@ -136,51 +157,60 @@ class _Explained:
         passes = next(filter(None, (*passing, VERIFICATION if due else "")), "")
         if passes:
             return Explanation(evaluates, inputs, passes, self.later())
-        full = self._full()
-        fails = _always(self.opened) and bool(full.reason) and not full.expected
-        return Explanation(evaluates, inputs, full.reason, fails=fails)
-
-    def _full(self) -> EvaluateFully:
-        """Why the query would be evaluated in full, or `EvaluateFully()`: it would not."""
-        increment = self.evidence.increment(
-            self.opened.handle.state(), self.opened.handle.progress, self.time
-        )
-        if isinstance(increment, EvaluateFully):
-            return replace(increment, reason=self._suspended() or increment.reason)
-        changed = [each.name for each in increment.inputs if each.change is not None]
-        return EvaluateFully(self._declined(increment, changed))
+        increment = self.evidence.increment(state, recorded, self.time)
+        changed = {each.name for each in _inputs(increment) if each.change is not None}
+        full = self._full(increment, changed)
+        return Explanation(evaluates, inputs, full.text, fails=fails(self._policy, full))
 
     def later(self) -> str:
-        """The same of a change of any input, after this run."""
-        outlook = self.evidence.outlook(self.opened.handle.state(), self.opened.handle.progress, self.time)
-        if isinstance(outlook, EvaluateFully):
-            return self._suspended() or outlook.reason
-        unknown = self.evidence.change(self.opened.handle.progress, self.time).inputs.unknown()
-        last_two = {parts(name)[-2:] for name in unknown}
-        known = [each.name for each in outlook.inputs if parts(each.name)[-2:] not in last_two]
-        return self._declined(outlook, known)
+        """Why the query would be evaluated after a change of any input, after this run."""
+        state, recorded = self.opened.handle.state(), self.opened.handle.progress
+        outlook = self.evidence.outlook(state, recorded, self.time)
+        unknown = {parts(name)[-2:] for name in self.evidence.change(recorded, self.time).inputs.unknown()}
+        known = {each.name for each in _inputs(outlook) if parts(each.name)[-2:] not in unknown}
+        return self._full(outlook, known).text
 
-    def _suspended(self) -> str:
-        return "" if _always(self.opened) else suspended(self.opened.handle.state())
+    def _full(self, increment: Increment | EvaluateFully, changed: Collection[str]) -> EvaluateFully:
+        """Why the query would be evaluated if the inputs ``changed`` did, `Why.UNSAID` if it would
+        not: as far as that is known before the changes are staged.
+        """
+        decision = decide(self._case(increment))
+        if decision.full is not None or decision.all_sums:
+            return decision.full or EvaluateFully()
+        assert decision.increment is not None
+        return self._refused(decision.increment, changed, decision.bounds) or EvaluateFully()
 
-    def _declined(self, increment: Increment, changed: Sequence[str]) -> str:
-        """Why the query would be evaluated although its change can be computed."""
-        if reason := self._suspended():
-            return reason
-        analysed, options = increment.analysed, self.opened.context.options
-        plan = delta(analysed, dict.fromkeys(changed, Sides("", "", "")), self._clock(increment))
+    def _case(self, increment: Increment | EvaluateFully) -> Case:
+        handle = self.opened.handle
+        return Case(
+            increment=lambda: increment,
+            history=lambda: RunHistory.of(handle),
+            policy=self._policy,
+            summed=isinstance(increment, Increment) and self._summed(increment),
+            suspended=suspended(handle.state()),
+        )
+
+    def _summed(self, increment: Increment) -> bool:
+        """Whether the run would compute from the model's sums."""
+        handle, option = self.opened.handle, self.opened.context.options.state
+        keeps = keeps_sums(option, RunHistory.of(handle), in_use=in_use(handle.progress))
+        drifted = suspended(handle.state())
+        return keeps and not drifted and isinstance(sums_of(increment.analysed), Sums)
+
+    @property
+    def _policy(self) -> Incremental:
+        return self.opened.context.options.incremental
+
+    def _refused(
+        self, increment: Increment, changed: Collection[str], bounds: Bounds
+    ) -> EvaluateFully | None:
+        """Why a change of these inputs cannot be computed, or not at less cost."""
+        plan = delta(increment.analysed, dict.fromkeys(changed, Sides("", "", "")), self._clock(increment))
         if isinstance(plan, NotIncremental):
-            return plan.reason
-        commits = self.opened.handle.history(REMEMBERED)
-        summed = wanted(options.state, self.opened.handle.progress, commits)
-        if _always(self.opened) or (summed and isinstance(sums_of(analysed), Sums)):
-            return ""
-        if increment.small:
-            return SMALL
-        rows = sum(file.rows or 0 for file in self.opened.handle.state().files)
-        if plan.adding is None and plan.scoped is not None and all_may_differ(plan.scoped, rows):
-            return ALL_ROWS
-        return QUICK if quick(commits) else in_vain(commits, summed=False)
+            return EvaluateFully(Why.NOT_INCREMENTAL, plan.reason)
+        if plan.adding is not None or plan.scoped is None or self._summed(increment):
+            return None
+        return bounds.scope(plan.scoped, sum(file.rows or 0 for file in self.opened.handle.state().files))
 
     def _clock(self, increment: Increment) -> tuple[int, int] | None:
         """The times that `mv_now()` was and is, if it matters."""
@@ -190,6 +220,10 @@ class _Explained:
             return clock
         [[same]] = self.opened.context.engine.query(probe, "clock")
         return None if same else clock
+
+
+def _inputs(increment: Increment | EvaluateFully) -> tuple[InputSides, ...]:
+    return increment.inputs if isinstance(increment, Increment) else ()
 
 
 def _input(position: Position, recorded: Callable[[str], int | None], *, known: bool) -> dict[str, str]:

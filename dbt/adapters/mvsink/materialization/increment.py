@@ -7,19 +7,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine.session import session_settings
 from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, analyse
 from dbt.adapters.mvsink.inputs.position import CLOCK
 from dbt.adapters.mvsink.inputs.query_inputs import QueryInputs
-from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides
+from dbt.adapters.mvsink.inputs.sides import InputSides
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.witness import misread
+from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.sink import Increment, Incremental
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from dbt.adapters.mvsink.user_sql.words import parts
-
-SMALL_BYTES = 32 * 1024 * 1024  # of all that is read: the whole query is a job or two
-
 
 # Settings that decide what a text means (quotes, precedence, whose a name is), and with which value
 # it is read here.
@@ -69,7 +68,7 @@ class QueryChange:
                 return reason
         analysed = self._read()
         if isinstance(analysed, NotIncremental):
-            return EvaluateFully(analysed.reason, usual=True)
+            return EvaluateFully(Why.NOT_INCREMENTAL, analysed.reason)
         names = {position.name for position in changed if position.kind != CLOCK}
         sides = tuple(self.inputs.sides(analysed.relations, names))
         refused = next((each for each in sides if isinstance(each, EvaluateFully)), None)
@@ -82,7 +81,7 @@ class QueryChange:
         if always or not small:  # else its query is evaluated, however it is read
             analysed = self._witnessed(analysed)
         if isinstance(analysed, NotIncremental):
-            return EvaluateFully(analysed.reason, usual=True)
+            return EvaluateFully(Why.NOT_INCREMENTAL, analysed.reason)
         return Increment(analysed, known, None if clock is None else (clock, self.time), small)
 
     def outlook(self, own: int) -> Increment | EvaluateFully:
@@ -93,10 +92,10 @@ class QueryChange:
             return refused
         analysed = self.analysed()
         if isinstance(analysed, NotIncremental):
-            return EvaluateFully(analysed.reason, usual=True)
+            return EvaluateFully(Why.NOT_INCREMENTAL, analysed.reason)
         unknown = self.inputs.unknown()
         if unknown and all(position.name in unknown for position in self.inputs.positions):
-            return EvaluateFully(f"what changes in {' and '.join(sorted(unknown))} is not known", usual=True)
+            return EvaluateFully(Why.NEVER_CHANGES, " and ".join(sorted(unknown)))
         known = tuple(
             each for each in self.inputs.sides(analysed.relations, set()) if isinstance(each, InputSides)
         )
@@ -125,9 +124,9 @@ class QueryChange:
     def _refused(self) -> EvaluateFully | None:
         """Why the query is evaluated, whatever its text says and whatever changed."""
         if self.context.options.incremental is Incremental.NEVER:
-            return EvaluateFully("incremental: never", expected=True, usual=True)
+            return EvaluateFully(Why.NEVER)
         if (twice := self.inputs.named_twice()) is not None:
-            return EvaluateFully(f"it reads {twice} in two ways, or from two catalogs", usual=True)
+            return EvaluateFully(Why.NAMED_TWICE, twice)
         return None
 
     def _small(self, analysed: Analysed, sides: Sequence[InputSides], own: int) -> bool:
@@ -139,4 +138,4 @@ class QueryChange:
             if size is None:
                 return False
             total += size * len(used) / max(len(each.columns), 1)
-        return total <= SMALL_BYTES
+        return total <= limits.SMALL_BYTES

@@ -37,9 +37,8 @@ from dbt.adapters.mvsink.materialization.evidence import (
     recollection,
     verification_due,
 )
-from dbt.adapters.mvsink.materialization.explain import explanation
+from dbt.adapters.mvsink.materialization.explain import explanation, option_warnings
 from dbt.adapters.mvsink.materialization.opening import Opened, refresh_foreseen, refresh_of
-from dbt.adapters.mvsink.materialization.option_warnings import option_warnings
 from dbt.adapters.mvsink.materialization.options.gate import accepts
 from dbt.adapters.mvsink.materialization.proofs import independent
 from dbt.adapters.mvsink.materialization.reading import as_said, references_of
@@ -47,7 +46,7 @@ from dbt.adapters.mvsink.materialization.response import explained_response, res
 from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
 from dbt.adapters.mvsink.materialization.said_once import gate_notes, gate_properties
 from dbt.adapters.mvsink.materialization.splice_witness import check_replacement
-from dbt.adapters.mvsink.materialization.sums import Keeper, KeptSums, OverSums, in_use, wanted
+from dbt.adapters.mvsink.materialization.sums import Keeper, KeptSums, OverSums, in_use
 from dbt.adapters.mvsink.materialization.view_texts import with_view_texts
 from dbt.adapters.mvsink.references.consistency import Origins, ledgers, origins_after, origins_read
 from dbt.adapters.mvsink.references.holds import Holds
@@ -55,7 +54,6 @@ from dbt.adapters.mvsink.shard import Antichain, ShardError, ShardReplaced, Shar
 from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.shard_sql.holds import held_shards
 from dbt.adapters.mvsink.sink import (
-    REMEMBERED,
     Drift,
     Driver,
     Evidence,
@@ -63,9 +61,11 @@ from dbt.adapters.mvsink.sink import (
     Incremental,
     NoEvidence,
     Outcome,
+    RunHistory,
     SinkRequest,
     Superseded,
     UnknownColumn,
+    keeps_sums,
     limit,
     suspended,
 )
@@ -213,8 +213,8 @@ class CheckedView:
         state, recorded = opened.handle.state(), opened.handle.progress
         verify = verification_due(context, state)
         proved = not verify and evidence.proves(state, recorded, time)
-        commits = opened.handle.history(REMEMBERED)
-        if proved or suspended(state) or not wanted(context.options.state, recorded, commits):
+        keeps = keeps_sums(context.options.state, RunHistory.of(opened.handle), in_use=in_use(recorded))
+        if proved or suspended(state) or not keeps:
             return None
         analysed = evidence.change(recorded, time).analysed()
         if isinstance(analysed, NotIncremental):

@@ -89,7 +89,7 @@ def response(outcome: Outcome, notes: Sequence[str] = (), warnings: Sequence[str
         rewritten=outcome.rewritten,
         incremental=outcome.incremental,
         mode=_mode(outcome),
-        not_incremental=outcome.not_incremental,
+        not_incremental=outcome.full.text,
         drifted=drift_values(outcome.drifted),
         next_refresh=outcome.upper.as_option() if outcome.scheduled else None,
     )
@@ -218,7 +218,7 @@ def _changed(counts: Counts) -> str:
 
 
 def _how(outcome: Outcome) -> str:
-    why = "" if outcome.usual or outcome.incremental else _short(outcome.not_incremental)
+    why = "" if outcome.full.usual or outcome.incremental else _short(outcome.full.text)
     if outcome.verified:
         right = outcome.drifted is not None and outcome.drifted.counts.nothing
         verified = "verified, no drift" if right else "verified"

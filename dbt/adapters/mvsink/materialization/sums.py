@@ -23,25 +23,21 @@ from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, Sums, analyse, sums_of
 from dbt.adapters.mvsink.inputs.reference import Reference, References
 from dbt.adapters.mvsink.inputs.shard_changes import columns_of, sides_of_shard
-from dbt.adapters.mvsink.inputs.sides import EvaluateFully
 from dbt.adapters.mvsink.local.rows import LOCAL_ROWS
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.physical import SUMS
-from dbt.adapters.mvsink.shard import Commit, WriteHandle, delete_dropped, number_of
+from dbt.adapters.mvsink.reasons import EvaluateFully, Why
+from dbt.adapters.mvsink.shard import WriteHandle, delete_dropped, number_of
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard_sql import Kind, Layout
 from dbt.adapters.mvsink.sink import (
-    SUMMED,
     Driver,
     Evidence,
     Increment,
     Outcome,
     SinkRequest,
-    SumsPolicy,
-    most_keys_change,
-    slow,
 )
 from dbt.adapters.mvsink.user_sql.marks import query_at
 
@@ -57,14 +53,6 @@ TIME, VERSION, SHARD = "sums", "sums/version", "sums/shard"
 def in_use(recorded: Callable[[str], int | None]) -> bool:
     """Whether the model's contents are those of sums, by its progress."""
     return bool(recorded(TIME))
-
-
-def wanted(option: SumsPolicy, recorded: Callable[[str], int | None], commits: list[Commit]) -> bool:
-    """Whether a run keeps sums. ``commits``: the model's newest."""
-    if option is not SumsPolicy.AUTO:
-        return option is SumsPolicy.ALWAYS
-    worthwhile = in_use(recorded) or slow(commits) or most_keys_change(commits)
-    return worthwhile and not slow(commits, SUMMED)
 
 
 class OtherRefresh(DataflowError):
@@ -99,13 +87,13 @@ class KeptSums:
         """How the model's contents follow from what changed in the sums."""
         before = recorded(TIME)
         if not before or recorded(SHARD) != self._shard:
-            return EvaluateFully("its sums are new", expected=True)
+            return EvaluateFully(Why.SUMS_NEW)
         sides = sides_of_shard(NAME, self.reference, before, self.time, recorded(VERSION))
         if isinstance(sides, EvaluateFully):
-            return EvaluateFully(sides.reason, expected=True)
+            return EvaluateFully(Why.SUMS_CHANGES, sides.text)
         analysed = analyse(self.query, self._columns_of)
         if isinstance(analysed, NotIncremental):
-            return EvaluateFully(analysed.reason)
+            return EvaluateFully(Why.SUMS_QUERY, analysed.reason)
         few = self.reference.layout.rows <= LOCAL_ROWS
         return Increment(analysed, (sides,), small=few)
 

@@ -115,7 +115,8 @@ class CommitNote:
     ``versions``: the versions at which it read tables; ``newer``: why one is newer than the
     contents' time. ``mode``: how the contents were computed;
     ``way``: what the sink compared, for its next choice; ``share``: the largest share of an input's
-    rows whose changes were staged; ``reason``: why the query was evaluated.
+    rows whose changes were staged; ``why``, ``reason``: why the query was evaluated, the name of
+    `reasons.Why` and its words.
     ``audits``: digests of the audits that the contents passed; ``audited``: the version of the log
     that they were then compared with. ``definition``: a digest of the model's text.
     """
@@ -133,6 +134,7 @@ class CommitNote:
     mode: str = ""
     way: str = ""
     share: float | None = None
+    why: str = ""
     reason: str = ""
     audits: tuple[str, ...] = ()
     audited: int | None = None

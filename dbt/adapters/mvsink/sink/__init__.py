@@ -22,6 +22,15 @@ The layer reaches Spark through `Engine` alone and knows neither dbt nor how a c
 """
 
 from dbt.adapters.mvsink.sink.correction import Assertion, Correction, Desired, not_null
+from dbt.adapters.mvsink.sink.decide import (
+    Bounds,
+    Case,
+    Incremental,
+    SumsPolicy,
+    decide,
+    fails,
+    keeps_sums,
+)
 from dbt.adapters.mvsink.sink.driver import Driver
 from dbt.adapters.mvsink.sink.errors import (
     GateFailed,
@@ -29,25 +38,8 @@ from dbt.adapters.mvsink.sink.errors import (
     SchemaChanged,
     UnknownColumn,
 )
-from dbt.adapters.mvsink.sink.experience import (
-    REMEMBERED,
-    in_vain,
-    last_seconds,
-    most_keys_change,
-    quick,
-    slow,
-)
 from dbt.adapters.mvsink.sink.gate import Audit, Gate, MaxChange, Scope
-from dbt.adapters.mvsink.sink.increment import (
-    ALL_ROWS,
-    MANY_KEYS,
-    QUICK,
-    SMALL,
-    Increment,
-    Incremental,
-    SumsPolicy,
-    all_may_differ,
-)
+from dbt.adapters.mvsink.sink.increment import Increment
 from dbt.adapters.mvsink.sink.mint import Mint
 from dbt.adapters.mvsink.sink.plan import Plan, run_timing
 from dbt.adapters.mvsink.sink.proving import Proving
@@ -64,21 +56,17 @@ from dbt.adapters.mvsink.sink.request import (
     SinkRequest,
     Superseded,
 )
+from dbt.adapters.mvsink.sink.run_history import RunHistory
 from dbt.adapters.mvsink.sink.suspension import Drift, Suspended, suspended
 from dbt.adapters.mvsink.sink.usual_change import ENOUGH, Learned, limit, too_little_history
-from dbt.adapters.mvsink.sink.ways import SUMMED
 from dbt.adapters.mvsink.sink.write import Write
 
 __all__ = [
-    "ALL_ROWS",
     "ENOUGH",
-    "MANY_KEYS",
-    "QUICK",
-    "REMEMBERED",
-    "SMALL",
-    "SUMMED",
     "Assertion",
     "Audit",
+    "Bounds",
+    "Case",
     "Correction",
     "Desired",
     "Drift",
@@ -102,6 +90,7 @@ __all__ = [
     "Proving",
     "ReadsLater",
     "References",
+    "RunHistory",
     "SchemaChanged",
     "Scope",
     "SinkRequest",
@@ -110,15 +99,12 @@ __all__ = [
     "Suspended",
     "UnknownColumn",
     "Write",
-    "all_may_differ",
-    "in_vain",
-    "last_seconds",
+    "decide",
+    "fails",
+    "keeps_sums",
     "limit",
-    "most_keys_change",
     "not_null",
-    "quick",
     "run_timing",
-    "slow",
     "suspended",
     "too_little_history",
 ]

@@ -36,15 +36,16 @@ from dbt.adapters.mvsink.incremental import (
     basis,
     clock_probe,
 )
-from dbt.adapters.mvsink.inputs.sides import EvaluateFully
 from dbt.adapters.mvsink.local.difference import Stored, difference
 from dbt.adapters.mvsink.local.rows import fits_locally, left_to_spark, local_row_limit
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
+from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import StagedDirectory, physical_schema
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.sink.adding import added, adds_up
 from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
-from dbt.adapters.mvsink.sink.increment import ALL_ROWS, MANY_KEYS, SMALL, Increment, all_may_differ
+from dbt.adapters.mvsink.sink.decide import Bounds
+from dbt.adapters.mvsink.sink.increment import Increment
 from dbt.adapters.mvsink.sink.lookup import fit, without_hashes
 from dbt.adapters.mvsink.sink.restricted import RestrictedInputs
 from dbt.adapters.mvsink.sink.staged_changes import StagedChanges
@@ -53,32 +54,26 @@ from dbt.adapters.mvsink.sink.write import COMPARED_WHOLE, Write
 from dbt.adapters.mvsink.sink.written import Written
 
 log = logging.getLogger("mvsink.sink.write")
-MAX_KEYS_SHARE = 0.2  # of the shard's rows that may have a key: beyond, all are compared
 
 
 @dataclass(frozen=True)
 class DeltaWrite:
-    """Stages corrections for ``write``'s shard. ``forced``: whatever it costs. ``wary``: not if too
-    much may have changed.
-    """
+    """Stages corrections for ``write``'s shard, within ``bounds``."""
 
     write: Write
-    forced: bool = False
-    wary: bool = False
+    bounds: Bounds = Bounds()
 
     def stage(
         self, increment: Increment, desired: Desired, shard: Layout, time: int, description: BatchDescription
     ) -> Written | EvaluateFully:
         """The correction that `Write.stage` would stage, if it follows from ``increment``."""
-        if increment.small and not self.forced:
-            return EvaluateFully(SMALL, usual=True)
         with ExitStack() as resources, shared_files(self.write.engine) as files:
-            run = _Delta(self.write, self.forced, desired, shard, time, description, files, resources)
+            run = _Delta(self.write, self.bounds, desired, shard, time, description, files, resources)
             try:
-                return run.stage(increment, self.wary)
+                return run.stage(increment)
             except EngineError as error:  # an old state may fail where the new one does not
                 log.info("%s: the query of the change failed: %s", self.write.model, error)
-                return EvaluateFully("the query of the change failed")
+                return EvaluateFully(Why.QUERY_FAILED)
 
 
 @dataclass(frozen=True)
@@ -95,7 +90,7 @@ class _Delta:
     """One correction. ``files`` names what its statements read; ``resources`` ends with it."""
 
     write: Write
-    forced: bool
+    bounds: Bounds
     desired: Desired
     shard: Layout
     time: int
@@ -103,15 +98,14 @@ class _Delta:
     files: sql.Shared
     resources: ExitStack
 
-    def stage(self, increment: Increment, wary: bool) -> Written | EvaluateFully:
-        forced = self.forced
-        changes = StagedChanges.stage(self.write, increment, self.resources, forced=forced, wary=wary)
+    def stage(self, increment: Increment) -> Written | EvaluateFully:
+        changes = StagedChanges.stage(self.write, increment, self.resources, self.bounds)
         if isinstance(changes, EvaluateFully):
             return changes
         failpoints.reach("changes staged")
         planned = self._plan(increment, changes)
         if isinstance(planned, NotIncremental):
-            return EvaluateFully(planned.reason, usual=True)
+            return EvaluateFully(Why.NOT_INCREMENTAL, planned.reason)
         outcome = self._outcome(planned)
         return replace(outcome, share=changes.share) if isinstance(outcome, Written) else outcome
 
@@ -177,8 +171,8 @@ class _Delta:
     def _scoped(self, scoped: Scoped) -> Correction | pa.Table | EvaluateFully:
         """The rows in scope, new less the shard's."""
         if scoped.keys is None:
-            if not self.forced and all_may_differ(scoped, self.shard.rows):
-                return EvaluateFully(ALL_ROWS, usual=True)
+            if refused := self.bounds.scope(scoped, self.shard.rows):
+                return refused
             stored = persisted(self.shard)
             shown = None if stored is None else self.files.of(stored)
             return self._less(replace(self.desired, query=scoped.new), None, lambda: shown)
@@ -204,7 +198,7 @@ class _Delta:
             return None
         keys = StagedKeys.of(self.write, values, nulls=known.nulls)
         self.resources.callback(keys.staged.delete)
-        if not self.forced and keys.rows > MAX_KEYS_SHARE * self._groups(adding):
+        if self.bounds.keys(keys.rows, self._groups(adding)):
             return None
         [name] = scoped.columns
         names = {"_mv_k0": name}
@@ -247,9 +241,7 @@ class _Delta:
         staged = self.write.stager.stage(self.files.around(query), "keys")
         self.resources.callback(staged.delete)
         keys = StagedKeys(self.write, staged)
-        if not self.forced and keys.rows > MAX_KEYS_SHARE * rows:
-            return EvaluateFully(MANY_KEYS)
-        return keys
+        return self.bounds.keys(keys.rows, rows) or keys
 
     def _less(
         self, desired: Desired, here: Stored | None, stored: Callable[[], str | None]
@@ -297,8 +289,7 @@ class _Delta:
             fits = fit(self.write, staged, self.shard)
             if fits.missing or (fits.unhashed and not compared):
                 staged.delete()
-                what = "is not in the table" if fits.missing else "cannot be looked up: two have one hash"
-                return EvaluateFully(f"a row that changes {what}")
+                return EvaluateFully(Why.ROW_MISSING if fits.missing else Why.ROW_AMBIGUOUS)
             if fits.ambiguous:
                 staged = self._without_hashes(staged)
         except BaseException:

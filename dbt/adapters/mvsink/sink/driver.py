@@ -300,9 +300,7 @@ class Driver:
         if self.request.gate.is_active and (plan.generation or not counts.nothing):
             gate = self.gating.previewed(state, plan, counts, desired.plain_rows())
         compacted = compacted_after(self.request, state, plan, previewed.updates)
-        written = Written(
-            None, counts, incremental=previewed.incremental, reason=previewed.reason, usual=previewed.usual
-        )
+        written = Written(None, counts, incremental=previewed.incremental, full=previewed.full)
         outcome = self._outcome(Kind.READ_ONLY, written, plan.time, description)
         preview = Preview(shard.names, previewed.sample, gate, compacted)
         return replace(outcome, generation=plan.generation, columns_added=plan.added, preview=preview)
@@ -367,8 +365,7 @@ class Driver:
             candidate_buckets=written.candidate_buckets,
             evaluated_once=written.evaluated_once,
             incremental=written.incremental,
-            not_incremental=written.reason,
-            usual=written.usual,
+            full=written.full,
             drifted=written.drift,
             verified=(self.request.verify or written.compared) and time is not None,
             rewritten=written.rewritten,

@@ -1,47 +1,14 @@
-"""What a run may compute from the changes of its inputs, and why it does not: plain values."""
+"""What a run may compute from the changes of its inputs: plain values."""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from dbt.adapters.mvsink.engine.predicates import Filter
-from dbt.adapters.mvsink.incremental import Analysed, Scoped, filters
+from dbt.adapters.mvsink.incremental import Analysed, filters
 from dbt.adapters.mvsink.inputs.sides import InputSides
-
-# reasons to evaluate the query
-SMALL = "its data is small"
-ALL_ROWS = "all of its rows may differ"
-MANY_KEYS = "more than 20% of its keys may differ"
-CHANGED_BY = " changed by "  # behind the input's name, in front of the share
-USUALLY_MANY_KEYS = "more than 20% of its keys changed in earlier runs"
-USUALLY_MUCH = "much of an input may have changed, as it had in earlier runs"
-QUICK = "evaluating the query takes less than 0.8 s"
-SLOW = "its incremental runs took as long as evaluating the query"
-
-MANY_ROWS = 100_000  # of a shard: as many are not compared because all may differ
-
-
-class Incremental(enum.Enum):
-    """`AUTO`: from the changes where that is right and costs less. `ALWAYS`: or the model fails.
-    `NEVER`: every run evaluates the query.
-    """
-
-    AUTO = "auto"
-    ALWAYS = "always"
-    NEVER = "never"
-
-
-class SumsPolicy(enum.Enum):
-    """Whether a model whose query adds up keeps its sums. `AUTO`: where incremental runs without
-    them take as long as evaluating the query.
-    """
-
-    AUTO = "auto"
-    ALWAYS = "always"
-    NEVER = "never"
 
 
 @dataclass(frozen=True)
@@ -64,8 +31,3 @@ class Increment:
     def filters(self) -> Mapping[str, Filter]:
         """See `incremental.filters`."""
         return filters(self.analysed)
-
-
-def all_may_differ(scoped: Scoped, rows: int) -> bool:
-    """Whether all ``rows`` of the shard may differ, and are many."""
-    return scoped.keys is None and rows > MANY_ROWS

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from dbt.adapters.mvsink.engine import Engine, sql
 from dbt.adapters.mvsink.engine.timing import Stopwatch
-from dbt.adapters.mvsink.inputs.sides import EvaluateFully
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
+from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import ShardState, WriteHandle, staged_elsewhere
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Layout
 from dbt.adapters.mvsink.sink.correction import Desired
@@ -20,8 +20,6 @@ from dbt.adapters.mvsink.sink.request import SinkRequest, progress_of
 from dbt.adapters.mvsink.sink.strategy import Strategy
 from dbt.adapters.mvsink.sink.write import Write
 from dbt.adapters.mvsink.sink.written import Previewed, Written
-
-ELSEWHERE = "a preview stages on this machine, and Spark runs elsewhere"
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Previewing:
         if isinstance(previewed, Previewed):
             return previewed
         evaluated = self.evaluated(desired, shard, time)
-        return replace(evaluated, reason=previewed.reason, usual=previewed.usual)
+        return replace(evaluated, full=previewed)
 
     def evaluated(self, desired: Desired, shard: Layout, time: int) -> Previewed:
         """The same, by comparing the rows of ``desired`` with the shard's."""
@@ -58,7 +56,7 @@ class Previewing:
         if request.verify:
             return EvaluateFully()
         if not self.engine.cores_here():
-            return EvaluateFully(ELSEWHERE, usual=True)
+            return EvaluateFully(Why.ELSEWHERE)
         with (
             tempfile.TemporaryDirectory(prefix="mvsink-preview-") as directory,
             staged_elsewhere(self.handle.storage, state, directory) as handle,
@@ -71,7 +69,7 @@ class Previewing:
                 return change
             known = progress_of(request, state, change, time).known
             if not known and not change.counts.errors_inserted:
-                return EvaluateFully("an input changed while its change was computed", expected=True)
+                return EvaluateFully(Why.MOVED)
             return self._counted(change, desired)
 
     def _counted(self, change: Written, desired: Desired) -> Previewed:

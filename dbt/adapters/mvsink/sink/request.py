@@ -9,13 +9,14 @@ from typing import Protocol
 
 from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.engine.timing import Stopwatch
-from dbt.adapters.mvsink.inputs.sides import EvaluateFully
+from dbt.adapters.mvsink.reasons import EvaluateFully
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import CommitNote, DataFile, Progress, ShardState, files_number
 from dbt.adapters.mvsink.shard_sql import Counts, OnError, RunOutcome
 from dbt.adapters.mvsink.sink.correction import Assertion
+from dbt.adapters.mvsink.sink.decide import Incremental
 from dbt.adapters.mvsink.sink.gate import Gate
-from dbt.adapters.mvsink.sink.increment import Increment, Incremental
+from dbt.adapters.mvsink.sink.increment import Increment
 from dbt.adapters.mvsink.sink.proving import Proving, unproven
 from dbt.adapters.mvsink.sink.suspension import Drift, recorded
 from dbt.adapters.mvsink.sink.written import Written
@@ -211,8 +212,7 @@ class Outcome(RunOutcome):
     up_to_date: bool = False
     evaluated: bool = True  # False: the inputs are as they were, so nothing was computed
     incremental: bool = False  # the correction follows from the changes of the inputs
-    not_incremental: str = ""  # why it does not, if there is something to say
-    usual: bool = False  # so it is on most runs
+    full: EvaluateFully = EvaluateFully()  # why it does not
     drifted: Drift | None = None  # what was wrong before; None: not known
     verified: bool = False  # all contents were compared by an independent digest
     rewritten: str = ""  # why not with the text as its author wrote it

@@ -18,17 +18,14 @@ from dbt.adapters.mvsink.engine import Column, arrow_schema, sql
 from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.engine.predicates import Filter
 from dbt.adapters.mvsink.incremental import Keys
-from dbt.adapters.mvsink.inputs.sides import EvaluateFully, InputSides
+from dbt.adapters.mvsink.inputs.sides import InputSides
 from dbt.adapters.mvsink.local.rows import ONE_TASK_ROWS
 from dbt.adapters.mvsink.physical import DIFF
+from dbt.adapters.mvsink.reasons import EvaluateFully
 from dbt.adapters.mvsink.shard import StagedDirectory
-from dbt.adapters.mvsink.sink.increment import CHANGED_BY, USUALLY_MUCH, Increment
+from dbt.adapters.mvsink.sink.decide import Bounds
+from dbt.adapters.mvsink.sink.increment import Increment
 from dbt.adapters.mvsink.sink.write import Write
-
-# Changes of an input, of which a replaced row is two, for each of its rows: beyond, evaluating the
-# query costs less. Where it groups, all rows with the key of one that changed are read again.
-MAX_SHARE = 0.1
-MAX_SHARE_LINEAR = 0.4
 
 
 @dataclass(frozen=True)
@@ -90,18 +87,16 @@ class StagedChanges:
 
     @classmethod
     def stage(
-        cls, write: Write, increment: Increment, resources: ExitStack, *, forced: bool, wary: bool
+        cls, write: Write, increment: Increment, resources: ExitStack, bounds: Bounds
     ) -> StagedChanges | EvaluateFully:
-        """Stage them; ``resources`` deletes them. ``forced``: however many rows changed. ``wary``:
-        none of them if too many may have changed.
-        """
-        changes = {}
-        share = MAX_SHARE_LINEAR if increment.analysed.linear else MAX_SHARE
+        """Stage them within ``bounds``; ``resources`` deletes them."""
+        changes, linear = {}, increment.analysed.linear
         changed = [each for each in increment.inputs if each.change is not None]
+        for each in changed:
+            if refused := bounds.may_change(each, linear=linear):
+                return refused
         # if a small one exceeds the share, the others need not be staged
         smallest_first = sorted(changed, key=lambda each: math.inf if each.updates is None else each.updates)
-        if wary and not forced and any(_may_exceed(each, share) for each in changed):
-            return EvaluateFully(USUALLY_MUCH)
         for each in smallest_first:
             names = increment.analysed.relations[each.name]
             used = tuple(column for column in each.columns if column.name.lower() in names)
@@ -109,8 +104,8 @@ class StagedChanges:
             staged = _staged(write, each, used, wanted)
             resources.callback(staged.delete)
             count = staged.rows()
-            if not forced and each.rows is not None and count > share * each.rows:
-                return EvaluateFully(f"{each.name}{CHANGED_BY}{count / max(each.rows, 1):.0%}")
+            if refused := bounds.changed(each, count, linear=linear):
+                return refused
             if count:
                 changes[each.name] = StagedChange(each, used, staged, count)
         by_name = {each.name: changes[each.name] for each in changed if each.name in changes}
@@ -129,10 +124,6 @@ def padded(columns: Sequence[Column], used: Sequence[Column], staged: StagedDire
         for column in columns
     ]
     return f"select {', '.join([*items, *more])} from {sql.parquet_in(staged.uri)}"
-
-
-def _may_exceed(each: InputSides, share: float) -> bool:
-    return each.rows is not None and (each.updates is None or each.updates > share * each.rows)
 
 
 def _staged(

@@ -11,18 +11,19 @@ from typing import TypeVar
 
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import EngineError
-from dbt.adapters.mvsink.inputs.sides import EvaluateFully
-from dbt.adapters.mvsink.shard import Commit, ShardState
+from dbt.adapters.mvsink.reasons import EvaluateFully, Why
+from dbt.adapters.mvsink.shard import ShardState
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Layout, OnError
 from dbt.adapters.mvsink.shard_sql.layout import with_batch
 from dbt.adapters.mvsink.shard_sql.outcome import MAX_ERROR_LENGTH
 from dbt.adapters.mvsink.sink.correction import Desired
+from dbt.adapters.mvsink.sink.decide import Case, decide, fails
 from dbt.adapters.mvsink.sink.delta_write import DeltaWrite
 from dbt.adapters.mvsink.sink.errors import NotIncremental
-from dbt.adapters.mvsink.sink.experience import REMEMBERED, in_vain, much_changed, quick
-from dbt.adapters.mvsink.sink.increment import QUICK, Increment, Incremental
+from dbt.adapters.mvsink.sink.increment import Increment
 from dbt.adapters.mvsink.sink.proving import unproven
 from dbt.adapters.mvsink.sink.request import ReadsLater, SinkRequest
+from dbt.adapters.mvsink.sink.run_history import RunHistory
 from dbt.adapters.mvsink.sink.suspension import Drift, suspended
 from dbt.adapters.mvsink.sink.verify import equal, verified
 from dbt.adapters.mvsink.sink.write import Write
@@ -64,7 +65,7 @@ class Strategy:
         drift = None
         if settled and not shard.empty:
             drift = Drift(written.counts, noise=not self._repeatable(state, time))
-        return replace(written, reason=change.reason, usual=change.usual, loaded=shard.empty, drift=drift)
+        return replace(written, full=change, loaded=shard.empty, drift=drift)
 
     def _evaluated(
         self, desired: Desired, shard: Layout, time: int, description: BatchDescription
@@ -135,40 +136,38 @@ class Strategy:
         """The correction from the changes of the inputs, or why the query is to be evaluated.
         Raises `NotIncremental`.
         """
-        request = self.request
-        if self.evaluate:
-            return EvaluateFully("an input changed while its change was computed", expected=True)
-        if shard.empty and not state.plan:  # otherwise these are contents: no rows
-            return EvaluateFully()
-        forced = request.incremental is Incremental.ALWAYS
-        tried = forced or request.verify
-        if not tried and (reason := self._expected_in_vain(state)):
-            return EvaluateFully(reason)
-        increment = request.evidence.increment(state, self.recorded, time)
-        if request.verify and isinstance(increment, Increment) and increment.analysed.unrepeatable:
-            return EvaluateFully()  # rows that did not change may differ when they are evaluated again
-        outcome: Written | EvaluateFully
-        if isinstance(increment, EvaluateFully):
-            outcome = increment
-        elif not tried and not request.summed and quick(self._remembered()):
-            outcome = EvaluateFully(QUICK, usual=True)
-        elif request.summed and increment.small and not request.verify:
-            outcome = self._of_few_sums(desired, shard, time, description)
-        else:
-            # a verification needs the change apart from what was wrong before
-            whatever = forced or (request.summed and increment.small)
-            wary = not tried and much_changed(self._remembered())
-            delta = DeltaWrite(self.write, whatever, wary)
-            outcome = delta.stage(increment, desired, shard, time, description)
-        if isinstance(outcome, Written):
-            assert isinstance(increment, Increment)
-            return replace(self._proved(outcome, increment), summed=request.summed)
-        if request.verify:  # what was tried is not what the run is about
-            return increment if isinstance(increment, EvaluateFully) else EvaluateFully()
-        log.info("%s: evaluating the query: %s", request.model, outcome.reason)
-        if forced and not outcome.expected:
-            raise NotIncremental(outcome.reason)
+        request, decision = self.request, decide(self._case(state, shard, time))
+        increment, outcome = decision.increment, decision.full
+        if increment is not None:
+            tried = (
+                self._of_few_sums(desired, shard, time, description)
+                if decision.all_sums
+                else DeltaWrite(self.write, decision.bounds).stage(
+                    increment, desired, shard, time, description
+                )
+            )
+            if isinstance(tried, Written):
+                return replace(self._proved(tried, increment), summed=request.summed)
+            outcome = EvaluateFully() if request.verify else tried  # not what a verification is about
+        assert outcome is not None
+        if outcome.why is not Why.UNSAID:
+            log.info("%s: evaluating the query: %s", request.model, outcome.text)
+        if not request.verify and fails(request.incremental, outcome):
+            raise NotIncremental(outcome.text)
         return outcome
+
+    def _case(self, state: ShardState, shard: Layout, time: int) -> Case:
+        request = self.request
+        return Case(
+            increment=lambda: request.evidence.increment(state, self.recorded, time),
+            history=lambda: RunHistory.of(self.write.handle),
+            policy=request.incremental,
+            verify=request.verify,
+            summed=request.summed,
+            contents=not shard.empty or bool(state.plan),  # a plan: no rows are contents, too
+            suspended=suspended(state),
+            moved=self.evaluate,
+        )
 
     def _proved(self, change: Written, increment: Increment) -> Written:
         """``change``, with whether it is to be compared with the query, and what to record if that
@@ -181,15 +180,6 @@ class Strategy:
         proof = proving.after(increment.reading, compared=compared)
         return replace(change, compared=compared, proof=proof)
 
-    def _expected_in_vain(self, state: ShardState) -> str:
-        """Why, after what earlier runs found, an increment is not tried."""
-        if reason := suspended(state):
-            return reason
-        return in_vain(self._remembered(), summed=self.request.summed)
-
-    def _remembered(self) -> list[Commit]:
-        return self.write.handle.history(REMEMBERED)
-
     def _of_few_sums(
         self, desired: Desired, shard: Layout, time: int, description: BatchDescription
     ) -> Written | EvaluateFully:
@@ -197,7 +187,7 @@ class Strategy:
         try:
             written = self.write.whole_rows(desired, shard, time, description)
         except EngineError as error:
-            return EvaluateFully(f"the query over its sums failed: {error.message}")
+            return EvaluateFully(Why.SUMS_FAILED, error.message)
         if written.batch is not None:
             failpoints.reach("staged")
         return replace(written, evaluated_once=False, incremental=True)

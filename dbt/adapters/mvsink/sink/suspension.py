@@ -8,9 +8,9 @@ until its definition changes: twice is no accident.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from dbt.adapters.mvsink.reasons import Why
 from dbt.adapters.mvsink.shard import Progress, ShardState
 from dbt.adapters.mvsink.shard_sql import Counts
 
@@ -25,10 +25,7 @@ class Suspended(enum.IntEnum):
     UNTIL_REDEFINED = 2
 
 
-REASONS: Mapping[Suspended, str] = {
-    Suspended.UNTIL_VERIFIED: "its contents had drifted, and no verification has found them correct since",
-    Suspended.UNTIL_REDEFINED: "its contents drifted twice within 30 days",
-}
+REASONS = {Suspended.UNTIL_VERIFIED: Why.DRIFTED, Suspended.UNTIL_REDEFINED: Why.DRIFTED_TWICE}
 
 
 @dataclass(frozen=True)
@@ -44,9 +41,9 @@ class Drift:
     noise: bool = False
 
 
-def suspended(state: ShardState) -> str:
-    """Why the model is suspended; empty if it is not."""
-    return REASONS.get(Suspended(state.suspended), "")
+def suspended(state: ShardState) -> Why | None:
+    """Why the model is suspended; None if it is not."""
+    return REASONS.get(Suspended(state.suspended))
 
 
 def recorded(progress: Progress, state: ShardState, drift: Drift | None, time: int) -> Progress:

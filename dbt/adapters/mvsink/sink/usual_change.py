@@ -24,7 +24,7 @@ from statistics import median
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.shard import Commit
 from dbt.adapters.mvsink.sink.gate import Limit, MaxChange
-from dbt.adapters.mvsink.sink.ways import EVALUATED, INCREMENTAL, SUMMED
+from dbt.adapters.mvsink.sink.run_history import EVALUATED, INCREMENTAL, SUMMED
 
 READ = 500  # commits of the log, the newest
 ENOUGH = 8  # runs in all

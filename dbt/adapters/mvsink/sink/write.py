@@ -1,7 +1,7 @@
 """Write: stage the correction of one description, in Spark, all tasks in parallel.
 
 There are four ways. They stage the same; which costs least depends on how many rows there are and
-how many of them changed (`ways`, docs/performance.md):
+how many of them changed (`run_history`, docs/performance.md):
 
 - *Whole rows*, of a small shard: one statement groups both sides by the whole row.
 - *Buckets*, where few rows changed. A row that did not change is neither shuffled nor written.
@@ -49,18 +49,11 @@ from dbt.adapters.mvsink.sink.copied import Copied, Hashes, differing_hashes, st
 from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
 from dbt.adapters.mvsink.sink.detection import Buckets, BucketScope, differing_buckets, narrow
 from dbt.adapters.mvsink.sink.locator import FIXED_WIDTH, locator
-from dbt.adapters.mvsink.sink.ways import (
-    BUCKETS,
-    HASHES,
-    ONCE,
-    nearly_all,
-    way,
-)
+from dbt.adapters.mvsink.sink.run_history import BUCKETS, HASHES, ONCE, RunHistory, nearly_all
 from dbt.adapters.mvsink.sink.written import Previewed, Written
 
 log = logging.getLogger("mvsink.sink.write")
 COMPARED_WHOLE = 100_000  # rows of a shard that is compared by whole rows
-LAST_COMMITS = 20  # commits in which ways are compared
 
 
 @dataclass
@@ -174,7 +167,7 @@ class Write:
         return None
 
     def _large(self, desired: Desired, shard: Layout, time: int, description: BatchDescription) -> Written:
-        chosen = way(self.handle.history(LAST_COMMITS), shard)
+        chosen = RunHistory.of(self.handle).comparison(shard)
         twice = {BUCKETS: self._by_buckets, HASHES: self._by_hashes}.get(chosen)
         written = None if twice is None else twice(desired, shard, time, description)
         if written is not None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from dbt.adapters.mvsink.reasons import EvaluateFully
 from dbt.adapters.mvsink.shard import Batch, CommitNote
 from dbt.adapters.mvsink.shard_sql import Counts
+from dbt.adapters.mvsink.sink.run_history import EVALUATED, INCREMENTAL, LOADED, SUMMED
 from dbt.adapters.mvsink.sink.suspension import Drift
-from dbt.adapters.mvsink.sink.ways import EVALUATED, INCREMENTAL, LOADED, SUMMED
 
 LONGEST_REASON = 200  # characters in a commit's note
 
@@ -19,10 +20,9 @@ class Written:
 
     With a ``negation`` of all that the shard holds, ``batch`` is all that it should hold.
     ``incremental``: it follows from the changes of the inputs, or of the model's sums, if it is
-    ``summed``. ``reason``: why it does not, as a clause, if there is something to say; ``usual``:
-    see `EvaluateFully`. ``loaded``: the shard was empty. ``drift``: what was wrong before, None if
-    that is not known. ``way``: the way in which it was computed, if it was the only one that was
-    tried.
+    ``summed``. ``full``: why it does not. ``loaded``: the shard was empty. ``drift``: what was
+    wrong before, None if that is not known. ``way``: the way in which it was computed, if it was
+    the only one that was tried.
     ``share``, ``audits``, ``audited``: see `CommitNote`. ``proof``: what to record of how the
     query's changes are read (`proving`). ``compared``: with all rows of the query, by an
     independent digest; ``rewritten``: why not with those of the text as its author wrote it.
@@ -35,8 +35,7 @@ class Written:
     negation: Batch | None = None
     incremental: bool = False
     summed: bool = False
-    reason: str = ""
-    usual: bool = False
+    full: EvaluateFully = EvaluateFully()
     drift: Drift | None = None
     loaded: bool = False
     proof: Mapping[str, int] = field(default_factory=dict)
@@ -49,9 +48,15 @@ class Written:
 
     def noted(self, note: CommitNote) -> CommitNote:
         """``note`` with what it says besides counts and times."""
-        reason = self.reason.partition("\n")[0][:LONGEST_REASON]  # some are errors of the engine
+        reason = self.full.text.partition("\n")[0][:LONGEST_REASON]  # some are errors of the engine
         return replace(
-            note, way=self.way, share=self.share, reason=reason, audits=self.audits, audited=self.audited
+            note,
+            way=self.way,
+            share=self.share,
+            why=self.full.why.code,
+            reason=reason,
+            audits=self.audits,
+            audited=self.audited,
         )
 
     @property
@@ -74,12 +79,11 @@ class Written:
 @dataclass(frozen=True)
 class Previewed:
     """A correction that is not to be appended: its counts, its number of updates, and some of
-    these. ``incremental``, ``reason``, ``usual``: see `Written`.
+    these. ``incremental``, ``full``: see `Written`.
     """
 
     counts: Counts
     updates: int
     sample: tuple[tuple[object, ...], ...] = ()
     incremental: bool = False
-    reason: str = ""
-    usual: bool = False
+    full: EvaluateFully = EvaluateFully()

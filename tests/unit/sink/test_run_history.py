@@ -1,30 +1,30 @@
-"""Which runs show that computing from the changes is in vain."""
+"""What the newest commits say: which runs show that computing from the changes is in vain."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
+from dbt.adapters.mvsink import limits
+from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import CommitNote
-from dbt.adapters.mvsink.sink.experience import (
-    REMEMBERED,
-    in_vain,
-    last_seconds,
-    much_changed,
-    quick,
-    slow,
-)
-from dbt.adapters.mvsink.sink.increment import MANY_KEYS, SLOW, USUALLY_MANY_KEYS, USUALLY_MUCH
-from dbt.adapters.mvsink.sink.ways import EVALUATED, INCREMENTAL, LOADED, SUMMED
+from dbt.adapters.mvsink.sink.decide import Case, decide
+from dbt.adapters.mvsink.sink.run_history import EVALUATED, INCREMENTAL, LOADED, SUMMED, RunHistory
 
 Run = tuple[str, float | None]
 
 
-def commits(*runs: Run) -> list[SimpleNamespace]:
+def history(*runs: Run) -> RunHistory:
     """The newest that a run remembers."""
-    every = [SimpleNamespace(note=CommitNote(mode=mode, seconds=seconds)) for mode, seconds in runs]
-    return every[-REMEMBERED:]
+    notes = [CommitNote(mode=mode, seconds=seconds) for mode, seconds in runs]
+    return RunHistory(tuple(notes[-limits.REMEMBERED :]))
+
+
+def in_vain(history: RunHistory, *, summed: bool) -> Why:
+    """Why the changes of the inputs are not read."""
+    unknown = EvaluateFully()
+    decision = decide(Case(increment=lambda: unknown, history=lambda: history, summed=summed))
+    assert decision.full is not None
+    return decision.full.why
 
 
 @pytest.mark.parametrize(
@@ -41,39 +41,43 @@ def commits(*runs: Run) -> list[SimpleNamespace]:
     ],
 )
 def test_two_slow_runs_in_a_row_are_enough(runs, expected):
-    assert slow(commits(*runs)) == expected
+    assert history(*runs).slow() == expected
 
 
 def test_what_was_slow_is_tried_again_after_some_commits():
     slow_runs = [(EVALUATED, 4.0), (INCREMENTAL, 9.0), (INCREMENTAL, 9.0)]
-    assert slow(commits(*slow_runs, *[(EVALUATED, 4.0)] * 18))
-    assert not slow(commits(*slow_runs, *[(EVALUATED, 4.0)] * 19))
+    assert history(*slow_runs, *[(EVALUATED, 4.0)] * 18).slow()
+    assert not history(*slow_runs, *[(EVALUATED, 4.0)] * 19).slow()
 
 
 def test_a_run_that_evaluated_the_query_counts_and_not_the_guess_from_the_first_load():
     """A correction may take far longer than the load: it also reads the shard."""
     runs = [(LOADED, 1.0), (INCREMENTAL, 1.4), (INCREMENTAL, 1.2)]
-    assert slow(commits(*runs))
-    assert not slow(commits(*runs, (EVALUATED, 10.0)))
+    assert history(*runs).slow()
+    assert not history(*runs, (EVALUATED, 10.0)).slow()
 
 
 def test_the_newest_run_that_evaluated_the_query_counts():
     """More changes may come than before; then both ways take longer."""
     runs = [(EVALUATED, 4.0), (INCREMENTAL, 5.0), (INCREMENTAL, 5.0)]
-    assert slow(commits(*runs))
-    assert not slow(commits(*runs, (EVALUATED, 14.0)))
-    assert not slow(commits(*runs, (EVALUATED, 4.0), (EVALUATED, 14.0)))
+    assert history(*runs).slow()
+    assert not history(*runs, (EVALUATED, 14.0)).slow()
+    assert not history(*runs, (EVALUATED, 4.0), (EVALUATED, 14.0)).slow()
 
 
 def test_an_evaluation_that_took_somewhat_longer_later_does_not_speak_for_the_changes():
     runs = [(EVALUATED, 4.0), (INCREMENTAL, 5.0), (INCREMENTAL, 5.0), (EVALUATED, 4.0)]
-    assert slow(commits(*runs, (EVALUATED, 7.0), (EVALUATED, 8.0)))
-    assert slow(commits(*runs, (EVALUATED, 3.0)))
-    assert not slow(commits(*runs, (EVALUATED, 8.1)))
+    assert history(*runs, (EVALUATED, 7.0), (EVALUATED, 8.0)).slow()
+    assert history(*runs, (EVALUATED, 3.0)).slow()
+    assert not history(*runs, (EVALUATED, 8.1)).slow()
 
 
-def changing(mode: str, seconds: float, rows: int) -> SimpleNamespace:
-    return SimpleNamespace(note=CommitNote(mode=mode, seconds=seconds, rows_inserted=rows))
+def changing(mode: str, seconds: float, rows: int) -> CommitNote:
+    return CommitNote(mode=mode, seconds=seconds, rows_inserted=rows)
+
+
+def slow(*notes: CommitNote) -> bool:
+    return RunHistory(notes).slow()
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(200, False), (201, True)])
@@ -81,13 +85,13 @@ def changing(mode: str, seconds: float, rows: int) -> SimpleNamespace:
 def test_an_evaluation_that_changed_far_more_rows_does_not_speak_for_the_changes(rows, expected, between):
     """They would have taken longer, too. If it took longer for as many rows, there is more data."""
     runs = [changing(mode, seconds, 100) for mode, seconds in ((EVALUATED, 2.0), *[(INCREMENTAL, 3.0)] * 2)]
-    assert slow([*runs, *between, changing(EVALUATED, 9.0, rows)]) == expected
+    assert slow(*runs, *between, changing(EVALUATED, 9.0, rows)) == expected
 
 
 def test_an_evaluation_that_changed_far_more_rows_counts_if_there_is_no_other():
     runs = [changing(INCREMENTAL, 3.0, 100)] * 2
-    assert slow([*runs, changing(EVALUATED, 3.0, 1000)])
-    assert not slow([*runs, changing(EVALUATED, 9.0, 1000)])
+    assert slow(*runs, changing(EVALUATED, 3.0, 1000))
+    assert not slow(*runs, changing(EVALUATED, 9.0, 1000))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +109,7 @@ def test_an_evaluation_that_changed_far_more_rows_counts_if_there_is_no_other():
 def test_while_no_evaluation_is_known_the_load_and_what_changes_are_a_guess(share, seconds, expected):
     """A load of 10 s: an evaluation takes 6 s where little changes and 20 s where much does."""
     note = CommitNote(mode=INCREMENTAL, seconds=seconds, share=share)
-    assert slow([changing(LOADED, 10.0, 1000), *[SimpleNamespace(note=note)] * 2]) is expected
+    assert slow(changing(LOADED, 10.0, 1000), note, note) is expected
 
 
 @pytest.mark.parametrize(
@@ -119,35 +123,45 @@ def test_while_no_evaluation_is_known_the_load_and_what_changes_are_a_guess(shar
     ],
 )
 def test_a_query_that_is_evaluated_quickly_is(runs, expected):
-    assert quick(commits(*runs)) == expected
+    assert history(*runs).quick() == expected
 
 
 def test_where_most_keys_changed_they_are_not_looked_for():
-    many = SimpleNamespace(note=CommitNote(mode=EVALUATED, seconds=9.0, reason=MANY_KEYS))
-    assert in_vain([many], summed=False) == ""
-    assert in_vain([many, many], summed=False) == USUALLY_MANY_KEYS
-    assert in_vain([many, many], summed=True) == ""
+    many = CommitNote(mode=EVALUATED, seconds=9.0, why=Why.MANY_KEYS.code)
+    assert in_vain(RunHistory((many,)), summed=False) is Why.UNSAID
+    assert in_vain(RunHistory((many, many)), summed=False) is Why.USUALLY_MANY_KEYS
+    assert in_vain(RunHistory((many, many)), summed=True) is Why.UNSAID
 
 
 @pytest.mark.parametrize(
     ("reasons", "expected"),
     [
-        (["a changed by 30%"], False),
-        (["a changed by 30%", "b changed by 12%"], True),
-        (["a changed by 30%", "its query changed", USUALLY_MUCH, "b changed by 12%", USUALLY_MUCH], True),
-        (["a changed by 30%", "b changed by 12%", ""], False),
+        ([Why.MUCH_CHANGED], False),
+        ([Why.MUCH_CHANGED, Why.MUCH_CHANGED], True),
+        ([Why.MUCH_CHANGED, Why.REDEFINED, Why.USUALLY_MUCH, Why.MUCH_CHANGED, Why.USUALLY_MUCH], True),
+        ([Why.MUCH_CHANGED, Why.MUCH_CHANGED, None], False),
     ],
 )
 def test_where_much_changed_twice_it_is_expected_again(reasons, expected):
-    notes = [CommitNote(mode=EVALUATED if reason else INCREMENTAL, reason=reason) for reason in reasons]
-    assert much_changed([SimpleNamespace(note=note) for note in notes]) is expected
+    notes = [
+        CommitNote(mode=EVALUATED, why=why.code) if why else CommitNote(mode=INCREMENTAL) for why in reasons
+    ]
+    assert RunHistory(tuple(notes)).much_changes() is expected
+
+
+def test_sentences_in_older_commits_decide_nothing():
+    """They are shown, and count as unknown reasons."""
+    sentences = [Why.MANY_KEYS.words, "a changed by 30%"]
+    notes = [CommitNote(mode=EVALUATED, seconds=9.0, reason=each) for each in sentences for _ in range(2)]
+    history = RunHistory(tuple(notes))
+    assert not history.most_keys_change() and not history.much_changes()
 
 
 def test_a_query_over_sums_is_judged_by_runs_with_sums():
     runs = [(EVALUATED, 4.0), (INCREMENTAL, 9.0), (INCREMENTAL, 9.0)]
-    assert in_vain(commits(*runs), summed=False) == SLOW
-    assert in_vain(commits(*runs), summed=True) == ""
-    assert in_vain(commits(*runs, (SUMMED, 9.0), (SUMMED, 9.0)), summed=True) == SLOW
+    assert in_vain(history(*runs), summed=False) is Why.SLOW
+    assert in_vain(history(*runs), summed=True) is Why.UNSAID
+    assert in_vain(history(*runs, (SUMMED, 9.0), (SUMMED, 9.0)), summed=True) is Why.SLOW
 
 
 @pytest.mark.parametrize(
@@ -161,4 +175,4 @@ def test_a_query_over_sums_is_judged_by_runs_with_sums():
     ],
 )
 def test_the_seconds_of_the_newest_run_of_each_kind(runs, expected):
-    assert last_seconds(commits(*runs)) == expected
+    assert history(*runs).seconds() == expected

@@ -7,22 +7,21 @@ from types import SimpleNamespace
 import pytest
 
 from dbt.adapters.mvsink.shard import CommitNote
-from dbt.adapters.mvsink.sink.ways import BUCKETS, HASHES, ONCE, way
+from dbt.adapters.mvsink.sink.run_history import BUCKETS, HASHES, ONCE, RunHistory
 
 ROWS = 6_400_000  # 2^16 buckets
 
 
 def run(changed, seconds=None, way=""):
-    note = CommitNote(rows_inserted=changed, computed_through=1, seconds=seconds, way=way)
-    return SimpleNamespace(note=note)
+    return CommitNote(rows_inserted=changed, computed_through=1, seconds=seconds, way=way)
 
 
-def chosen(*commits, detectable=True):
-    return way(commits, SimpleNamespace(rows=ROWS, salt=0, detectable=detectable))
+def chosen(*notes, detectable=True):
+    return RunHistory(notes).comparison(SimpleNamespace(rows=ROWS, salt=0, detectable=detectable))
 
 
 LOADED = run(ROWS)
-COMPACTION = SimpleNamespace(note=CommitNote())
+COMPACTION = CommitNote()
 
 
 @pytest.mark.parametrize(

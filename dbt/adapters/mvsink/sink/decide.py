@@ -1,0 +1,171 @@
+"""The way of a run: from the changes of its inputs, or by evaluating the query, and why. Pure.
+
+A run, its preview (`mvsink plan`) and `mvsink explain` all ask `decide`; the first line of its
+table that holds decides. What the changes themselves show (how many they are, how many keys may
+differ) is known only while they are staged: then the `Bounds` of the decision have the last word.
+
+| | evaluates because |
+|---|---|
+| an input changed while its change was computed | `MOVED` |
+| the shard has no contents | |
+| contents had drifted, unless insisted | `DRIFTED`, `DRIFTED_TWICE` |
+| earlier incremental runs were in vain, unless insisted | `SLOW`, `USUALLY_MANY_KEYS` |
+| the inputs or the query do not allow it | as `Evidence.increment` says |
+| a verification, of a query that gives other rows each time | |
+| little data is read, unless the user insists | `SMALL` |
+| the last evaluation took no time, unless insisted | `QUICK` |
+| otherwise | from the changes |
+
+A run *insists* if the user wants nothing else (`incremental: always`), or if it verifies: then the
+change is needed apart from what was wrong before.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dbt.adapters.mvsink import limits
+from dbt.adapters.mvsink.incremental import Scoped
+from dbt.adapters.mvsink.inputs.sides import InputSides
+from dbt.adapters.mvsink.reasons import EvaluateFully, Why
+from dbt.adapters.mvsink.sink.increment import Increment
+from dbt.adapters.mvsink.sink.run_history import SUMMED, RunHistory
+
+
+class Incremental(enum.Enum):
+    """`AUTO`: from the changes where that is right and costs less. `ALWAYS`: or the model fails.
+    `NEVER`: every run evaluates the query.
+    """
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+class SumsPolicy(enum.Enum):
+    """Whether a model whose query adds up keeps its sums. `AUTO`: where incremental runs without
+    them take as long as evaluating the query.
+    """
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+@dataclass(frozen=True)
+class Case:
+    """What decides. ``contents``: whether the shard has any. ``suspended``: see `suspension`.
+    ``summed``: the query is that over the model's sums. ``moved``: an input changed while its
+    change was computed. ``increment`` and ``history`` are asked when a line needs them.
+    """
+
+    increment: Callable[[], Increment | EvaluateFully]
+    history: Callable[[], RunHistory]
+    policy: Incremental = Incremental.AUTO
+    verify: bool = False
+    summed: bool = False
+    contents: bool = True
+    suspended: Why | None = None
+    moved: bool = False
+
+    @property
+    def insists(self) -> bool:
+        return self.policy is Incremental.ALWAYS or self.verify
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How much may have changed for a correction from the changes to cost less.
+
+    ``none``: there is no bound, because the user insists or the sums are few. ``wary``: much
+    changed in the last runs, so that changes that may be many are not even read.
+    """
+
+    none: bool = False
+    wary: bool = False
+
+    def may_change(self, each: InputSides, *, linear: bool) -> EvaluateFully | None:
+        """Before the changes of an input are staged. ``linear``: see `Analysed`."""
+        if self.none or not self.wary or each.rows is None:
+            return None
+        many = each.updates is None or each.updates > _share(linear) * each.rows
+        return EvaluateFully(Why.USUALLY_MUCH) if many else None
+
+    def changed(self, each: InputSides, count: int, *, linear: bool) -> EvaluateFully | None:
+        """Where ``count`` rows of it changed, a replaced row twice."""
+        if self.none or each.rows is None or count <= _share(linear) * each.rows:
+            return None
+        return EvaluateFully(Why.MUCH_CHANGED, each.name, f"{count / max(each.rows, 1):.0%}")
+
+    def keys(self, count: int, rows: int) -> EvaluateFully | None:
+        """Where ``count`` keys may differ, each of one or more of ``rows``."""
+        return None if self.none or count <= limits.MAX_KEYS * rows else EvaluateFully(Why.MANY_KEYS)
+
+    def scope(self, scoped: Scoped, rows: int) -> EvaluateFully | None:
+        """Where the rows in scope are to be compared, of a shard of ``rows``."""
+        every = scoped.keys is None and rows > limits.MANY_ROWS
+        return EvaluateFully(Why.ALL_ROWS) if every and not self.none else None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """``full``: why the query is evaluated; None: the contents follow from ``increment``, within
+    ``bounds``. ``all_sums``: by evaluating the query over all of the model's few sums.
+    """
+
+    full: EvaluateFully | None = None
+    increment: Increment | None = None
+    bounds: Bounds = Bounds()
+    all_sums: bool = False
+
+
+def decide(case: Case) -> Decision:
+    """The first line of the table that holds."""
+    if case.moved:
+        return Decision(EvaluateFully(Why.MOVED))
+    if not case.contents:
+        return Decision(EvaluateFully())
+    if not case.insists and (why := case.suspended or _in_vain(case)) is not None:
+        return Decision(EvaluateFully(why))
+    increment = case.increment()
+    if isinstance(increment, EvaluateFully):
+        return Decision(increment)
+    if case.verify and increment.analysed.unrepeatable:
+        return Decision(EvaluateFully())  # rows that did not change may differ when evaluated again
+    if case.summed and increment.small and not case.verify:
+        return Decision(increment=increment, all_sums=True)
+    free = case.policy is Incremental.ALWAYS or (case.summed and increment.small)
+    if increment.small and not free:  # a verification is not about its cost
+        return Decision(EvaluateFully() if case.verify else EvaluateFully(Why.SMALL))
+    if not case.insists and not case.summed and case.history().quick():
+        return Decision(EvaluateFully(Why.QUICK))
+    return Decision(None, increment, Bounds(free, wary=not case.insists and case.history().much_changes()))
+
+
+def fails(policy: Incremental, full: EvaluateFully) -> bool:
+    """Whether a run fails rather than evaluate the query."""
+    return policy is Incremental.ALWAYS and full.why is not Why.UNSAID and not full.expected
+
+
+def keeps_sums(policy: SumsPolicy, history: RunHistory, *, in_use: bool) -> bool:
+    """Whether a run keeps sums. ``in_use``: the model's contents are those of sums."""
+    if policy is not SumsPolicy.AUTO:
+        return policy is SumsPolicy.ALWAYS
+    worthwhile = in_use or history.slow() or history.most_keys_change()
+    return worthwhile and not history.slow(SUMMED)
+
+
+def _in_vain(case: Case) -> Why | None:
+    """Why, after what earlier runs found, the changes of the inputs are not read."""
+    history = case.history()
+    if case.summed:
+        return Why.SLOW if history.slow(SUMMED) else None
+    if history.slow():
+        return Why.SLOW
+    return Why.USUALLY_MANY_KEYS if history.most_keys_change() else None
+
+
+def _share(linear: bool) -> float:
+    return limits.MAX_CHANGED_LINEAR if linear else limits.MAX_CHANGED

@@ -1,0 +1,176 @@
+"""What a shard's newest commits say about the runs that made them: how each computed, what it took,
+how much it changed. Pure.
+
+What is no longer among the newest `limits.REMEMBERED` commits is forgotten, and then tried again.
+Of a model whose last runs were
+
+    evaluated 4.0 s, incremental 5.0 s, incremental 4.5 s
+
+the incremental ones were not worthwhile (`slow`), and the query is evaluated until the log forgets
+them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dbt.adapters.mvsink import limits
+from dbt.adapters.mvsink.reasons import Why
+from dbt.adapters.mvsink.shard import CommitNote, StagingHandle
+from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.sink.detection import Buckets
+
+# modes of commits: how the contents were computed
+INCREMENTAL, SUMMED, EVALUATED, LOADED = "incremental", "sums", "evaluated", "loaded"
+BUCKETS, HASHES, ONCE = "buckets", "hashes", "once"  # ways of what was `EVALUATED`, see `write`
+NEARLY_ALL = 0.4  # of the rows of both sides: beyond, comparing costs as much as writing them
+
+FAR_LONGER = 2.0  # then it is tried again: there is so much more data that both ways take longer
+FAR_MORE = 2.0  # rows changed: from the changes, too, it would have taken longer
+# An evaluation in seconds of the first load, where none is known (benchmarks.choice): by the share
+# of an input's rows that changed at most, and where more did.
+BY_LOAD = ((0.01, 0.6), (0.05, 1.0))
+BY_LOAD_OF_MANY = 2.0
+
+_Timed = tuple[int, CommitNote, float]  # a commit's place, its note, and its seconds
+
+
+@dataclass(frozen=True)
+class RunHistory:
+    """The ``notes`` of the newest commits, oldest first."""
+
+    notes: tuple[CommitNote, ...]
+
+    @classmethod
+    def of(cls, handle: StagingHandle) -> RunHistory:
+        return cls(tuple(commit.note for commit in handle.history(limits.REMEMBERED)))
+
+    def seconds(self) -> dict[str, float]:
+        """The seconds of the newest run of each kind: `evaluated`, the first load if there is no
+        other, and `incremental`, with sums or without.
+        """
+        newest_of = {"evaluated": self._evaluated()}
+        newest = max((*self._timed(INCREMENTAL), *self._timed(SUMMED)), default=None, key=_place)
+        newest_of["incremental"] = None if newest is None else newest[2]
+        return {kind: each for kind, each in newest_of.items() if each is not None}
+
+    # whether to compute from the changes
+
+    def quick(self) -> bool:
+        """Whether evaluating the query takes hardly longer than any incremental run."""
+        evaluated = self._evaluated()
+        return evaluated is not None and evaluated < limits.QUICK_EVALUATION
+
+    def slow(self, mode: str = INCREMENTAL) -> bool:
+        """Whether evaluating the query takes hardly longer than the last two runs of this mode."""
+        last = self._timed(mode)[-2:]
+        if len(last) < 2:
+            return False
+        evaluated = self._evaluated_beside(last)
+        fastest = min(seconds for _, _, seconds in last)
+        return evaluated is not None and fastest > limits.WORTHWHILE * evaluated
+
+    def most_keys_change(self) -> bool:
+        """Whether most keys could differ in the last two runs that computed which ones."""
+        return self._last_two(Why.MANY_KEYS)
+
+    def much_changes(self) -> bool:
+        """Whether much of an input had changed in the last two runs that read the changes."""
+        return self._last_two(Why.MUCH_CHANGED)
+
+    def _last_two(self, why: Why) -> bool:
+        """Whether that stopped the last two of the runs that were stopped by it or not at all."""
+        stopped = [
+            note.why == why.code
+            for note in self.notes
+            if note.why == why.code or note.mode in (INCREMENTAL, SUMMED)
+        ]
+        return stopped[-2:] == [True, True]
+
+    # how to compare what was evaluated
+
+    def comparison(self, shard: Layout) -> str:
+        """How to compare a large shard with its query's rows.
+
+        Between few changes and nearly all, what costs less depends on the query: to evaluate it a
+        second time, or to write and read all its rows. Both are tried, then the faster one stays,
+        until the log forgets the other.
+        """
+        changed = self.changed_last(shard)
+        if not shard.detectable or nearly_all(changed, shard.rows, shard):
+            return ONCE
+        if changed < Buckets.of(shard).nearly_all:
+            return BUCKETS
+        took = {
+            note.way: note.seconds
+            for note in self.notes
+            if note.seconds is not None and note.way in (HASHES, ONCE)
+        }
+        untried = [way for way in (HASHES, ONCE) if way not in took]
+        return untried[0] if untried else min(took, key=took.__getitem__)
+
+    def changed_last(self, shard: Layout) -> int:
+        """How many rows the last run inserted and deleted, as far as the log has it.
+
+        Not if these are all rows: then it was the first load.
+        """
+        for note in reversed(self.notes):
+            if note.computed_through is not None:
+                first = note.rows_deleted == 0 and note.rows_inserted >= shard.rows
+                return 0 if first or note.mode == LOADED else _rows(note)
+        return 0
+
+    # seconds
+
+    def _evaluated(self) -> float | None:
+        """The seconds of the last run that evaluated the query and corrected the shard. If none
+        did, it is assumed to take as long as the first load.
+        """
+        for mode in (EVALUATED, LOADED):
+            if runs := self._timed(mode):
+                return runs[-1][2]
+        return None
+
+    def _evaluated_beside(self, runs: list[_Timed]) -> float | None:
+        """The seconds of an evaluation that changed about as much as ``runs``: the newest one,
+        unless the first one after them was somewhat faster. Of any if none is known to be such.
+        """
+        changed = max(_rows(note) for _, note, _ in runs)
+        every = self._timed(EVALUATED)
+        alike = [each for each in every if _rows(each[1]) <= FAR_MORE * changed] or every
+        following = [seconds for at, _, seconds in alike if at > runs[-1][0]]
+        if not alike:
+            return self._by_load(max(note.share or 0.0 for _, note, _ in runs))
+        newest = alike[-1][2]
+        if following and newest <= FAR_LONGER * following[0]:
+            return min(newest, following[0])
+        return newest
+
+    def _by_load(self, changed: float) -> float | None:
+        """What an evaluation will take after a change of that share of an input, by the seconds of
+        the first load: it also compares all rows, and writes those that changed instead of all.
+        """
+        loads = self._timed(LOADED)
+        if not loads:
+            return None
+        return loads[-1][2] * next((part for most, part in BY_LOAD if changed <= most), BY_LOAD_OF_MANY)
+
+    def _timed(self, mode: str) -> list[_Timed]:
+        return [
+            (at, note, note.seconds)
+            for at, note in enumerate(self.notes)
+            if note.mode == mode and note.seconds is not None
+        ]
+
+
+def nearly_all(changed: int, rows: int, shard: Layout) -> bool:
+    """Whether ``changed`` is nearly all of the rows of both sides, the query's and the shard's."""
+    return rows > 0 and changed >= NEARLY_ALL * (rows + shard.rows)
+
+
+def _place(run: _Timed) -> int:
+    return run[0]
+
+
+def _rows(note: CommitNote) -> int:
+    return note.rows_inserted + note.rows_deleted
