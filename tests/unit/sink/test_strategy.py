@@ -55,7 +55,7 @@ def test_always_evaluates_what_a_new_definition_asks_for():
 
 def test_a_verification_says_why_it_cannot_tell_drift_from_a_change():
     shard = SimpleNamespace(empty=False, rows=1)
-    written = staging(EvaluateFully(Why.OTHER_TOOL), verify=True).stage(None, None, shard, 1, None)
+    written = staging(EvaluateFully(Why.OTHER_TOOL), verify=True).stage(None, STATE, shard, 1, None)
     assert (written.incremental, written.full.why) == (False, Why.OTHER_TOOL)
 
 
