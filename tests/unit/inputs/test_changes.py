@@ -85,11 +85,11 @@ def test_of_many_updates_those_that_a_condition_keeps_are_read_here(monkeypatch)
     shard.append(5, ("b", 5, 2), ("a", 5, -1), ("c", 5, 1))
     only = pc.field("x") == "b"
     assert shard.sides().read_change(SCHEMA, only).to_pylist() == [{"x": "b", "_mv_diff": 2}]
-    monkeypatch.setattr(shard_changes, "FEW", 2)
+    monkeypatch.setattr(shard_changes, "READ_UPDATES", 2)
     assert shard.sides().read_change(SCHEMA) is None, "three updates"
     assert shard.sides().read_change(SCHEMA, only).to_pylist() == [{"x": "b", "_mv_diff": 2}]
     assert shard.sides().read_change(SCHEMA, pc.field("x").is_valid()) is None, "three that it keeps"
-    monkeypatch.setattr(shard_changes, "FILTERED", 2)
+    monkeypatch.setattr(shard_changes, "FILTERED_UPDATES", 2)
     assert shard.sides().read_change is None
 
 
@@ -115,12 +115,12 @@ def test_rows_are_found_as_they_are_and_as_they_were():
 def test_many_rows_and_old_dates_are_not_found_here(monkeypatch):
     shard = Shard()
     shard.append(5, ("b", 5, 3), ("c", 5, 1))
-    monkeypatch.setattr(shard_changes, "FEW", 2)
+    monkeypatch.setattr(shard_changes, "READ_UPDATES", 2)
     everything = pc.field("x").is_valid()
     assert shard.sides().read_rows(SCHEMA, everything) is None, "three updates"
     assert shard.sides().read_rows(SCHEMA, pc.field("x") == "b") is None, "one of three rows"
     assert shard.sides().read_rows(SCHEMA, pc.field("x") == "c")[0].num_rows == 1
-    monkeypatch.setattr(shard_changes, "SCANNED", 2)
+    monkeypatch.setattr(shard_changes, "SEARCHED_ROWS", 2)
     assert shard.sides().read_rows is None
 
 
@@ -232,7 +232,7 @@ def test_the_history_may_never_begin_after_something_that_happened_since(compact
 
 def test_many_commits_are_not_replayed(monkeypatch):
     shard = day_later(meanwhile=False, compacted=True)
-    monkeypatch.setattr(shard_changes, "REPLAYED", 2)
+    monkeypatch.setattr(shard_changes, "REPLAYED_COMMITS", 2)
     assert shard.sides() == GONE
 
 

@@ -25,12 +25,13 @@ from dbt.adapters.mvsink.shard_sql import as_of
 
 CONTENTS = ("append", "advance", "compact", "schema")  # commits that keep what was read before
 COLUMNS = "evolve"  # a commit that adds columns
-MANY = 10_000  # commits; reading so many takes seconds
-REPLAYED = 50  # commits whose states are read, some 5 ms each
-FEW = 100_000  # updates that are read into this process, where Spark takes a job
-FEW_NESTED = 2_000  # of these, with nested columns that are compared
-FILTERED = 10 * FEW  # updates of which those that the query keeps may be few
-SCANNED = 100_000_000  # rows among which they are looked for
+PASSED_COMMITS = 10_000  # commits since the last run, which are all checked: more take seconds
+REPLAYED_COMMITS = 50  # commits whose states are read, some 5 ms each
+# Updates of an input that are read into this process, where Spark takes a job of 30 to 50 ms.
+READ_UPDATES = 100_000
+NESTED_UPDATES = 2_000  # of these, with nested columns, which are compared one by one in Python
+FILTERED_UPDATES = 10 * READ_UPDATES  # updates of which the query's conditions may keep so many
+SEARCHED_ROWS = 100_000_000  # rows of an input among which those with a key are looked for
 
 
 @dataclass(frozen=True)
@@ -129,16 +130,16 @@ def _read_change(reference: Reference, lower: int, upper: int) -> ReadChange | N
     """See `ReadChange`, for the updates with ``lower <= time < upper`` (ms)."""
     read, find, files = reference.read, reference.find, _between(reference, lower, upper)
     rows = _rows(files)
-    if read is None or rows is None or rows > FILTERED:
+    if read is None or rows is None or rows > FILTERED_UPDATES:
         return None
 
     def tables(schema: pa.Schema, where: pc.Expression | None) -> list[pa.Table] | None:
-        if rows <= FEW:
+        if rows <= READ_UPDATES:
             return [read(file, schema) for file in files]
         if where is None or find is None:
             return None
         try:
-            return [*found_in(files, lambda file, most: find(file, schema, where, most), FEW)]
+            return [*found_in(files, lambda file, most: find(file, schema, where, most), READ_UPDATES)]
         except TooMany:
             return None
 
@@ -166,13 +167,13 @@ def _read_rows(reference: Reference, before: int, now: int) -> ReadRows | None:
     times = (now, before)
     files = dict.fromkeys(file for time in times for file in as_of.files_as_of(layout, time))
     known = all(file.rows is not None and file.errors == 0 for file in files)
-    if find is None or layout.loose or not known or sum(file.rows or 0 for file in files) > SCANNED:
+    if find is None or layout.loose or not known or sum(file.rows or 0 for file in files) > SEARCHED_ROWS:
         return None
 
     def rows(columns: pa.Schema, where: pc.Expression) -> tuple[pa.Table, pa.Table] | None:
         schema = pa.schema([*columns, (TIME, pa.int64()), (DIFF, pa.int64())])
         try:
-            tables = found_in([*files], lambda file, rows: find(file, schema, where, rows), FEW)
+            tables = found_in([*files], lambda file, rows: find(file, schema, where, rows), READ_UPDATES)
         except TooMany:
             return None
         updates = pa.concat_tables([schema.empty_table(), *tables])
@@ -189,11 +190,11 @@ def _rows_at(updates: pa.Table, time: int) -> pa.Table | None:
     table = updates.filter(pc.less_equal(updates.column(TIME), time)).drop_columns([TIME])
     if pc.any(pc.not_equal(table.column(DIFF), 1)).as_py():
         nested = any(pa.types.is_nested(field.type) for field in table.schema)
-        if nested and len(table) > FEW_NESTED:
+        if nested and len(table) > NESTED_UPDATES:
             return None
         table = consolidate(table)
         copies = table.column(DIFF)
-        if pc.any(pc.less(copies, 1)).as_py() or (pc.sum(copies).as_py() or 0) > FEW:
+        if pc.any(pc.less(copies, 1)).as_py() or (pc.sum(copies).as_py() or 0) > READ_UPDATES:
             return None
         ends = pc.cumulative_sum(copies).combine_chunks().cast(pa.int32())
         lists = pa.ListArray.from_arrays(
@@ -226,7 +227,7 @@ def _written(reference: Reference, version: int) -> Sequence[DataFile] | None:
     is not known, or takes long.
     """
     numbers = range(version, reference.state.version + 1)
-    if len(numbers) > REPLAYED:
+    if len(numbers) > REPLAYED_COMMITS:
         return None
     kinds = {commit.version: commit.kind for commit in reference.history(len(numbers))}
     written: list[DataFile] = []
@@ -251,7 +252,7 @@ def _rewritten(name: str, reference: Reference, version: int | None) -> Evaluate
     if reference.layout.loose:
         return EvaluateFully(Why.INPUT_REWRITTEN, name)
     since = state.version - version
-    if since > MANY:
+    if since > PASSED_COMMITS:
         return EvaluateFully(Why.MANY_COMMITS, name, str(since))
     commits = {commit.version: commit for commit in reference.history(since + 1) if commit.version > version}
     wanted = range(version + 1, state.version + 1)

@@ -1,9 +1,9 @@
 """What this process computes with Arrow, where Spark would start jobs for little data.
 
-A job of Spark takes 30 to 50 ms before it reads a row, and a shuffle is another one. So the rows
-of small shards, and few rows of large ones, are read and added up here. Each function stages or
-returns what Spark would, to the row. Whatever cannot be done exactly here is left to Spark: then
-the result is None, and nothing has happened.
+A job of Spark takes 30 to 50 ms however little it reads, and every shuffle is one. So the rows of
+small shards, and some rows of large ones, are read and added up here. The result is the one that
+Spark would compute. Whatever cannot be done exactly here is left to Spark: then the result is None,
+and nothing has happened.
 
 - `rows`: how many rows fit, and rows that a condition finds in files
 - `difference`: what makes the rows of a query of those of a shard, and whether a change fits it

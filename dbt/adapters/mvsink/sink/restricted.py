@@ -28,7 +28,7 @@ from dbt.adapters.mvsink.sink.lookup import MAX_KEYS
 from dbt.adapters.mvsink.sink.staged_changes import StagedChange, padded
 from dbt.adapters.mvsink.sink.write import Write
 
-MAX_VALUES = 5 * MAX_KEYS  # that this process looks for; many are equal
+MAX_VALUES = 5 * MAX_KEYS  # staged values by which rows of one input are looked for; many are equal
 
 
 @dataclass(frozen=True)
