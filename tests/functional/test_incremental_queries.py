@@ -114,6 +114,24 @@ def test_the_change_of_a_random_query_is_the_difference_of_its_contents(quick):
     assert counts["refused"] <= 0.1 * QUERIES, outcomes
 
 
+NATURAL = """
+select * from a natural left join b
+select v, w from a natural right join b
+select x.v, w from (select v from a) x natural left join b
+select v, count(*) n from b natural right join (select v from a) x where v in (select k from e where k < v) group by v
+select k, v, w from e left semi join (a natural left join b) using (k) natural left join a natural left join b
+"""
+
+
+@pytest.mark.parametrize("query", NATURAL.strip().splitlines())
+def test_natural_joins_that_keep_rows_without_a_match(quick, query):
+    """Spark has no natural semi join, by which a change would find its rows."""
+    a = Table({"k": "int", "v": "int"}, [(1, 10), (2, 20)], [((3, 30), 1), ((1, 10), -1)])
+    b = Table({"k": "int", "w": "int"}, [(1, 100), (3, 300)], [((3, 300), -1), ((2, 200), 1)])
+    e = Table({"k": "int"}, [(1,), (2,), (3,)])
+    assert outcome(OnSpark(quick, Database({"a": a, "b": b, "e": e})), query, None) == "right"
+
+
 @pytest.mark.parametrize(
     ("kind", "decimals"),
     [("int", 0), *((f"decimal({p},{s})", s) for p, s in ((1, 0), (5, 2), (9, 9), (15, 2), (18, 0), (18, 10), (27, 2), (27, 10)))],

@@ -195,6 +195,24 @@ CASES = {
         """,
         {(2, 20, 200): 1},
     ),
+    "a natural left join": Case(
+        "select * from a natural left join b",
+        {"a": a_still, "b": b},
+        """
+        select *, 1L _mv_diff from a left semi join Δb as `b` using (`k`) natural left join b' as `b` union all
+        select *, -1L _mv_diff from a left semi join Δb as `b` using (`k`) natural left join b° as `b`
+        """,
+        {(2, 20, 200): 1, (2, 20, None): -1},
+    ),
+    "a natural right join": Case(
+        "select v, w from a natural right join b",
+        {"a": a, "b": b_still},
+        """
+        select v, w, 1L _mv_diff from a' as `a` natural right join (b left semi join Δa as `a` using (`k`) ) union all
+        select v, w, -1L _mv_diff from a° as `a` natural right join (b left semi join Δa as `a` using (`k`) )
+        """,
+        {(30, 300): 1, (None, 100): 1, (10, 100): -1, (None, 300): -1},
+    ),
     "a full join": Case(
         "select a.k, b.k as o, w from a full join b on a.k = b.k and v > 10",
         {"a": a_still, "b": b},

@@ -70,7 +70,8 @@ class Clock:
 
 Marks = tuple[tuple[int, int], ...]
 Reading = Callable[[Leaf], Side]
-# (semi or anti, relation), in order; of a full join (full, relation and ON) for its left, its right
+# (semi or anti, relation), in order; of a full join (full, relation and ON) for its left, its right;
+# of a NATURAL one with USING
 Scope = list[tuple[Literal["semi", "anti", "full"], str]]
 Scopes = Mapping[Join, Scope]
 
@@ -202,13 +203,12 @@ class Writer:
         if source.kind == "comma" and nested:
             joined = "\ncross join "
         criteria = self.cut(Fragment(source.right.end, source.end), Side.NEW)
-        natural = "natural " if source.natural else ""
         if source.kind == "full" and source in scopes:
             (_, of_left), (_, of_right) = scopes[source]
             right = f"({right}\nleft semi join {of_right}\n)"
             return f"{left}\nleft semi join {of_left}\n{joined}{right}{criteria}"
         scope = "".join(
-            f"\n{natural}left {kind} join {relation}{criteria}\n" for kind, relation in scopes.get(source, ())
+            f"\nleft {kind} join {relation}{criteria}\n" for kind, relation in scopes.get(source, ())
         )
         if scope and source.kind == "right":
             return f"{left}{joined}({right}{scope}){criteria}"

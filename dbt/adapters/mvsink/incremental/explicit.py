@@ -339,7 +339,7 @@ class _Text:
         owners = [scope[number][0] for number in owners_of(block, self.names, column)]
         if len(owners) > 1:
             here: list[Leaf | LateralView] = (
-                [*leaves(on)] if on is not None else [*visible_leaves(block), *block.laterals]
+                [*leaves(on)] if on is not None else [*visible_leaves(block.source), *block.laterals]
             )
             owners = [owner for owner in owners if any(owner is each for each in here)]
         if len(owners) == 1:

@@ -19,6 +19,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     Query,
     Relation,
     SetOp,
+    Source,
     blocks,
     every_query,
     joins,
@@ -116,7 +117,7 @@ class Names:
             raise Refused("a star over a struct", item.start)
         star = node.this if isinstance(node, exp.Column) else node
         without = {each.name.lower() for each in star.args.get("except_") or star.args.get("except") or []}
-        visible = {id(leaf) for leaf in visible_leaves(block)} | {id(view) for view in block.laterals}
+        visible = {id(leaf) for leaf in visible_leaves(block.source)} | {id(view) for view in block.laterals}
         return [
             (owner, name)
             for owner, names in scope
@@ -134,12 +135,12 @@ class Names:
 
     def columns(self, block: Block) -> set[str | None]:
         """The columns that the block may name outside ON."""
-        owners = {id(owner) for owner in (*visible_leaves(block), *block.laterals)}
+        owners = {id(owner) for owner in (*visible_leaves(block.source), *block.laterals)}
         return {name for owner, names in self.scope(block) if id(owner) in owners for name in names}
 
     def _in_on_alone(self, block: Block) -> set[str | None]:
         """The columns and aliases of the leaves behind a semi or anti join, and of no others."""
-        visible = list(visible_leaves(block))
+        visible = list(visible_leaves(block.source))
         hidden = [leaf for leaf in leaves(block.source) if leaf not in visible]
         names = _aliases(hidden).union(*map(self.of_leaf, hidden))
         return names - self.columns(block) - _aliases([*visible, *block.laterals])
@@ -246,15 +247,12 @@ def _own_blocks(query: Query) -> Iterator[Block]:
         yield query.body
 
 
-def visible_leaves(block: Block) -> Iterator[Leaf]:
+def visible_leaves(source: Source | None) -> Iterator[Leaf]:
     """The leaves whose columns a star includes: not those behind a semi or anti join."""
     hidden = {
-        id(leaf)
-        for join in joins(block.source)
-        if join.kind in ("semi", "anti")
-        for leaf in leaves(join.right)
+        id(leaf) for join in joins(source) if join.kind in ("semi", "anti") for leaf in leaves(join.right)
     }
-    return (leaf for leaf in leaves(block.source) if id(leaf) not in hidden)
+    return (leaf for leaf in leaves(source) if id(leaf) not in hidden)
 
 
 def _aliases(owners: Iterable[Leaf | LateralView]) -> set[str | None]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.incremental.algebra import (
     Block,
     Fragment,
@@ -30,7 +31,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
 from dbt.adapters.mvsink.incremental.compose import Reading, Scope, Side, Writer
 from dbt.adapters.mvsink.incremental.equalities import full_keys
 from dbt.adapters.mvsink.incremental.keys import key_names
-from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.incremental.resolve import Names, visible_leaves
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.user_sql.words import words
 
@@ -86,9 +87,19 @@ class Terms:
         if join.kind == "full":
             yield self._of_full_join(block, join, leaf)
             return
-        witnesses = self._witnesses(block, padded(join), leaf)
+        merged = self._merged(join) if join.natural else ""
+        witnesses = [witness + merged for witness in self._witnesses(block, padded(join), leaf)]
         for number, witness in enumerate(witnesses):
             yield [*(("anti", before) for before in witnesses[:number]), ("semi", witness)]
+
+    def _merged(self, join: Join) -> str:
+        """NATURAL as USING: Spark knows no natural semi join. Every row matches if no name is equal."""
+        left, right = (
+            [name for leaf in visible_leaves(side) for name in self.names.of_leaf(leaf)]
+            for side in (join.left, join.right)
+        )
+        shared = list(dict.fromkeys(name for name in left if name is not None and name in right))
+        return f" using ({sql.columns(shared)})" if shared else " on 1 = 1"
 
     def _of_full_join(self, block: Block, join: Join, leaf: Leaf) -> Scope:
         """The rows of both sides whose keys are those of what may differ on the leaf's side."""
