@@ -118,7 +118,7 @@ NATURAL = """
 select * from a natural left join b
 select v, w from a natural right join b
 select x.v, w from (select v from a) x natural left join b
-select v, count(*) n from b natural right join (select v from a) x where v in (select k from e where k < v) group by v
+select v, sum(w) s from b natural right join (select v from a) x group by v
 select k, v, w from e left semi join (a natural left join b) using (k) natural left join a natural left join b
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,7 +35,9 @@ def install(mode: str, patch: pytest.MonkeyPatch) -> None:
 
 
 def unlimited(patch: pytest.MonkeyPatch) -> None:
-    """However much changed, and however quickly the query is evaluated."""
+    """However much changed, and however quickly the query is evaluated. A share of no rows, too, is
+    no limit: infinity times 0 is NaN, which nothing exceeds.
+    """
     patch.setattr(limits, "QUICK_EVALUATION", 0)
     for each in ("MAX_CHANGED", "MAX_CHANGED_LINEAR", "MAX_KEYS", "MANY_ROWS"):
-        patch.setattr(limits, each, 1e9)
+        patch.setattr(limits, each, math.inf)

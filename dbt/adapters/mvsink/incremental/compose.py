@@ -70,8 +70,8 @@ class Clock:
 
 Marks = tuple[tuple[int, int], ...]
 Reading = Callable[[Leaf], Side]
-# (semi or anti, relation), in order; of a full join (full, relation and ON) for its left, its right;
-# of a NATURAL one with USING
+# (semi or anti, relation), in order; of a full join (full, relation and ON) for its left and right;
+# of a NATURAL one the relation and USING
 Scope = list[tuple[Literal["semi", "anti", "full"], str]]
 Scopes = Mapping[Join, Scope]
 

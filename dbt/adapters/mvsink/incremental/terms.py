@@ -93,7 +93,9 @@ class Terms:
             yield [*(("anti", before) for before in witnesses[:number]), ("semi", witness)]
 
     def _merged(self, join: Join) -> str:
-        """NATURAL as USING: Spark knows no natural semi join. Every row matches if no name is equal."""
+        """NATURAL as USING, because Spark has no natural semi join. Without a shared name every row
+        matches.
+        """
         left, right = (
             [name for leaf in visible_leaves(side) for name in self.names.of_leaf(leaf)]
             for side in (join.left, join.right)
