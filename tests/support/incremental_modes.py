@@ -14,6 +14,13 @@ from dbt.adapters.mvsink.materialization.options.table import ModelOptions
 MODES = ("auto", "never", "wherever", "large")
 
 
+class NoLimit(float):
+    """As a share of rows, too, if there are none."""
+
+    def __mul__(self, rows: float) -> float:
+        return math.inf
+
+
 def install(mode: str, patch: pytest.MonkeyPatch) -> None:
     """Have models run in a mode: `auto` and `never` are the option's values, whatever the model
     says; `wherever` computes each correction from changes that is known to be right, whatever it
@@ -35,9 +42,7 @@ def install(mode: str, patch: pytest.MonkeyPatch) -> None:
 
 
 def unlimited(patch: pytest.MonkeyPatch) -> None:
-    """However much changed, and however quickly the query is evaluated. A share of no rows, too, is
-    no limit: infinity times 0 is NaN, which nothing exceeds.
-    """
+    """However much changed, and however quickly the query is evaluated."""
     patch.setattr(limits, "QUICK_EVALUATION", 0)
     for each in ("MAX_CHANGED", "MAX_CHANGED_LINEAR", "MAX_KEYS", "MANY_ROWS"):
-        patch.setattr(limits, each, math.inf)
+        patch.setattr(limits, each, NoLimit(math.inf))
