@@ -77,7 +77,7 @@ def die() -> None:
 @pytest.fixture
 def world(request: Any, tmp_path: Any, unlimited: None, monkeypatch: Any) -> World:  # noqa: F811
     """With a change that the model has yet to see."""
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.strategy.in_vain", lambda *_, **__: "")
+    monkeypatch.setattr("dbt.adapters.mvsink.sink.decide._in_vain", lambda _: None)
     world = World(5, tmp_path, request.param)
     world.run()
     change(world)
