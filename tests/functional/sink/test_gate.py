@@ -12,8 +12,8 @@ from deltalake import DeltaTable
 
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard_sql import Kind
-from dbt.adapters.mvsink.sink import Audit, Gate, GateFailed, Learned, MaxChange, limit, not_null
-from tests.support.session_engine import T0, Model, open_shard
+from dbt.adapters.mvsink.sink import Audit, Gate, GateFailed, Learned, MaxChange, change_limit, not_null
+from tests.support.session_engine import Model, open_shard
 
 TEN = "select id x, 'a' y from range(10)"
 
@@ -93,14 +93,15 @@ def test_max_change(model):
 def test_max_change_learned_from_the_log(model):
     def auto():
         with open_shard(model.uri, None) as handle:
-            return Gate(limit(Learned.AUTO, handle.history, T0))
+            return Gate(change_limit(Learned.AUTO, handle.history))
 
     numbers = "select id x, 'a' y from range({})"
     model.run(numbers.format(1000))
     for run in range(1, 9):
         passes(model, numbers.format(1000 + 150 * run), auto())
-    assert "+601 -0: 601 rows, max_change auto allows 600: the last 8 runs around" in kept_back(
-        model, numbers.format(2801), auto()
+    assert (
+        "+601 -0: 601 rows, max_change auto allows 600: 4 times the largest of the last 8 changes, 150 rows"
+        in kept_back(model, numbers.format(2801), auto())
     )
     passes(model, numbers.format(2800), auto())
     passes(model, numbers.format(10), auto(), full_refresh=True)

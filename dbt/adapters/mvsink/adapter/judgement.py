@@ -22,7 +22,7 @@ from dbt.adapters.mvsink.materialization.options.freshness import with_freshness
 from dbt.adapters.mvsink.materialization.options.gate import accepts
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
 from dbt.adapters.mvsink.shard import ReadHandle, ShardClient
-from dbt.adapters.mvsink.sink import Audit, Gate, SinkRequest, limit
+from dbt.adapters.mvsink.sink import Audit, Gate, SinkRequest, change_limit
 from dbt.adapters.mvsink.sink.forecast import Change, forecast
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class JudgementAdapter(MaintainedAdapter, metaclass=AdapterMeta):
             references=References(),
             on_schema_change=options.on_schema_change,
             gate=Gate(
-                limit(options.max_change, reader.history, now),
+                change_limit(options.max_change, reader.history),
                 (PASSED,) if options.audit.tests else (),
                 accepts(accept, str(node["unique_id"]), name, model),
             ),

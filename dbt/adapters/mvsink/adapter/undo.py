@@ -21,7 +21,7 @@ from dbt.adapters.mvsink.materialization.publish import Docs
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard_sql.pause import Pause
 from dbt.adapters.mvsink.shard_sql.properties import stored_spec
-from dbt.adapters.mvsink.sink import Audit, Gate, limit
+from dbt.adapters.mvsink.sink import Audit, Gate, change_limit
 from dbt.adapters.mvsink.sink.undo import UndoRequest, undo
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _request(
     """With the model's gate: its `max_change` and its audits."""
     now = wall_clock.now_ms()
     options = None if node is None else ModelOptions.parse(model, with_freshness(node))
-    most = None if options is None else limit(options.max_change, handle.history, now)
+    most = None if options is None else change_limit(options.max_change, handle.history)
     return UndoRequest(
         model=model,
         intervals=tuple((lower, upper) for lower, upper in asked["intervals"]),

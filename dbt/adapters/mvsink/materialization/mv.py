@@ -38,13 +38,13 @@ from dbt.adapters.mvsink.materialization.evidence import (
     verification_due,
 )
 from dbt.adapters.mvsink.materialization.explain import explanation, option_warnings
+from dbt.adapters.mvsink.materialization.first_time_notes import gate_notes, gate_properties
 from dbt.adapters.mvsink.materialization.opening import Opened, refresh_foreseen, refresh_of
 from dbt.adapters.mvsink.materialization.options.gate import accepts
 from dbt.adapters.mvsink.materialization.proofs import independent
 from dbt.adapters.mvsink.materialization.reading import as_said, references_of
 from dbt.adapters.mvsink.materialization.response import explained_response, response
 from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
-from dbt.adapters.mvsink.materialization.said_once import gate_notes, gate_properties
 from dbt.adapters.mvsink.materialization.splice_witness import check_replacement
 from dbt.adapters.mvsink.materialization.sums import Keeper, KeptSums, OverSums, in_use
 from dbt.adapters.mvsink.materialization.view_texts import with_view_texts
@@ -65,8 +65,8 @@ from dbt.adapters.mvsink.sink import (
     SinkRequest,
     Superseded,
     UnknownColumn,
+    change_limit,
     keeps_sums,
-    limit,
     suspended,
 )
 from dbt.adapters.mvsink.sink import References as ReadReferences
@@ -272,7 +272,7 @@ class CheckedView:
     def _gate(self, opened: Opened) -> Gate:
         context, invocation = self.context, self.context.invocation
         accepted = accepts(invocation.accept, context.unique_id, str(context.node["name"]), context.model)
-        bound = limit(context.options.max_change, opened.handle.history, invocation.time)
+        bound = change_limit(context.options.max_change, opened.handle.history)
         return Gate(bound, opened.audits, accepted)
 
     def _evidence(self, opened: Opened, sums: KeptSums | None) -> Evidence:

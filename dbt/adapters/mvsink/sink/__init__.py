@@ -38,7 +38,17 @@ from dbt.adapters.mvsink.sink.errors import (
     SchemaChanged,
     UnknownColumn,
 )
-from dbt.adapters.mvsink.sink.gate import Audit, Gate, MaxChange, Scope
+from dbt.adapters.mvsink.sink.gate import (
+    ENOUGH,
+    READ,
+    Audit,
+    Gate,
+    Learned,
+    MaxChange,
+    Scope,
+    change_limit,
+    changes_before,
+)
 from dbt.adapters.mvsink.sink.increment import Increment
 from dbt.adapters.mvsink.sink.mint import Mint
 from dbt.adapters.mvsink.sink.plan import Plan, run_timing
@@ -58,11 +68,11 @@ from dbt.adapters.mvsink.sink.request import (
 )
 from dbt.adapters.mvsink.sink.run_history import RunHistory
 from dbt.adapters.mvsink.sink.suspension import Drift, Suspended, suspended
-from dbt.adapters.mvsink.sink.usual_change import ENOUGH, Learned, limit, too_little_history
 from dbt.adapters.mvsink.sink.write import Write
 
 __all__ = [
     "ENOUGH",
+    "READ",
     "Assertion",
     "Audit",
     "Bounds",
@@ -99,12 +109,12 @@ __all__ = [
     "Suspended",
     "UnknownColumn",
     "Write",
+    "change_limit",
+    "changes_before",
     "decide",
     "fails",
     "keeps_sums",
-    "limit",
     "not_null",
     "run_timing",
     "suspended",
-    "too_little_history",
 ]

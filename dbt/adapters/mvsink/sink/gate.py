@@ -4,6 +4,10 @@ Two checks can fail. *max_change*: the correction changes more rows than allowed
 for bad rows, run over the new contents, find some. Then nothing is committed: the staged batch is
 deleted, and no reader has seen a row of it.
 
+`max_change: auto` allows 4 times the largest of the last 20 changes, and 100 rows in any case:
+after changes of 80, 250 and 120 rows a run may change 1,000. Runs that changed nothing say nothing
+about how large a change is, nor do first loads and new generations.
+
 The first load and a full refresh are exempt from `max_change`; audits always run. A correction that
 changes nothing is not checked. A new generation for another reason (changed columns, a changed
 definition) replaces all rows without counting which are new: its change is the difference in the
@@ -12,17 +16,27 @@ number of rows.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Engine, EngineError
-from dbt.adapters.mvsink.shard import Batch
+from dbt.adapters.mvsink.shard import Batch, Commit
 from dbt.adapters.mvsink.shard_sql import Counts, Layout, row_count
 from dbt.adapters.mvsink.shard_sql.current_view import plain_rows
 from dbt.adapters.mvsink.shard_sql.layout import with_batch
 from dbt.adapters.mvsink.sink.errors import AuditFailed, MaxChangeExceeded
+from dbt.adapters.mvsink.sink.run_history import EVALUATED, INCREMENTAL, SUMMED
 
+# What `max_change: auto` learns from: a bound that anyone can check by head. Of a year of hourly
+# runs that differ by a factor of 30 it refuses less than 2 of 1,000 (test_learned_change).
+READ = 500  # commits of the log, the newest
+REMEMBERED_CHANGES = 20
+ENOUGH = 8  # runs that changed something; with fewer there is no bound
+FACTOR = 4
+FLOOR = 100  # rows
 FAILING_ROWS = 5  # that an error shows
 LONGEST_VALUE = 80  # characters of a value that an error shows
 
@@ -61,6 +75,55 @@ class MaxChange:
         if self.percent is not None and current and changed * 100 > self.percent * current:
             return f"{changed} of {current} rows ({changed * 100 / current:.1f} %), max_change allows {self.percent:g} %"
         return ""
+
+
+History = Callable[[int], Sequence[Commit]]  # that many of the newest commits, oldest first
+
+
+class Learned(enum.Enum):
+    """The value of `max_change` that is not a number."""
+
+    AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class LearnedChange:
+    """The limit that the ``history`` of the shard shows, see the module."""
+
+    history: History
+
+    def broken_by(self, inserted: int, deleted: int, current: int) -> str:
+        """Why a change exceeds the limit, or "". The log is read only for a change over `FLOOR`."""
+        changed = max(inserted, deleted)
+        past = changes_before(self.history(READ)) if changed > FLOOR else []
+        if len(past) < ENOUGH:
+            return ""
+        remembered = past[-REMEMBERED_CHANGES:]
+        largest, time = max(remembered)
+        allowed = max(FLOOR, FACTOR * largest)
+        if changed <= allowed:
+            return ""
+        return (
+            f"{changed} rows, max_change auto allows {allowed}: {FACTOR} times the largest of the last "
+            f"{len(remembered)} changes, {largest} rows at {iso(time)}"
+        )
+
+
+def change_limit(configured: MaxChange | Learned | None, history: History) -> Limit | None:
+    """The limit of a model with the option ``configured``."""
+    return LearnedChange(history) if isinstance(configured, Learned) else configured
+
+
+def changes_before(commits: Sequence[Commit]) -> list[tuple[int, int]]:
+    """The rows that runs inserted or deleted, whichever are more, and their times (ms): of runs
+    that changed contents which were there.
+    """
+    changes = []
+    for note in (commit.note for commit in commits):
+        rows = max(note.rows_inserted, note.rows_deleted)
+        if rows and note.mode in (EVALUATED, INCREMENTAL, SUMMED) and note.computed_through is not None:
+            changes.append((rows, note.computed_through))
+    return changes
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from dbt.adapters.mvsink.materialization.opening import Opened
-from dbt.adapters.mvsink.sink import ENOUGH, Learned, too_little_history
+from dbt.adapters.mvsink.sink import ENOUGH, READ, Learned, changes_before
 
 BOUND, SCOPE = "max_change", "audit_scope"
 
@@ -15,8 +15,7 @@ BOUND, SCOPE = "max_change", "audit_scope"
 def gate_notes(opened: Opened) -> tuple[str, ...]:
     """For the log line. Asked before the run writes anything."""
     new, notes = gate_properties(opened), []
-    history, time = opened.handle.history, opened.context.invocation.time
-    if BOUND in new and too_little_history(history, time):
+    if BOUND in new and len(changes_before(opened.handle.history(READ))) < ENOUGH:
         notes.append(f"max_change auto allows any change until {ENOUGH} runs have changed something")
     if new.get(SCOPE):
         notes.append(f"audits of all rows: {new[SCOPE]}")
