@@ -13,8 +13,8 @@ import pytest
 from sqlglot.errors import ParseError
 
 from dbt.adapters.mvsink.incremental import filtering, origins, restrict, terms, unnest
-from dbt.adapters.mvsink.incremental.algebra import leaves
 from dbt.adapters.mvsink.incremental.terms import Terms
+from dbt.adapters.mvsink.user_sql.algebra import leaves
 from tests.property.test_incremental import case, differs, differs_restricted
 from tests.support import incremental_database
 from tests.support.incremental_database import Database, Millis, Table

@@ -12,9 +12,9 @@ from random import Random
 import pytest
 
 from dbt.adapters.mvsink.incremental import Adding, Plan
-from dbt.adapters.mvsink.incremental.algebra import Query
 from dbt.adapters.mvsink.incremental.blocks import Changes
 from dbt.adapters.mvsink.incremental.compose import Side
+from dbt.adapters.mvsink.user_sql.algebra import Query
 from tests.property.test_incremental import case, without_optimizer
 from tests.support.incremental_database import Database, Row
 from tests.support.incremental_queries import Queries, tables

@@ -6,11 +6,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 from dbt.adapters.mvsink.incremental import blocks, keys, replaced, terms, unnest
-from dbt.adapters.mvsink.incremental.algebra import Block, SetOp, leaves
 from dbt.adapters.mvsink.incremental.blocks import Changes
 from dbt.adapters.mvsink.incremental.compose import Side, Writer
 from dbt.adapters.mvsink.incremental.keys import Key, Kind
 from dbt.adapters.mvsink.incremental.terms import Terms
+from dbt.adapters.mvsink.user_sql.algebra import Block, SetOp, leaves
 
 telescope, scoping = terms.telescope, terms.scoping
 

@@ -28,6 +28,7 @@ CARRIED = [
     ("select d.*, 1 + 2 * a from db.x as d", f"select d.* except ({TIME}), 1 + 2 * a, `d`.{TIME} from db.x as d"),
     ("select db.x.*, x.* from db.x", f"select db.x.* except ({TIME}), x.* except ({TIME}), `x`.{TIME} from db.x"),
     ("select s.* from db.x d", f"select s.*, `d`.{TIME} from db.x d"),  # the fields of a struct
+    ("select db.x.* from db.x x", f"select db.x.*, `x`.{TIME} from db.x x"),  # the same
     ("select a, 'from' -- from\n from db.x", f"select a, 'from', `x`.{TIME} -- from\n from db.x"),
     ("select a is distinct from b from db.x", f"select a is distinct from b, `x`.{TIME} from db.x"),
     ("select explode(a) from db.x", f"select explode(a), `x`.{TIME} from db.x"),
@@ -90,6 +91,9 @@ ONE_BY_ONE = [
     "select a from db.x join (select max(k) k from db.x) m using (k)",
     f"select a from db.x where k in (select k from db.y where ts < {NOW})",
     f"select a from db.x join (select * from db.y where ts < {NOW}) y using (k)",
+    f"select a from db.x join db.y on x.k in (select k from db.z where ts < {NOW})",
+    "select a from db.x join db.y on x.k in (select k from db.x)",
+    "select a from db.x where k > 1 limit greatest(1, 2)",
     "select * except (a) from db.x",
     "with c as (select * from db.x) select * from c",
     "select u.b from (select a from db.x) u(b)",

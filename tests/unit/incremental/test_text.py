@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from dbt.adapters.mvsink.incremental import Analysed, Sides, analyse, clock_probe, delta
-from dbt.adapters.mvsink.incremental.algebra import Block, Fragment, Item, Join, Nest, Query, SetOp
-from dbt.adapters.mvsink.incremental.refuse import Refused
-from dbt.adapters.mvsink.incremental.text import read
-from dbt.adapters.mvsink.incremental.trees import trees
+from dbt.adapters.mvsink.user_sql.algebra import Block, Fragment, Item, Join, Nest, Query, Refused, SetOp
+from dbt.adapters.mvsink.user_sql.reader import read
+from dbt.adapters.mvsink.user_sql.trees import trees
 from tests.support.incremental_rules import readable
 
 COLUMNS = {"a": ["k", "v", "w"], "b": ["k", "v", "x"], "db.a": ["k", "v", "w"]}

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, Plan, Sides, analyse, delta, grouping
-from dbt.adapters.mvsink.incremental.algebra import Block, SetOp, every_query, joins
-from dbt.adapters.mvsink.incremental.text import read
+from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, Plan, Sides, analyse, delta
+from dbt.adapters.mvsink.user_sql import grouping
+from dbt.adapters.mvsink.user_sql.algebra import Block, SetOp, every_query, joins
+from dbt.adapters.mvsink.user_sql.reader import read
 
 TEXTS = Path(__file__).with_name("texts")
 SETS = ("tpch", "jaffle_shop", "tpcds")

@@ -1,34 +1,49 @@
 """Computing all pending times in one job, by carrying each row's time through the query.
 
-That works where every output row comes from one row of the input. The parsed query decides, and
-only well-known shapes are accepted; in doubt the times run one by one, which is always right. The
-text is the user's, with `_mv_time` added to the select lists at token positions. If the engine
-refuses the carried query (because of an aggregate that is not known here, for example), the times
-run one by one, too.
+    select u.*, d.name from (select k, a + 1 as b from db.x where a > 0) u join db.d using (k)
+
+with input db.x becomes
+
+    select u.* except (`_mv_time`), d.name, `u`.`_mv_time`
+    from (select k, a + 1 as b, `x`.`_mv_time` from db.x where a > 0) u join db.d using (k)
+
+That works where every output row comes from one row of the input. Only well-known shapes are
+accepted; in doubt the times run one by one, which is always right. The text is the user's, with
+`_mv_time` added to the select lists at token positions. If the engine refuses the carried query
+(because of an aggregate that is not known here, for example), the times run one by one, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
-from dbt.adapters.mvsink.continual_task.cursor import QUERY_STARTS
 from dbt.adapters.mvsink.continual_task.statements import Insert, Program
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.physical import TIME
-from dbt.adapters.mvsink.user_sql.marks import NOW
-from dbt.adapters.mvsink.user_sql.splice import Edit, Span, relations, spliced
-from dbt.adapters.mvsink.user_sql.words import Word, alias_after, closing, last_part, parsed, parts, words
+from dbt.adapters.mvsink.user_sql.algebra import (
+    Block,
+    Constant,
+    Derived,
+    Join,
+    Query,
+    Refused,
+    Relation,
+    SetOp,
+    Source,
+    every_query,
+    joins,
+    leaves,
+)
+from dbt.adapters.mvsink.user_sql.reader import read
+from dbt.adapters.mvsink.user_sql.splice import Edit, relations, spliced
+from dbt.adapters.mvsink.user_sql.tokens import Tokens
+from dbt.adapters.mvsink.user_sql.trees import Nodes, trees
+from dbt.adapters.mvsink.user_sql.words import parts
 
 _TIME = sql.identifier(TIME)
-_SELECT = frozenset({"expressions", "from_", "from", "joins", "laterals", "where", "hint"})
-_UNION = frozenset({"this", "expression", "distinct"})
-_TABLE = frozenset({"this", "db", "catalog", "alias"})
-_SUBQUERY = frozenset({"this", "alias"})
-_SET_OPERATORS = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS", "SETMINUS"})
 
 
 @dataclass(frozen=True)
@@ -71,225 +86,120 @@ def carry_time(query: str, table: str) -> str | None:
 
     Raises `TemporalReference`, `Unreadable`.
     """
+    spans = relations(query, table)
     try:
-        return _carried(query, table)
-    except (_InDoubt, SqlglotError):
+        tokens, tree = Tokens(query), read(query)
+        carriers = _Carriers(parts(table), trees(query, tree))
+        segments = [_Segment(block, leaf) for block, leaf in carriers.of_query(tree)]
+        reached = sum(isinstance(each.leaf, Relation) for each in segments)
+        if not len(spans) == carriers.places(tree) == reached or _has_pipes(tokens):
+            return None
+        edits = [edit for segment in segments for edit in segment.edits(parts(table))]
+        return spliced(query, [*edits, *carriers.times(tokens, tree, segments)])
+    except (_InDoubt, Refused):
         return None
 
 
-def _carried(query: str, input_name: str) -> str:
-    stream, wanted = words(query), parts(input_name)
-    if any(word.upper == "|>" for word in stream):
-        raise _InDoubt
-    tree = parsed(query)
-    spans = relations(query, input_name)
-    occurrences = sum(_names(table, wanted) for table in tree.find_all(exp.Table))
-    if not spans or occurrences != len(spans) or _Shape(wanted).inputs(tree) != len(spans):
-        raise _InDoubt
-    return _Text(query, stream, input_name).carried(spans)
+def _has_pipes(tokens: Tokens) -> bool:
+    return any(word.upper == "|>" for word in tokens.words)
 
 
-def _names(table: exp.Table, wanted: tuple[str, ...]) -> bool:
-    return tuple(part.name.lower() for part in table.parts) == wanted
+@dataclass(frozen=True)
+class _Carriers:
+    """The blocks that keep or drop each row of the input independently of the others. ``wanted``:
+    the input's name.
+    """
 
+    wanted: tuple[str, ...]
+    nodes: Nodes
 
-def _only(node: exp.Expression, allowed: frozenset[str]) -> None:
-    if any(value and key not in allowed for key, value in node.args.items()):
-        raise _InDoubt
+    def places(self, query: Query) -> int:
+        """How many times the query reads the input, anywhere."""
+        bodies = (each.body for each in every_query(query))
+        every = (leaf for body in bodies if isinstance(body, Block) for leaf in leaves(body.source))
+        return sum(isinstance(leaf, Relation) and leaf.parts == self.wanted for leaf in every)
 
-
-class _Shape:
-    """Whether the parsed query keeps or drops each row of the input independently of the others."""
-
-    def __init__(self, wanted: tuple[str, ...]):
-        self.wanted = wanted
-
-    def inputs(self, node: object) -> int:
-        """How many times the query reads the input. Raises `_InDoubt` for any other shape."""
-        if isinstance(node, exp.Union):
-            _only(node, _UNION)
-            if node.args.get("distinct"):
+    def of_query(self, query: Query) -> Iterator[tuple[Block, Relation | Derived]]:
+        """The blocks from the outermost to those that read the input, each with the leaf by which
+        the input's rows reach it. Raises `_InDoubt`.
+        """
+        body = query.body
+        if query.ctes or query.ordered or query.limited is not None or isinstance(body, Query):
+            raise _InDoubt
+        if isinstance(body, SetOp):
+            if body.operator != "UNION" or not body.all:
                 raise _InDoubt
-            return self.inputs(node.left) + self.inputs(node.right)
-        if not isinstance(node, exp.Select):
-            raise _InDoubt
-        _only(node, _SELECT)
-        if any(item.find(exp.AggFunc, exp.Window, exp.QueryTransform) for item in node.expressions):
-            raise _InDoubt
-        clause = node.args.get("from_") or node.args.get("from")
-        joins: list[exp.Join] = node.args.get("joins") or []
-        if clause is None:
-            raise _InDoubt
-        sources = [clause.this, *(join.this for join in joins)]
-        carriers = [index for index, source in enumerate(sources) if self._reads(source)]
-        if len(carriers) != 1 or any(
-            not isinstance(s, (exp.Table, exp.Subquery, exp.Values)) for s in sources
-        ):
-            raise _InDoubt
-        for index, join in enumerate(joins, 1):
-            self._join(join, index, carriers[0])
-        return self._relation(sources[carriers[0]])
+            yield from self.of_query(body.left)
+            yield from self.of_query(body.right)
+            return
+        leaf = self._of_block(body)
+        yield body, leaf
+        if isinstance(leaf, Derived):
+            yield from self.of_query(leaf.query)
 
-    def _reads(self, node: exp.Expression) -> bool:
-        return any(_names(table, self.wanted) for table in node.find_all(exp.Table))
+    def _of_block(self, block: Block) -> Relation | Derived:
+        """The leaf by which the input's rows reach the block."""
+        items = (self.nodes[item] for item in block.items)
+        if block.more or any(node.find(exp.AggFunc, exp.Window, exp.QueryTransform) for node in items):
+            raise _InDoubt
+        carriers = [
+            leaf for leaf in leaves(block.source) if not isinstance(leaf, Constant) and self._reads(leaf)
+        ]
+        if len(carriers) != 1 or carriers[0].columns:
+            raise _InDoubt
+        if any(join.kind == "full" or join.natural for join in joins(block.source)):
+            raise _InDoubt
+        source: Source | None = block.source
+        while isinstance(source, Join):
+            in_left = any(leaf is carriers[0] for leaf in leaves(source.left))
+            if source.kind in (("right",) if in_left else ("left", "semi", "anti")):
+                raise _InDoubt  # an outer join makes the input's rows NULL, a semi-join drops columns
+            source = source.left if in_left else source.right
+        if source is not carriers[0]:
+            raise _InDoubt
+        return carriers[0]
 
-    def _join(self, join: exp.Join, index: int, carrier: int) -> None:
-        """`_InDoubt` if an outer join makes the input's rows NULL, or a semi-join drops columns."""
-        side, kind = join.side.upper(), join.kind.upper()
-        if join.method or side == "FULL" or kind not in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"):
-            raise _InDoubt
-        if index == carrier and (side == "LEFT" or kind in ("SEMI", "ANTI")):
-            raise _InDoubt
-        if index > carrier and side == "RIGHT":
-            raise _InDoubt
+    def _reads(self, leaf: Relation | Derived) -> bool:
+        return self.places(leaf.query) > 0 if isinstance(leaf, Derived) else leaf.parts == self.wanted
 
-    def _relation(self, node: exp.Expression) -> int:
-        alias = node.args.get("alias")
-        if alias is not None and alias.args.get("columns"):
-            raise _InDoubt
-        if isinstance(node, exp.Subquery):
-            _only(node, _SUBQUERY)
-            return self.inputs(node.this)
-        _only(node, _TABLE)
-        return 1
+    def times(self, tokens: Tokens, tree: Query, segments: Sequence[_Segment]) -> Iterator[Edit]:
+        """`mv_now()` as the time of the current row. Raises `_InDoubt` in a query below these."""
+        every = [each.body for each in every_query(tree) if isinstance(each.body, Block)]
+        for start, end in tokens.marks():
+            around = max(
+                (block for block in every if block.start <= start < block.end), key=lambda b: b.start
+            )
+            segment = next((each for each in segments if each.block is around), None)
+            ons = (join.on for join in joins(around.source) if join.on is not None)
+            if segment is None or any(
+                on.start <= start < on.end and self.nodes[on].find(exp.Query) for on in ons
+            ):
+                raise _InDoubt
+            yield (start, end, f"timestamp_millis({segment.time})")
 
 
 @dataclass(frozen=True)
 class _Segment:
-    """A SELECT on the way from the input: words ``[select, end)``, its FROM, time's qualifier."""
+    """A block on the way from the input, and the leaf by which the input's rows reach it."""
 
-    select: int
-    clause: int
-    end: int
-    qualifier: tuple[str, ...]  # parts of the qualifier of a star that means the carrier
-    alias: str | None
+    block: Block
+    leaf: Relation | Derived
 
     @property
     def time(self) -> str:
-        return _TIME if self.alias is None else f"{sql.identifier(self.alias)}.{_TIME}"
+        return _TIME if self.leaf.alias is None else f"{sql.identifier(self.leaf.alias)}.{_TIME}"
 
-
-@dataclass(frozen=True)
-class _Text:
-    """The same query as text and tokens."""
-
-    query: str
-    stream: Sequence[Word]
-    input: str
-
-    def carried(self, spans: Sequence[Span]) -> str:
-        segments = {segment for span in spans for segment in self._way_out(span)}
-        edits = {edit for segment in segments for edit in self._select_list(segment)}
-        return spliced(self.query, [*edits, *self._times(segments)])
-
-    def _way_out(self, span: Span) -> list[_Segment]:
-        """The SELECT that reads the input here, the one that reads that, up to the outermost."""
-        if span.as_query:
-            raise _InDoubt
-        index = next(i for i, word in enumerate(self.stream) if word.start == span.start)
-        alias, qualifier = span.alias or last_part(self.input), (() if span.alias else parts(self.input))
-        segments = [self._segment(index, alias, qualifier)]
-        while (opening := self._opening(index)) is not None:
-            if opening == 0 or self.stream[opening - 1].upper not in ("FROM", "JOIN", ","):
-                raise _InDoubt
-            outer, _ = alias_after(self.stream, closing(self.stream, opening) + 1)
-            segments.append(self._segment(opening, outer, ()))
-            index = opening
-        return segments
-
-    def _opening(self, index: int) -> int | None:
-        """The index of the innermost parenthesis around the word."""
-        depth = 0
-        for before in range(index - 1, -1, -1):
-            depth += {")": 1, "(": -1}.get(self.stream[before].upper, 0)
-            if depth < 0:
-                return before
-        return None
-
-    def _segment(self, index: int, alias: str | None, qualifier: tuple[str, ...]) -> _Segment:
-        same = [i for i in self._level(index) if i < index]
-        clause = next(
-            (i for i in reversed(same) if self.stream[i].upper == "FROM" and not self._compares(i)), None
-        )
-        select = next(
-            (i for i in reversed(same) if self.stream[i].upper in ("SELECT", *_SET_OPERATORS)), None
-        )
-        if clause is None or select is None or self.stream[select].upper != "SELECT" or clause <= select + 1:
-            raise _InDoubt
-        opening = self._opening(index)
-        last = len(self.stream) if opening is None else closing(self.stream, opening)
-        end = next(
-            (i for i in self._level(index) if i > index and self.stream[i].upper in _SET_OPERATORS), last
-        )
-        return _Segment(select, clause, end, qualifier, alias)
-
-    def _compares(self, index: int) -> bool:
-        """Whether the word is the FROM of IS [NOT] DISTINCT FROM."""
-        before = [self.stream[i].upper for i in (index - 2, index - 1) if i >= 0]
-        return before[-1:] == ["DISTINCT"] and before[:1] in (["IS"], ["NOT"])
-
-    def _level(self, index: int) -> list[int]:
-        """The indexes of the words in the same parentheses as this one, none in deeper ones."""
-        opening = self._opening(index)
-        start = 0 if opening is None else opening + 1
-        end = len(self.stream) if opening is None else closing(self.stream, opening)
-        indexes, depth = [], 0
-        for i in range(start, end):
-            step = {"(": 1, ")": -1}.get(self.stream[i].upper, 0)
-            if depth == 0 and step == 0:
-                indexes.append(i)
-            depth += step
-        return indexes
-
-    def _select_list(self, segment: _Segment) -> Iterable[Edit]:
+    def edits(self, wanted: tuple[str, ...]) -> Iterator[Edit]:
         """The time as one more column, only once: a star that includes the carrier excludes it."""
-        level = [i for i in self._level(segment.select) if segment.select < i < segment.clause]
-        for i in level:
-            if self.stream[i].upper != "*":
+        alias = (self.leaf.alias or "").lower()
+        named = isinstance(self.leaf, Relation) and len(self.leaf.name) == self.leaf.end - self.leaf.start
+        whole = wanted if named else (alias,)  # with an alias, `db.x.*` is a struct
+        for item in self.block.items:
+            if item.star is None:
                 continue
-            before, after = self.stream[i - 1], self.stream[i + 1]
-            ends = after.upper in (",", "FROM")
-            if before.upper == ".":
-                if not ends:
-                    raise _InDoubt
-                if (
-                    self._qualifier(i - 1) in ((segment.alias or "").lower(),)
-                    or self._qualifier_parts(i - 1) == segment.qualifier
-                ):
-                    yield (self.stream[i].end, self.stream[i].end, f" except ({_TIME})")
-            elif before.upper in ("SELECT", ",", "ALL") or before.text[:1] == "+":
-                if not ends:
-                    raise _InDoubt
-                yield (self.stream[i].end, self.stream[i].end, f" except ({_TIME})")
-        last = self.stream[segment.clause - 1].end
-        yield (last, last, f", {segment.time}")
-
-    def _qualifier_parts(self, dot: int) -> tuple[str, ...]:
-        """The parts of the name in front of the dot."""
-        names = [self.stream[dot - 1].text.lower()]
-        while dot >= 3 and self.stream[dot - 2].upper == ".":
-            dot -= 2
-            names.insert(0, self.stream[dot - 1].text.lower())
-        return tuple(names)
-
-    def _qualifier(self, dot: int) -> str:
-        names = self._qualifier_parts(dot)
-        return names[0] if len(names) == 1 else ""
-
-    def _times(self, segments: Iterable[_Segment]) -> Iterable[Edit]:
-        """`mv_now()` as the time of the current row."""
-        for match in NOW.finditer(self.query):
-            index = next((i for i, word in enumerate(self.stream) if word.start == match.start()), None)
-            if index is None:
-                continue
-            inside = [segment for segment in segments if segment.select < index < segment.end]
-            segment = max(inside, key=lambda s: s.select, default=None)
-            opening = self._opening(index)
-            while segment is not None and opening is not None and opening > segment.select:
-                if self.stream[opening + 1].upper in QUERY_STARTS - {"("}:
-                    raise _InDoubt
-                opening = self._opening(opening)
-            if segment is None:
+            if item.excepts:
                 raise _InDoubt
-            end = match.start() + match[0].index(")") + 1
-            yield (match.start(), end, f"timestamp_millis({segment.time})")
+            if item.star in ((), (alias,), whole):
+                yield (item.star_at, item.star_at, f" except ({_TIME})")
+        last = self.block.items[-1].end
+        yield (last, last, f", {self.time}")

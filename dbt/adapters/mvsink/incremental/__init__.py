@@ -35,17 +35,14 @@ they make a difference. Without it, `mv_now()` stays as it is.
   of these.
 - `NotIncremental` has the reason why the query must be evaluated in full, as it is in doubt.
 
-Modules:
+`user_sql` reads the text. Modules:
 
-- `text` (with `tokens`, `from_tree`): the text as blocks, set operators and FROM trees, with spans
-- `algebra`: their classes
-- `trees`: the tree of every expression
 - `refuse`: what is not a function of one row of the inputs, or not reproducible, as
   `user_sql/functions` judges
 - `resolve`: the columns of leaves; which names mean them; which are used
 - `widths`: whose number of columns is certain
 - `unnest`: subqueries in WHERE as joins
-- `grouping`, `keys`: groups and windows, what kind a block is, and its keys
+- `keys`: what kind a block is, and its keys
 - `equalities`: columns that are compared by `=`, and their types
 - `repeatable`, `exact`: which values differ when they are evaluated again
 - `terms`: the rules for sources. `blocks`: those for blocks and set operators. `compose`: cutting
@@ -68,7 +65,7 @@ from dbt.adapters.mvsink.incremental.describe import Rule, remarks, rules
 from dbt.adapters.mvsink.incremental.explicit import Claim, claims, pieces
 from dbt.adapters.mvsink.incremental.filtering import filters
 from dbt.adapters.mvsink.incremental.plan import RULES, Analysed, Plan, adding_of, analyse, delta
-from dbt.adapters.mvsink.incremental.refuse import NotIncremental, Refused
+from dbt.adapters.mvsink.incremental.refuse import NotIncremental
 from dbt.adapters.mvsink.incremental.restrict import Keys
 from dbt.adapters.mvsink.incremental.sums import Sums, sums_of
 
@@ -83,7 +80,6 @@ __all__ = [
     "KnownScope",
     "NotIncremental",
     "Plan",
-    "Refused",
     "Rule",
     "Scoped",
     "Sides",

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dbt.adapters.mvsink.engine import sql
-from dbt.adapters.mvsink.incremental.algebra import Block, Call, Query
 from dbt.adapters.mvsink.incremental.blocks import Changes
 from dbt.adapters.mvsink.incremental.compose import Side
 from dbt.adapters.mvsink.incremental.exact import Exact, exact_argument
 from dbt.adapters.mvsink.incremental.keys import Key, Kind, canonical, group_keys, key_names, kind_of
 from dbt.adapters.mvsink.incremental.resolve import output_name
 from dbt.adapters.mvsink.physical import DIFF
+from dbt.adapters.mvsink.user_sql.algebra import Block, Call, Query
 
 MAX_PRECISION, KEPT_SCALE = 37, 6
 WRONG = "_mv_wrong"

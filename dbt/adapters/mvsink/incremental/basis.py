@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.engine import sql
-from dbt.adapters.mvsink.incremental.algebra import Block, Relation
 from dbt.adapters.mvsink.incremental.blocks import Scoped
 from dbt.adapters.mvsink.incremental.compose import Sides
 from dbt.adapters.mvsink.incremental.equalities import plain_column
@@ -24,6 +23,7 @@ from dbt.adapters.mvsink.incremental.plan import Analysed, Plan, changes_of, pla
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental
 from dbt.adapters.mvsink.incremental.replaced import Replaced
 from dbt.adapters.mvsink.incremental.restrict import Changed, Keys, Needs, followed
+from dbt.adapters.mvsink.user_sql.algebra import Block, Relation
 from dbt.adapters.mvsink.user_sql.words import parts
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dbt.adapters.mvsink.engine import sql
-from dbt.adapters.mvsink.incremental.algebra import Block, Derived, Query, SetOp, every_query
 from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Side, Sides, Writer
 from dbt.adapters.mvsink.incremental.keys import (
     Key,
@@ -26,6 +25,7 @@ from dbt.adapters.mvsink.incremental.replaced import Replaced, Replacing, keyed
 from dbt.adapters.mvsink.incremental.resolve import Names
 from dbt.adapters.mvsink.incremental.terms import MINUS, NONE, NOTHING, PLUS, Terms
 from dbt.adapters.mvsink.physical import DIFF
+from dbt.adapters.mvsink.user_sql.algebra import Block, Derived, Query, SetOp, every_query
 
 _SIDES = ((Side.NEW, PLUS), (Side.OLD, MINUS))
 

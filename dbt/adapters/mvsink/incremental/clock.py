@@ -6,8 +6,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dbt.adapters.mvsink.incremental.plan import Analysed
-from dbt.adapters.mvsink.incremental.tokens import Tokens
 from dbt.adapters.mvsink.user_sql.splice import spliced
+from dbt.adapters.mvsink.user_sql.tokens import Tokens
 from dbt.adapters.mvsink.user_sql.words import parsed
 
 

@@ -11,7 +11,9 @@ from enum import Enum
 from typing import Literal
 
 from dbt.adapters.mvsink.engine import sql
-from dbt.adapters.mvsink.incremental.algebra import (
+from dbt.adapters.mvsink.incremental.keys import ungrouped_items
+from dbt.adapters.mvsink.physical import DIFF
+from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Constant,
     Derived,
@@ -26,8 +28,6 @@ from dbt.adapters.mvsink.incremental.algebra import (
     Subquery,
     leaves,
 )
-from dbt.adapters.mvsink.incremental.keys import ungrouped_items
-from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.user_sql.splice import Edit, spliced
 
 

@@ -7,7 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from dbt.adapters.mvsink.incremental.algebra import (
+from dbt.adapters.mvsink.incremental.keys import Kind, compares_rows, group_keys, keys_of, kind_of
+from dbt.adapters.mvsink.incremental.plan import Analysed
+from dbt.adapters.mvsink.incremental.repeatable import Repeatable
+from dbt.adapters.mvsink.incremental.sums import Sums, sums_of
+from dbt.adapters.mvsink.incremental.terms import deciding
+from dbt.adapters.mvsink.incremental.unnest import brought
+from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Call,
     Derived,
@@ -20,12 +26,6 @@ from dbt.adapters.mvsink.incremental.algebra import (
     joins,
     leaves,
 )
-from dbt.adapters.mvsink.incremental.keys import Kind, compares_rows, group_keys, keys_of, kind_of
-from dbt.adapters.mvsink.incremental.plan import Analysed
-from dbt.adapters.mvsink.incremental.repeatable import Repeatable
-from dbt.adapters.mvsink.incremental.sums import Sums, sums_of
-from dbt.adapters.mvsink.incremental.terms import deciding
-from dbt.adapters.mvsink.incremental.unnest import brought
 from dbt.adapters.mvsink.user_sql.functions import SUMS
 from dbt.adapters.mvsink.user_sql.words import last_part
 

@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from dbt.adapters.mvsink.engine import sql
-from dbt.adapters.mvsink.incremental.algebra import (
+from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Derived,
     Join,
     LateralView,
     Leaf,
+    Refused,
     Relation,
     Source,
     blocks,
     leaves,
 )
-from dbt.adapters.mvsink.incremental.refuse import Refused
-from dbt.adapters.mvsink.incremental.resolve import Names
-from dbt.adapters.mvsink.incremental.trees import conjuncts
+from dbt.adapters.mvsink.user_sql.trees import conjuncts
 
 Column = tuple[Leaf, str]
 

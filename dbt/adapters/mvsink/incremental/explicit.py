@@ -30,7 +30,10 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dbt.adapters.mvsink.engine import sql
-from dbt.adapters.mvsink.incremental.algebra import (
+from dbt.adapters.mvsink.incremental.keys import canonical, group_keys, outputs, owners_of
+from dbt.adapters.mvsink.incremental.plan import Analysed
+from dbt.adapters.mvsink.incremental.resolve import Names, own_columns, visible_leaves
+from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Constant,
     Cte,
@@ -41,6 +44,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     Leaf,
     Nest,
     Query,
+    Refused,
     Relation,
     SetOp,
     Source,
@@ -48,10 +52,6 @@ from dbt.adapters.mvsink.incremental.algebra import (
     joins,
     leaves,
 )
-from dbt.adapters.mvsink.incremental.keys import canonical, group_keys, outputs, owners_of
-from dbt.adapters.mvsink.incremental.plan import Analysed
-from dbt.adapters.mvsink.incremental.refuse import Refused
-from dbt.adapters.mvsink.incremental.resolve import Names, own_columns, visible_leaves
 from dbt.adapters.mvsink.user_sql.splice import replace_relations
 from dbt.adapters.mvsink.user_sql.words import Word, parts, words
 

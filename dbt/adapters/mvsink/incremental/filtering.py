@@ -19,7 +19,11 @@ from datetime import date
 from sqlglot import exp
 
 from dbt.adapters.mvsink.engine.predicates import Comparison, Filter, Value
-from dbt.adapters.mvsink.incremental.algebra import (
+from dbt.adapters.mvsink.incremental.equalities import Column, column_type, plain_column
+from dbt.adapters.mvsink.incremental.origins import origins, own_name
+from dbt.adapters.mvsink.incremental.plan import Analysed
+from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Derived,
     Fragment,
@@ -31,11 +35,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     joins,
     leaves,
 )
-from dbt.adapters.mvsink.incremental.equalities import Column, column_type, plain_column
-from dbt.adapters.mvsink.incremental.origins import origins, own_name
-from dbt.adapters.mvsink.incremental.plan import Analysed
-from dbt.adapters.mvsink.incremental.resolve import Names
-from dbt.adapters.mvsink.incremental.trees import conjuncts
+from dbt.adapters.mvsink.user_sql.trees import conjuncts
 from dbt.adapters.mvsink.user_sql.words import parts
 
 _OPERATORS: dict[type, str] = {

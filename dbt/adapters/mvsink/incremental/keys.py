@@ -10,18 +10,18 @@ from enum import Enum
 
 from sqlglot import exp
 
-from dbt.adapters.mvsink.incremental.algebra import (
+from dbt.adapters.mvsink.incremental.resolve import Names, output_name
+from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Derived,
     Fragment,
     Query,
+    Refused,
     SetOp,
     blocks,
     joins,
     leaves,
 )
-from dbt.adapters.mvsink.incremental.refuse import Refused
-from dbt.adapters.mvsink.incremental.resolve import Names, output_name
 
 
 class Kind(Enum):

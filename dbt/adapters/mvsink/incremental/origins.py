@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dbt.adapters.mvsink.incremental.algebra import Block, Derived, LateralView, Relation, blocks
 from dbt.adapters.mvsink.incremental.equalities import Column, plain_column
 from dbt.adapters.mvsink.incremental.keys import Kind, keys_of, kind_of, merges
 from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.user_sql.algebra import Block, Derived, LateralView, Relation, blocks
 
 
 def own_name(names: Names, leaf: Relation, column: str) -> str:

@@ -9,19 +9,6 @@ from functools import lru_cache
 from sqlglot import exp
 
 from dbt.adapters.mvsink.incremental.adding import Adding, adding
-from dbt.adapters.mvsink.incremental.algebra import (
-    Block,
-    Constant,
-    Fragment,
-    Query,
-    Relation,
-    SetOp,
-    Window,
-    every_query,
-    joins,
-    leaves,
-    places,
-)
 from dbt.adapters.mvsink.incremental.blocks import Changes, Scoped
 from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Sides, Writer
 from dbt.adapters.mvsink.incremental.equalities import full_keys
@@ -35,19 +22,31 @@ from dbt.adapters.mvsink.incremental.keys import (
 )
 from dbt.adapters.mvsink.incremental.refuse import (
     NotIncremental,
-    Refused,
     check_expression,
     check_names,
+    check_text,
     check_types,
+    outcome,
 )
 from dbt.adapters.mvsink.incremental.repeatable import Repeatable
 from dbt.adapters.mvsink.incremental.replaced import Replaced
 from dbt.adapters.mvsink.incremental.resolve import ColumnsOf, Names, outer_blocks
-from dbt.adapters.mvsink.incremental.text import read
-from dbt.adapters.mvsink.incremental.tokens import Tokens
-from dbt.adapters.mvsink.incremental.trees import trees
 from dbt.adapters.mvsink.incremental.unnest import Unnested, unnested
 from dbt.adapters.mvsink.incremental.widths import check_widths
+from dbt.adapters.mvsink.user_sql.algebra import (
+    Block,
+    Constant,
+    Fragment,
+    Query,
+    Refused,
+    Relation,
+    SetOp,
+    Window,
+    every_query,
+    joins,
+    leaves,
+    places,
+)
 from dbt.adapters.mvsink.user_sql.checks import without_end
 from dbt.adapters.mvsink.user_sql.functions import (
     AGGREGATES,
@@ -56,7 +55,10 @@ from dbt.adapters.mvsink.user_sql.functions import (
     ROW_WINDOWS,
     TABLE_FUNCTIONS,
 )
+from dbt.adapters.mvsink.user_sql.reader import read
 from dbt.adapters.mvsink.user_sql.splice import qualifiers, shares_its_name, spliced
+from dbt.adapters.mvsink.user_sql.tokens import Tokens
+from dbt.adapters.mvsink.user_sql.trees import trees
 from dbt.adapters.mvsink.user_sql.words import Unreadable, Word, last_part, parts, words
 
 # The query of a change has a term for each place where what changed is read.
@@ -126,7 +128,7 @@ def analyse(
         joined = _joined(written, known, allowed)
         return joined if joined is written else replace(joined, written=written)
     except Refused as refused:
-        return refused.outcome(text)
+        return outcome(refused, text)
     except Unreadable as error:
         return NotIncremental(str(error))
 
@@ -167,7 +169,7 @@ def planned(analysed: Analysed, changes: Changes, replaced: Replaced | None) -> 
         query = None if count and analysed.unrepeatable else changes.change(tree)
         return Plan(query, count, scoped, adding(changes, tree) if count else None)
     except Refused as refused:
-        return refused.outcome(analysed.text)
+        return outcome(refused, analysed.text)
 
 
 def adding_of(
@@ -221,6 +223,7 @@ def _qualified(text: str) -> str:
 
 
 def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Analysed:
+    check_text(text, Tokens(text).words)
     text = _qualified(text)
     tree = read(text)
     for query in every_query(tree):

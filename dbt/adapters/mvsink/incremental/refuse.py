@@ -1,6 +1,9 @@
 """What is not incremental, and why: `Refused` is raised internally, and `NotIncremental` is the
 outcome.
 
+    select k, rand() as r      refused: line 1: rand() differs from run to run
+    select k, max(v) over ()   allowed in an item of a block, refused in its WHERE
+
 In doubt a query is refused: the full correction is always right. The text of an expression is read
 by its tokens, so that nothing is missed that only Spark's parser knows.
 """
@@ -15,6 +18,7 @@ from dbt.adapters.mvsink.engine import UnsupportedType, parse_type
 from dbt.adapters.mvsink.engine.errors import SubstitutedName
 from dbt.adapters.mvsink.engine.sql import check_name
 from dbt.adapters.mvsink.engine.types import PADDED, SparkType
+from dbt.adapters.mvsink.user_sql.algebra import Refused
 from dbt.adapters.mvsink.user_sql.functions import (
     AGGREGATES,
     BARE,
@@ -46,16 +50,10 @@ class NotIncremental:
     reason: str
 
 
-class Refused(Exception):
-    """Raised where the reason is noticed; ``at`` is the position in the text, if there is one."""
-
-    def __init__(self, reason: str, at: int | None = None):
-        super().__init__(reason)
-        self.reason, self.at = reason, at
-
-    def outcome(self, text: str) -> NotIncremental:
-        line = "" if self.at is None else f"line {text.count(chr(10), 0, self.at) + 1}: "
-        return NotIncremental(line + self.reason)
+def outcome(refused: Refused, text: str) -> NotIncremental:
+    """What ``refused`` says about ``text``, with the line."""
+    line = "" if refused.at is None else f"line {text.count(chr(10), 0, refused.at) + 1}: "
+    return NotIncremental(line + refused.reason)
 
 
 def check_text(text: str, stream: Sequence[Word]) -> None:

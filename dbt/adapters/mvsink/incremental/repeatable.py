@@ -15,17 +15,6 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from dbt.adapters.mvsink.incremental.algebra import (
-    Block,
-    Call,
-    Derived,
-    Fragment,
-    Query,
-    SetOp,
-    Window,
-    joins,
-    leaves,
-)
 from dbt.adapters.mvsink.incremental.exact import Exact, exact_argument
 from dbt.adapters.mvsink.incremental.keys import (
     Kind,
@@ -37,8 +26,19 @@ from dbt.adapters.mvsink.incremental.keys import (
     outputs,
     owners_of,
 )
-from dbt.adapters.mvsink.incremental.refuse import Refused
 from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.user_sql.algebra import (
+    Block,
+    Call,
+    Derived,
+    Fragment,
+    Query,
+    Refused,
+    SetOp,
+    Window,
+    joins,
+    leaves,
+)
 from dbt.adapters.mvsink.user_sql.functions import (
     PEER_WINDOWS,
     REPEATABLE_AGGREGATES,

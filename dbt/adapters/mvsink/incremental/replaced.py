@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from dbt.adapters.mvsink.incremental.algebra import Block, Derived, Query, SetOp
 from dbt.adapters.mvsink.incremental.compose import Writer
 from dbt.adapters.mvsink.incremental.keys import (
     Key,
@@ -24,6 +23,7 @@ from dbt.adapters.mvsink.incremental.keys import (
 )
 from dbt.adapters.mvsink.incremental.repeatable import Repeatable
 from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.user_sql.algebra import Block, Derived, Query, SetOp
 
 
 @dataclass(frozen=True)

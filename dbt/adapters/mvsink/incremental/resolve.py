@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dbt.adapters.mvsink.incremental.algebra import (
+from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Constant,
     Derived,
@@ -17,6 +17,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     Leaf,
     Named,
     Query,
+    Refused,
     Relation,
     SetOp,
     Source,
@@ -25,8 +26,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     joins,
     leaves,
 )
-from dbt.adapters.mvsink.incremental.refuse import Refused
-from dbt.adapters.mvsink.incremental.trees import Nodes
+from dbt.adapters.mvsink.user_sql.trees import Nodes
 from dbt.adapters.mvsink.user_sql.words import parts
 
 # Name (as written) of a relation -> its columns and their types, as Spark's DESCRIBE has them; None

@@ -19,7 +19,14 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from dbt.adapters.mvsink.incremental.algebra import (
+from dbt.adapters.mvsink.incremental.equalities import Column, column_type, plain_column
+from dbt.adapters.mvsink.incremental.keys import Kind, compares_rows, kind_of
+from dbt.adapters.mvsink.incremental.origins import key_columns, origins, origins_in, own_name
+from dbt.adapters.mvsink.incremental.plan import Analysed
+from dbt.adapters.mvsink.incremental.replaced import Replaced
+from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.incremental.terms import decides, deciding, nullable, scoping
+from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Derived,
     Fragment,
@@ -33,14 +40,7 @@ from dbt.adapters.mvsink.incremental.algebra import (
     joins,
     leaves,
 )
-from dbt.adapters.mvsink.incremental.equalities import Column, column_type, plain_column
-from dbt.adapters.mvsink.incremental.keys import Kind, compares_rows, kind_of
-from dbt.adapters.mvsink.incremental.origins import key_columns, origins, origins_in, own_name
-from dbt.adapters.mvsink.incremental.plan import Analysed
-from dbt.adapters.mvsink.incremental.replaced import Replaced
-from dbt.adapters.mvsink.incremental.resolve import Names
-from dbt.adapters.mvsink.incremental.terms import decides, deciding, nullable, scoping
-from dbt.adapters.mvsink.incremental.trees import conjuncts
+from dbt.adapters.mvsink.user_sql.trees import conjuncts
 
 
 @dataclass(frozen=True)

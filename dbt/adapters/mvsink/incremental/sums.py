@@ -23,7 +23,6 @@ from sqlglot import exp
 
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.incremental.adding import MAX_PRECISION, exact_sums
-from dbt.adapters.mvsink.incremental.algebra import Block, Call, Fragment, Query
 from dbt.adapters.mvsink.incremental.blocks import Changes
 from dbt.adapters.mvsink.incremental.compose import Side
 from dbt.adapters.mvsink.incremental.exact import Exact, exact_argument
@@ -35,9 +34,10 @@ from dbt.adapters.mvsink.incremental.keys import (
     owners_of,
 )
 from dbt.adapters.mvsink.incremental.plan import Analysed
-from dbt.adapters.mvsink.incremental.refuse import NotIncremental, Refused
+from dbt.adapters.mvsink.incremental.refuse import NotIncremental, outcome
 from dbt.adapters.mvsink.incremental.resolve import output_name
-from dbt.adapters.mvsink.incremental.tokens import chains
+from dbt.adapters.mvsink.user_sql.algebra import Block, Call, Fragment, Query, Refused
+from dbt.adapters.mvsink.user_sql.tokens import chains
 from dbt.adapters.mvsink.user_sql.words import identity, words
 
 MAX_COUNT = 10**12  # values of an average: beyond, its digits are not known to be Spark's
@@ -93,7 +93,7 @@ def sums_of(analysed: Analysed) -> Sums | NotIncremental:
             raise Refused("it has no groups", query.start)
         return _Split(analysed, block).sums()
     except Refused as refused:
-        return refused.outcome(analysed.text)
+        return outcome(refused, analysed.text)
 
 
 @dataclass

@@ -17,7 +17,12 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dbt.adapters.mvsink.engine import sql
-from dbt.adapters.mvsink.incremental.algebra import (
+from dbt.adapters.mvsink.incremental.compose import Reading, Scope, Side, Writer
+from dbt.adapters.mvsink.incremental.equalities import full_keys
+from dbt.adapters.mvsink.incremental.keys import key_names
+from dbt.adapters.mvsink.incremental.resolve import Names, visible_leaves
+from dbt.adapters.mvsink.physical import DIFF
+from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Fragment,
     Join,
@@ -28,11 +33,6 @@ from dbt.adapters.mvsink.incremental.algebra import (
     joins,
     leaves,
 )
-from dbt.adapters.mvsink.incremental.compose import Reading, Scope, Side, Writer
-from dbt.adapters.mvsink.incremental.equalities import full_keys
-from dbt.adapters.mvsink.incremental.keys import key_names
-from dbt.adapters.mvsink.incremental.resolve import Names, visible_leaves
-from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.user_sql.words import words
 
 PLUS, MINUS, NONE = "1L", "-1L", "0L"

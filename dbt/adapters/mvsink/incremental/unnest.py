@@ -25,7 +25,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dbt.adapters.mvsink.incremental.algebra import (
+from dbt.adapters.mvsink.incremental.equalities import type_of
+from dbt.adapters.mvsink.incremental.keys import Kind, kind_of, owners_of
+from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Fragment,
     Query,
@@ -33,13 +36,10 @@ from dbt.adapters.mvsink.incremental.algebra import (
     every_query,
     joins,
 )
-from dbt.adapters.mvsink.incremental.equalities import type_of
-from dbt.adapters.mvsink.incremental.keys import Kind, kind_of, owners_of
-from dbt.adapters.mvsink.incremental.resolve import Names
-from dbt.adapters.mvsink.incremental.tokens import Tokens, chains
 from dbt.adapters.mvsink.user_sql.comments import without_lines
 from dbt.adapters.mvsink.user_sql.functions import GENERATORS
 from dbt.adapters.mvsink.user_sql.splice import Edit, spliced
+from dbt.adapters.mvsink.user_sql.tokens import Tokens, chains
 
 _COMPARISONS = (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _NULL_OVER_NOTHING = (exp.Sum, exp.Avg, exp.Min, exp.Max)

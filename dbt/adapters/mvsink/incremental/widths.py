@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dbt.adapters.mvsink.incremental.algebra import (
+from dbt.adapters.mvsink.incremental.equalities import type_of
+from dbt.adapters.mvsink.incremental.keys import merges
+from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Constant,
     Fragment,
     Leaf,
     Query,
+    Refused,
     Relation,
     SetOp,
     leaves,
 )
-from dbt.adapters.mvsink.incremental.equalities import type_of
-from dbt.adapters.mvsink.incremental.keys import merges
-from dbt.adapters.mvsink.incremental.refuse import Refused
-from dbt.adapters.mvsink.incremental.resolve import Names
 
 _GENERATORS = (exp.Explode, exp.Posexplode, exp.Inline)  # and their `_outer`
 

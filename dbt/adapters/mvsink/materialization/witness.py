@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping
 
 from dbt.adapters.mvsink.engine import Engine, EngineError
 from dbt.adapters.mvsink.engine.session import session_of
-from dbt.adapters.mvsink.incremental import Analysed, Claim, Refused, claims, pieces
+from dbt.adapters.mvsink.incremental import Analysed, Claim, claims, pieces
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.per_invocation import PerInvocation
 from dbt.adapters.mvsink.shard import number_of
+from dbt.adapters.mvsink.user_sql.algebra import Refused
 from dbt.adapters.mvsink.user_sql.marks import query_at
 
 RULES = "1"  # another number: what was compared before proves nothing

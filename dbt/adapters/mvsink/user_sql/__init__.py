@@ -1,6 +1,8 @@
 """Reading and changing the user's SQL by its tokens. Knows no dbt and no Spark.
 
-- `words`: a text as tokens with positions
+- `words`: a text as tokens with positions. `tokens`: the same with matching parentheses
+- `reader` (with `grouping`): a query as blocks, set operators and FROM trees, with spans;
+  `algebra`: their classes; `trees`: the tree of every expression
 - `splice`: finding and replacing relations, merging WITH clauses
 - `marks`: `mv_now()` and what `mv_as_of` and `mv_updates` render to
 - `checks`: closing semicolons, column names

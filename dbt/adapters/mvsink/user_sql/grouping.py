@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from dbt.adapters.mvsink.incremental.algebra import Call, Fragment, Subquery, Window
-from dbt.adapters.mvsink.incremental.refuse import Refused
-from dbt.adapters.mvsink.incremental.tokens import Tokens
+from dbt.adapters.mvsink.user_sql.algebra import Call, Fragment, Refused, Subquery, Window
 from dbt.adapters.mvsink.user_sql.functions import AGGREGATES, WINDOWS
+from dbt.adapters.mvsink.user_sql.tokens import Tokens
 
 Span = tuple[int, int]  # of words
 _SETS = frozenset({"ROLLUP", "CUBE", "GROUPING", "WITH"})

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dbt.adapters.mvsink.incremental.algebra import Fragment
-from dbt.adapters.mvsink.incremental.refuse import Refused
+from dbt.adapters.mvsink.user_sql.algebra import Fragment, Refused
 from dbt.adapters.mvsink.user_sql.marks import NOW
 from dbt.adapters.mvsink.user_sql.words import Word, words
 

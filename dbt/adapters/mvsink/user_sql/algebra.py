@@ -11,6 +11,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+
+class Refused(Exception):
+    """A text, or a part of it, is not analyzed. ``reason``: a clause for users; ``at``: the
+    position in the text, if there is one.
+    """
+
+    def __init__(self, reason: str, at: int | None = None):
+        super().__init__(reason)
+        self.reason, self.at = reason, at
+
+
 JoinKind = Literal["comma", "cross", "inner", "left", "right", "full", "semi", "anti"]
 
 

@@ -18,18 +18,18 @@ from typing import TypeAlias
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from dbt.adapters.mvsink.incremental.algebra import (
+from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Constant,
     Fragment,
     Item,
     Query,
+    Refused,
     Window,
     every_query,
     joins,
     leaves,
 )
-from dbt.adapters.mvsink.incremental.refuse import Refused
 from dbt.adapters.mvsink.user_sql.comments import blanked
 from dbt.adapters.mvsink.user_sql.words import parsed
 
