@@ -55,6 +55,11 @@ class Why(enum.Enum):
     NO_POSITION = "no_position", "no earlier position of {} is recorded", How.BOTH
     COLUMNS = "columns", "the columns of {} changed", How.EXPECTED
     NO_CHANGES = "no_changes", "{} changed, and what changed in it is not known{}", How.USUAL
+    NOT_READ_HERE = (
+        "not_read_here",
+        "{} changed, and the query is read here as if it did not have it",
+        How.PLAIN,
+    )
     NEVER_CHANGES = "never_changes", "what changes in {} is not known", How.USUAL
     EARLIER_TIME = "earlier_time", "{} is read at an earlier time than before", How.PLAIN
     EARLIER_VERSION = "earlier_version", "{} is read at an earlier version than before", How.PLAIN

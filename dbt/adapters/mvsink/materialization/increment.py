@@ -4,7 +4,7 @@ becomes what the sink needs to compute it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink import limits
@@ -60,8 +60,8 @@ class QueryChange:
 
     def increment(self, own: int) -> Increment | EvaluateFully:
         """See `Evidence.increment`. ``own``: the bytes of the shard."""
-        if refused := self._refused():
-            return refused
+        if (twice := self.inputs.named_twice()) is not None:
+            return EvaluateFully(Why.NAMED_TWICE, twice)
         changed = self.inputs.changed
         for position in changed:
             if reason := self.inputs.why_unknown(position):
@@ -70,6 +70,8 @@ class QueryChange:
         if isinstance(analysed, NotIncremental):
             return EvaluateFully(Why.NOT_INCREMENTAL, analysed.reason)
         names = {position.name for position in changed if position.kind != CLOCK}
+        if missed := _missed(names, analysed):
+            return EvaluateFully(Why.NOT_READ_HERE, missed)
         sides = tuple(self.inputs.sides(analysed.relations, names))
         refused = next((each for each in sides if isinstance(each, EvaluateFully)), None)
         if refused is not None:
@@ -88,8 +90,8 @@ class QueryChange:
         """How a change would be treated after this run, whichever input it is in: as the increment
         of a time at which nothing changed, or why the query would be evaluated.
         """
-        if refused := self._refused():
-            return refused
+        if (twice := self.inputs.named_twice()) is not None:
+            return EvaluateFully(Why.NAMED_TWICE, twice)
         analysed = self.analysed()
         if isinstance(analysed, NotIncremental):
             return EvaluateFully(Why.NOT_INCREMENTAL, analysed.reason)
@@ -121,14 +123,6 @@ class QueryChange:
         reason = misread(self.context, query_at(self.context.query, self.time), read, self.inputs.recorded)
         return NotIncremental(reason) if reason else read
 
-    def _refused(self) -> EvaluateFully | None:
-        """Why the query is evaluated, whatever its text says and whatever changed."""
-        if self.context.options.incremental is Incremental.NEVER:
-            return EvaluateFully(Why.NEVER)
-        if (twice := self.inputs.named_twice()) is not None:
-            return EvaluateFully(Why.NAMED_TWICE, twice)
-        return None
-
     def _small(self, analysed: Analysed, sides: Sequence[InputSides], own: int) -> bool:
         """Whether the columns that the query uses, and its own ``own`` bytes, are few bytes."""
         sizes = {parts(position.name)[-2:]: position.size for position in self.inputs.positions}
@@ -139,3 +133,9 @@ class QueryChange:
                 return False
             total += size * len(used) / max(len(each.columns), 1)
         return total <= limits.SMALL_BYTES
+
+
+def _missed(changed: Collection[str], analysed: Analysed) -> str | None:
+    """An input that is no relation of ``analysed``, although Spark says that the query reads it."""
+    read = {parts(name)[-2:] for name in analysed.relations}
+    return next((name for name in sorted(changed) if parts(name)[-2:] not in read), None)

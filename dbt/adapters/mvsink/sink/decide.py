@@ -8,6 +8,7 @@ differ) is known only while they are staged: then the `Bounds` of the decision h
 |---|---|
 | an input changed while its change was computed | `MOVED` |
 | the shard has no contents | |
+| the user never wants anything else | `NEVER` |
 | contents had drifted, unless insisted | `DRIFTED`, `DRIFTED_TWICE` |
 | earlier incremental runs were in vain, unless insisted | `SLOW`, `USUALLY_MANY_KEYS` |
 | the inputs or the query do not allow it | as `Evidence.increment` says |
@@ -127,6 +128,8 @@ def decide(case: Case) -> Decision:
         return Decision(EvaluateFully(Why.MOVED))
     if not case.contents:
         return Decision(EvaluateFully())
+    if case.policy is Incremental.NEVER:
+        return Decision(EvaluateFully(Why.NEVER))
     if not case.insists and (why := case.suspended or _in_vain(case)) is not None:
         return Decision(EvaluateFully(why))
     increment = case.increment()

@@ -17,7 +17,7 @@ from dbt.adapters.mvsink.shard_sql import BatchDescription, Layout, OnError
 from dbt.adapters.mvsink.shard_sql.layout import with_batch
 from dbt.adapters.mvsink.shard_sql.outcome import MAX_ERROR_LENGTH
 from dbt.adapters.mvsink.sink.correction import Desired
-from dbt.adapters.mvsink.sink.decide import Case, decide, fails
+from dbt.adapters.mvsink.sink.decide import Case, Incremental, decide, fails
 from dbt.adapters.mvsink.sink.delta_write import DeltaWrite
 from dbt.adapters.mvsink.sink.errors import NotIncremental
 from dbt.adapters.mvsink.sink.increment import Increment
@@ -127,6 +127,8 @@ class Strategy:
 
     def _repeatable(self, state: ShardState, time: int) -> bool:
         """Whether evaluating the query again gives the same, as far as that is known."""
+        if self.request.incremental is Incremental.NEVER:  # nothing is analysed
+            return True
         increment = self.request.evidence.increment(state, self.recorded, time)
         return isinstance(increment, EvaluateFully) or increment.analysed.unrepeatable is None
 
