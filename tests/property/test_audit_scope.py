@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dbt.adapters.mvsink.materialization.audit_scope import scope_of
 from dbt.adapters.mvsink.materialization.audits import CompiledTest
-from dbt.adapters.mvsink.sink import Gate, GateFailed, Scope
+from dbt.adapters.mvsink.sink import Gate, GateFailed, AuditScope
 from tests.support.session_engine import Model
 from tests.unit.user_sql.test_deciding_rows import accepted, not_null, relationship, unique
 
@@ -50,7 +50,7 @@ def audit(name):
     test = CompiledTest(name, text, "count(*)", "!= 0", "!= 0", None, True)
     scope = scope_of(test, M, "true UTC", lambda parent: "its version")
     verdict = f"select count(*), count(*) != 0, count(*) != 0 from (\n{text}\n) t"
-    made = replace(test, scope=scope if isinstance(scope, Scope) else None).audit(M, verdict)
+    made = replace(test, scope=scope if isinstance(scope, AuditScope) else None).audit(M, verdict)
     return replace(made, failing=with_parent(made.failing), verdict=with_parent(made.verdict))
 
 

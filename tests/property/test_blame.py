@@ -11,7 +11,7 @@ import pytest
 
 from dbt.adapters.mvsink.history.blame import Question, rows_from_engine
 from dbt.adapters.mvsink.history.blame_files import is_small, parse_terms, rows_from_files
-from dbt.adapters.mvsink.history.versions import Versions
+from dbt.adapters.mvsink.history.versions import RowVersions
 from tests.support.duck_engine import DuckEngine
 from tests.support.replay import PHYSICAL, SCHEMA, histories, random_replay, time
 
@@ -44,7 +44,7 @@ def test_blame_is_what_a_replay_says(tmp_path, seed):
     since, until = time(first), time(chance.randrange(first, replay.last + 1))
     state, layout = replay.shard(tmp_path, since, chance)
     where, matches = chance.choice(sorted(WHERE.items(), key=str))
-    question = Question(Versions(layout, since, until), where, ("h", "id"), ALL)
+    question = Question(RowVersions(layout, since, until), where, ("h", "id"), ALL)
     terms = parse_terms(where, layout.columns)
     assert terms is not None and is_small(state, layout.columns)
     answer = rows_from_engine(DuckEngine().query, question)

@@ -25,7 +25,7 @@ from dbt.adapters.mvsink.sink import (
     keeps_sums,
     strategy,
 )
-from dbt.adapters.mvsink.sink.errors import NotIncremental
+from dbt.adapters.mvsink.sink.errors import CannotBeIncremental
 from dbt.adapters.mvsink.sink.run_history import EVALUATED, INCREMENTAL, LOADED, SUMMED
 from dbt.adapters.mvsink.sink.written import Written
 
@@ -99,7 +99,7 @@ def run(state: SimpleNamespace) -> tuple[str, bool]:
     run = strategy.Strategy(request, SimpleNamespace(handle=opened), opened.progress, print)  # type: ignore[arg-type]
     try:
         change = run.change(None, opened.state(), SimpleNamespace(empty=False), 1, None)  # type: ignore[arg-type]
-    except NotIncremental as error:
+    except CannotBeIncremental as error:
         return str(error).split(": ", 1)[1].split(". Nothing was written")[0], True
     return ("" if isinstance(change, Written) else change.text), False
 

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from dbt.adapters.mvsink.history.diff import Columns, Comparison, Side, compare
+from dbt.adapters.mvsink.history.diff import Columns, ShardComparison, DiffSide, compare
 from tests.support.duck_engine import DuckEngine
 from tests.support.replay import SCHEMA, histories, random_replay, time
 
@@ -54,11 +54,11 @@ def test_a_diff_is_what_a_replay_says(tmp_path, seed):
     shards = [replay.shard(tmp_path / str(n), since, chance) for n, replay in enumerate(replays)]
     times = [time(chance.randrange((since - time(0)) // 1000, 7)) for _ in range(2)]
     for other in (0, 1):
-        sides = [Side(shards[n][1], when) for n, when in zip((0, other), times)]
+        sides = [DiffSide(shards[n][1], when) for n, when in zip((0, other), times)]
         contents = [replays[n].at(when) for n, when in zip((0, other), times)]
         for key in [("h", "id")] + [()] * (seed % 2 == other):
             columns = Columns.of(*(side.layout.columns for side in sides))
-            result = compare(engine.query, Comparison(*sides, columns, key), 10**6)
+            result = compare(engine.query, ShardComparison(*sides, columns, key), 10**6)
             gone, new, pairs, repeated, values = expected(*contents, key)
             assert (result.rows_a, result.rows_b) == tuple(rows.total() for rows in contents)
             assert (result.only_in_a, result.only_in_b) == (gone.total(), new.total())

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from dbt.adapters.mvsink.engine import EngineError
-from dbt.adapters.mvsink.history.versions import Versions, history_query
+from dbt.adapters.mvsink.history.versions import RowVersions, history_query
 from tests.support.duck_engine import DuckEngine
 from tests.support.replay import SCHEMA, T0, histories, random_replay, time
 
@@ -47,7 +47,7 @@ def test_the_versions_are_what_a_replay_says(tmp_path, seed, keyed):
     replay = random_replay(chance, HISTORIES if keyed else HISTORIES // 2, unique=keyed)
     since = time(chance.randrange(replay.last))
     state, layout = replay.shard(tmp_path, since, chance)
-    query = history_query(Versions.of(layout, state), NAMES, ("h", "ID"), "m", keyless=not keyed)
+    query = history_query(RowVersions.of(layout, state), NAMES, ("h", "ID"), "m", keyless=not keyed)
     rows = DuckEngine().query(query, "history")
     intervals = []
     for row in rows:
@@ -63,7 +63,7 @@ def test_a_key_that_is_not_unique_is_refused_whatever_is_read(tmp_path, where):
     chance = random.Random(7)
     replay = random_replay(chance, 20)
     state, layout = replay.shard(tmp_path, T0, chance)
-    query = history_query(Versions.of(layout, state), NAMES, ("h", "id"), "mv_history(s.m)")
+    query = history_query(RowVersions.of(layout, state), NAMES, ("h", "id"), "mv_history(s.m)")
     message = r"mv_history\(s\.m\): the key is not unique: h = \d+, id = \w+ occurs more than once at 2027"
     with pytest.raises(EngineError, match=message):
         DuckEngine().query(f"select * from (\n{query}\n) where {where}", "history")

@@ -7,8 +7,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from dbt.adapters.mvsink.history.diff import Columns, Comparison, Side, compare
-from dbt.adapters.mvsink.history.versions import Versions, history_query
+from dbt.adapters.mvsink.history.diff import Columns, ShardComparison, DiffSide, compare
+from dbt.adapters.mvsink.history.versions import RowVersions, history_query
 from dbt.adapters.mvsink.shard_sql import Layout
 from tests.property.test_ways import RETAINED, History, Quick, one_run
 from tests.support.session_engine import open_shard
@@ -32,7 +32,7 @@ class Past(History):
 
     def check_diff(self, shard, a, b):
         columns = Columns.of(shard.columns, shard.columns)
-        comparison = Comparison(Side(shard, a), Side(shard, b), columns)
+        comparison = ShardComparison(DiffSide(shard, a), DiffSide(shard, b), columns)
         result = compare(self.model.engine().query, comparison, 10**6)
         sample = [Counter(), Counter()]
         for change in result.sample:
@@ -43,7 +43,7 @@ class Past(History):
         assert (result.rows_a, result.rows_b) == tuple(each.total() for each in rows)
 
     def check_versions(self, state, shard, time):
-        query = history_query(Versions.of(shard, state), ("x", "y"), (), "m", keyless=True)
+        query = history_query(RowVersions.of(shard, state), ("x", "y"), (), "m", keyless=True)
         at = f"timestamp_millis({time}L)"
         standing = f"valid_from <= {at} and (valid_to is null or valid_to > {at})"
         rows = self.model.engine().query(

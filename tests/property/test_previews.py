@@ -11,7 +11,7 @@ import pytest
 
 from dbt.adapters.mvsink.shard_sql import Kind
 from dbt.adapters.mvsink.sink import Incremental
-from dbt.adapters.mvsink.sink.errors import NotIncremental
+from dbt.adapters.mvsink.sink.errors import CannotBeIncremental
 from tests.property.test_increments import HISTORIES, QUERIES, RUNS, World
 from tests.support import incremental_modes
 
@@ -81,7 +81,7 @@ def test_a_preview_fails_where_the_run_would(tmp_path):
     world = World(1, tmp_path, "select k, v from db.a limit 3")
     world.run()
     world.change()
-    with pytest.raises(NotIncremental, match="LIMIT"):
+    with pytest.raises(CannotBeIncremental, match="LIMIT"):
         world.previewed(incremental=Incremental.ALWAYS)
     assert not world.previewed().incremental
 

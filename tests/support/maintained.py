@@ -23,7 +23,7 @@ from dbt.adapters.mvsink.materialization.mv import SelfCorrectingView
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
 from dbt.adapters.mvsink.materialization.publish import Docs
 from dbt.adapters.mvsink.materialization.response import MvsinkResponse
-from dbt.adapters.mvsink.materialization.run import Strategy
+from dbt.adapters.mvsink.materialization.run import Materialization
 from dbt.adapters.mvsink.materialization.task import ContinualTask
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.relation import MvsinkRelation
@@ -118,7 +118,7 @@ class Warehouse:
         text: str,
         references: Mapping[str, str],
         options: ModelOptions,
-        strategy: Strategy,
+        strategy: Materialization,
         config: Mapping[str, Any],
         publish: bool = True,
     ) -> MvsinkResponse:

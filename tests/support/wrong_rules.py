@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from dbt.adapters.mvsink.incremental import blocks, keys, replaced, terms, unnest
 from dbt.adapters.mvsink.incremental.blocks import Changes
 from dbt.adapters.mvsink.incremental.compose import Side, Writer
-from dbt.adapters.mvsink.incremental.keys import Key, Kind
+from dbt.adapters.mvsink.incremental.keys import Key, KeyKind
 from dbt.adapters.mvsink.incremental.terms import Terms
 from dbt.adapters.mvsink.user_sql.algebra import Block, SetOp, leaves
 
@@ -130,7 +130,7 @@ def every_key_of_the_groups(keys_of):
 
 
 def as_if_plain(*kinds):
-    return lambda kind_of: lambda block: Kind.PLAIN if kind_of(block) in kinds else kind_of(block)
+    return lambda kind_of: lambda block: KeyKind.PLAIN if kind_of(block) in kinds else kind_of(block)
 
 
 def rows_of_the_left_only(row_keys):
@@ -260,7 +260,7 @@ BLOCKS = {
     "a group's keys come from one term": (Changes, "_keys", keys_of_the_first_term),
     "window keys are those of one window": (keys, "_shared_by_windows", keys_of_the_first_window),
     "window keys over groups are all of the group": (replaced, "keys_of", every_key_of_the_groups),
-    "distinct rows are rows one by one": (blocks, "kind_of", as_if_plain(Kind.DISTINCT)),
+    "distinct rows are rows one by one": (blocks, "kind_of", as_if_plain(KeyKind.DISTINCT)),
     "set operators have keys of their left side only": (Changes, "_row_keys", rows_of_the_left_only),
     "set operators keep every row": (blocks, "compares_rows", lambda right: lambda body: False),
     "group without its HAVING": (Writer, "behind_where", without_having),

@@ -9,7 +9,7 @@ import pytest
 from dbt.adapters.mvsink import refresh_schedule
 from dbt.adapters.mvsink.durations import parse_time
 from dbt.adapters.mvsink.physical import LARGEST_TIME
-from dbt.adapters.mvsink.refresh_schedule import Decision, RefreshEvery, RefreshSchedule, RefreshSpec, decide
+from dbt.adapters.mvsink.refresh_schedule import RefreshDecision, RefreshEvery, RefreshSchedule, RefreshSpec, decide
 from dbt.adapters.mvsink.shard import Antichain
 
 HOUR = 3_600_000
@@ -152,17 +152,17 @@ RUNS = {  # spec, creation, upper before, now: write time, upper after
 @pytest.mark.parametrize(("spec", "creation", "before", "now", "write", "after"), RUNS.values(), ids=RUNS)
 def test_runs(spec, creation, before, now, write, after):
     decision = decide(spec.schedule(clock(creation)), clock(creation), upper(before), clock(now))
-    assert decision == Decision(None if write is None else clock(write), upper(after))
+    assert decision == RefreshDecision(None if write is None else clock(write), upper(after))
 
 
 def test_0_is_no_refresh_only_because_rounding_down_saturates_there():
-    assert decide(every(1000, 500), 0, Antichain.of(0), 300) == Decision(None, Antichain.of(500))
-    assert decide(every(1000, 0), 0, Antichain.of(0), 300) == Decision(0, Antichain.of(1000))
+    assert decide(every(1000, 500), 0, Antichain.of(0), 300) == RefreshDecision(None, Antichain.of(500))
+    assert decide(every(1000, 0), 0, Antichain.of(0), 300) == RefreshDecision(0, Antichain.of(1000))
 
 
 def test_after_the_largest_time_nothing_comes():
     assert decide(every(1000, 0), 0, Antichain.of(5), LARGEST_TIME).upper == Antichain.empty()
-    assert decide(RefreshSchedule(), 0, Antichain.of(5), LARGEST_TIME) == Decision(
+    assert decide(RefreshSchedule(), 0, Antichain.of(5), LARGEST_TIME) == RefreshDecision(
         LARGEST_TIME, Antichain.empty()
     )
 

@@ -128,28 +128,28 @@ class RefreshSpec:
         return cls(everies, tuple(stored.get("at", ())), bool(stored.get("at_creation", False)))
 
 
-class Decision(NamedTuple):
+class RefreshDecision(NamedTuple):
     """``time`` is when a run writes, None if no refresh is due; ``upper`` is the new upper."""
 
     time: int | None
     upper: Antichain
 
 
-def decide(schedule: RefreshSchedule, creation: int, upper: Antichain, time: int) -> Decision:
+def decide(schedule: RefreshSchedule, creation: int, upper: Antichain, time: int) -> RefreshDecision:
     """What a run at ``time`` does with a shard created at ``creation``, with the upper ``upper``.
 
     The write time is the newest refresh that is not after ``time``, nor before the creation or the
     upper: refreshes that were missed are not made up. A shard that is past ``time`` stays as it is.
     """
     if not upper.less_equal_time(time):
-        return Decision(None, upper)
+        return RefreshDecision(None, upper)
     frontier = schedule.frontier_after(time)
     if schedule.on_commit:
-        return Decision(time, frontier)
+        return RefreshDecision(time, frontier)
     newest = schedule.round_down_timestamp_m1(time + 1)
     due = (
         newest is not None
         and newest >= max(creation, upper.stored())
         and schedule.round_up_timestamp(newest) == newest
     )
-    return Decision(newest if due else None, frontier)
+    return RefreshDecision(newest if due else None, frontier)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from dbt.adapters.mvsink.cli import render as output
-from dbt.adapters.mvsink.cli.render import Column, duration_text, write_table
+from dbt.adapters.mvsink.cli.render import TableColumn, duration_text, write_table
 
 DURATIONS = {
     0: "0ms",
@@ -42,9 +42,9 @@ def terminal(monkeypatch):
 
 
 COLUMNS = [
-    Column("name", lambda row: row[0]),
-    Column("text", lambda row: row[1]),
-    Column("none", lambda row: "", optional=True),
+    TableColumn("name", lambda row: row[0]),
+    TableColumn("text", lambda row: row[1]),
+    TableColumn("none", lambda row: "", optional=True),
 ]
 ROWS = [("one", "x" * 30), ("[bold]two", "")]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from dbt.adapters.mvsink.cli.dbt_runner import Model, RunResult
-from dbt.adapters.mvsink.cli.scheduler import MAX_WAIT, Round, Scheduler, Watched
+from dbt.adapters.mvsink.cli.scheduler import MAX_WAIT, Round, Scheduler, WatchedModel
 from dbt.adapters.mvsink.inputs.position import FILE_LIST, SHARD, Observation
 from dbt.adapters.mvsink.inputs.probes import ProbedPlace, ProbedPlaces
 
@@ -38,7 +38,7 @@ class World:
     def __post_init__(self):
         upstream = {"dim": [], "fct": ["dim"], "agg": ["fct", "dim"], "untrackable": []}
         watched = [
-            Watched(Model(n, "self_correcting_mv", n), shard(n), frozenset(up)) for n, up in upstream.items()
+            WatchedModel(Model(n, "self_correcting_mv", n), shard(n), frozenset(up)) for n, up in upstream.items()
         ]
         self.scheduler = Scheduler(
             watched, lambda place, now: self.places.get(place), self.written_by_others, 10 * SECOND, START

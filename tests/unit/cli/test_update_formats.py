@@ -10,7 +10,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.cli.update_formats import FORMATS, ColumnsChanged, json_values
+from dbt.adapters.mvsink.cli.update_formats import FORMATS, FeedColumnsChanged, json_values
 from dbt.adapters.mvsink.shard import Antichain
 
 UTC = pa.timestamp("us", tz="UTC")
@@ -123,7 +123,7 @@ def test_arrow_keeps_the_types():
 
 @pytest.mark.parametrize("name", ["csv", "arrow"])
 def test_a_column_that_is_added_within_a_stream_of_fixed_columns_is_refused(name):
-    with pytest.raises(ColumnsChanged, match="x, y"):
+    with pytest.raises(FeedColumnsChanged, match="x, y"):
         stream(name, table(x=TEXTS), table(x=TEXTS, y=TEXTS))
 
 

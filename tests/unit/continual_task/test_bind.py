@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.mvsink.continual_task.bind import Bindings, analysed, assigned, bind, bound, delta, groups
+from dbt.adapters.mvsink.continual_task.bind import StatementBindings, analysed, assigned, bind, bound, delta, groups
 from dbt.adapters.mvsink.continual_task.parse import parse
 from dbt.adapters.mvsink.continual_task.statements import Delete, Insert, Merge, Update
 from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.shard_sql.current_view import Apart
 
 COLUMNS = (Column("key", parse_type("int", "")), Column("a b", parse_type("array<string>", "")))
-BINDINGS = Bindings(
+BINDINGS = StatementBindings(
     "IN", "THIS", "DEL", {"db.shard": "SHARD", "DB.X": "not this", "`db`.t": "nor this"}, now=7
 )
 
@@ -52,7 +52,7 @@ def test_deletes_that_are_not_bound_are_an_error():
     with pytest.raises(
         ValueError, match="my_task reads the deleted rows of its input, but they are not bound"
     ):
-        bind(program, "select * from db.x /* mv_deletes */", Bindings("IN", "THIS"))
+        bind(program, "select * from db.x /* mv_deletes */", StatementBindings("IN", "THIS"))
 
 
 NEW_KEY = "'key', cast( {} as int), 'a b', cast(`{}`.`a b` as array<string>)"
@@ -202,7 +202,7 @@ def test_a_bound_statement_has_every_alias():
 def test_bound_queries_are_not_bound_again():
     """A reference's query may name what stands for something else in the user's text."""
     program = parse("on input db.x as (insert into db.t select * from db.r)", "db.t", "my_task")
-    bindings = Bindings("IN", "THIS", references={"db.r": "select * from db.x"})
+    bindings = StatementBindings("IN", "THIS", references={"db.r": "select * from db.x"})
     assert "from ( select * from db.x ) as `r`" in line(
         delta(program, program.statements[0], COLUMNS, "CONTENTS", bindings)
     )

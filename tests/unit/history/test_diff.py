@@ -7,7 +7,7 @@ import random
 import pytest
 
 from dbt.adapters.mvsink.engine import Column, parse_type
-from dbt.adapters.mvsink.history.diff import Columns, Comparison, InvalidKey, NothingInCommon, Side, compare
+from dbt.adapters.mvsink.history.diff import Columns, ShardComparison, InvalidKey, NothingInCommon, DiffSide, compare
 from tests.support.duck_engine import DuckEngine
 from tests.support.replay import Replay, time
 
@@ -88,20 +88,20 @@ def test_which_rows_are_paired(tmp_path, a, b, counts):
         net[row, when] = net.get((row, when), 0) + n
     replay = Replay([(*each, n) for each, n in net.items() if n] + [((2, 0, "other"), time(0), 1)], 2)
     layout = replay.shard(tmp_path, time(0), random.Random(1))[1]
-    sides = Side(layout, time(1)), Side(layout, time(2))
-    comparison = Comparison(*sides, Columns.of(layout.columns, layout.columns), ("h", "id"))
+    sides = DiffSide(layout, time(1)), DiffSide(layout, time(2))
+    comparison = ShardComparison(*sides, Columns.of(layout.columns, layout.columns), ("h", "id"))
     result = compare(DuckEngine().query, comparison, 0)
     assert (result.only_in_a, result.only_in_b, result.changed, result.repeated_keys) == counts
     assert result.differs == any(counts) and result.sample == ()
-    back = compare(DuckEngine().query, Comparison(*reversed(sides), comparison.columns, ("h", "id")), 0)
+    back = compare(DuckEngine().query, ShardComparison(*reversed(sides), comparison.columns, ("h", "id")), 0)
     assert (back.only_in_b, back.only_in_a, back.changed, back.repeated_keys) == counts
 
 
 def test_the_sample_is_the_first_rows_by_key_then_by_all_columns(tmp_path):
     replay = Replay([((h, id, v), time(1), 1) for h, id, v in [(2, 1, "a"), (1, 2, "b"), (1, None, "c"), (1, 2, "a")]], 1)  # fmt: skip
     layout = replay.shard(tmp_path, time(0), random.Random(9))[1]
-    comparison = Comparison(
-        Side(layout, time(0)), Side(layout, time(1)), Columns.of(layout.columns, layout.columns), ("h",)
+    comparison = ShardComparison(
+        DiffSide(layout, time(0)), DiffSide(layout, time(1)), Columns.of(layout.columns, layout.columns), ("h",)
     )
     sample = compare(DuckEngine().query, comparison, 3).sample
     assert [tuple(each.b.values()) for each in sample] == [(1, None, "c"), (1, 2, "a"), (1, 2, "b")]

@@ -10,7 +10,7 @@ import pytest
 from dbt.adapters.mvsink.materialization.audit_scope import narrowed, scope_of
 from dbt.adapters.mvsink.materialization.audits import CompiledTest
 from dbt.adapters.mvsink.materialization.first_time_notes import gate_notes, gate_properties
-from dbt.adapters.mvsink.sink import Audit, Learned, Scope
+from dbt.adapters.mvsink.sink import Audit, Learned, AuditScope
 from tests.support.engines import ScriptedEngine
 from tests.unit.user_sql.test_deciding_rows import M, relationship, unique
 
@@ -24,7 +24,7 @@ def shown(parent):
 
 def test_an_audit_with_its_key_and_a_digest():
     scope = scope_of(UNIQUE, M, "true UTC", shown)
-    assert isinstance(scope, Scope)
+    assert isinstance(scope, AuditScope)
     assert scope.key == "id"
     assert scope == scope_of(UNIQUE, M, "true UTC", shown)
 

@@ -18,7 +18,7 @@ from dbt.adapters.mvsink.materialization.publish import Docs, fingerprint, view_
 from dbt.adapters.mvsink.refresh_schedule import RefreshEvery, RefreshSchedule, RefreshSpec
 from dbt.adapters.mvsink.shard import Antichain, ShardState
 from dbt.adapters.mvsink.shard_sql.properties import DEFINITION, stored_schedule
-from dbt.adapters.mvsink.sink import Plan
+from dbt.adapters.mvsink.sink import RunPlan
 from dbt.adapters.mvsink.user_sql.marks import query_at
 
 T, HOUR = 1_795_186_800_000, 3_600_000  # 2026-11-20T15:00:00Z
@@ -36,9 +36,9 @@ def shard(definition=OLD, upper=T + HOUR, since=T):
 
 
 WAITS, DUE, ENDED = (
-    Plan(T, None, Antichain.of(T + HOUR)),
-    Plan(T, T, Antichain.of(T + HOUR)),
-    Plan(T, None, Antichain.empty()),
+    RunPlan(T, None, Antichain.of(T + HOUR)),
+    RunPlan(T, T, Antichain.of(T + HOUR)),
+    RunPlan(T, None, Antichain.empty()),
 )
 CONTINUE = {
     "before the next refresh": (NEW, WAITS, "query changed; takes effect at 2026-11-20T16:00:00Z"),

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dbt.adapters.mvsink.materialization.sums import TIME, Keeper, OtherRefresh, OverSums, in_use
+from dbt.adapters.mvsink.materialization.sums import TIME, Keeper, SumsOfOtherRefresh, OverSums, in_use
 from dbt.adapters.mvsink.reasons import Why
 from dbt.adapters.mvsink.shard import CommitNote, ShardClient
 from dbt.adapters.mvsink.sink import RunHistory, SumsPolicy, keeps_sums
@@ -76,7 +76,7 @@ def test_sums_of_earlier_queries_are_dropped(tmp_path):
 
 def test_sums_are_not_read_for_another_refresh():
     with pytest.raises(
-        OtherRefresh,
+        SumsOfOtherRefresh,
         match="those of 1970-01-01T00:00:05Z, .* 1970-01-01T00:00:09Z due meanwhile; run it again",
     ):
         OverSums(None, None, 5000).read_at("select 1", 9000)

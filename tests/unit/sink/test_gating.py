@@ -9,7 +9,7 @@ import pytest
 from dbt.adapters.mvsink.shard import Commit, CommitNote
 from dbt.adapters.mvsink.shard.commit_log import commit_of, metadata
 from dbt.adapters.mvsink.shard.state import Change
-from dbt.adapters.mvsink.sink.gate import Scope
+from dbt.adapters.mvsink.sink.gate import AuditScope
 from dbt.adapters.mvsink.sink.gating import passed_before
 
 
@@ -64,7 +64,7 @@ def own(change):
 
 
 def test_a_key_narrows_to_the_rows_that_share_it():
-    assert Scope("d").narrowed("all", "added") == "added"
-    assert Scope("d", "lower(k)").narrowed("all", "added") == (
+    assert AuditScope("d").narrowed("all", "added") == "added"
+    assert AuditScope("d", "lower(k)").narrowed("all", "added") == (
         "select * from (\nall\n) where (lower(k)) in (select lower(k) from (\nadded\n))"
     )

@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.sink import (
     MaxChange,
     NeverRefreshed,
     OnSchemaChange,
-    Plan,
+    RunPlan,
     SchemaChanged,
     SinkRequest,
     run_timing,
@@ -43,26 +43,26 @@ FINISHED = replace(WRITTEN, upper=FINAL)
 DROPPED = replace(WRITTEN, dropped=1)
 
 TIMING = {  # spec, T, state, flags: the plan
-    "no shard": (HOURLY, 620, None, {}, Plan(620, None, of(660), begins=True)),
-    "a shard that `--empty` made": (HOURLY, 620, FRESH, {}, Plan(620, None, of(660), begins=True)),
-    "creation is a refresh": (UNALIGNED, 620, None, {}, Plan(620, 620, of(680), begins=True)),
-    "waiting": (HOURLY, 630, WAITING, {}, Plan(620, None, of(660))),
-    "waiting, due": (HOURLY, 670, WAITING, {}, Plan(620, 660, of(720))),
-    "waiting, overdue": (HOURLY, 800, WAITING, {}, Plan(620, 780, of(840))),
-    "waiting, the only refresh is late": (ONCE, 800, WAITING, {}, Plan(620, 660, FINAL)),
-    "written": (UNALIGNED, 630, WRITTEN, {}, Plan(500, 620, of(680))),
-    "finished": (ONCE, 800, FINISHED, {}, Plan(500, None, FINAL)),
-    "a dropped shard begins again, and waits": (HOURLY, 620, DROPPED, {}, Plan(620, None, of(660), "dropped before", True)),
-    "a full refresh writes at T": (HOURLY, 620, WRITTEN, {"full_refresh": True}, Plan(620, 620, of(660), "full refresh", True)),
-    "also of a finished one": (ONCE, 800, FINISHED, {"full_refresh": True}, Plan(800, 800, FINAL, "full refresh", True)),
-    "also on commit": (COMMIT, 620, WRITTEN, {"full_refresh": True}, Plan(620, 620, of(621), "full refresh", True)),
+    "no shard": (HOURLY, 620, None, {}, RunPlan(620, None, of(660), begins=True)),
+    "a shard that `--empty` made": (HOURLY, 620, FRESH, {}, RunPlan(620, None, of(660), begins=True)),
+    "creation is a refresh": (UNALIGNED, 620, None, {}, RunPlan(620, 620, of(680), begins=True)),
+    "waiting": (HOURLY, 630, WAITING, {}, RunPlan(620, None, of(660))),
+    "waiting, due": (HOURLY, 670, WAITING, {}, RunPlan(620, 660, of(720))),
+    "waiting, overdue": (HOURLY, 800, WAITING, {}, RunPlan(620, 780, of(840))),
+    "waiting, the only refresh is late": (ONCE, 800, WAITING, {}, RunPlan(620, 660, FINAL)),
+    "written": (UNALIGNED, 630, WRITTEN, {}, RunPlan(500, 620, of(680))),
+    "finished": (ONCE, 800, FINISHED, {}, RunPlan(500, None, FINAL)),
+    "a dropped shard begins again, and waits": (HOURLY, 620, DROPPED, {}, RunPlan(620, None, of(660), "dropped before", True)),
+    "a full refresh writes at T": (HOURLY, 620, WRITTEN, {"full_refresh": True}, RunPlan(620, 620, of(660), "full refresh", True)),
+    "also of a finished one": (ONCE, 800, FINISHED, {"full_refresh": True}, RunPlan(800, 800, FINAL, "full refresh", True)),
+    "also on commit": (COMMIT, 620, WRITTEN, {"full_refresh": True}, RunPlan(620, 620, of(621), "full refresh", True)),
     "a full refresh without contents waits": (
-        HOURLY, 630, WAITING, {"full_refresh": True}, Plan(630, None, of(660), "full refresh", True)),
-    "a full refresh of nothing is none": (COMMIT, 620, FRESH, {"full_refresh": True}, Plan(620, 620, of(621), begins=True)),
-    "another definition": (HOURLY, 620, WRITTEN, {"redefined": True}, Plan(620, 620, of(660), "definition changed", True)),
-    "another definition without contents": (HOURLY, 630, WAITING, {"redefined": True}, Plan(620, None, of(660))),
+        HOURLY, 630, WAITING, {"full_refresh": True}, RunPlan(630, None, of(660), "full refresh", True)),
+    "a full refresh of nothing is none": (COMMIT, 620, FRESH, {"full_refresh": True}, RunPlan(620, 620, of(621), begins=True)),
+    "another definition": (HOURLY, 620, WRITTEN, {"redefined": True}, RunPlan(620, 620, of(660), "definition changed", True)),
+    "another definition without contents": (HOURLY, 630, WAITING, {"redefined": True}, RunPlan(620, None, of(660))),
     "an older shard does not tell its creation": (
-        HOURLY, 620, replace(WRITTEN, creation=None), {}, Plan(999_999, None, of(660))),
+        HOURLY, 620, replace(WRITTEN, creation=None), {}, RunPlan(999_999, None, of(660))),
 }  # fmt: skip
 
 
@@ -96,8 +96,8 @@ def request(time=620, columns=("a",), **more):
 
 def test_changed_columns_wait_for_a_refresh_and_keep_the_creation():
     changed = request(columns=("b",))
-    assert planned(changed, replace(WRITTEN, upper=of(660))) == Plan(500, None, of(660))
-    assert planned(changed, WRITTEN) == Plan(
+    assert planned(changed, replace(WRITTEN, upper=of(660))) == RunPlan(500, None, of(660))
+    assert planned(changed, WRITTEN) == RunPlan(
         500, 600, of(660), "columns changed (`b` int is new; `a` is gone)"
     )
     assert (
@@ -174,4 +174,4 @@ def test_since(write, since, newest, retain, after):
         WRITTEN, since=of(since), files=() if newest is None else (file(newest), file(599, "loose.parquet"))
     )
     wanted = replace(request(), retain_history=retain)
-    assert next_since(wanted, state, Plan(500, write, of(660))) == of(after)
+    assert next_since(wanted, state, RunPlan(500, write, of(660))) == of(after)

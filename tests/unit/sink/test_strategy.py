@@ -11,7 +11,7 @@ from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard_sql import Counts
 from dbt.adapters.mvsink.sink import Incremental, Independent, ReadsLater
 from dbt.adapters.mvsink.sink.correction import Desired
-from dbt.adapters.mvsink.sink.errors import NotIncremental
+from dbt.adapters.mvsink.sink.errors import CannotBeIncremental
 from dbt.adapters.mvsink.sink.strategy import Strategy
 from dbt.adapters.mvsink.sink.written import Written
 
@@ -41,7 +41,7 @@ def staging(
 
 def test_always_fails_with_the_reason_and_what_else_is_allowed():
     wanted = "`incremental` is always, but this run cannot be: raw.t changed. Nothing was written; with auto the query would be evaluated in full"
-    with pytest.raises(NotIncremental, match=wanted):
+    with pytest.raises(CannotBeIncremental, match=wanted):
         staging(EvaluateFully(Why.UNREADABLE, "raw.t changed")).stage(
             None, STATE, SimpleNamespace(empty=False), 1, None
         )

@@ -6,7 +6,7 @@ import pytest
 
 from dbt.adapters.mvsink.incremental import Analysed, analyse
 from dbt.adapters.mvsink.user_sql.checks import nondeterministic_functions, without_end
-from dbt.adapters.mvsink.user_sql.comments import Unreadable, blanked
+from dbt.adapters.mvsink.user_sql.comments import UnreadableText, blanked
 from dbt.adapters.mvsink.user_sql.splice import relation_names, replace_relations
 from dbt.adapters.mvsink.user_sql.words import words
 from tests.support.incremental_database import Database, Table
@@ -43,7 +43,7 @@ class TestRowE:
 
     @pytest.mark.parametrize("text", ["a /* b", "a /* b /* c */", "a 'b", 'a "b', "a `b", "a 'b\\'", "a /*/"])
     def test_row_e_what_is_not_closed_is_not_read(self, text):
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableText):
             words(text)
 
     def test_row_e_a_text_in_dollars_is_a_literal(self):

@@ -23,7 +23,7 @@ from dbt.adapters.mvsink.materialization.options.gate import accepts
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
 from dbt.adapters.mvsink.shard import ReadHandle, ShardClient
 from dbt.adapters.mvsink.sink import Audit, Gate, SinkRequest, change_limit
-from dbt.adapters.mvsink.sink.forecast import Change, forecast
+from dbt.adapters.mvsink.sink.forecast import ForecastChange, forecast
 
 if TYPE_CHECKING:
     from dbt.adapters.mvsink.relation import MvsinkRelation
@@ -39,7 +39,7 @@ class JudgementAdapter(MaintainedAdapter, metaclass=AdapterMeta):
         """A `Forecast` as JSON.
 
         ``relation``: the shard's, in the other target; ``request``: JSON with its ``uri``, the
-        ``columns`` that the query has now (types by name), and the ``change``, a `Change`.
+        ``columns`` that the query has now (types by name), and the ``change``, a `ForecastChange`.
         """
         asked, model = json.loads(request), f"{relation.schema}.{relation.identifier}"
         with (
@@ -48,7 +48,7 @@ class JudgementAdapter(MaintainedAdapter, metaclass=AdapterMeta):
         ):
             columns = tuple(Column(name, parse_type(text, name)) for name, text in asked["columns"].items())
             wanted = self._request(model, node, reader, columns)
-            return json.dumps(asdict(forecast(wanted, reader.state(), Change(**asked["change"]))))
+            return json.dumps(asdict(forecast(wanted, reader.state(), ForecastChange(**asked["change"]))))
 
     def _request(
         self, model: str, node: Mapping[str, Any], reader: ReadHandle, columns: tuple[Column, ...]

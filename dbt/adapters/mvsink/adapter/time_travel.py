@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.durations import parse_time
 from dbt.adapters.mvsink.engine import DataflowError
 from dbt.adapters.mvsink.engine.json_values import plain
 from dbt.adapters.mvsink.exceptions import InvalidArgument, InvalidRunTime, NoShard
-from dbt.adapters.mvsink.history.versions import Versions, history_query
+from dbt.adapters.mvsink.history.versions import RowVersions, history_query
 from dbt.adapters.mvsink.inputs.reference import Reference
 from dbt.adapters.mvsink.materialization.errors import translated
 from dbt.adapters.mvsink.references.places import places_of
@@ -79,7 +79,7 @@ class TimeTravelAdapter(SparkAdapter, metaclass=AdapterMeta):
             shard = self._reference(HISTORY, relation)
         name = f"{HISTORY}({relation.render()})"
         with translated(name):
-            versions = Versions.of(shard.layout, shard.state)
+            versions = RowVersions.of(shard.layout, shard.state)
             query = history_query(versions, shard.columns, key or (), name, keyless=key is None)
         # no text of the user's may end the comment
         arguments = json.dumps(key).replace("/", "\\u002f")

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from dbt.adapters.mvsink.cli.keys import Key, known_key, named_columns
-from dbt.adapters.mvsink.cli.past import Past, point_values, refused
+from dbt.adapters.mvsink.cli.keys import ModelKey, known_key, named_columns
+from dbt.adapters.mvsink.cli.past import ShardHistory, point_values, refused
 from dbt.adapters.mvsink.cli.render import Option, Output, count_option, output_option
-from dbt.adapters.mvsink.history.diff import Columns, Comparison, Diff, Query, Side, compare, replaced
+from dbt.adapters.mvsink.history.diff import Columns, ShardComparison, Diff, Query, DiffSide, compare, replaced
 from dbt.adapters.mvsink.history.points import Point
 from dbt.adapters.mvsink.masking import masked
 
@@ -31,15 +31,15 @@ def takes_detailed_exitcode(condition: str) -> Option:
 
 
 @dataclass(frozen=True)
-class Compared:
+class TargetsCompared:
     """Two sides, their points, and what the comparison says."""
 
-    past_a: Past
-    past_b: Past
+    past_a: ShardHistory
+    past_b: ShardHistory
     a: Point
     b: Point
     columns: Columns
-    key: Key | None
+    key: ModelKey | None
     diff: Diff
 
     def values(self) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class Compared:
         }
 
 
-def _side(past: Past, point: Point, rows: int) -> dict[str, Any]:
+def _side(past: ShardHistory, point: Point, rows: int) -> dict[str, Any]:
     place = {
         "target": past.target.name,
         "relation": past.shard.relation,
@@ -78,7 +78,7 @@ def _side(past: Past, point: Point, rows: int) -> dict[str, Any]:
 
 
 def compared_sides(
-    pasts: tuple[Past, Past],
+    pasts: tuple[ShardHistory, ShardHistory],
     points: tuple[Point, Point],
     names: Sequence[str],
     manifest: Any,
@@ -86,25 +86,25 @@ def compared_sides(
     sample: int,
     *,
     disjoint: bool = False,
-) -> Compared:
+) -> TargetsCompared:
     """Two shards at two times. ``names``: of the key's columns; if empty, they are taken from
     ``manifest``, unless None. ``disjoint``: sides without a column in common are no error.
     """
     layouts = [pasts[0].layout()]
     layouts.append(layouts[0] if pasts[1] is pasts[0] else pasts[1].layout())
-    a, b = (Side(layout, point.time) for layout, point in zip(layouts, points, strict=True))
+    a, b = (DiffSide(layout, point.time) for layout, point in zip(layouts, points, strict=True))
     owner = pasts[1].shard.owner
     with refused():
         columns = Columns.matched(a.layout.columns, b.layout.columns)
         if disjoint and not columns.compared:
-            return Compared(*pasts, *points, columns, None, replaced(query, a, b))
+            return TargetsCompared(*pasts, *points, columns, None, replaced(query, a, b))
         columns = Columns.of(a.layout.columns, b.layout.columns)
         compared = [each.b for each in columns.compared]
-        key = Key(columns.key(named_columns(names, compared)), "--key") if names else None
+        key = ModelKey(columns.key(named_columns(names, compared)), "--key") if names else None
         if key is None and manifest is not None and owner is not None:
             usable = [each.b for each in columns.compared if "map<" not in each.type.text]
             key = known_key(manifest, owner.unique_id, usable)
         if key is not None:
-            key = Key(columns.key(key.columns), key.source)
-        comparison = Comparison(a, b, columns, key.columns if key else ())
-        return Compared(*pasts, *points, columns, key, compare(query, comparison, sample))
+            key = ModelKey(columns.key(key.columns), key.source)
+        comparison = ShardComparison(a, b, columns, key.columns if key else ())
+        return TargetsCompared(*pasts, *points, columns, key, compare(query, comparison, sample))

@@ -13,7 +13,7 @@ UNIQUE_TESTS = {"unique": "column_name", "unique_combination_of_columns": "combi
 
 
 @dataclass(frozen=True)
-class Key:
+class ModelKey:
     """``columns``, and the ``source`` that says so, in words."""
 
     columns: tuple[str, ...]
@@ -27,7 +27,7 @@ def named_columns(options: Iterable[str], columns: Iterable[str]) -> list[str]:
     return [name.strip() for names in split for name in names]
 
 
-def known_key(manifest: Any, unique_id: str, columns: Iterable[str]) -> Key | None:
+def known_key(manifest: Any, unique_id: str, columns: Iterable[str]) -> ModelKey | None:
     """The first key whose columns are all among ``columns``: a primary key, then other unique
     constraints, then tests of one column, then of several.
     """
@@ -38,24 +38,24 @@ def known_key(manifest: Any, unique_id: str, columns: Iterable[str]) -> Key | No
     return next(fitting, None)
 
 
-def _constraints(node: Any) -> Sequence[Key]:
+def _constraints(node: Any) -> Sequence[ModelKey]:
     listed = [(each, tuple(each.columns)) for each in getattr(node, "constraints", None) or ()]
     for name, column in (getattr(node, "columns", None) or {}).items():
         listed += [(each, (name,)) for each in getattr(column, "constraints", None) or ()]
     kinds = {"primary_key": "primary key", "unique": "unique constraint"}
     keys = [
-        Key(columns, kinds[kind])
+        ModelKey(columns, kinds[kind])
         for each, columns in listed
         if (kind := str(getattr(each.type, "value", each.type))) in kinds
     ]
     return sorted(keys, key=lambda key: key.source != kinds["primary_key"])
 
 
-def _tests(manifest: Any, unique_id: str) -> Sequence[Key]:
+def _tests(manifest: Any, unique_id: str) -> Sequence[ModelKey]:
     return sorted(_unique_tests(manifest, unique_id), key=lambda key: (len(key.columns), key.source))
 
 
-def _unique_tests(manifest: Any, unique_id: str) -> Iterator[Key]:
+def _unique_tests(manifest: Any, unique_id: str) -> Iterator[ModelKey]:
     """Tests of only some rows (`where`) are none."""
     for node in manifest.nodes.values():
         metadata = getattr(node, "test_metadata", None)
@@ -64,4 +64,4 @@ def _unique_tests(manifest: Any, unique_id: str) -> Iterator[Key]:
         columns = metadata.kwargs.get(UNIQUE_TESTS.get(metadata.name))
         if columns:
             listed = (columns,) if isinstance(columns, str) else tuple(columns)
-            yield Key(tuple(name.strip("`") for name in listed), f"test {node.name}")
+            yield ModelKey(tuple(name.strip("`") for name in listed), f"test {node.name}")

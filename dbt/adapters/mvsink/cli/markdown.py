@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from dbt.adapters.mvsink.cli.render import Column
+from dbt.adapters.mvsink.cli.render import TableColumn
 
 SPECIAL = "\\`*_|<>[]#~"
 LONGEST = 300  # characters of a cell
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def comment(
-    title: str, columns: Sequence[Column[T]], rows: Sequence[T], details: Mapping[str, Sequence[str]]
+    title: str, columns: Sequence[TableColumn[T]], rows: Sequence[T], details: Mapping[str, Sequence[str]]
 ) -> Iterator[str]:
     """The lines of the comment. ``details``: lines about a row, by its first cell."""
     yield f"### {escaped(title)}"

@@ -23,7 +23,7 @@ from dbt.adapters.mvsink.shard_sql import Layout
 
 
 @dataclass(frozen=True)
-class Past:
+class ShardHistory:
     """A shard of ``target`` at its newest version, with the commits of its log, oldest first."""
 
     target: Target
@@ -48,13 +48,13 @@ class Past:
             return Layout.of(self.reader, self.state)
 
 
-def open_past(target: Target, model: str) -> Past:
+def open_past(target: Target, model: str) -> ShardHistory:
     """The only shard of ``target`` of that name. Raises click's errors."""
     shard = choose_one(find_shards(target), target, model)
     reader, state = shard.opened()
     try:
         with progress(f"reading the log of {shard.relation}"):
-            return Past(target, shard, reader, state, reader.history())
+            return ShardHistory(target, shard, reader, state, reader.history())
     except Exception as error:  # a log may contain anything
         raise click.ClickException(f"{shard.relation}: {words(error)}") from error
 

@@ -25,7 +25,7 @@ from dbt.config.profile import read_profile
 from dbt.adapters.mvsink.cli.comparison import compared_sides
 from dbt.adapters.mvsink.cli.dbt_runner import TASK, Dbt, DbtFailed, Model, RunResult
 from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, find_shards
-from dbt.adapters.mvsink.cli.past import Past, through_dbt
+from dbt.adapters.mvsink.cli.past import ShardHistory, through_dbt
 from dbt.adapters.mvsink.cli.signals import uninterrupted
 from dbt.adapters.mvsink.cli.target import Target, load_target
 from dbt.adapters.mvsink.engine import shard_columns
@@ -181,7 +181,7 @@ def _check(schemas: Sequence[str]) -> None:
         )
 
 
-def _request(unique_id: str, old: Past, new: Past, difference: Mapping[str, Any]) -> Mapping[str, Any]:
+def _request(unique_id: str, old: ShardHistory, new: ShardHistory, difference: Mapping[str, Any]) -> Mapping[str, Any]:
     """What `mvsink_judge` is to judge."""
     schema, _, identifier = old.shard.relation.rpartition(".")
     changed = difference["changed"]
@@ -227,6 +227,6 @@ def _owned(shard: DiscoveredShard, target: Target) -> bool:
     return readable and owner is not None and (owner.project, owner.target) == (target.project, target.name)
 
 
-def _past(target: Target, shard: DiscoveredShard) -> Past:
+def _past(target: Target, shard: DiscoveredShard) -> ShardHistory:
     reader, state = shard.opened()
-    return Past(target, shard, reader, state, reader.history())
+    return ShardHistory(target, shard, reader, state, reader.history())

@@ -63,7 +63,7 @@ def check_can_ask(output: str, answered: bool, options: str = "--yes") -> None:
 
 
 @dataclass(frozen=True)
-class Column(Generic[T]):
+class TableColumn(Generic[T]):
     """A column of a table; ``text`` gives a row's cell.
 
     An ``optional`` column is omitted if all its cells are empty ("").
@@ -83,7 +83,7 @@ def write_json(answer: Any) -> None:
     click.echo(json.dumps(answer, indent=2))
 
 
-def write_table(columns: Sequence[Column[T]], rows: Sequence[T], max_width: int | None = None) -> None:
+def write_table(columns: Sequence[TableColumn[T]], rows: Sequence[T], max_width: int | None = None) -> None:
     """Write the rows to stdout, as a table (``max_width``: also without a terminal) or blocks."""
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -111,7 +111,7 @@ def write_table(columns: Sequence[Column[T]], rows: Sequence[T], max_width: int 
 
 
 def _table(
-    columns: Sequence[Column[T]], cells: Mapping[str, Sequence[str]], widths: Mapping[str, int]
+    columns: Sequence[TableColumn[T]], cells: Mapping[str, Sequence[str]], widths: Mapping[str, int]
 ) -> Table:
     """``widths``: those of the columns that are cut short."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)

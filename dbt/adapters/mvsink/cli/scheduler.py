@@ -35,7 +35,7 @@ class Reason:
 
 
 @dataclass
-class Watched:
+class WatchedModel:
     """A watched model: its ``own`` shard, the watched models ``upstream`` of it. Times are ms."""
 
     model: Model
@@ -103,7 +103,7 @@ class Scheduler:
 
     def __init__(
         self,
-        watched: Iterable[Watched],
+        watched: Iterable[WatchedModel],
         probe: Callable[[ProbedPlace, int], Observation | None],
         written_by_others: Callable[[ProbedPlace, Observation | None], bool],
         interval: int,
@@ -158,7 +158,7 @@ class Scheduler:
             _wait(self.watched[name], now)
 
     def _remember(
-        self, watched: Watched, result: RunResult, observations: Observations, started: int, ended: int
+        self, watched: WatchedModel, result: RunResult, observations: Observations, started: int, ended: int
     ) -> None:
         if not result.ok:
             _wait(watched, ended)
@@ -196,6 +196,6 @@ def _signature(observed: Observation | None) -> str | None:
     return None if observed is None else observed.signature
 
 
-def _wait(watched: Watched, now: int) -> None:
+def _wait(watched: WatchedModel, now: int) -> None:
     watched.failures += 1
     watched.wait_until = now + min(MAX_WAIT, 1000 * 2**watched.failures)

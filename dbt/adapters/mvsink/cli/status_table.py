@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from dbt.adapters.mvsink.cli.render import Column, ago_text, bytes_text, count_text, duration_text, time_text
+from dbt.adapters.mvsink.cli.render import TableColumn, ago_text, bytes_text, count_text, duration_text, time_text
 from dbt.adapters.mvsink.cli.shard_status import Condition, ShardStatus
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard_sql.freshness import Verdict
@@ -94,54 +94,54 @@ def _holds(shard: ShardStatus) -> str:
     return ", ".join(f"{hold.model or hold.holder} from {time_text(hold.time)}" for hold in shard.holds)
 
 
-def wide_columns(all_owners: bool) -> list[Column[Line]]:
+def wide_columns(all_owners: bool) -> list[TableColumn[Line]]:
     return [
-        Column("model", lambda line: line.label),
-        *([Column("owner", _of(_owner))] if all_owners else []),
-        Column("state", _of(_condition), optional=True),
-        Column("since", _of(lambda s: time_text(s.since or None))),
-        Column("upper", _of(_upper)),
-        Column("lag", _of(lambda s: duration_text(s.lag)), right=True),
-        Column("slo", _of(_slo), optional=True),
-        Column("last refresh", _of(lambda s: time_text(s.last_refresh and s.last_refresh // 1000 * 1000))),
-        Column("next refresh", _of(_next)),
-        Column("pending", _of(lambda s: count_text(s.pending_inputs)), optional=True, right=True),
-        Column("rows", _of(lambda s: count_text(s.rows)), optional=True, right=True),
-        Column("updates", _of(lambda s: count_text(s.updates)), right=True),
-        Column("files", _of(lambda s: count_text(s.files)), right=True),
-        Column("size", _of(lambda s: bytes_text(s.bytes)), right=True),
-        Column(
+        TableColumn("model", lambda line: line.label),
+        *([TableColumn("owner", _of(_owner))] if all_owners else []),
+        TableColumn("state", _of(_condition), optional=True),
+        TableColumn("since", _of(lambda s: time_text(s.since or None))),
+        TableColumn("upper", _of(_upper)),
+        TableColumn("lag", _of(lambda s: duration_text(s.lag)), right=True),
+        TableColumn("slo", _of(_slo), optional=True),
+        TableColumn("last refresh", _of(lambda s: time_text(s.last_refresh and s.last_refresh // 1000 * 1000))),
+        TableColumn("next refresh", _of(_next)),
+        TableColumn("pending", _of(lambda s: count_text(s.pending_inputs)), optional=True, right=True),
+        TableColumn("rows", _of(lambda s: count_text(s.rows)), optional=True, right=True),
+        TableColumn("updates", _of(lambda s: count_text(s.updates)), right=True),
+        TableColumn("files", _of(lambda s: count_text(s.files)), right=True),
+        TableColumn("size", _of(lambda s: bytes_text(s.bytes)), right=True),
+        TableColumn(
             "recent",
             _of(lambda s: f"{s.recent_share:.1%}" if s.recent_share else ""),
             optional=True,
             right=True,
         ),
-        Column("errors", _of(lambda s: count_text(s.error_updates or None)), optional=True, right=True),
-        Column("paused", _of(_paused), optional=True),
-        Column("holds", _of(_holds), optional=True),
-        Column("generation", _of(lambda s: count_text(s.generation or None)), optional=True, right=True),
-        Column("error", _of(lambda s: s.error or ""), optional=True),
+        TableColumn("errors", _of(lambda s: count_text(s.error_updates or None)), optional=True, right=True),
+        TableColumn("paused", _of(_paused), optional=True),
+        TableColumn("holds", _of(_holds), optional=True),
+        TableColumn("generation", _of(lambda s: count_text(s.generation or None)), optional=True, right=True),
+        TableColumn("error", _of(lambda s: s.error or ""), optional=True),
     ]
 
 
-def short_columns(all_owners: bool, now: int) -> list[Column[Line]]:
+def short_columns(all_owners: bool, now: int) -> list[TableColumn[Line]]:
     """What fits into one line of 120 characters; times are relative to ``now`` (ms)."""
     return [
-        Column("model", lambda line: line.label, shrinks=True),
-        *([Column("owner", _of(_owner), shrinks=True)] if all_owners else []),
-        Column("state", _of(lambda s: _dropped(s, now)), optional=True),
-        Column("computed", _of(lambda s: "" if s.lag is None else ago_text(s.lag))),
-        Column("slo", _of(_slo), optional=True),
-        Column(
+        TableColumn("model", lambda line: line.label, shrinks=True),
+        *([TableColumn("owner", _of(_owner), shrinks=True)] if all_owners else []),
+        TableColumn("state", _of(lambda s: _dropped(s, now)), optional=True),
+        TableColumn("computed", _of(lambda s: "" if s.lag is None else ago_text(s.lag))),
+        TableColumn("slo", _of(_slo), optional=True),
+        TableColumn(
             "refreshed",
             _of(lambda s: "" if s.last_refresh is None else ago_text(max(0, now - s.last_refresh))),
             optional=True,
         ),
-        Column("next", _of(lambda s: _next_in(s, now))),
-        Column("pending", _of(lambda s: count_text(s.pending_inputs)), optional=True, right=True),
-        Column("rows", _of(lambda s: count_text(s.rows)), optional=True, right=True),
-        Column("size", _of(lambda s: bytes_text(s.bytes)), right=True),
-        Column(
+        TableColumn("next", _of(lambda s: _next_in(s, now))),
+        TableColumn("pending", _of(lambda s: count_text(s.pending_inputs)), optional=True, right=True),
+        TableColumn("rows", _of(lambda s: count_text(s.rows)), optional=True, right=True),
+        TableColumn("size", _of(lambda s: bytes_text(s.bytes)), right=True),
+        TableColumn(
             "error updates", _of(lambda s: count_text(s.error_updates or None)), optional=True, right=True
         ),
     ]

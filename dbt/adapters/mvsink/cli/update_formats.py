@@ -32,7 +32,7 @@ START, SNAPSHOT, PROGRESS = "_mv_start", "_mv_snapshot", "_mv_progress"
 META = (TIME, DIFF, ERROR)
 
 
-class ColumnsChanged(Exception):
+class FeedColumnsChanged(Exception):
     """The model's columns changed within a stream whose format fixes them at its beginning."""
 
 
@@ -46,7 +46,7 @@ class UpdateWriter(Protocol):
         ...
 
     def updates(self, table: pa.Table) -> None:
-        """Data columns, `_mv_time`, `_mv_diff`, `_mv_error`. Raises `ColumnsChanged`."""
+        """Data columns, `_mv_time`, `_mv_diff`, `_mv_error`. Raises `FeedColumnsChanged`."""
         ...
 
     def progress(self, frontier: Antichain) -> None:
@@ -101,7 +101,7 @@ class _Fixed(ABC):
         data = [field for field in table.schema if field.name not in META]
         mine = [field for field in self.schema if field.name not in (*META, PROGRESS)]
         if data != mine:
-            raise ColumnsChanged(", ".join(field.name for field in data))
+            raise FeedColumnsChanged(", ".join(field.name for field in data))
         none = pa.nulls(table.num_rows, pa.int64())
         self._write(
             pa.table(

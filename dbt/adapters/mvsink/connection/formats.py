@@ -18,7 +18,7 @@ EXTENSIONS = "spark.sql.extensions"
 
 
 @dataclass(frozen=True)
-class Format:
+class SessionFormat:
     """``packages``: Maven coordinates by PySpark minor version. ``{home}``: session's directory."""
 
     packages: Mapping[str, str]
@@ -27,7 +27,7 @@ class Format:
 
 
 FORMATS = {
-    "delta": Format(
+    "delta": SessionFormat(
         packages={
             "4.0": "io.delta:delta-spark_4.0_2.13:4.4.0",
             "4.1": "io.delta:delta-spark_4.1_2.13:4.4.0",
@@ -40,7 +40,7 @@ FORMATS = {
             "spark.databricks.delta.snapshotPartitions": "2",
         },
     ),
-    "iceberg": Format(
+    "iceberg": SessionFormat(
         packages={
             "4.1": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
         },
@@ -93,7 +93,7 @@ def _package(name: str, pyspark: str) -> str:
     return package
 
 
-def _same_library(wanted: Format, package: str) -> bool:
+def _same_library(wanted: SessionFormat, package: str) -> bool:
     """Whether ``package`` is the format's, for any Spark and in any version."""
     return any(_library(package) == _library(ours) for ours in wanted.packages.values())
 

@@ -53,7 +53,7 @@ from dbt.adapters.mvsink.user_sql.words import last_part, parts, words
 
 __all__ = [
     "Assigned",
-    "Bindings",
+    "StatementBindings",
     "Carried",
     "analysed",
     "assigned",
@@ -76,7 +76,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Bindings:
+class StatementBindings:
     """The relations that a task names at one time, as queries for plain rows.
 
     ``input``: the rows inserted; ``deletes``: the rows deleted, None for a task that does not use
@@ -94,7 +94,7 @@ class Bindings:
 def bind(
     program: Program,
     text: str,
-    bindings: Bindings,
+    bindings: StatementBindings,
     *,
     aliases: Mapping[str, str] | None = None,
     starts_with_relation: bool = False,
@@ -118,7 +118,7 @@ def bind(
     return replace_relations(text, queries, aliases=aliases, starts_with_relation=starts_with_relation)
 
 
-def bound(program: Program, statement: AnyStatement, bindings: Bindings) -> AnyStatement:
+def bound(program: Program, statement: AnyStatement, bindings: StatementBindings) -> AnyStatement:
     """The statement with every text in it bound, and with every alias. The output's own name means
     the current row.
     """
@@ -136,7 +136,7 @@ def bound(program: Program, statement: AnyStatement, bindings: Bindings) -> AnyS
     return replace(statement, ctes=ctes, alias=alias, where=where, assignments=assignments)
 
 
-def _bound_merge(program: Program, merge: Merge, bindings: Bindings, aliases: Mapping[str, str]) -> Merge:
+def _bound_merge(program: Program, merge: Merge, bindings: StatementBindings, aliases: Mapping[str, str]) -> Merge:
     named = words(merge.source)[0].upper != "("
     alias = merge.source_alias or (last_part(merge.source) if named else "_mv_source")
     if named and merge.source_alias is None:
@@ -168,7 +168,7 @@ def _bound_merge(program: Program, merge: Merge, bindings: Bindings, aliases: Ma
 
 
 def _bound_assignments(
-    program: Program, assignments: tuple[Assignment, ...], bindings: Bindings, aliases: Mapping[str, str]
+    program: Program, assignments: tuple[Assignment, ...], bindings: StatementBindings, aliases: Mapping[str, str]
 ) -> tuple[Assignment, ...]:
     return tuple(
         replace(each, expression=bind(program, each.expression, bindings, aliases=aliases))
@@ -181,7 +181,7 @@ def delta(
     statement: AnyStatement,
     columns: Columns,
     contents: str,
-    bindings: Bindings,
+    bindings: StatementBindings,
     apart: Apart | None = None,
 ) -> str:
     """The statement's delta, ready to run. ``columns`` are the output's. ``apart`` is the same
@@ -227,7 +227,7 @@ def _reads_output(program: Program, statement: AnyStatement) -> bool:
     return any(relations(text, program.this) for text in texts if text is not None)
 
 
-def analysed(program: Program, statement: Insert, bindings: Bindings) -> str:
+def analysed(program: Program, statement: Insert, bindings: StatementBindings) -> str:
     """The INSERT's query alone, bound, for the engine to analyse (`output_columns`)."""
     query = bind(program, statement.query, bindings)
     ctes = None if statement.ctes is None else bind(program, statement.ctes, bindings)
@@ -235,7 +235,7 @@ def analysed(program: Program, statement: Insert, bindings: Bindings) -> str:
 
 
 def assigned(
-    program: Program, statement: AnyStatement, columns: Columns, contents: str, bindings: Bindings
+    program: Program, statement: AnyStatement, columns: Columns, contents: str, bindings: StatementBindings
 ) -> Assigned | None:
     """The bound values that an UPDATE or a MERGE assigns, to analyse; None for other statements."""
     if not isinstance(statement, (Update, Merge)):
@@ -247,7 +247,7 @@ def assigned(
     return values and replace(values, query=_with_all_ctes(program, ready.ctes, values.query, bindings))
 
 
-def _with_all_ctes(program: Program, own: str | None, query: str, bindings: Bindings) -> str:
+def _with_all_ctes(program: Program, own: str | None, query: str, bindings: StatementBindings) -> str:
     shared = None if program.ctes is None else bind(program, program.ctes, bindings)
     return with_ctes(shared, with_ctes(own, query))
 

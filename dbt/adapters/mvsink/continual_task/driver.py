@@ -19,7 +19,7 @@ from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.continual_task import bind as plan
 from dbt.adapters.mvsink.continual_task.commits import NOTHING, Commits
 from dbt.adapters.mvsink.continual_task.effects import (
-    Change,
+    TaskChange,
     Effects,
     change_of,
     recreation_of,
@@ -223,7 +223,7 @@ class TaskDriver:
         self.commits.append(state, description, batch, counts, [pending.time])
 
     def _without_effects(
-        self, broken: Broken, effects: Effects, change: Change, time: int, description: BatchDescription
+        self, broken: Broken, effects: Effects, change: TaskChange, time: int, description: BatchDescription
     ) -> tuple[Batch | None, Counts]:
         """What the output gets at a ``time`` (ms) at which a reference holds an error: that error,
         or nothing. The input's errors are passed on. Raises `ReferenceFails`.
@@ -247,7 +247,7 @@ class TaskDriver:
         stored = shard_columns(state.schema)
         return Effects(self.program, self.request.columns, self.stager, state.salt, stored)
 
-    def _change(self, state: ShardState, pending: PendingTime) -> Change:
+    def _change(self, state: ShardState, pending: PendingTime) -> TaskChange:
         source, deletes = self.source, self.input.deletes
         if not state.readable:
             return snapshot_of(source, self.engine, pending.time, rows=self.request.initial_snapshot)

@@ -40,7 +40,7 @@ INSERTED, DELETED = "_mv_inserted", "_mv_deleted"
 
 
 @dataclass(frozen=True)
-class Change:
+class TaskChange:
     """A change of the input, as SQL: plain rows inserted and deleted, and error updates (or None).
 
     ``runs`` is False if there are no rows that the task reads: then only the errors are passed on.
@@ -52,9 +52,9 @@ class Change:
     runs: bool = True
 
 
-def change_of(source: Input, updates: str, *, errors: bool, runs: bool) -> Change:
+def change_of(source: Input, updates: str, *, errors: bool, runs: bool) -> TaskChange:
     """All of ``updates``, as one change."""
-    return Change(
+    return TaskChange(
         repeated(source.columns, updates, f"{ERROR} is null and {DIFF} > 0", DIFF),
         repeated(source.columns, updates, f"{ERROR} is null and {DIFF} < 0", f"-{DIFF}"),
         updates if errors else None,
@@ -62,7 +62,7 @@ def change_of(source: Input, updates: str, *, errors: bool, runs: bool) -> Chang
     )
 
 
-def snapshot_of(source: Input, engine: Engine, time: int, *, rows: bool) -> Change:
+def snapshot_of(source: Input, engine: Engine, time: int, *, rows: bool) -> TaskChange:
     """The whole input as of ``time``; without ``rows``, only the errors that are live then. For an
     input without rows no statement runs.
 
@@ -79,7 +79,7 @@ def snapshot_of(source: Input, engine: Engine, time: int, *, rows: bool) -> Chan
     return change if errors else replace(change, inserted=source.contents(time))
 
 
-def recreation_of(source: Input, engine: Engine, updates: str, *, deletes: bool) -> Change:
+def recreation_of(source: Input, engine: Engine, updates: str, *, deletes: bool) -> TaskChange:
     """``updates`` of an input that was created again. ``deletes``: lost rows alone are a change."""
     flags = engine.query(times_of(updates), "look at the input")
     inserts, removed, errors = (any(bool(row[n]) for row in flags) for n in (1, 2, 3))
@@ -100,7 +100,7 @@ class Moment:
     ``careful``: the output is read so that no condition sees a deleted row.
     """
 
-    change: Change
+    change: TaskChange
     references: Mapping[str, str]
     time: int
     description: BatchDescription
@@ -122,7 +122,7 @@ class Effects:
 
     def of(
         self,
-        change: Change,
+        change: TaskChange,
         output: Layout,
         references: Mapping[str, str],
         time: int,
@@ -199,7 +199,7 @@ class Effects:
         return self._adopted(self.program.statements, query, description)
 
     def failed(
-        self, message: str, change: Change, time: int, description: BatchDescription
+        self, message: str, change: TaskChange, time: int, description: BatchDescription
     ) -> tuple[Batch | None, Counts]:
         """The batch of ``message`` as an error at ``time``, the input's error updates, no row."""
         at = f"{sql.bigint(time)} {TIME}"
@@ -208,7 +208,7 @@ class Effects:
         return self._adopted(self.program.statements, sql.union_all([own, *inherited]), description)
 
     def only_errors(
-        self, change: Change, time: int, description: BatchDescription
+        self, change: TaskChange, time: int, description: BatchDescription
     ) -> tuple[Batch | None, Counts]:
         """The batch of the input's error updates at ``time``; the statements have no effect."""
         if change.errors is None:
@@ -304,7 +304,7 @@ def _effective(group: Sequence[AnyStatement], output: Layout) -> Sequence[AnySta
     return group[1:] if output.empty and isinstance(group[0], (Delete, Update)) else group
 
 
-def _ctes(change: Change, deletes: bool) -> str:
+def _ctes(change: TaskChange, deletes: bool) -> str:
     """The change's rows as a WITH clause, so that the engine resolves their relations only once."""
     queries = {INSERTED: change.inserted} | ({DELETED: change.deleted} if deletes else {})
     return "with " + ", ".join(f"{name} as (\n{query}\n)" for name, query in queries.items()) + "\n"

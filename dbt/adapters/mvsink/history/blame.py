@@ -18,7 +18,7 @@ from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.engine.net import comparable
 from dbt.adapters.mvsink.history.diff import InvalidKey, Query
 from dbt.adapters.mvsink.history.points import Run, runs_of
-from dbt.adapters.mvsink.history.versions import STOOD, UNTIL, Versions
+from dbt.adapters.mvsink.history.versions import STOOD, UNTIL, RowVersions
 from dbt.adapters.mvsink.physical import DIFF, TIME
 from dbt.adapters.mvsink.shard import Commit, ShardState
 from dbt.adapters.mvsink.shard_sql import Layout
@@ -47,7 +47,7 @@ class Removal:
 
 
 @dataclass(frozen=True)
-class Answer:
+class BlameAnswer:
     """In a stable order. ``before``: removals under the keys of ``standing``, newest first;
     ``gone``: removals of rows that satisfied the condition and no longer stand, newest first.
     """
@@ -63,14 +63,14 @@ class Question:
     many rows, and how many removals under each key.
     """
 
-    versions: Versions
+    versions: RowVersions
     where: str
     key: tuple[str, ...]
     limit: int
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenRow:
     """Who did it. ``time``: of the update (ms). ``exact``: False for rows that existed when history
     began, and may be older. ``run``: None if it is older, or if the log no longer has the commit.
     """
@@ -89,17 +89,17 @@ class Authors:
         self._began = began
         self._runs = [run for run in runs_of(commits) if run.current]
 
-    def of(self, time: int) -> Written:
+    def of(self, time: int) -> WrittenRow:
         """Who wrote what became so at ``time`` (ms)."""
         if time <= self._since and not self._began:
-            return Written(time, False, None)
+            return WrittenRow(time, False, None)
         for run in reversed(self._runs):
             for commit in reversed(run.commits):
                 if commit.lower is None or commit.upper is None:
                     continue
                 if commit.lower.stored() <= time < commit.upper.stored():
-                    return Written(time, True, run, commit)
-        return Written(time, True, None)
+                    return WrittenRow(time, True, run, commit)
+        return WrittenRow(time, True, None)
 
 
 def key_columns(layout: Layout, names: Sequence[str]) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ def key_columns(layout: Layout, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(usable[name.lower()] for name in names))
 
 
-def rows_from_engine(query: Query, question: Question) -> Answer:
+def rows_from_engine(query: Query, question: Question) -> BlameAnswer:
     """Computed by ``query``."""
     names = question.versions.layout.names
     standing = tuple(
@@ -121,7 +121,7 @@ def rows_from_engine(query: Query, question: Question) -> Answer:
     before: tuple[Removal, ...] = ()
     if standing and question.key:
         before = _removals(names, query(before_query(question), "blame"))
-    return Answer(standing, before, _removals(names, query(gone_query(question), "blame")))
+    return BlameAnswer(standing, before, _removals(names, query(gone_query(question), "blame")))
 
 
 def _removals(names: Sequence[str], rows: Sequence[Sequence[object]]) -> tuple[Removal, ...]:

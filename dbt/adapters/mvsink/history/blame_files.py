@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.engine.json_values import plain
 from dbt.adapters.mvsink.engine.predicates import Comparison, Filter
-from dbt.adapters.mvsink.history.blame import Answer, Question, Removal, Row, Standing
+from dbt.adapters.mvsink.history.blame import BlameAnswer, Question, Removal, Row, Standing
 from dbt.adapters.mvsink.local.rows import has_key, row_numbers
 from dbt.adapters.mvsink.physical import DIFF, ERROR, META, TIME
 from dbt.adapters.mvsink.shard import DataFile, ShardState, consolidate, physical_schema
@@ -89,7 +89,7 @@ def is_small(state: ShardState, columns: Sequence[Column]) -> bool:
 
 def rows_from_files(
     state: ShardState, read: Callable[[DataFile], pa.Table], question: Question, wanted: Filter
-) -> Answer:
+) -> BlameAnswer:
     """`blame.rows_from_engine` for ``wanted``; ``read`` gives a file's rows with all columns."""
     versions, key, limit = question.versions, question.key, question.limit
     files = [file for file in state.files if file.min_time is None or file.min_time <= versions.until]
@@ -113,7 +113,7 @@ def rows_from_files(
     gone = sorted(
         (life.removals[-1] for life in lives if not life.copies and life.removals), key=newest_first
     )
-    return Answer(
+    return BlameAnswer(
         tuple(Standing(_plain(life.row), life.copies, life.written) for life in standing),
         *(tuple(replace(each, row=_plain(each.row)) for each in some) for some in (before, gone[:limit])),
     )

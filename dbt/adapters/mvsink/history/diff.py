@@ -42,7 +42,7 @@ class InvalidKey(DataflowError):
 
 
 @dataclass(frozen=True)
-class Side:
+class DiffSide:
     """A shard at a readable time (ms)."""
 
     layout: Layout
@@ -118,11 +118,11 @@ def _common(a: SparkType, b: SparkType) -> SparkType | None:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ShardComparison:
     """What is compared. ``key``: names of compared columns, as B spells them; empty for none."""
 
-    a: Side
-    b: Side
+    a: DiffSide
+    b: DiffSide
     columns: Columns
     key: tuple[str, ...] = ()
 
@@ -138,7 +138,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Change:
+class RowChange:
     """A row of the sample. A row on one side only has the other None, and ``copies`` of it."""
 
     a: Mapping[str, object] | None
@@ -164,14 +164,14 @@ class Diff:
     repeated_keys: int = 0
     errors: int = 0
     values: Mapping[str, int] = field(default_factory=dict)
-    sample: tuple[Change, ...] = ()
+    sample: tuple[RowChange, ...] = ()
 
     @property
     def differs(self) -> bool:
         return bool(self.only_in_a or self.only_in_b or self.changed or self.errors)
 
 
-def compare(query: Query, comparison: Comparison, sample: int) -> Diff:
+def compare(query: Query, comparison: ShardComparison, sample: int) -> Diff:
     """The difference, computed by ``query``, with up to ``sample`` rows of each kind.
 
     The sample is in the order of the key, then of all columns.
@@ -179,7 +179,7 @@ def compare(query: Query, comparison: Comparison, sample: int) -> Diff:
     [row] = query(counts_query(comparison), "diff")
     rows_a, rows_b, errors, only_in_a, only_in_b, changed, repeated, *values = map(_integer, row)
     rest = comparison.rest if comparison.key else []
-    changes: list[Change] = []
+    changes: list[RowChange] = []
     if sample and changed:
         changes += _pairs(comparison, query(pairs_query(comparison, sample), "diff"))
     for count, sign in ((only_in_a, -1), (only_in_b, 1)):
@@ -199,7 +199,7 @@ def compare(query: Query, comparison: Comparison, sample: int) -> Diff:
     )
 
 
-def replaced(query: Query, a: Side, b: Side) -> Diff:
+def replaced(query: Query, a: DiffSide, b: DiffSide) -> Diff:
     """The difference of sides without a column in common: all rows go, and all rows come."""
     sizes = ", ".join(f"(\n{as_of.row_count_as_of(side.layout, side.time)}\n)" for side in (a, b))
     [[rows_a, rows_b]] = query(f"select {sizes}", "diff")
@@ -210,7 +210,7 @@ def _integer(value: object) -> int:
     return int(str(value))
 
 
-def _pairs(comparison: Comparison, rows: Sequence[Sequence[object]]) -> list[Change]:
+def _pairs(comparison: ShardComparison, rows: Sequence[Sequence[object]]) -> list[RowChange]:
     width, rest = len(comparison.key), [each.b for each in comparison.rest]
     changes = []
     for row in rows:
@@ -218,17 +218,17 @@ def _pairs(comparison: Comparison, rows: Sequence[Sequence[object]]) -> list[Cha
         a, b = row[width : width + len(rest)], row[width + len(rest) :]
         old, new = ({**key, **dict(zip(rest, side, strict=True))} for side in (a, b))
         names = comparison.names
-        changes.append(Change({name: old[name] for name in names}, {name: new[name] for name in names}))
+        changes.append(RowChange({name: old[name] for name in names}, {name: new[name] for name in names}))
     return changes
 
 
-def _one_sided(comparison: Comparison, sign: int, row: Sequence[object]) -> Change:
+def _one_sided(comparison: ShardComparison, sign: int, row: Sequence[object]) -> RowChange:
     values = dict(zip(comparison.names, row, strict=False))
     copies = abs(_integer(row[-1]))
-    return Change(values, None, copies) if sign < 0 else Change(None, values, copies)
+    return RowChange(values, None, copies) if sign < 0 else RowChange(None, values, copies)
 
 
-def changes_query(comparison: Comparison) -> str:
+def changes_query(comparison: ShardComparison) -> str:
     """Compared columns, `_mv_error`, and `_mv_diff`: how many more copies B has; never 0."""
     a, b = comparison.a, comparison.b
     columns = [each.column for each in comparison.columns.compared]
@@ -261,7 +261,7 @@ def _item(column: Compared, *, of_a: bool) -> str:
     return f"{value} {sql.identifier(column.b)}"
 
 
-def keyed_query(comparison: Comparison) -> str:
+def keyed_query(comparison: ShardComparison) -> str:
     """One row for each key in `_mv_changes`: the key, how often it occurs in A (`_mv_before`), how
     many rows are removed and added, and of each other column a removed and an added row's value.
     """
@@ -298,7 +298,7 @@ def _equal(names: Sequence[str], a: str, b: str) -> str:
     return " and ".join(f"{a}.{sql.identifier(name)} <=> {b}.{sql.identifier(name)}" for name in names)
 
 
-def counts_query(comparison: Comparison) -> str:
+def counts_query(comparison: ShardComparison) -> str:
     """One row: the fields of `Diff` from ``rows_a`` to ``repeated_keys`` (``errors`` third), then
     the pairs in which each column outside the key differs.
     """
@@ -330,11 +330,11 @@ def _total(expression: str) -> str:
     return f"coalesce(sum({expression}), 0L)"
 
 
-def _with(comparison: Comparison) -> str:
+def _with(comparison: ShardComparison) -> str:
     return f"with {CHANGES} as (\n{changes_query(comparison)}\n), {KEYED} as (\n{keyed_query(comparison)}\n)"
 
 
-def pairs_query(comparison: Comparison, limit: int) -> str:
+def pairs_query(comparison: ShardComparison, limit: int) -> str:
     """The first pairs in the key's order: the key, then all other columns of A, then of B."""
     items = [sql.columns(comparison.key)]
     items += [f"_mv_{side}{number}" for side in "ab" for number in range(len(comparison.rest))]
@@ -342,7 +342,7 @@ def pairs_query(comparison: Comparison, limit: int) -> str:
     return f"{_with(comparison)}\nselect {', '.join(items)} from {KEYED} where {PAIRED} order by {order} limit {limit}"
 
 
-def rows_query(comparison: Comparison, sign: int, limit: int) -> str:
+def rows_query(comparison: ShardComparison, sign: int, limit: int) -> str:
     """The first rows without a partner that are only in A (``sign`` -1) or only in B, with
     `_mv_diff`, in the order of the key, then of all columns.
     """

@@ -46,7 +46,7 @@ class UnknownKey(DataflowError):
 
 
 @dataclass(frozen=True)
-class Versions:
+class RowVersions:
     """The versions of a shard's rows at the times from ``since`` to ``until`` (ms).
 
     ``began``: whether the shard's contents began at ``since``, so that nothing older is missing.
@@ -60,7 +60,7 @@ class Versions:
     where: str = ""
 
     @classmethod
-    def of(cls, layout: Layout, state: ShardState) -> Versions:
+    def of(cls, layout: Layout, state: ShardState) -> RowVersions:
         """All that is readable. Raises `NotRefreshed`."""
         if not state.readable:
             raise NotRefreshed()
@@ -94,7 +94,7 @@ class Versions:
 
 
 def history_query(
-    versions: Versions, columns: Sequence[str], key: Sequence[str], name: str, *, keyless: bool = False
+    versions: RowVersions, columns: Sequence[str], key: Sequence[str], name: str, *, keyless: bool = False
 ) -> str:
     """The versions, newest and old: ``columns``, the columns of `VALIDITY`, and without a key
     `copies`. ``name``: of the macro and the model, for errors. Raises `ColumnTaken`, `UnknownKey`.

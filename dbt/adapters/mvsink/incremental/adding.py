@@ -16,7 +16,7 @@ from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.incremental.blocks import Changes
 from dbt.adapters.mvsink.incremental.compose import Side
 from dbt.adapters.mvsink.incremental.exact import Exact, exact_argument
-from dbt.adapters.mvsink.incremental.keys import Key, Kind, canonical, group_keys, key_names, kind_of
+from dbt.adapters.mvsink.incremental.keys import Key, KeyKind, canonical, group_keys, key_names, kind_of
 from dbt.adapters.mvsink.incremental.resolve import output_name
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.user_sql.algebra import Block, Call, Query
@@ -95,7 +95,7 @@ def adding(changes: Changes, query: Query) -> Adding | None:
 
 def _shape(changes: Changes, query: Query) -> _Shape | None:
     block, names = query.body, changes.names
-    if not isinstance(block, Block) or kind_of(block) not in (Kind.WHOLE, Kind.KEYED):
+    if not isinstance(block, Block) or kind_of(block) not in (KeyKind.WHOLE, KeyKind.KEYED):
         return None
     if block.windows or "HAVING" in block.more or any(item.star is not None for item in block.items):
         return None

@@ -15,7 +15,7 @@ from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Side, Sides, Writer
 from dbt.adapters.mvsink.incremental.keys import (
     Key,
-    Kind,
+    KeyKind,
     compares_rows,
     key_names,
     kind_of,
@@ -85,7 +85,7 @@ class Changes:
             return self.change(body)
         if isinstance(body, SetOp) and not compares_rows(body):
             return self._both(body)
-        if isinstance(body, Block) and kind_of(body) is Kind.PLAIN:
+        if isinstance(body, Block) and kind_of(body) is KeyKind.PLAIN:
             return "\nunion all\n".join(list(self.terms.terms(body)) or [self.terms.no_rows(body)])
         if not self.writer.moves(query):
             return f"select *, {NONE} as {DIFF} from (\n{self.writer.contents(query, Side.NEW)}\n) as _mv_o where {NOTHING}"
@@ -98,7 +98,7 @@ class Changes:
             return self.count(body)
         if isinstance(body, SetOp) and not compares_rows(body):
             return self.count(body.left) + self.count(body.right)
-        if isinstance(body, Block) and kind_of(body) is Kind.PLAIN:
+        if isinstance(body, Block) and kind_of(body) is KeyKind.PLAIN:
             return len(list(self.terms.terms(body)))
         return len(_SIDES) if self.writer.moves(query) else 0
 
@@ -120,7 +120,7 @@ class Changes:
 
     def _pair(self, query: Query, body: Block | SetOp) -> Iterator[str]:
         """New less old, in scope."""
-        if isinstance(body, SetOp) or kind_of(body) is Kind.DISTINCT:
+        if isinstance(body, SetOp) or kind_of(body) is KeyKind.DISTINCT:
             keys = self._row_keys(body, row_names(query, self.names))
             for side, diff in _SIDES:
                 yield self._rows(query, side, diff, keys, row_names(query, self.names))

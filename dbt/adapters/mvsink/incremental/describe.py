@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from dbt.adapters.mvsink.incremental.keys import Kind, compares_rows, group_keys, keys_of, kind_of
+from dbt.adapters.mvsink.incremental.keys import KeyKind, compares_rows, group_keys, keys_of, kind_of
 from dbt.adapters.mvsink.incremental.plan import Analysed
 from dbt.adapters.mvsink.incremental.repeatable import Repeatable
 from dbt.adapters.mvsink.incremental.sums import Sums, sums_of
@@ -111,10 +111,10 @@ class _Describing:
         if "GROUP" in block.more:
             keys = (self._text(key.part) for key in group_keys(block, self.analysed.names))
             return f"group by {_short(', '.join(keys))}{source}"
-        if kind is Kind.KEYED:
+        if kind is KeyKind.KEYED:
             keys = (self._text(part) for part in block.windows[0].partition)
             return f"windows by {_short(', '.join(keys)) or 'nothing'}{source}"
-        named = {Kind.DISTINCT: "distinct", Kind.WHOLE: "aggregates"}
+        named = {KeyKind.DISTINCT: "distinct", KeyKind.WHOLE: "aggregates"}
         return f"{named.get(kind, 'select')}{source}"
 
     def _sources(self, block: Block) -> Iterator[str]:
@@ -131,11 +131,11 @@ class _Describing:
         ]
         if len(in_where) < len(block.subqueries):
             yield f"{ALL}, if a subquery that is shown changed"
-        if kind is Kind.PLAIN:
+        if kind is KeyKind.PLAIN:
             yield from self._of_rows(block)
-        elif kind is Kind.WHOLE:
+        elif kind is KeyKind.WHOLE:
             yield "its one row"
-        elif kind is Kind.DISTINCT:
+        elif kind is KeyKind.DISTINCT:
             yield "rows that a change touches"
         elif not keys_of(block, names):
             yield f"{ALL}: its windows share no key"

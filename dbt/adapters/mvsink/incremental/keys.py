@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.user_sql.algebra import (
 )
 
 
-class Kind(Enum):
+class KeyKind(Enum):
     PLAIN = "plain"  # a function of one row of the source
     DISTINCT = "distinct"  # around the block without DISTINCT
     WHOLE = "whole"  # aggregates without GROUP BY
@@ -39,14 +39,14 @@ class Key:
     node: exp.Expr
 
 
-def kind_of(block: Block) -> Kind:
+def kind_of(block: Block) -> KeyKind:
     if "DISTINCT" in block.more:
-        return Kind.DISTINCT
+        return KeyKind.DISTINCT
     if "GROUP" in block.more:
-        return Kind.KEYED
+        return KeyKind.KEYED
     if any(call.window is None for call in block.calls):
-        return Kind.WHOLE
-    return Kind.KEYED if block.windows else Kind.PLAIN
+        return KeyKind.WHOLE
+    return KeyKind.KEYED if block.windows else KeyKind.PLAIN
 
 
 def keys_of(block: Block, names: Names) -> tuple[Key, ...]:
@@ -184,7 +184,7 @@ def has_row_keys(query: Query) -> bool:
     """Whether the query compares whole rows."""
     if isinstance(query.body, SetOp):
         return compares_rows(query.body)
-    return isinstance(query.body, Block) and kind_of(query.body) is Kind.DISTINCT
+    return isinstance(query.body, Block) and kind_of(query.body) is KeyKind.DISTINCT
 
 
 def key_names(count: int) -> list[str]:

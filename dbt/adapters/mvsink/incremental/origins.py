@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dbt.adapters.mvsink.incremental.equalities import Column, plain_column
-from dbt.adapters.mvsink.incremental.keys import Kind, keys_of, kind_of, merges
+from dbt.adapters.mvsink.incremental.keys import KeyKind, keys_of, kind_of, merges
 from dbt.adapters.mvsink.incremental.resolve import Names
 from dbt.adapters.mvsink.user_sql.algebra import Block, Derived, LateralView, Relation, blocks
 
@@ -38,9 +38,9 @@ def key_columns(names: Names, block: Block) -> list[Column] | None:
     """The keys that are columns; None: every column is one."""
     clauses = {name: part for name, part in block.more.items() if name != "DISTINCT"}
     inner = replace(block, more=clauses)
-    if kind_of(inner) is Kind.PLAIN:
+    if kind_of(inner) is KeyKind.PLAIN:
         return None
-    keys = keys_of(inner, names) if kind_of(inner) is Kind.KEYED else ()
+    keys = keys_of(inner, names) if kind_of(inner) is KeyKind.KEYED else ()
     columns = (plain_column(block, names, key.node) for key in keys)
     return [column for column in columns if column is not None]
 

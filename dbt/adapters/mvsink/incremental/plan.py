@@ -13,7 +13,7 @@ from dbt.adapters.mvsink.incremental.blocks import Changes, Scoped
 from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Sides, Writer
 from dbt.adapters.mvsink.incremental.equalities import full_keys
 from dbt.adapters.mvsink.incremental.keys import (
-    Kind,
+    KeyKind,
     compares_rows,
     has_row_keys,
     keys_of,
@@ -184,7 +184,7 @@ def adding_of(
 
 def _linear(body: Block | SetOp | Query) -> bool:
     if isinstance(body, Block):
-        return kind_of(body) is Kind.PLAIN and not body.subqueries
+        return kind_of(body) is KeyKind.PLAIN and not body.subqueries
     return not isinstance(body, SetOp) or not compares_rows(body)
 
 
@@ -281,7 +281,7 @@ def _check_shape(query: Query) -> None:
     if query.limited is not None:
         raise Refused("LIMIT or OFFSET", query.limited.start)
     body = query.body
-    if isinstance(body, Block) and "HAVING" in body.more and kind_of(body) is Kind.PLAIN:
+    if isinstance(body, Block) and "HAVING" in body.more and kind_of(body) is KeyKind.PLAIN:
         raise Refused("HAVING without groups", body.more["HAVING"].start)
 
 
@@ -316,7 +316,7 @@ class _Checks:
             check_widths(query, self.names)
 
     def _block(self, block: Block, stream: Sequence[Word]) -> None:
-        plain = kind_of(block) is Kind.PLAIN
+        plain = kind_of(block) is KeyKind.PLAIN
         grouped = frozenset() if plain else AGGREGATES | PEER_WINDOWS | ROW_WINDOWS
         generators = ("explode", "explode_outer") if plain else ()
         aliases: set[str] = set()
@@ -330,7 +330,7 @@ class _Checks:
             self._expression(block, block.more["HAVING"], stream, (), aliases, AGGREGATES)
         for part in (*block.keys, *(part for window in block.windows for part in _parts(window))):
             self._expression(block, part, stream, (), aliases, AGGREGATES)
-        if kind_of(block) is Kind.KEYED:
+        if kind_of(block) is KeyKind.KEYED:
             keys_of(block, self.names)
         for join in joins(block.source):
             if join.kind == "full":

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from dbt.adapters.mvsink.incremental.exact import Exact, exact_argument
 from dbt.adapters.mvsink.incremental.keys import (
-    Kind,
+    KeyKind,
     canonical,
     column_of,
     compares_rows,
@@ -80,7 +80,7 @@ class Repeatable:
             if not compares_rows(body):
                 self._refuse(cause)
             return cause
-        if kind_of(body) is not Kind.PLAIN:
+        if kind_of(body) is not KeyKind.PLAIN:
             below = self._below(body, self._nested)
             self._refuse(_first(self._deciding(body, below)))
             return _first([*self._values(body, below), *self._having(body, below)])
@@ -97,7 +97,7 @@ class Repeatable:
             return self.kernel(body)
         if isinstance(body, SetOp):
             return self._either(body)
-        if isinstance(body.source, Derived) and kind_of(body) is Kind.PLAIN:
+        if isinstance(body.source, Derived) and kind_of(body) is KeyKind.PLAIN:
             return self._values(body, self._below(body, self.kernel))
         return self._values(body, self._below(body, self._nested))
 
@@ -122,7 +122,7 @@ class Repeatable:
         below = self._below(body, self._nested)
         causes = self._values(body, below)
         self._refuse(_first([*self._deciding(body, below), *self._having(body, below)]))
-        if kind_of(body) is Kind.DISTINCT:
+        if kind_of(body) is KeyKind.DISTINCT:
             self._refuse(_first(causes))
         return causes
 
@@ -270,9 +270,9 @@ class Repeatable:
         if isinstance(body, SetOp):
             return [] if body.all else [set(range(len(self.names.of_query(query))))]
         kind, columns = kind_of(body), outputs(body, self.names)
-        if kind is Kind.DISTINCT:
+        if kind is KeyKind.DISTINCT:
             return [set(range(len(columns)))]
-        if kind is Kind.WHOLE:
+        if kind is KeyKind.WHOLE:
             return [set()]
         at = {tree: number for number, (_, tree) in enumerate(columns)}
         if "GROUP" in body.more:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dbt.adapters.mvsink.incremental.compose import Writer
 from dbt.adapters.mvsink.incremental.keys import (
     Key,
-    Kind,
+    KeyKind,
     canonical,
     column_of,
     has_row_keys,
@@ -49,7 +49,7 @@ class Replaced:
 
 def keyed(writer: Writer, block: Block, names: Names) -> tuple[Key, ...]:
     """The keys of the rows of a block that may differ; none where every row may."""
-    if kind_of(block) is not Kind.KEYED or writer.values_move(block):
+    if kind_of(block) is not KeyKind.KEYED or writer.values_move(block):
         return ()
     return keys_of(block, names)
 
@@ -82,7 +82,7 @@ class Replacing:
         if isinstance(body, SetOp):
             return None
         kind = kind_of(body)
-        if kind is Kind.PLAIN:
+        if kind is KeyKind.PLAIN:
             return self._below(body, shown)
         if not (keys := keyed(self.writer, body, self.names)):
             return Replaced(query)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from dbt.adapters.mvsink.incremental.equalities import Column, column_type, plain_column
-from dbt.adapters.mvsink.incremental.keys import Kind, compares_rows, kind_of
+from dbt.adapters.mvsink.incremental.keys import KeyKind, compares_rows, kind_of
 from dbt.adapters.mvsink.incremental.origins import key_columns, origins, origins_in, own_name
 from dbt.adapters.mvsink.incremental.plan import Analysed
 from dbt.adapters.mvsink.incremental.replaced import Replaced
@@ -114,7 +114,7 @@ class Needs:
                 self._in_rows(query)
         else:
             self._of_source(body)
-            if not added and kind_of(body) is not Kind.PLAIN and self.moving(body):
+            if not added and kind_of(body) is not KeyKind.PLAIN and self.moving(body):
                 self._in_keys(body)
 
     def _of_source(self, block: Block) -> None:
@@ -153,7 +153,7 @@ class Needs:
     def _keys(self, block: Block) -> list[Column | None]:
         """The columns that are keys of the block: of what is replaced, of these keys alone."""
         chosen = None if self.replaced is None or self.replaced.query.body is not block else self.replaced
-        if kind_of(block) is Kind.DISTINCT:
+        if kind_of(block) is KeyKind.DISTINCT:
             shown = origins_in(self.names, block)
             return shown if chosen is None else [shown[at] for at in chosen.places]
         if chosen is None:

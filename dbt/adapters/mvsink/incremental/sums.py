@@ -27,7 +27,7 @@ from dbt.adapters.mvsink.incremental.blocks import Changes
 from dbt.adapters.mvsink.incremental.compose import Side
 from dbt.adapters.mvsink.incremental.exact import Exact, exact_argument
 from dbt.adapters.mvsink.incremental.keys import (
-    Kind,
+    KeyKind,
     canonical,
     group_keys,
     kind_of,
@@ -89,7 +89,7 @@ def sums_of(analysed: Analysed) -> Sums | NotIncremental:
         query = query.body
     try:
         block = query.body
-        if not isinstance(block, Block) or kind_of(block) not in (Kind.WHOLE, Kind.KEYED):
+        if not isinstance(block, Block) or kind_of(block) not in (KeyKind.WHOLE, KeyKind.KEYED):
             raise Refused("it has no groups", query.start)
         return _Split(analysed, block).sums()
     except Refused as refused:

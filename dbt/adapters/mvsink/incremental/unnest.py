@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dbt.adapters.mvsink.incremental.equalities import type_of
-from dbt.adapters.mvsink.incremental.keys import Kind, kind_of, owners_of
+from dbt.adapters.mvsink.incremental.keys import KeyKind, kind_of, owners_of
 from dbt.adapters.mvsink.incremental.resolve import Names
 from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
@@ -192,7 +192,7 @@ class _Rewriting:
             or len(body.items) != 1
         ):
             return None
-        if kind_of(body) is not Kind.WHOLE or body.windows or "HAVING" in body.more or body.subqueries:
+        if kind_of(body) is not KeyKind.WHOLE or body.windows or "HAVING" in body.more or body.subqueries:
             return None
         shown = self.names.nodes[body.items[0]]
         item = body.items[0].bare if isinstance(shown, exp.Alias) else body.items[0]
@@ -233,7 +233,7 @@ class _Rewriting:
         body = query.body
         if not isinstance(body, Block) or query.ctes or query.limited is not None or body.source is None:
             return None
-        if kind_of(body) is not Kind.PLAIN or "HAVING" in body.more:
+        if kind_of(body) is not KeyKind.PLAIN or "HAVING" in body.more:
             return None
         if any(each for each in body.subqueries if not any(_within(each, part) for part in body.where)):
             return None

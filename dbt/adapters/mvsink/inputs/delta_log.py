@@ -38,7 +38,7 @@ from dbt.adapters.mvsink.inputs.errors import (
 from dbt.adapters.mvsink.inputs.parquet_sql import Piece, Shape, literal, select_pieces, unreadable
 from dbt.adapters.mvsink.inputs.partition_values import Values, partition_values
 from dbt.adapters.mvsink.inputs.reading import has_times
-from dbt.adapters.mvsink.inputs.versioned import Signs, TableVersion
+from dbt.adapters.mvsink.inputs.versioned import VersionSigns, TableVersion
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard.commit_log import changes_no_data, commit_path
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
@@ -54,7 +54,7 @@ _LOG_FILE = re.compile(r"(\d{20})\.(json|checkpoint.*)")
 
 
 @dataclass(frozen=True)
-class Change:
+class FileChange:
     """The difference between two versions: pieces of files that were added and removed."""
 
     added: tuple[Piece, ...]
@@ -152,17 +152,17 @@ class DeltaInput:
         query = net(columns, [], sql.union_all(queries), "<> 0")
         return self._bounded(query, len(change.added) + len(change.removed))
 
-    def signs(self, before: int | None, after: int) -> Signs:
+    def signs(self, before: int | None, after: int) -> VersionSigns:
         """See `VersionedTable`."""
         change = self.change(before, after)
-        return Signs(bool(change.added), bool(change.removed))
+        return VersionSigns(bool(change.added), bool(change.removed))
 
-    def change(self, before: int | None, after: int) -> Change:
+    def change(self, before: int | None, after: int) -> FileChange:
         """The pieces of files added and removed; rearranging rows (OPTIMIZE) changes nothing."""
         if before is None:
             return self._whole(after)
         if before == after or self._only_rearranged(before, after):
-            return Change((), ())
+            return FileChange((), ())
         old, new = self._snapshot(before), self._snapshot(after)
         added = [self._piece(new, path) for path in sorted(new.files.keys() - old.files.keys())]
         removed = [self._piece(old, path) for path in sorted(old.files.keys() - new.files.keys())]
@@ -173,11 +173,11 @@ class DeltaInput:
             )
             added += self._part(new, path, earlier - now)
             removed += self._part(new, path, now - earlier)
-        return Change(tuple(added), tuple(removed))
+        return FileChange(tuple(added), tuple(removed))
 
-    def _whole(self, version: int) -> Change:
+    def _whole(self, version: int) -> FileChange:
         snapshot = self._snapshot(version)
-        return Change(tuple(self._piece(snapshot, path) for path in sorted(snapshot.files)), ())
+        return FileChange(tuple(self._piece(snapshot, path) for path in sorted(snapshot.files)), ())
 
     def _piece(self, snapshot: _Snapshot, path: str) -> Piece:
         deleted = _condition(snapshot.deleted.get(path, ()))
@@ -200,7 +200,7 @@ class DeltaInput:
             raise TooManyFiles(self.location, files)
         return query
 
-    def _require_present(self, change: Change, versions: tuple[int, int]) -> None:
+    def _require_present(self, change: FileChange, versions: tuple[int, int]) -> None:
         """Raises `FilesGone`. Files of the newest version exist; others may have been vacuumed."""
         live = self._snapshot(self.newest().version).files.keys()
         pieces = (*change.added, *change.removed)

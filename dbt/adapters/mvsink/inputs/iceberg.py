@@ -39,7 +39,7 @@ from dbt.adapters.mvsink.inputs.versioned import (
     EMPTY,
     UNKNOWN,
     Pinned,
-    Signs,
+    VersionSigns,
     TableVersion,
     rows_at,
     sides_of_table,
@@ -153,19 +153,19 @@ class IcebergInput:
             raise NotADescendant(self.location, before, after)
         raise SnapshotGone(self.location, before)
 
-    def signs(self, before: int | None, after: int) -> Signs:
+    def signs(self, before: int | None, after: int) -> VersionSigns:
         """See `VersionedTable`."""
         if before is None or before == EMPTY:
             rows = self.rows(after)
-            return Signs(rows != 0, rows is None)
+            return VersionSigns(rows != 0, rows is None)
         snapshots = self._metadata.snapshots
         path = [snapshots[each] for each in self.between(before, after)]
         if not self._one_schema([snapshots[before], *path]):
-            return Signs(True, True)
+            return VersionSigns(True, True)
         changing = [each for each in path if each.operation != REARRANGED]
         if all(each.operation == "append" for each in changing):
-            return Signs(any(each.added for each in changing), False)
-        return Signs(True, True)
+            return VersionSigns(any(each.added for each in changing), False)
+        return VersionSigns(True, True)
 
     def contents(self, version: int, columns: Sequence[Column], more: str = "") -> str:
         """See `VersionedTable`."""

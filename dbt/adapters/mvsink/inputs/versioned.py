@@ -39,7 +39,7 @@ class TableVersion:
     table_id: str
 
 
-class Signs(NamedTuple):
+class VersionSigns(NamedTuple):
     """Whether a change may have added rows, and may have removed rows; exact unless both."""
 
     added: bool
@@ -81,7 +81,7 @@ class VersionedTable(Protocol):
         """The number of rows in the files of ``version``, deleted ones included; None: unknown."""
         ...
 
-    def signs(self, before: int | None, after: int) -> Signs:
+    def signs(self, before: int | None, after: int) -> VersionSigns:
         """The kinds of changes from ``before`` to ``after``, from metadata alone."""
         ...
 

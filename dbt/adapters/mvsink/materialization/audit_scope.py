@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.materialization.audits import CompiledTest
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.definition import ansi_mode
 from dbt.adapters.mvsink.shard_sql.published_view import UnreadableView, read_published
-from dbt.adapters.mvsink.sink import Scope
+from dbt.adapters.mvsink.sink import AuditScope
 from dbt.adapters.mvsink.user_sql.deciding_rows import deciding_rows
 
 COUNT = "count(*)"  # the `fail_calc` that is 0 only without failing rows
@@ -45,12 +45,12 @@ def narrowed(context: RunContext, tests: Sequence[CompiledTest]) -> list[Compile
 
     scopes = [scope_of(test, str(context.relation), settings, shown) for test in tests]
     return [
-        replace(test, scope=scope) if isinstance(scope, Scope) else replace(test, whole=scope)
+        replace(test, scope=scope) if isinstance(scope, AuditScope) else replace(test, whole=scope)
         for test, scope in zip(tests, scopes, strict=True)
     ]
 
 
-def scope_of(test: CompiledTest, relation: str, settings: str, shown: Shown) -> Scope | str:
+def scope_of(test: CompiledTest, relation: str, settings: str, shown: Shown) -> AuditScope | str:
     """The scope of one audit, or why it has to look at all rows."""
     if test.fail_calc.strip().lower() != COUNT:
         return f"its fail_calc is {test.fail_calc}"
@@ -63,4 +63,4 @@ def scope_of(test: CompiledTest, relation: str, settings: str, shown: Shown) -> 
         if not parent:
             return f"it reads {decided.parent}, which is not a maintained model"
     text = json.dumps([test.sql, relation, settings, parent])
-    return Scope(hashlib.sha256(text.encode()).hexdigest()[:32], decided.key)
+    return AuditScope(hashlib.sha256(text.encode()).hexdigest()[:32], decided.key)

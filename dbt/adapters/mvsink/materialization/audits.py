@@ -19,7 +19,7 @@ from typing import Any
 
 from dbt.adapters.mvsink.exceptions import UnknownAudit
 from dbt.adapters.mvsink.materialization.warn import warnings_are_errors
-from dbt.adapters.mvsink.sink import Audit, Scope
+from dbt.adapters.mvsink.sink import Audit, AuditScope
 from dbt.adapters.mvsink.user_sql.checks import without_end
 from dbt.adapters.mvsink.user_sql.splice import replace_relations
 
@@ -38,7 +38,7 @@ class CompiledTest:
     error_if: str
     limit: int | None
     severe: bool
-    scope: Scope | None = None
+    scope: AuditScope | None = None
     whole: str = ""  # why it has none, if the model's config asks for one
 
     def audit(self, relation: str, verdict: str) -> Audit:

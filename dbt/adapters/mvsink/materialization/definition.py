@@ -31,7 +31,7 @@ from dbt.adapters.mvsink.shard_sql.properties import (
     stored_definition,
     stored_spec,
 )
-from dbt.adapters.mvsink.sink import Plan
+from dbt.adapters.mvsink.sink import RunPlan
 from dbt.adapters.mvsink.user_sql.marks import without_time
 
 # what the macros of these names render
@@ -106,7 +106,7 @@ class Definition:
     def _changes_query(self, state: ShardState) -> bool:
         return bool({"query", "ANSI mode"} & set(self.changes(state)))
 
-    def check_changes(self, model: str, policy: str, state: ShardState, plan: Plan) -> str:
+    def check_changes(self, model: str, policy: str, state: ShardState, plan: RunPlan) -> str:
         """A warning if the policy is ``continue`` and something changed, else empty. ``plan`` is
         the run's. Raises `ConfigurationChanged` if the policy is ``fail``.
         """
@@ -121,7 +121,7 @@ class Definition:
         return self._changes_query(state) and waits and policy == "apply"
 
 
-def _when(plan: Plan) -> str:
+def _when(plan: RunPlan) -> str:
     upper = plan.upper.as_option()
     if plan.time is not None:
         return "at this run"

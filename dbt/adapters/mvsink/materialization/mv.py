@@ -69,7 +69,7 @@ from dbt.adapters.mvsink.sink import (
     keeps_sums,
     suspended,
 )
-from dbt.adapters.mvsink.sink import References as ReadReferences
+from dbt.adapters.mvsink.sink import ReadReferences
 from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functions, reads
 from dbt.adapters.mvsink.user_sql.marks import query_at, without_time
 

@@ -29,7 +29,7 @@ from dbt.adapters.mvsink.shard import (
 from dbt.adapters.mvsink.shard_sql.canary import check_same_place
 from dbt.adapters.mvsink.shard_sql.properties import OWNER
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView
-from dbt.adapters.mvsink.sink import Audit, Plan, run_timing
+from dbt.adapters.mvsink.sink import Audit, RunPlan, run_timing
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Opened:
     handle: WriteHandle
     definition: Definition
     redefined: bool
-    timing: Plan
+    timing: RunPlan
     audits: tuple[Audit, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -82,7 +82,7 @@ def open_shard(
         resources.enter_context(handle)
     opened, definition = handle, _definition(context)
 
-    def checked() -> tuple[bool, Plan]:
+    def checked() -> tuple[bool, RunPlan]:
         return _checked(context, definition, opened, opened.state())
 
     redefined, timing = retry_on_replacement([opened], checked)
@@ -153,7 +153,7 @@ def refresh_foreseen(context: RunContext) -> Refresh | None:
     return refresh_of(context, _timing(context, _definition(context), state)[1])
 
 
-def refresh_of(context: RunContext, timing: Plan) -> Refresh | None:
+def refresh_of(context: RunContext, timing: RunPlan) -> Refresh | None:
     """What the run of a scheduled view with this ``timing`` is for; None without a schedule."""
     if context.options.refresh.on_commit:
         return None
@@ -165,7 +165,7 @@ def _policy(context: RunContext, state: ShardState) -> str:
     return "apply" if replaced else context.options.on_configuration_change
 
 
-def _timing(context: RunContext, definition: Definition, state: ShardState) -> tuple[bool, Plan]:
+def _timing(context: RunContext, definition: Definition, state: ShardState) -> tuple[bool, RunPlan]:
     """Whether the definition takes effect now, and the timing."""
     invocation = context.invocation
     redefined = not invocation.empty and definition.replaces(_policy(context, state), state)
@@ -181,7 +181,7 @@ def _timing(context: RunContext, definition: Definition, state: ShardState) -> t
 
 def _checked(
     context: RunContext, definition: Definition, handle: WriteHandle, state: ShardState
-) -> tuple[bool, Plan]:
+) -> tuple[bool, RunPlan]:
     """Whether the definition takes effect now; the timing. An unowned shard becomes the model's."""
     invocation, options = context.invocation, context.options
     if not options.adopt:

@@ -8,7 +8,7 @@ finish  -> response    handles are closed, dbt's line, warnings
 ```
 
 The materialization's macro calls them in this order; between them it runs hooks and dbt's own
-machinery. What a view and a task do in their own way is a `Strategy`. Nothing here decides about
+machinery. What a view and a task do in their own way is a `Materialization`. Nothing here decides about
 time or storage.
 """
 
@@ -42,7 +42,7 @@ from dbt.adapters.mvsink.sink import Audit, NeverRefreshed, run_timing
 Respond = Callable[[Sequence[str], Sequence[str]], MvsinkResponse]  # given notes and warnings
 
 
-class Strategy(Protocol):
+class Materialization(Protocol):
     """What one materialization does in its own way."""
 
     def warnings(self, context: RunContext) -> list[str]:
@@ -74,7 +74,7 @@ class Prepared:
     """A model that may run; no SQL of its own has run yet."""
 
     context: RunContext
-    strategy: Strategy
+    strategy: Materialization
     pause: Pause | None = None  # of a model that this run leaves alone
 
     @property
@@ -111,7 +111,7 @@ class Published:
     notes: tuple[str, ...] = ()
 
 
-def prepare(context: RunContext, strategy: Strategy) -> Prepared:
+def prepare(context: RunContext, strategy: Materialization) -> Prepared:
     """Checks before the first hook. Raises `RefreshesNeverHappen`, `InvalidName`, `FutureRun`."""
     pause = _pause(context)
     if pause is not None:

@@ -55,7 +55,7 @@ def in_use(recorded: Callable[[str], int | None]) -> bool:
     return bool(recorded(TIME))
 
 
-class OtherRefresh(DataflowError):
+class SumsOfOtherRefresh(DataflowError):
     """While the sums were brought to ``at`` (ms), another run made the refresh ``time`` due."""
 
     def __init__(self, at: int, time: int):
@@ -110,9 +110,9 @@ class OverSums:
     at: int
 
     def read_at(self, query: str, time: int) -> str:
-        """See `sink.References`. Raises `OtherRefresh`: the sums are those of ``at`` (ms) alone."""
+        """See `sink.References`. Raises `SumsOfOtherRefresh`: the sums are those of ``at`` (ms) alone."""
         if time != self.at:
-            raise OtherRefresh(self.at, time)
+            raise SumsOfOtherRefresh(self.at, time)
         return References({self.sums.name: self.sums}).read_at(query, time)
 
     def times(self, time: int) -> Mapping[str, int]:

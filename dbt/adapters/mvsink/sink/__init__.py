@@ -45,13 +45,13 @@ from dbt.adapters.mvsink.sink.gate import (
     Gate,
     Learned,
     MaxChange,
-    Scope,
+    AuditScope,
     change_limit,
     changes_before,
 )
 from dbt.adapters.mvsink.sink.increment import Increment
 from dbt.adapters.mvsink.sink.mint import Mint
-from dbt.adapters.mvsink.sink.plan import Plan, run_timing
+from dbt.adapters.mvsink.sink.plan import RunPlan, run_timing
 from dbt.adapters.mvsink.sink.proving import Proving
 from dbt.adapters.mvsink.sink.request import (
     Evidence,
@@ -62,7 +62,7 @@ from dbt.adapters.mvsink.sink.request import (
     OwnText,
     Preview,
     ReadsLater,
-    References,
+    ReadReferences,
     SinkRequest,
     Superseded,
 )
@@ -95,14 +95,14 @@ __all__ = [
     "OnSchemaChange",
     "Outcome",
     "OwnText",
-    "Plan",
+    "RunPlan",
     "Preview",
     "Proving",
     "ReadsLater",
-    "References",
+    "ReadReferences",
     "RunHistory",
     "SchemaChanged",
-    "Scope",
+    "AuditScope",
     "SinkRequest",
     "SumsPolicy",
     "Superseded",

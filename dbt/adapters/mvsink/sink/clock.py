@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dbt.adapters.mvsink.shard import Antichain, Commit
-from dbt.adapters.mvsink.sink.plan import Plan
+from dbt.adapters.mvsink.sink.plan import RunPlan
 from dbt.adapters.mvsink.sink.request import SinkRequest
 
 AHEAD_OF_CLOCK = 60_000  # ms
 History = Callable[[], Sequence[Commit]]  # the shard's commits, oldest first, as far as the log goes
 
 
-def scheduled(request: SinkRequest, plan: Plan, upper: Antichain, history: History) -> bool:
+def scheduled(request: SinkRequest, plan: RunPlan, upper: Antichain, history: History) -> bool:
     """Whether ``upper`` is the next refresh of a run whose own time was not ahead of the clock.
 
     The refresh may be of this schedule, or of one that the model had earlier: then the commit's

@@ -33,7 +33,7 @@ from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.gating import Gating
 from dbt.adapters.mvsink.sink.mint import Mint
 from dbt.adapters.mvsink.sink.plan import (
-    Plan,
+    RunPlan,
     column_changes,
     compacted_after,
     next_since,
@@ -90,7 +90,7 @@ class Driver:
             if outcome is not None:
                 return outcome
 
-    def _attempt(self, mint: Mint, state: ShardState, plan: Plan) -> Outcome | None:
+    def _attempt(self, mint: Mint, state: ShardState, plan: RunPlan) -> Outcome | None:
         """One attempt on one version; None if more is to be done, or another commit came first."""
         read_only = self.request.read_only
         if plan.time is not None and self.request.superseded is not None:
@@ -120,7 +120,7 @@ class Driver:
         return self._preview(state, plan) if read_only else self._round(state, plan, plan.time, description)
 
     def _unevaluated(
-        self, state: ShardState, plan: Plan, time: int, description: BatchDescription
+        self, state: ShardState, plan: RunPlan, time: int, description: BatchDescription
     ) -> Outcome | None:
         """Only the upper moves. None if the race was lost."""
         self.upkeep.require_whole(state)
@@ -134,7 +134,7 @@ class Driver:
     def _append(
         self,
         state: ShardState,
-        plan: Plan,
+        plan: RunPlan,
         written: Written,
         description: BatchDescription,
         time: int | None = None,
@@ -155,13 +155,13 @@ class Driver:
             self.upkeep.maintain(result.maintenance)
         return result is not None
 
-    def _add_columns(self, state: ShardState, plan: Plan) -> None:
+    def _add_columns(self, state: ShardState, plan: RunPlan) -> None:
         note = replace(note_of(self.request, Counts(), self.watch), purpose=columns_added(plan.added))
         if self.upkeep.evolve(state, plan.added, note):
             self.added = plan.added
 
     def _raise_upper(
-        self, state: ShardState, plan: Plan, as_of: Antichain, time: int, first: BatchDescription | None
+        self, state: ShardState, plan: RunPlan, as_of: Antichain, time: int, first: BatchDescription | None
     ) -> None:
         """Raise a shard without contents to ``as_of``. A gate is passed before: this commits."""
         if self.request.gate.is_active and self.ahead is None and first is not None:
@@ -170,7 +170,7 @@ class Driver:
             state.upper, as_of, note_of(self.request, Counts(), self.watch), plan.creation
         )
 
-    def _pass(self, state: ShardState, plan: Plan) -> Outcome | None:
+    def _pass(self, state: ShardState, plan: RunPlan) -> Outcome | None:
         """No refresh is due: at most the upper moves, to the next. None if the race was lost."""
         self.upkeep.require_whole(state)
         if plan.upper == state.upper:
@@ -189,7 +189,7 @@ class Driver:
         return replace(idle, kind=kind, lower=state.upper, upper=plan.upper, up_to_date=True, scheduled=True)
 
     def _round(
-        self, state: ShardState, plan: Plan, time: int, description: BatchDescription
+        self, state: ShardState, plan: RunPlan, time: int, description: BatchDescription
     ) -> Outcome | None:
         """One description from mint to append, written at ``time``; None if the race was lost."""
         shard = Layout.of(self.handle, state)
@@ -218,7 +218,7 @@ class Driver:
             return None
         return self._outcome(Kind.APPEND, written, time, description)
 
-    def _replace(self, state: ShardState, plan: Plan) -> Outcome | None:
+    def _replace(self, state: ShardState, plan: RunPlan) -> Outcome | None:
         """A new generation: all contents are swapped in by one commit. None if the race was lost.
 
         If no refresh is due it has no contents and waits for the first refresh, as a new shard
@@ -259,7 +259,7 @@ class Driver:
     def _written(
         self,
         state: ShardState,
-        plan: Plan,
+        plan: RunPlan,
         shard: Layout,
         time: int,
         description: BatchDescription,
@@ -283,7 +283,7 @@ class Driver:
 
     # read-only
 
-    def _preview(self, state: ShardState, plan: Plan) -> Outcome:
+    def _preview(self, state: ShardState, plan: RunPlan) -> Outcome:
         """Read-only: the correction is counted; nothing is written to the shard."""
         description = BatchDescription(state.upper, plan.upper)
         if plan.time is None:
@@ -305,7 +305,7 @@ class Driver:
         preview = Preview(shard.names, previewed.sample, gate, compacted)
         return replace(outcome, generation=plan.generation, columns_added=plan.added, preview=preview)
 
-    def _previewed(self, state: ShardState, plan: Plan) -> Layout:
+    def _previewed(self, state: ShardState, plan: RunPlan) -> Layout:
         """The layout that a preview compares with. A new generation needs none of the old files."""
         if plan.generation:
             return vacant(state, self.handle.uri, wanted_columns(self.request, state))
@@ -314,7 +314,7 @@ class Driver:
 
     # outcomes
 
-    def _nothing_to_mint(self, state: ShardState, plan: Plan) -> Outcome:
+    def _nothing_to_mint(self, state: ShardState, plan: RunPlan) -> Outcome:
         if state.upper.is_empty():
             return replace(self._idle(state), kind=Kind.FINAL, up_to_date=True, scheduled=True)
         scheduled = clock.scheduled(self.request, plan, state.upper, self.handle.history)

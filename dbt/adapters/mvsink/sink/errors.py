@@ -39,7 +39,7 @@ class UnknownColumn(DataflowError):
         super().__init__(f"{option}: got {value!r}, expected columns of the query: {', '.join(allowed)}")
 
 
-class NotIncremental(DataflowError):
+class CannotBeIncremental(DataflowError):
     """`incremental: always`, and the correction does not follow from the changes of the inputs."""
 
     def __init__(self, reason: str):

@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.sink.request import SinkRequest
 
 
 @dataclass(frozen=True)
-class Change:
+class ForecastChange:
     """From contents of ``before`` rows to ``after`` rows; ``inserted`` and ``deleted`` count rows
     over the columns that both have.
     """
@@ -48,7 +48,7 @@ class Forecast:
     error: str = ""
 
 
-def forecast(request: SinkRequest, state: ShardState, change: Change) -> Forecast:
+def forecast(request: SinkRequest, state: ShardState, change: ForecastChange) -> Forecast:
     """What ``request`` would do to the shard ``state``, by its columns, gate and policies. Its
     audits are not run again: they have passed in the temporary schemas.
     """
@@ -69,7 +69,7 @@ def forecast(request: SinkRequest, state: ShardState, change: Change) -> Forecas
     return _gated(request, change, altered)
 
 
-def _gated(request: SinkRequest, change: Change, altered: Forecast) -> Forecast:
+def _gated(request: SinkRequest, change: ForecastChange, altered: Forecast) -> Forecast:
     gate, replaces = request.gate, bool(altered.generation)
     counts = Counts(change.after, change.before) if replaces else Counts(change.inserted, change.deleted)
     if not gate.is_active or counts.nothing:

@@ -127,7 +127,7 @@ def changes_before(commits: Sequence[Commit]) -> list[tuple[int, int]]:
 
 
 @dataclass(frozen=True)
-class Scope:
+class AuditScope:
     """An audit that need not look at all rows once it has passed without a single failure.
 
     It then judges the added rows alone, or with a ``key``, an expression of columns, the rows that
@@ -155,7 +155,7 @@ class Audit:
     failing: Callable[[str], str]
     verdict: Callable[[str], str]
     severe: bool = True  # False: it only ever warns
-    scope: Scope | None = None
+    scope: AuditScope | None = None
     whole: str = ""  # why it has no scope, if one was asked for
 
 
@@ -186,7 +186,7 @@ class Contents:
 
 
 @dataclass(frozen=True)
-class Checked:
+class GatePassed:
     """What to warn of, and the digests of the audits that passed without a failure."""
 
     warnings: list[str]
@@ -219,7 +219,7 @@ def check(
     current: Layout | None,
     replaces: bool,
     contents: Contents,
-) -> Checked:
+) -> GatePassed:
     """The result for new contents that pass; raises `GateFailed` if they do not.
 
     ``counts`` is the change of ``current``, which is None if the size of the change does not
@@ -241,7 +241,7 @@ def check_change(allowed: Limit, model: str, counts: Counts, current: int, repla
         raise MaxChangeExceeded(model, f"+{inserted} -{deleted}", broken)
 
 
-def _check_contents(audits: Sequence[Audit], engine: Engine, contents: Contents) -> Checked:
+def _check_contents(audits: Sequence[Audit], engine: Engine, contents: Contents) -> GatePassed:
     """Every audit runs, so that the error shows all that fail."""
     failures, warnings, passed = [], [], []
     for audit in audits:
@@ -262,7 +262,7 @@ def _check_contents(audits: Sequence[Audit], engine: Engine, contents: Contents)
                 failures.append(f"{audit.name} cannot run: {error.message}")
     if failures:
         raise AuditFailed(failures)
-    return Checked(warnings, tuple(passed))
+    return GatePassed(warnings, tuple(passed))
 
 
 def would_be(shard: Layout, batch: Batch | None, *, negated: bool = False) -> str:

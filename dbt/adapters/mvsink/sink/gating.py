@@ -16,8 +16,8 @@ from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.shard import Commit, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Counts, Layout
 from dbt.adapters.mvsink.sink.errors import GateFailed
-from dbt.adapters.mvsink.sink.gate import Checked, Contents, check, would_be
-from dbt.adapters.mvsink.sink.plan import DROPPED, FULL_REFRESH, Plan
+from dbt.adapters.mvsink.sink.gate import GatePassed, Contents, check, would_be
+from dbt.adapters.mvsink.sink.plan import DROPPED, FULL_REFRESH, RunPlan
 from dbt.adapters.mvsink.sink.request import SinkRequest
 from dbt.adapters.mvsink.sink.written import Written
 
@@ -54,7 +54,7 @@ class Gating:
     watch: Stopwatch
     warnings: list[str]
 
-    def audited(self, state: ShardState, plan: Plan, shard: Layout, written: Written) -> Written:
+    def audited(self, state: ShardState, plan: RunPlan, shard: Layout, written: Written) -> Written:
         """``written`` with what it passed. Raises `GateFailed`, and deletes the batch, if ``shard``
         with it must not be published.
         """
@@ -69,7 +69,7 @@ class Gating:
             raise
         return replace(written, audits=passed, audited=state.version)
 
-    def previewed(self, state: ShardState, plan: Plan, counts: Counts, rows: str) -> str:
+    def previewed(self, state: ShardState, plan: RunPlan, counts: Counts, rows: str) -> str:
         """Why the gate would reject the contents, or "". The audits read the query ``rows``."""
         try:
             self._check(state, plan, counts, Contents(rows, first=not state.readable))
@@ -77,7 +77,7 @@ class Gating:
             return str(error)
         return ""
 
-    def _contents(self, state: ShardState, plan: Plan, shard: Layout, written: Written) -> Contents:
+    def _contents(self, state: ShardState, plan: RunPlan, shard: Layout, written: Written) -> Contents:
         negated = written.negation is not None
         rows = would_be(shard, written.batch, negated=negated)
         scoped = any(audit.scope is not None for audit in self.request.gate.audits)
@@ -87,7 +87,7 @@ class Gating:
         added = would_be(shard, written.batch, negated=True)
         return Contents(rows, added, passed_before(self.handle.history(LOOKED_AT)))
 
-    def _check(self, state: ShardState, plan: Plan, counts: Counts, contents: Contents) -> Checked:
+    def _check(self, state: ShardState, plan: RunPlan, counts: Counts, contents: Contents) -> GatePassed:
         comparable = state.readable and plan.generation not in (FULL_REFRESH, DROPPED)
         current = Layout.of(self.handle, state) if comparable else None
         gate, model = self.request.gate, self.request.model

@@ -34,7 +34,7 @@ START = Antichain.of(0)
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """``time``: the write time in ms, None if no refresh is due. ``upper``: the shard's next upper.
 
     ``creation``: the logical time (ms) at which the generation began. ``generation``: why all
@@ -57,7 +57,7 @@ def run_timing(
     *,
     full_refresh: bool = False,
     redefined: bool = False,
-) -> Plan:
+) -> RunPlan:
     """The plan of a run at ``time`` (ms) apart from columns; ``state`` is None without a shard.
 
     ``redefined``: a changed definition takes effect at once. Raises `NeverRefreshed` if a shard
@@ -69,7 +69,7 @@ def run_timing(
         return replace(_created(refresh, time), generation=DROPPED)
     if state.readable and (full_refresh or redefined):
         reason = FULL_REFRESH if full_refresh else DEFINITION_CHANGED
-        return Plan(time, time, refresh.schedule(time).frontier_after(time), reason, begins=True)
+        return RunPlan(time, time, refresh.schedule(time).frontier_after(time), reason, begins=True)
     if full_refresh and state.upper != START:
         return replace(_created(refresh, time), generation=FULL_REFRESH)
     if not state.readable and state.creation is None:
@@ -77,19 +77,19 @@ def run_timing(
     return _continued(refresh, creation_of(state), state.upper, time, readable=state.readable)
 
 
-def _created(refresh: RefreshSpec, time: int, upper: Antichain = START) -> Plan:
+def _created(refresh: RefreshSpec, time: int, upper: Antichain = START) -> RunPlan:
     return replace(_continued(refresh, time, upper, time, readable=False), begins=True)
 
 
-def _continued(refresh: RefreshSpec, creation: int, upper: Antichain, time: int, *, readable: bool) -> Plan:
+def _continued(refresh: RefreshSpec, creation: int, upper: Antichain, time: int, *, readable: bool) -> RunPlan:
     schedule = refresh.schedule(creation)
     due, frontier = decide(schedule, creation, upper, time)
     if due is None and frontier.is_empty() and not readable:
         raise NeverRefreshed(schedule.last_refresh(), time)
-    return Plan(creation, due, frontier)
+    return RunPlan(creation, due, frontier)
 
 
-def planned(request: SinkRequest, state: ShardState) -> Plan:
+def planned(request: SinkRequest, state: ShardState) -> RunPlan:
     """The plan of ``request``. Raises `NeverRefreshed`; `SchemaChanged` if that fails the run."""
     plan = run_timing(
         request.refresh, request.time, state, full_refresh=request.full_refresh, redefined=request.redefined
@@ -148,7 +148,7 @@ def schema_changes(stored: tuple[Column, ...], wanted: tuple[Column, ...]) -> li
     return changes
 
 
-def next_since(request: SinkRequest, state: ShardState, plan: Plan) -> Antichain:
+def next_since(request: SinkRequest, state: ShardState, plan: RunPlan) -> Antichain:
     """The shard's next since: it trails the run's time by ``retain_history``, never passes the
     newest write time, and never moves back.
 
@@ -166,7 +166,7 @@ def next_since(request: SinkRequest, state: ShardState, plan: Plan) -> Antichain
 
 
 def compacted_after(
-    request: SinkRequest, state: ShardState, plan: Plan, updates: int
+    request: SinkRequest, state: ShardState, plan: RunPlan, updates: int
 ) -> tuple[DataFile, ...]:
     """The live files that would be compacted after the plan's append of ``updates`` updates."""
     if plan.generation or not state.readable:

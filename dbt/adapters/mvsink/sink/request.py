@@ -30,7 +30,7 @@ class OnSchemaChange(enum.Enum):
     FAIL = "fail"
 
 
-class References(Protocol):
+class ReadReferences(Protocol):
     """The relations that a query reads as of fixed times, which stay the same for the whole run."""
 
     def read_at(self, query: str, time: int) -> str:
@@ -157,7 +157,7 @@ class SinkRequest:
     time: int
     clock: int
     retain_history: int
-    references: References
+    references: ReadReferences
     assertions: tuple[Assertion, ...] = ()
     on_query_error: OnError = OnError.FAIL
     on_schema_change: OnSchemaChange = OnSchemaChange.SYNC_ALL_COLUMNS

@@ -19,7 +19,7 @@ from dbt.adapters.mvsink.shard_sql.outcome import MAX_ERROR_LENGTH
 from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.decide import Case, Incremental, decide, fails
 from dbt.adapters.mvsink.sink.delta_write import DeltaWrite
-from dbt.adapters.mvsink.sink.errors import NotIncremental
+from dbt.adapters.mvsink.sink.errors import CannotBeIncremental
 from dbt.adapters.mvsink.sink.increment import Increment
 from dbt.adapters.mvsink.sink.proving import unproven
 from dbt.adapters.mvsink.sink.request import ReadsLater, SinkRequest
@@ -136,7 +136,7 @@ class Strategy:
         self, desired: Desired, state: ShardState, shard: Layout, time: int, description: BatchDescription
     ) -> Written | EvaluateFully:
         """The correction from the changes of the inputs, or why the query is to be evaluated.
-        Raises `NotIncremental`.
+        Raises `CannotBeIncremental`.
         """
         request, decision = self.request, decide(self._case(state, shard, time))
         increment, outcome = decision.increment, decision.full
@@ -155,7 +155,7 @@ class Strategy:
         if outcome.why is not Why.UNSAID:
             log.info("%s: evaluating the query: %s", request.model, outcome.text)
         if not request.verify and fails(request.incremental, outcome):
-            raise NotIncremental(outcome.text)
+            raise CannotBeIncremental(outcome.text)
         return outcome
 
     def _case(self, state: ShardState, shard: Layout, time: int) -> Case:

@@ -30,7 +30,7 @@ _BRACKETS = re.compile(r"/\*(?!\+)|\*/")
 _SHOWN = re.compile(r"[^\r\n]")
 
 
-class Unreadable(DataflowError):
+class UnreadableText(DataflowError):
     """A text that has no tokens."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Unreadable(DataflowError):
 
 def blanked(sql: str) -> str:
     """``sql`` with blanks in place of its comments, and a text in `'` of the same length in place
-    of one in `$$`. Lines stay lines. Raises `Unreadable`.
+    of one in `$$`. Lines stay lines. Raises `UnreadableText`.
     """
     pieces = []
     for kind, shown in _pieces(sql):
@@ -57,7 +57,7 @@ def _pieces(sql: str) -> Iterator[tuple[str | None, str]]:
     while (match := _PIECE.search(sql, at)) is not None:
         start, kind = match.start(), match.lastgroup
         if kind == "open":
-            raise Unreadable
+            raise UnreadableText
         end = _closing(sql, start) if kind == "bracketed" else match.end()
         yield None, sql[at:start]
         yield kind, sql[start:end]
@@ -82,4 +82,4 @@ def _closing(sql: str, start: int) -> int:
         depth += -1 if bracket[0] == "*/" else 1
         if depth == 0:
             return bracket.end()
-    raise Unreadable
+    raise UnreadableText

@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
 
-from dbt.adapters.mvsink.user_sql.comments import Unreadable as Unreadable
+from dbt.adapters.mvsink.user_sql.comments import UnreadableText as UnreadableText
 from dbt.adapters.mvsink.user_sql.comments import blanked
 
 
@@ -63,7 +63,7 @@ class Word:
 
 
 def words(sql: str) -> tuple[Word, ...]:
-    """The tokens of ``sql``; keywords of several words are separate. Raises `Unreadable`."""
+    """The tokens of ``sql``; keywords of several words are separate. Raises `UnreadableText`."""
     return _read(sql) if len(sql) > LONG else _remembered(sql)
 
 
@@ -71,7 +71,7 @@ def _read(sql: str) -> tuple[Word, ...]:
     try:
         tokens = _Tokenizer(dialect=Spark()).tokenize(blanked(sql))
     except TokenError:
-        raise Unreadable from None
+        raise UnreadableText from None
     stream: list[Word] = []
     for token in tokens:
         start, end = token.start, token.end + 1
@@ -93,7 +93,7 @@ def parsed(sql: str) -> exp.Expr:
     """``sql``, one statement, as sqlglot reads it, at the same positions. Raises `SqlglotError`."""
     try:
         return sqlglot.parse_one(blanked(sql), read="spark")
-    except Unreadable as error:
+    except UnreadableText as error:
         raise TokenError(str(error)) from error
 
 

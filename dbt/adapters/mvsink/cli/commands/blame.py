@@ -15,7 +15,7 @@ from dbt.adapters.mvsink.cli.diff_text import shown
 from dbt.adapters.mvsink.cli.discovery import progress
 from dbt.adapters.mvsink.cli.keys import named_columns
 from dbt.adapters.mvsink.cli.past import (
-    Past,
+    ShardHistory,
     open_past,
     point_values,
     refused,
@@ -25,18 +25,18 @@ from dbt.adapters.mvsink.cli.render import Output, count_option, takes_output, w
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.history.blame import (
-    Answer,
+    BlameAnswer,
     Authors,
     Question,
     Removal,
     Standing,
-    Written,
+    WrittenRow,
     key_columns,
     rows_from_engine,
 )
 from dbt.adapters.mvsink.history.blame_files import is_small, parse_terms, rows_from_files
 from dbt.adapters.mvsink.history.points import LATEST
-from dbt.adapters.mvsink.history.versions import Versions
+from dbt.adapters.mvsink.history.versions import RowVersions
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard.updates import physical_schema
 
@@ -79,13 +79,13 @@ def blame(
         click.echo("\n".join(_lines(values)))
 
 
-def _blamed(past: Past, dbt: Dbt, where: str, at: str, keys: Sequence[str], limit: int) -> dict[str, Any]:
+def _blamed(past: ShardHistory, dbt: Dbt, where: str, at: str, keys: Sequence[str], limit: int) -> dict[str, Any]:
     """As JSON."""
     point, layout = past.point(at), past.layout()
     with refused():
-        everything = Versions.of(layout, past.state)
+        everything = RowVersions.of(layout, past.state)
         key = key_columns(layout, named_columns(keys, layout.names))
-        versions = Versions(layout, everything.since, point.time, everything.began)
+        versions = RowVersions(layout, everything.since, point.time, everything.began)
         question = Question(versions, where, key, limit)
         with progress("looking for the rows"):
             answer, from_files = _answer(past, dbt, question)
@@ -103,7 +103,7 @@ def _blamed(past: Past, dbt: Dbt, where: str, at: str, keys: Sequence[str], limi
     }
 
 
-def _answer(past: Past, dbt: Dbt, question: Question) -> tuple[Answer, bool]:
+def _answer(past: ShardHistory, dbt: Dbt, question: Question) -> tuple[BlameAnswer, bool]:
     """The answer, and whether it is from the files alone."""
     columns = question.versions.layout.columns
     terms = parse_terms(question.where, columns) if is_small(past.state, columns) else None
@@ -114,7 +114,7 @@ def _answer(past: Past, dbt: Dbt, question: Question) -> tuple[Answer, bool]:
     return answer, True
 
 
-def _answer_values(answer: Answer, key: tuple[str, ...], authors: Authors) -> dict[str, Any]:
+def _answer_values(answer: BlameAnswer, key: tuple[str, ...], authors: Authors) -> dict[str, Any]:
     """``gone`` has no row that is among the earlier ones of a row that stands."""
     rows = [_standing(each, answer, key, authors) for each in answer.standing]
     keys = [_key_of(each, key) for each in answer.standing] if key else []
@@ -126,7 +126,7 @@ def _key_of(each: Standing | Removal, key: tuple[str, ...]) -> list[object]:
     return [each.row[name] for name in key]
 
 
-def _standing(each: Standing, answer: Answer, key: tuple[str, ...], authors: Authors) -> dict[str, Any]:
+def _standing(each: Standing, answer: BlameAnswer, key: tuple[str, ...], authors: Authors) -> dict[str, Any]:
     earlier = [
         removal
         for removal in answer.before
@@ -149,7 +149,7 @@ def _removal(removal: Removal, authors: Authors) -> dict[str, Any]:
     }
 
 
-def _written(written: Written) -> dict[str, Any]:
+def _written(written: WrittenRow) -> dict[str, Any]:
     run, commit = written.run, written.commit
     return {
         "time": written.time,

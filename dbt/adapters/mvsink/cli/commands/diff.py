@@ -9,7 +9,7 @@ import click
 
 from dbt.adapters.mvsink.cli.comparison import (
     DIFFERS,
-    Compared,
+    TargetsCompared,
     compared_sides,
     takes_comparison_output,
     takes_detailed_exitcode,
@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.cli.diff_text import markdown_lines, text_lines
 from dbt.adapters.mvsink.cli.discovery import progress
 from dbt.adapters.mvsink.cli.past import (
     POINTS_ARE_ARGUMENTS,
-    Past,
+    ShardHistory,
     check_arguments,
     open_past,
     through_dbt,
@@ -91,14 +91,14 @@ def diff(
     context.exit(DIFFERS if detailed_exitcode and compared.diff.differs else 0)
 
 
-def _other(dbt: Dbt, against: str, past: Past, model: str) -> Past:
+def _other(dbt: Dbt, against: str, past: ShardHistory, model: str) -> ShardHistory:
     """The same model's shard in the target ``against``."""
     target = load_target(dbt.project_dir, dbt.profiles_dir, dbt.profile, against, dbt.vars)
     owner = past.shard.owner
     return open_past(target, owner.unique_id if owner else model)
 
 
-def _write(compared: Compared, output: str) -> None:
+def _write(compared: TargetsCompared, output: str) -> None:
     values = compared.values()
     if output == Output.JSON.value:
         write_json(values)

@@ -9,7 +9,7 @@ import click
 
 from dbt.adapters.mvsink.cli.discovery import choose, choose_one, find_shards, progress, words
 from dbt.adapters.mvsink.cli.render import (
-    Column,
+    TableColumn,
     Output,
     count_option,
     count_text,
@@ -112,22 +112,22 @@ def _read(commit: CommitLine) -> str:
     return ", ".join([*times, *tables])
 
 
-COLUMNS: list[Column[CommitLine]] = [
-    Column("version", lambda c: str(c.version), right=True),
-    Column("when", lambda c: time_text(c.time)),
-    Column("kind", lambda c: c.kind),
-    Column("lower", lambda c: time_text(c.lower or None), optional=True),
-    Column("upper", _upper, optional=True),
-    Column("inserted", lambda c: count_text(c.rows_inserted or None), optional=True, right=True),
-    Column("deleted", lambda c: count_text(c.rows_deleted or None), optional=True, right=True),
-    Column("drift", lambda c: count_text(c.drift or None), optional=True, right=True),
-    Column("computed through", lambda c: time_text(c.computed_through), optional=True),
-    Column("read", _read, optional=True),
-    Column("took", lambda c: "" if c.seconds is None else f"{c.seconds:.1f}s", optional=True, right=True),
-    Column("why", lambda c: c.purpose or "", optional=True),
-    Column("who", _who, optional=True),
-    Column("definition", lambda c: c.definition or "", optional=True),
-    Column("invocation", lambda c: c.invocation_id or "", optional=True),
+COLUMNS: list[TableColumn[CommitLine]] = [
+    TableColumn("version", lambda c: str(c.version), right=True),
+    TableColumn("when", lambda c: time_text(c.time)),
+    TableColumn("kind", lambda c: c.kind),
+    TableColumn("lower", lambda c: time_text(c.lower or None), optional=True),
+    TableColumn("upper", _upper, optional=True),
+    TableColumn("inserted", lambda c: count_text(c.rows_inserted or None), optional=True, right=True),
+    TableColumn("deleted", lambda c: count_text(c.rows_deleted or None), optional=True, right=True),
+    TableColumn("drift", lambda c: count_text(c.drift or None), optional=True, right=True),
+    TableColumn("computed through", lambda c: time_text(c.computed_through), optional=True),
+    TableColumn("read", _read, optional=True),
+    TableColumn("took", lambda c: "" if c.seconds is None else f"{c.seconds:.1f}s", optional=True, right=True),
+    TableColumn("why", lambda c: c.purpose or "", optional=True),
+    TableColumn("who", _who, optional=True),
+    TableColumn("definition", lambda c: c.definition or "", optional=True),
+    TableColumn("invocation", lambda c: c.invocation_id or "", optional=True),
 ]
 
 

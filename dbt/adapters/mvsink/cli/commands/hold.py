@@ -53,7 +53,7 @@ def commit(target: Target, shards: Sequence[DiscoveredShard], write: Callable[[W
 
 
 @dataclass(frozen=True)
-class Answer:
+class HoldAnswer:
     """One model; the names are those of the JSON. ``paused``: as it is afterwards, None if runs may
     write it; ``changed``: whether this command changed that.
     """
@@ -64,7 +64,7 @@ class Answer:
     changed: bool
 
 
-def write_answers(answers: Sequence[Answer]) -> None:
+def write_answers(answers: Sequence[HoldAnswer]) -> None:
     """As JSON."""
     write_json({"models": [asdict(each) for each in answers]})
 
@@ -93,7 +93,7 @@ def hold(target: Target, models: tuple[str, ...], reason: str, yes: bool, output
         click.confirm(f"Pause {len(shards)} model(s)?", abort=True)
     commit(target, shards, lambda handle: pause(handle, wanted))
     if not as_text:
-        write_answers([Answer(shard.model, shard.relation, wanted, True) for shard in shards])
+        write_answers([HoldAnswer(shard.model, shard.relation, wanted, True) for shard in shards])
     for shard in shards if as_text else ():
         click.echo(masked(f"{shard.relation}: {wanted.words}; `mvsink release {shard.model}` ends the pause"))
 
@@ -123,6 +123,6 @@ def release(target: Target, models: tuple[str, ...], yes: bool, output: str) -> 
         click.confirm(f"Release {len(paused)} model(s)?", abort=True)
     commit(target, paused, lambda handle: release_pause(handle, who()))
     if not as_text:
-        write_answers([Answer(each.model, each.relation, None, each in paused) for each in shards])
+        write_answers([HoldAnswer(each.model, each.relation, None, each in paused) for each in shards])
     for shard in paused if as_text else ():
         click.echo(f"{shard.relation}: released; the next run brings it up to date")

@@ -27,7 +27,7 @@ from dbt.adapters.mvsink.cli.markdown import comment
 from dbt.adapters.mvsink.cli.model_plan import ModelPlan, planned, planned_against
 from dbt.adapters.mvsink.cli.rehearsal import rehearsal
 from dbt.adapters.mvsink.cli.render import (
-    Column,
+    TableColumn,
     Output,
     bytes_text,
     count_text,
@@ -84,38 +84,38 @@ def _computed(plan: ModelPlan) -> str:
     return {"evaluated": "in full", "unchanged": "inputs unchanged", "none": ""}.get(plan.mode, plan.mode)
 
 
-COLUMNS: list[Column[ModelPlan]] = [
-    Column("model", lambda p: p.model),
-    Column("change", _change),
-    Column("computed", _computed, optional=True, shrinks=True),
-    Column("new generation", lambda p: p.generation, optional=True),
-    Column(
+COLUMNS: list[TableColumn[ModelPlan]] = [
+    TableColumn("model", lambda p: p.model),
+    TableColumn("change", _change),
+    TableColumn("computed", _computed, optional=True, shrinks=True),
+    TableColumn("new generation", lambda p: p.generation, optional=True),
+    TableColumn(
         "columns added",
         lambda p: ", ".join(f"{name} {kind}" for name, kind in p.columns_added.items()),
         optional=True,
     ),
-    Column("next refresh", lambda p: "" if p.error else time_text(p.next_refresh) or "every run"),
-    Column("compaction", _compacted, optional=True),
-    Column("gate", _gate, optional=True),
-    Column("overtaken", lambda p: p.overtaken, optional=True),
-    Column("left as it is", lambda p: p.paused, optional=True),
-    Column("error", lambda p: p.error, optional=True),
+    TableColumn("next refresh", lambda p: "" if p.error else time_text(p.next_refresh) or "every run"),
+    TableColumn("compaction", _compacted, optional=True),
+    TableColumn("gate", _gate, optional=True),
+    TableColumn("overtaken", lambda p: p.overtaken, optional=True),
+    TableColumn("left as it is", lambda p: p.paused, optional=True),
+    TableColumn("error", lambda p: p.error, optional=True),
 ]
 
 
-AGAINST: list[Column[ModelPlan]] = [
-    Column("model", lambda p: p.model),
-    Column("added", lambda p: _rows(p, "only_in_b", p.inserted), right=True),
-    Column("removed", lambda p: _rows(p, "only_in_a", 0), right=True),
-    Column("changed", lambda p: _rows(p, "changed", 0), right=True),
-    Column("errors", lambda p: count_text(p.errors or None), optional=True, right=True),
-    Column("columns", lambda p: _altered(p), optional=True),
-    Column("first run", lambda p: "" if p.seconds is None else f"{p.seconds:.1f} s"),
-    Column("size", lambda p: bytes_text(p.bytes_written), right=True),
-    Column("next refresh", lambda p: time_text(p.next_refresh), optional=True),
-    Column("gate", _gate, optional=True),
-    Column("left as it is", lambda p: p.paused, optional=True),
-    Column("error", lambda p: p.error, optional=True),
+AGAINST: list[TableColumn[ModelPlan]] = [
+    TableColumn("model", lambda p: p.model),
+    TableColumn("added", lambda p: _rows(p, "only_in_b", p.inserted), right=True),
+    TableColumn("removed", lambda p: _rows(p, "only_in_a", 0), right=True),
+    TableColumn("changed", lambda p: _rows(p, "changed", 0), right=True),
+    TableColumn("errors", lambda p: count_text(p.errors or None), optional=True, right=True),
+    TableColumn("columns", lambda p: _altered(p), optional=True),
+    TableColumn("first run", lambda p: "" if p.seconds is None else f"{p.seconds:.1f} s"),
+    TableColumn("size", lambda p: bytes_text(p.bytes_written), right=True),
+    TableColumn("next refresh", lambda p: time_text(p.next_refresh), optional=True),
+    TableColumn("gate", _gate, optional=True),
+    TableColumn("left as it is", lambda p: p.paused, optional=True),
+    TableColumn("error", lambda p: p.error, optional=True),
 ]
 
 

@@ -24,7 +24,7 @@ import click
 
 from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose_one, find_shards, words
 from dbt.adapters.mvsink.cli.target import Target, takes_target
-from dbt.adapters.mvsink.cli.update_formats import FORMATS, ColumnsChanged, UpdateWriter
+from dbt.adapters.mvsink.cli.update_formats import FORMATS, FeedColumnsChanged, UpdateWriter
 from dbt.adapters.mvsink.durations import iso, parse_time
 from dbt.adapters.mvsink.engine import DataflowError
 from dbt.adapters.mvsink.history.errors import InvalidPoint
@@ -51,7 +51,7 @@ POLL = 0.2  # seconds
 
 
 @dataclass(frozen=True)
-class Position:
+class FeedPosition:
     """Where a consumer is: updates of that generation before ``frontier`` (ms; None: all)."""
 
     shard_id: str
@@ -59,13 +59,13 @@ class Position:
     frontier: int | None
 
 
-def read_position(path: Path) -> Position | None:
+def read_position(path: Path) -> FeedPosition | None:
     """The position in the file; None if there is none. `click.UsageError` for another file."""
     _unfinished(path).unlink(missing_ok=True)  # of a process that was killed as it wrote
     try:
         value = parsed(text_of(path.read_bytes()))
         frontier = optional(member(value, "frontier"), partial(an_integer, least=0))
-        return Position(
+        return FeedPosition(
             a_text(member(value, "shard_id")), an_integer(member(value, "generation"), least=0), frontier
         )
     except FileNotFoundError:
@@ -76,7 +76,7 @@ def read_position(path: Path) -> Position | None:
         ) from error
 
 
-def write_position(path: Path, position: Position) -> None:
+def write_position(path: Path, position: FeedPosition) -> None:
     """Replace the file atomically, also with regard to a power failure."""
     temporary = _unfinished(path)
     with open(temporary, "w", encoding="utf-8") as file:
@@ -143,7 +143,7 @@ class Subscription:
         writer.progress(step.upper)
         out.flush()
         if self.position is not None:
-            place = Position(str(state.shard_id), state.generation, step.upper.as_option())
+            place = FeedPosition(str(state.shard_id), state.generation, step.upper.as_option())
             write_position(self.position, place)
         return step.upper
 
@@ -185,7 +185,7 @@ def _frontier(text: str | None, shard: DiscoveredShard, state: ShardState, reade
     return run.lower.join(state.since) if state.creation == state.since.stored() else run.lower
 
 
-def _check_position(shard: DiscoveredShard, state: ShardState, kept: Position, path: Path | None) -> None:
+def _check_position(shard: DiscoveredShard, state: ShardState, kept: FeedPosition, path: Path | None) -> None:
     if kept.shard_id != str(state.shard_id):
         raise click.UsageError(f"{path} is the position of another shard, not of {shard.relation}'s")
     if kept.generation != state.generation:
@@ -318,7 +318,7 @@ def _explained(shard: DiscoveredShard, reader: ReadHandle, output: str) -> Itera
             f"{shard.relation}: at {iso(error.time)} ({error.time}) it records an error, and has no contents to deliver: {error.message}. "
             "--errors delivers errors as updates"
         ) from error
-    except ColumnsChanged as error:
+    except FeedColumnsChanged as error:
         raise click.ClickException(
             f"{shard.relation}: columns were added; now they are {error}. {output} fixes the columns at its beginning: start again, it "
             "continues at its position"

@@ -16,7 +16,7 @@ import click
 from dbt.adapters.mvsink.cli.commands.hold import who
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt
 from dbt.adapters.mvsink.cli.discovery import progress
-from dbt.adapters.mvsink.cli.past import POINTS_ARE_ARGUMENTS, Past, check_arguments, open_past, refused
+from dbt.adapters.mvsink.cli.past import POINTS_ARE_ARGUMENTS, ShardHistory, check_arguments, open_past, refused
 from dbt.adapters.mvsink.cli.render import (
     Output,
     check_can_ask,
@@ -38,7 +38,7 @@ SHOWN = 5  # later runs in a message
 
 
 @dataclass(frozen=True)
-class Answer:
+class UndoAnswer:
     """What an undo changes, or would; the names are those of the JSON. Times are ms.
 
     ``runs``: what is undone; ``later``: later runs that removed rows and are not undone.
@@ -69,14 +69,14 @@ class Answer:
         return not (self.inserted or self.deleted or self.errors or self.missing)
 
 
-def chosen_runs(past: Past, names: Sequence[str]) -> list[Run]:
+def chosen_runs(past: ShardHistory, names: Sequence[str]) -> list[Run]:
     """The runs that the user names, each once. Raises click's errors."""
     with refused():
         runs = [find_run(name.strip(), past.state, past.commits, past.name) for name in names]
     return [run for number, run in enumerate(runs) if run not in runs[:number]]
 
 
-def intervals_of(past: Past, runs: Sequence[Run], since: bool) -> list[tuple[int, int]]:
+def intervals_of(past: ShardHistory, runs: Sequence[Run], since: bool) -> list[tuple[int, int]]:
     """The times that the runs wrote, or all since the earliest. `click.ClickException` if history
     no longer has them all.
     """
@@ -101,7 +101,7 @@ def _both(time: int) -> str:
     return f"{iso(time)} ({time})"
 
 
-def later_removals(past: Past, runs: Sequence[Run], since: bool) -> list[Run]:
+def later_removals(past: ShardHistory, runs: Sequence[Run], since: bool) -> list[Run]:
     """Runs after the earliest of ``runs`` that removed rows and are not undone, newest first."""
     if since:
         return []
@@ -121,7 +121,7 @@ def described(run: Run) -> Mapping[str, Any]:
     return {"invocation_id": run.invocation_id or None, "computed_through": run.computed_through}
 
 
-def lines(answer: Answer, later: Sequence[Run], reason: str) -> list[str]:
+def lines(answer: UndoAnswer, later: Sequence[Run], reason: str) -> list[str]:
     """What the command is going to do, for people."""
     shown = [f"{answer.relation}: {reason}"]
     errors = f" (errors {answer.errors:,})" if answer.errors else ""
@@ -203,11 +203,11 @@ def undo(
 class Undoing:
     """An undo that can be asked for: first what it would do, then to do it."""
 
-    past: Past
+    past: ShardHistory
     dbt: Dbt
     manifest: Any
     request: Mapping[str, Any]
-    answer: Answer
+    answer: UndoAnswer
     later: Sequence[Run]
 
     @property
@@ -215,7 +215,7 @@ class Undoing:
         """For the history."""
         return str(self.request["reason"])
 
-    def ask(self, *, dry_run: bool) -> Answer:
+    def ask(self, *, dry_run: bool) -> UndoAnswer:
         """Raises `DbtFailed`."""
         if not self.request["intervals"]:
             return self.answer
@@ -224,7 +224,7 @@ class Undoing:
             output = self.dbt.operation("mvsink_undo", {"request": request}, self.manifest)
         done = json.loads(output.lines[-1])
         counts = done["counts"]
-        return Answer(
+        return UndoAnswer(
             **{name: getattr(self.answer, name) for name in ("model", "relation", "runs", "since", "later")},
             inserted=counts["inserted"],
             deleted=counts["deleted"],
@@ -237,7 +237,7 @@ class Undoing:
         )
 
 
-def _begin(past: Past, names: Sequence[str], since: bool, reason: str, accept: bool, dbt: Dbt) -> Undoing:
+def _begin(past: ShardHistory, names: Sequence[str], since: bool, reason: str, accept: bool, dbt: Dbt) -> Undoing:
     """Raises click's errors, before Spark is started."""
     shard, state = past.shard, past.state
     if state.dropped is not None:
@@ -264,7 +264,7 @@ def _begin(past: Past, names: Sequence[str], since: bool, reason: str, accept: b
         "by": who(),
         "accept": accept,
     }
-    answer = Answer(
+    answer = UndoAnswer(
         shard.model, shard.relation, tuple(map(described, runs)), since, tuple(map(described, later))
     )
     return Undoing(past, dbt, manifest, request, answer, later)

@@ -24,7 +24,7 @@ from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.cli.dbt_runner import TASK, Dbt, DbtFailed, Model, RunResult, flat
 from dbt.adapters.mvsink.cli.discovery import words
 from dbt.adapters.mvsink.cli.render import Output, duration_text, takes_output, time_text
-from dbt.adapters.mvsink.cli.scheduler import Reason, Round, Scheduler, Watched
+from dbt.adapters.mvsink.cli.scheduler import Reason, Round, Scheduler, WatchedModel
 from dbt.adapters.mvsink.cli.signals import terminated_as_interrupted
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.connection.factory import EMBEDDED
@@ -249,14 +249,14 @@ def say(line: str, *, err: bool = False) -> None:
     click.echo(f"{time_text(clock() // 1000 * 1000)[11:]}  {line}", err=err)
 
 
-def watched_models(models: Sequence[Model], manifest: Any, shards: str) -> list[Watched]:
+def watched_models(models: Sequence[Model], manifest: Any, shards: str) -> list[WatchedModel]:
     """``models``, all maintained, each with those that are upstream of it."""
     ids = {model.unique_id for model in models}
     watched = []
     for model in models:
         node = manifest.nodes[model.unique_id]
         upstream = frozenset(ids & _ancestors(manifest, model.unique_id))
-        watched.append(Watched(model, ProbedPlace(SHARD, f"{shards}/{node.schema}/{node.alias}"), upstream))
+        watched.append(WatchedModel(model, ProbedPlace(SHARD, f"{shards}/{node.schema}/{node.alias}"), upstream))
     return watched
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dbt.adapters.mvsink.durations import parse_interval
-from dbt.adapters.mvsink.materialization.options.kinds import INTERVAL, Kind, NotAllowed
+from dbt.adapters.mvsink.materialization.options.kinds import INTERVAL, ValueKind, NotAllowed
 from dbt.adapters.mvsink.shard_sql.freshness import FRESHNESS, Freshness
 
 LIMITS = ("warn_after", "error_after")
@@ -68,7 +68,7 @@ _LIMIT_SCHEMA = {
         {"type": "null"},
     ]
 }
-FRESHNESS_LIMITS: Kind[Freshness] = Kind(
+FRESHNESS_LIMITS: ValueKind[Freshness] = ValueKind(
     _freshness,
     "a mapping of `warn_after` or `error_after` or both to an interval, like {warn_after: '1 hour', error_after: '6 hours'}, "
     "or to {count: 1, period: hour}",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbt.adapters.mvsink.exceptions import InvalidOption
-from dbt.adapters.mvsink.materialization.options.kinds import TEXTS, Kind, NotAllowed, texts
+from dbt.adapters.mvsink.materialization.options.kinds import TEXTS, ValueKind, NotAllowed, texts
 from dbt.adapters.mvsink.sink import Learned, MaxChange
 
 SCOPES = ("all", "changes")
@@ -68,13 +68,13 @@ _LIMITS_SCHEMA = {
     "additionalProperties": False,
     "minProperties": 1,
 }
-MAX_CHANGE: Kind[MaxChange | Learned] = Kind(
+MAX_CHANGE: ValueKind[MaxChange | Learned] = ValueKind(
     _max_change,
     "'auto', or a mapping of `rows` (a whole number) or `percent` (a number) or both, 0 or more, like {rows: 10000, percent: 5}",
     {"anyOf": [{"const": Learned.AUTO.value}, _LIMITS_SCHEMA]},
 )
 _TESTS_SCHEMA = {"anyOf": [{"type": "boolean"}, {"type": "string", "minLength": 1}, TEXTS]}
-AUDIT: Kind[AuditConfig] = Kind(
+AUDIT: ValueKind[AuditConfig] = ValueKind(
     _audit,
     "true, or a test's name as in `dbt ls`, or a list of them; or a mapping with these as `tests`, and `scope`, which is 'all' or "
     "'changes'",

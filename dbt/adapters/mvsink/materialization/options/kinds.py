@@ -24,7 +24,7 @@ class NotAllowed(ValueError):
 
 
 @dataclass(frozen=True)
-class Kind(Generic[T_co]):
+class ValueKind(Generic[T_co]):
     """One kind of value. ``read`` returns the parsed value or raises `NotAllowed`; ``allowed`` is
     what messages and the documentation say; ``schema`` is a JSON schema of the same.
     """
@@ -41,7 +41,7 @@ class Kind(Generic[T_co]):
             raise InvalidOption(model, option, value, str(error) or self.allowed) from None
 
 
-def text_choice(*allowed: str) -> Kind[str]:
+def text_choice(*allowed: str) -> ValueKind[str]:
     """One of some texts."""
 
     def read(value: Any) -> str:
@@ -49,10 +49,10 @@ def text_choice(*allowed: str) -> Kind[str]:
             raise NotAllowed
         return str(value)
 
-    return Kind(read, ", ".join(map(repr, allowed)), {"enum": list(allowed)})
+    return ValueKind(read, ", ".join(map(repr, allowed)), {"enum": list(allowed)})
 
 
-def choice(values: type[E], synonyms: Mapping[str, E] | None = None) -> Kind[E]:
+def choice(values: type[E], synonyms: Mapping[str, E] | None = None) -> ValueKind[E]:
     """The value of one member of an enum, or a synonym that messages do not mention."""
     texts = {str(member.value): member for member in values}
     spelled = {**texts, **(synonyms or {})}
@@ -62,7 +62,7 @@ def choice(values: type[E], synonyms: Mapping[str, E] | None = None) -> Kind[E]:
             raise NotAllowed
         return spelled[value]
 
-    return Kind(read, ", ".join(map(repr, texts)), {"enum": list(spelled)})
+    return ValueKind(read, ", ".join(map(repr, texts)), {"enum": list(spelled)})
 
 
 def _interval(value: Any) -> int:
@@ -86,7 +86,7 @@ def texts(value: Any) -> tuple[str, ...]:
     return tuple(listed)
 
 
-INTERVAL = Kind(
+INTERVAL = ValueKind(
     _interval,
     f"an interval of at least '1 second' in {INTERVAL_UNITS}, like '1 day'",
     {"type": "string", "pattern": INTERVAL_PATTERN},
@@ -114,12 +114,12 @@ def _verify(value: Any) -> VerifyPolicy:
     return VerifyPolicy(_interval(value))
 
 
-VERIFY = Kind(
+VERIFY = ValueKind(
     _verify,
     f"{INTERVAL.allowed}, a number of runs, like '20 runs', or 'never'",
     {"anyOf": [INTERVAL.schema, {"type": "string", "pattern": _RUNS}, {"enum": ["never"]}]},
 )
-BOOLEAN = Kind(_boolean, "true or false", {"type": "boolean"})
+BOOLEAN = ValueKind(_boolean, "true or false", {"type": "boolean"})
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _is_version(value: Any) -> bool:
     return isinstance(value, (int, str)) and not isinstance(value, bool) and str(value) != ""
 
 
-FUNCTIONS = Kind(
+FUNCTIONS = ValueKind(
     _functions,
     "a function's name, a list of functions' names, or a mapping of them to versions, like {clean: 2}",
     {
@@ -162,4 +162,4 @@ FUNCTIONS = Kind(
         ]
     },
 )
-COLUMNS = Kind(texts, "a column's name or a list of columns' names", {"anyOf": [{"type": "string"}, TEXTS]})
+COLUMNS = ValueKind(texts, "a column's name or a list of columns' names", {"anyOf": [{"type": "string"}, TEXTS]})

@@ -26,7 +26,7 @@ from dbt.adapters.mvsink.materialization.options.kinds import (
     FUNCTIONS,
     INTERVAL,
     VERIFY,
-    Kind,
+    ValueKind,
     OwnFunctions,
     VerifyPolicy,
     choice,
@@ -52,7 +52,7 @@ class Option(Generic[T]):
     second spelling; ``is_dbts``: dbt itself has a config of this name.
     """
 
-    kind: Kind[T]
+    kind: ValueKind[T]
     default: T
     default_words: str
     doc: str

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dbt.adapters.mvsink.engine import Column, parse_type
-from dbt.adapters.mvsink.materialization.options.kinds import Kind, NotAllowed
+from dbt.adapters.mvsink.materialization.options.kinds import ValueKind, NotAllowed
 
 
 def _column_types(value: Any) -> tuple[Column, ...]:
@@ -16,7 +16,7 @@ def _column_types(value: Any) -> tuple[Column, ...]:
     return tuple(Column(str(name), parse_type(kind, str(name))) for name, kind in value.items())
 
 
-COLUMN_TYPES = Kind(
+COLUMN_TYPES = ValueKind(
     _column_types,
     "a mapping of columns' names to Spark types, in order",
     {"type": "object", "additionalProperties": {"type": "string"}},
