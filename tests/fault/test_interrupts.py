@@ -21,7 +21,7 @@ from dbt.adapters.mvsink.shard import (
     commit_loop,
     staging,
     versions,
-    write,
+    write_handle,
 )
 from dbt.adapters.mvsink.shard import batch as batch_module
 from dbt.adapters.mvsink.shard.errors import UnresolvedCommit
@@ -55,7 +55,7 @@ OWNERS = {  # the functions that stage, commit, consume and delete
         "__exit__",
     ),
 }
-TRACED = {module.__file__ for module in (batch_module, commit_loop, staging, versions, write)}
+TRACED = {module.__file__ for module in (batch_module, commit_loop, staging, versions, write_handle)}
 
 
 class Interrupted(BaseException):

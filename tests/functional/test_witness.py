@@ -12,7 +12,7 @@ import pytest
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.engine.plan_text import same_text
 from dbt.adapters.mvsink.incremental import Analysed, analyse, claims, explicit, keys, pieces
-from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.incremental.name_resolution import Names
 from dbt.adapters.mvsink.user_sql.algebra import Derived, Join, leaves
 from tests.support.session_engine import SessionEngine
 from tests.unit.incremental.test_texts import SETS, operators, schema, texts

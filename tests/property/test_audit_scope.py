@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dbt.adapters.mvsink.materialization.audit_scope import scope_of
 from dbt.adapters.mvsink.materialization.audits import CompiledTest
-from dbt.adapters.mvsink.sink import Gate, GateFailed, AuditScope
+from dbt.adapters.mvsink.sink import AuditScope, Gate, GateFailed
 from tests.support.session_engine import Model
 from tests.unit.user_sql.test_deciding_rows import accepted, not_null, relationship, unique
 

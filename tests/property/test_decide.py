@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbt.adapters.mvsink.incremental import Sums
-from dbt.adapters.mvsink.materialization import explain
-from dbt.adapters.mvsink.materialization.sums import TIME
+from dbt.adapters.mvsink.materialization import explanation
+from dbt.adapters.mvsink.materialization.kept_sums import TIME
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import CommitNote
 from dbt.adapters.mvsink.shard_sql import Counts
@@ -108,7 +108,7 @@ def explained(state: SimpleNamespace) -> tuple[str, bool]:
     """The same as `mvsink explain` has it."""
     options = SimpleNamespace(incremental=state.policy, state=state.sums)
     opened = SimpleNamespace(handle=handle(state), context=SimpleNamespace(options=options))
-    full = explain._Explained(None, opened, 1)._full(state.increment, ())  # type: ignore[arg-type]
+    full = explanation._Explained(None, opened, 1)._full(state.increment, ())  # type: ignore[arg-type]
     return full.text, fails(state.policy, full)
 
 
@@ -118,8 +118,8 @@ def staged(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Written(None, Counts(), incremental=True)
     monkeypatch.setattr(strategy, "DeltaWrite", lambda *_: SimpleNamespace(stage=lambda *_: whole))
     monkeypatch.setattr(strategy.Strategy, "_of_few_sums", lambda *_: whole)
-    monkeypatch.setattr(explain._Explained, "_refused", lambda *_: None)
-    monkeypatch.setattr(explain, "sums_of", lambda read: Sums("", (), ()) if read.adds_up else None)
+    monkeypatch.setattr(explanation._Explained, "_refused", lambda *_: None)
+    monkeypatch.setattr(explanation, "sums_of", lambda read: Sums("", (), ()) if read.adds_up else None)
 
 
 @settings(max_examples=400, deadline=None)
@@ -147,6 +147,6 @@ def test_other_sentences_decide_nothing_else(state):
 def test_each_reason_has_a_name_and_a_sentence_of_its_own():
     codes, sentences = ([getattr(why, each) for why in Why] for each in ("code", "words"))
     assert len({*codes}) == len(codes)
-    said = [words for words in sentences if words not in ("", "{}")]
-    assert len({*said}) == len(said)
+    unlike = [words for words in sentences if words not in ("", "{}")]
+    assert len({*unlike}) == len(said)
     assert all(EvaluateFully(why, *ABOUT).text or why is Why.UNSAID for why in Why)

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from dbt.adapters.mvsink.history.diff import Columns, ShardComparison, DiffSide, compare
+from dbt.adapters.mvsink.history.shard_diff import Columns, DiffSide, ShardComparison, compare
 from tests.support.duck_engine import DuckEngine
 from tests.support.replay import SCHEMA, histories, random_replay, time
 

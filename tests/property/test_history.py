@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from dbt.adapters.mvsink.engine import EngineError
-from dbt.adapters.mvsink.history.versions import RowVersions, history_query
+from dbt.adapters.mvsink.history.row_versions import RowVersions, history_query
 from tests.support.duck_engine import DuckEngine
 from tests.support.replay import SCHEMA, T0, histories, random_replay, time
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from dbt.adapters.mvsink.history.diff import Columns, ShardComparison, DiffSide, compare
-from dbt.adapters.mvsink.history.versions import RowVersions, history_query
+from dbt.adapters.mvsink.history.row_versions import RowVersions, history_query
+from dbt.adapters.mvsink.history.shard_diff import Columns, DiffSide, ShardComparison, compare
 from dbt.adapters.mvsink.shard_sql import Layout
 from tests.property.test_ways import RETAINED, History, Quick, one_run
 from tests.support.session_engine import open_shard

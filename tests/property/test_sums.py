@@ -16,7 +16,7 @@ from dbt.adapters.mvsink.engine import arrow_schema
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.incremental import NotIncremental, Sums, analyse, sums_of
 from dbt.adapters.mvsink.inputs.reference import Reference, References
-from dbt.adapters.mvsink.materialization.sums import Keeper, KeptSums, OverSums
+from dbt.adapters.mvsink.materialization.kept_sums import Keeper, KeptSums, OverSums
 from dbt.adapters.mvsink.shard import Progress, ShardClient, files_number
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.sink import Driver, Increment, Outcome
@@ -141,7 +141,7 @@ def kept_of(world: World, shown: str) -> KeptSums:
 @pytest.fixture
 def many(monkeypatch):
     """Of few sums, all are read; of many, those that changed."""
-    monkeypatch.setattr("dbt.adapters.mvsink.materialization.sums.LOCAL_ROWS", -1)
+    monkeypatch.setattr("dbt.adapters.mvsink.materialization.kept_sums.LOCAL_ROWS", -1)
 
 
 @pytest.mark.parametrize("query", QUERIES[:3])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -221,3 +222,20 @@ def test_no_function_of_the_package_is_longer_than_60_lines():
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     }
     assert {name: length for name, length in lengths.items() if length > 60} == {}
+
+
+def test_no_two_files_have_one_name():
+    """But those that every package may have: a stranger who searches for a name finds one file."""
+    names = Counter(path.name for path in PACKAGE.rglob("*.py"))
+    shared = {"__init__.py", "errors.py", "protocol.py"}
+    assert {name for name, times in names.items() if times > 1} <= shared
+
+
+def test_no_two_public_classes_have_one_name():
+    names = Counter(
+        node.name
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert {name for name, times in names.items() if times > 1} == set()

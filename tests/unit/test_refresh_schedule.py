@@ -9,7 +9,13 @@ import pytest
 from dbt.adapters.mvsink import refresh_schedule
 from dbt.adapters.mvsink.durations import parse_time
 from dbt.adapters.mvsink.physical import LARGEST_TIME
-from dbt.adapters.mvsink.refresh_schedule import RefreshDecision, RefreshEvery, RefreshSchedule, RefreshSpec, decide
+from dbt.adapters.mvsink.refresh_schedule import (
+    RefreshDecision,
+    RefreshEvery,
+    RefreshSchedule,
+    RefreshSpec,
+    decide,
+)
 from dbt.adapters.mvsink.shard import Antichain
 
 HOUR = 3_600_000

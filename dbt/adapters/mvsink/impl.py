@@ -14,7 +14,7 @@ from dbt.adapters.mvsink.adapter.judgement import JudgementAdapter
 from dbt.adapters.mvsink.adapter.seeds import SeedAdapter
 from dbt.adapters.mvsink.adapter.tasks import TaskAdapter
 from dbt.adapters.mvsink.adapter.time_travel import TimeTravelAdapter
-from dbt.adapters.mvsink.adapter.undo import UndoAdapter
+from dbt.adapters.mvsink.adapter.undo_request import UndoAdapter
 from dbt.adapters.mvsink.adapter.variables import check_variables
 from dbt.adapters.mvsink.column import MvsinkColumn
 from dbt.adapters.mvsink.configs import MvsinkConfig

@@ -8,7 +8,7 @@ import threading
 import pytest
 from dbt.tests.util import run_dbt
 
-from dbt.adapters.mvsink.connection import progress
+from dbt.adapters.mvsink.connection import job_progress
 
 TASKS = r", stage \d+, \d+ of \d+ tasks"
 LINES = {  # what each method knows of a statement
@@ -36,9 +36,9 @@ class TestProgress:
             if {match[1] for each in lines if (match := line_of.fullmatch(each))} == {"m1", "m2"}:
                 both.set()
 
-        monkeypatch.setattr(progress, "EVERY", 0)
-        monkeypatch.setattr(progress, "TICK", 0.02)
-        monkeypatch.setattr(progress.logger, "info", collect, raising=False)
+        monkeypatch.setattr(job_progress, "EVERY", 0)
+        monkeypatch.setattr(job_progress, "TICK", 0.02)
+        monkeypatch.setattr(job_progress.logger, "info", collect, raising=False)
         for _ in range(10):  # however fast the machine is
             run_dbt(["run"])
             if both.is_set():

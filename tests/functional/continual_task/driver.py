@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from dbt.adapters.mvsink.continual_task.driver import TaskDriver
 from dbt.adapters.mvsink.continual_task.parse import parse
-from dbt.adapters.mvsink.continual_task.request import TaskOutcome, TaskRequest
+from dbt.adapters.mvsink.continual_task.task_driver import TaskDriver
+from dbt.adapters.mvsink.continual_task.task_request import TaskOutcome, TaskRequest
 from dbt.adapters.mvsink.engine import shard_columns
 from dbt.adapters.mvsink.inputs import ShardInput
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardState, WriteHandle

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.continual_task.driver import TaskDriver
 from dbt.adapters.mvsink.continual_task.errors import ReferenceFails
 from dbt.adapters.mvsink.continual_task.parse import parse
-from dbt.adapters.mvsink.continual_task.request import TaskRequest
+from dbt.adapters.mvsink.continual_task.task_driver import TaskDriver
+from dbt.adapters.mvsink.continual_task.task_request import TaskRequest
 from dbt.adapters.mvsink.engine import shard_columns
 from dbt.adapters.mvsink.shard_sql import OnError
 from tests.functional.continual_task.driver import DAY, Task

@@ -38,7 +38,8 @@ class World:
     def __post_init__(self):
         upstream = {"dim": [], "fct": ["dim"], "agg": ["fct", "dim"], "untrackable": []}
         watched = [
-            WatchedModel(Model(n, "self_correcting_mv", n), shard(n), frozenset(up)) for n, up in upstream.items()
+            WatchedModel(Model(n, "self_correcting_mv", n), shard(n), frozenset(up))
+            for n, up in upstream.items()
         ]
         self.scheduler = Scheduler(
             watched, lambda place, now: self.places.get(place), self.written_by_others, 10 * SECOND, START

@@ -6,15 +6,15 @@ import threading
 
 import pytest
 
-from dbt.adapters.mvsink.connection import progress
-from dbt.adapters.mvsink.connection.progress import Reporter, Work
+from dbt.adapters.mvsink.connection import job_progress
+from dbt.adapters.mvsink.connection.job_progress import Reporter, Work
 
 
 @pytest.fixture
 def lines(monkeypatch):
     messages = []
-    monkeypatch.setattr(progress.logger, "info", messages.append, raising=False)
-    monkeypatch.setattr(progress.logger, "debug", lambda text: None, raising=False)
+    monkeypatch.setattr(job_progress.logger, "info", messages.append, raising=False)
+    monkeypatch.setattr(job_progress.logger, "debug", lambda text: None, raising=False)
     return messages
 
 
@@ -49,8 +49,8 @@ def test_what_is_not_known_is_left_out(lines, details, expected):
 
 
 def test_each_of_several_threads_is_reported_while_its_work_is_under_way_and_not_after(lines, monkeypatch):
-    monkeypatch.setattr(progress, "EVERY", 0)
-    monkeypatch.setattr(progress, "TICK", 0.001)
+    monkeypatch.setattr(job_progress, "EVERY", 0)
+    monkeypatch.setattr(job_progress, "TICK", 0.001)
     reporter, ended = Reporter(), threading.Event()
     reported = {name: threading.Event() for name in ("a", "b")}
 
@@ -76,9 +76,9 @@ def test_each_of_several_threads_is_reported_while_its_work_is_under_way_and_not
 
 
 def test_progress_false_says_nothing(lines):
-    with progress.starting_spark(False):
+    with job_progress.starting_spark(False):
         pass
     assert lines == []
-    with progress.starting_spark(True):
+    with job_progress.starting_spark(True):
         pass
     assert lines == ["starting Spark"]

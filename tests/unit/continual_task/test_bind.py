@@ -6,7 +6,15 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.mvsink.continual_task.bind import StatementBindings, analysed, assigned, bind, bound, delta, groups
+from dbt.adapters.mvsink.continual_task.bind import (
+    StatementBindings,
+    analysed,
+    assigned,
+    bind,
+    bound,
+    delta,
+    groups,
+)
 from dbt.adapters.mvsink.continual_task.parse import parse
 from dbt.adapters.mvsink.continual_task.statements import Delete, Insert, Merge, Update
 from dbt.adapters.mvsink.engine import Column, parse_type

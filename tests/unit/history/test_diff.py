@@ -7,7 +7,14 @@ import random
 import pytest
 
 from dbt.adapters.mvsink.engine import Column, parse_type
-from dbt.adapters.mvsink.history.diff import Columns, ShardComparison, InvalidKey, NothingInCommon, DiffSide, compare
+from dbt.adapters.mvsink.history.shard_diff import (
+    Columns,
+    DiffSide,
+    InvalidKey,
+    NothingInCommon,
+    ShardComparison,
+    compare,
+)
 from tests.support.duck_engine import DuckEngine
 from tests.support.replay import Replay, time
 
@@ -101,7 +108,10 @@ def test_the_sample_is_the_first_rows_by_key_then_by_all_columns(tmp_path):
     replay = Replay([((h, id, v), time(1), 1) for h, id, v in [(2, 1, "a"), (1, 2, "b"), (1, None, "c"), (1, 2, "a")]], 1)  # fmt: skip
     layout = replay.shard(tmp_path, time(0), random.Random(9))[1]
     comparison = ShardComparison(
-        DiffSide(layout, time(0)), DiffSide(layout, time(1)), Columns.of(layout.columns, layout.columns), ("h",)
+        DiffSide(layout, time(0)),
+        DiffSide(layout, time(1)),
+        Columns.of(layout.columns, layout.columns),
+        ("h",),
     )
     sample = compare(DuckEngine().query, comparison, 3).sample
     assert [tuple(each.b.values()) for each in sample] == [(1, None, "c"), (1, 2, "a"), (1, 2, "b")]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from dbt.adapters.mvsink.history.versions import ColumnTaken, UnknownKey, RowVersions, history_query
+from dbt.adapters.mvsink.history.row_versions import ColumnTaken, RowVersions, UnknownKey, history_query
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard_sql import NotRefreshed
 from tests.support.duck_engine import DuckEngine
@@ -37,7 +37,9 @@ TAKEN = {"in another case": ("Valid_To", False, True), "copies": ("copies", True
 @pytest.mark.parametrize(("column", "keyless", "refused"), TAKEN.values(), ids=TAKEN)
 def test_a_column_of_the_same_name(shard, column, keyless, refused):
     def query():
-        return history_query(RowVersions.of(shard[1], shard[0]), (*NAMES, column), ("id",), "m", keyless=keyless)
+        return history_query(
+            RowVersions.of(shard[1], shard[0]), (*NAMES, column), ("id",), "m", keyless=keyless
+        )
 
     if not refused:
         assert "`copies`" in query()

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from dbt.adapters.mvsink.inputs import FilesInput, TooManyFiles
-from dbt.adapters.mvsink.inputs import files as module
-from dbt.adapters.mvsink.inputs.files import which
+from dbt.adapters.mvsink.inputs import file_tables as module
+from dbt.adapters.mvsink.inputs.file_tables import which
 
 
 @pytest.fixture

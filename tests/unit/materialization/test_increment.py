@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.mvsink.materialization.increment import READ_WITH, read_otherwise
+from dbt.adapters.mvsink.materialization.query_change import READ_WITH, read_otherwise
 
 
 @pytest.mark.parametrize("name", READ_WITH)

@@ -18,11 +18,11 @@ from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
 from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.materialization.evidence import InputEvidence
 from dbt.adapters.mvsink.materialization.options import spelling
-from dbt.adapters.mvsink.materialization.options.gate import AuditConfig
+from dbt.adapters.mvsink.materialization.options.gate_options import AuditConfig
 from dbt.adapters.mvsink.materialization.options.table import OPTIONS, ModelOptions, ignored_configs
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard_sql import OnError
-from dbt.adapters.mvsink.shard_sql.freshness import Freshness
+from dbt.adapters.mvsink.shard_sql.freshness_limits import Freshness
 from dbt.adapters.mvsink.sink import OnSchemaChange
 
 DEFAULTS = {

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dbt.adapters.mvsink.materialization.sums import TIME, Keeper, SumsOfOtherRefresh, OverSums, in_use
+from dbt.adapters.mvsink.materialization.kept_sums import TIME, Keeper, OverSums, SumsOfOtherRefresh, in_use
 from dbt.adapters.mvsink.reasons import Why
 from dbt.adapters.mvsink.shard import CommitNote, ShardClient
 from dbt.adapters.mvsink.sink import RunHistory, SumsPolicy, keeps_sums

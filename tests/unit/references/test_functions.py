@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dbt.adapters.mvsink.engine import EngineError
-from dbt.adapters.mvsink.references.functions import shown_functions
+from dbt.adapters.mvsink.references.shown_functions import shown_functions
 
 SHOWN = [
     "Function: spark_catalog.default.clean",

@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.shard import (
     collect_garbage,
     compact_with_pyarrow,
 )
-from dbt.adapters.mvsink.shard import write as module
+from dbt.adapters.mvsink.shard import write_handle as module
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard.errors import UnresolvedCommit
 from dbt.adapters.mvsink.shard.updates import physical_schema

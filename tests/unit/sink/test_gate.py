@@ -13,7 +13,7 @@ from dbt.artifacts.resources.v1.components import DependsOn, MacroDependsOn
 from dbt.adapters.mvsink.engine import EngineError, json_values
 from dbt.adapters.mvsink.exceptions import InvalidOption, UnknownAudit
 from dbt.adapters.mvsink.materialization.audits import chosen
-from dbt.adapters.mvsink.materialization.options.gate import AUDIT, MAX_CHANGE, AuditConfig, accepts
+from dbt.adapters.mvsink.materialization.options.gate_options import AUDIT, MAX_CHANGE, AuditConfig, accepts
 from dbt.adapters.mvsink.shard_sql import Counts
 from dbt.adapters.mvsink.sink import Audit, Gate, MaxChange, gate
 from dbt.adapters.mvsink.sink.errors import AuditFailed

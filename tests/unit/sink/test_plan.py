@@ -25,7 +25,7 @@ from dbt.adapters.mvsink.sink import (
     SinkRequest,
     run_timing,
 )
-from dbt.adapters.mvsink.sink.plan import compacted_after, next_since, planned
+from dbt.adapters.mvsink.sink.run_plan import compacted_after, next_since, planned
 
 HOURLY, ONCE, COMMIT = RefreshSpec(((60, 0),)), RefreshSpec(ats=(660,)), RefreshSpec()
 UNALIGNED = RefreshSpec(((60, None),))

@@ -13,7 +13,7 @@ from dbt.adapters.mvsink.user_sql.splice import (
     replace_relations,
     with_ctes,
 )
-from dbt.adapters.mvsink.user_sql.words import Unreadable, parts, words
+from dbt.adapters.mvsink.user_sql.words import UnreadableText, parts, words
 
 # The user's SQL, and the same with `db.m` replaced by the query Q. Line ends are blanks here.
 REPLACED = [
@@ -124,7 +124,7 @@ def test_columns_qualified_by_a_name_that_is_not_in_the_text_take_the_alias_give
 
 
 def test_an_open_quote_is_an_error_not_a_text_without_relations():
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableText):
         replace_relations("select 'a from db.m", {"db.m": "Q"})
 
 

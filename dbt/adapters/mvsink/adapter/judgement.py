@@ -19,7 +19,7 @@ from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.materialization.errors import translated
 from dbt.adapters.mvsink.materialization.options.freshness import with_freshness
-from dbt.adapters.mvsink.materialization.options.gate import accepts
+from dbt.adapters.mvsink.materialization.options.gate_options import accepts
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
 from dbt.adapters.mvsink.shard import ReadHandle, ShardClient
 from dbt.adapters.mvsink.sink import Audit, Gate, SinkRequest, change_limit

@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.durations import parse_time
 from dbt.adapters.mvsink.engine import DataflowError
 from dbt.adapters.mvsink.engine.json_values import plain
 from dbt.adapters.mvsink.exceptions import InvalidArgument, InvalidRunTime, NoShard
-from dbt.adapters.mvsink.history.versions import RowVersions, history_query
+from dbt.adapters.mvsink.history.row_versions import RowVersions, history_query
 from dbt.adapters.mvsink.inputs.reference import Reference
 from dbt.adapters.mvsink.materialization.errors import translated
 from dbt.adapters.mvsink.references.places import places_of

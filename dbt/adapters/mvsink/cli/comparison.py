@@ -8,11 +8,19 @@ from typing import Any
 
 import click
 
-from dbt.adapters.mvsink.cli.keys import ModelKey, known_key, named_columns
+from dbt.adapters.mvsink.cli.key_columns import ModelKey, known_key, named_columns
 from dbt.adapters.mvsink.cli.past import ShardHistory, point_values, refused
 from dbt.adapters.mvsink.cli.render import Option, Output, count_option, output_option
-from dbt.adapters.mvsink.history.diff import Columns, ShardComparison, Diff, Query, DiffSide, compare, replaced
 from dbt.adapters.mvsink.history.points import Point
+from dbt.adapters.mvsink.history.shard_diff import (
+    Columns,
+    Diff,
+    DiffSide,
+    Query,
+    ShardComparison,
+    compare,
+    replaced,
+)
 from dbt.adapters.mvsink.masking import masked
 
 SAMPLE = 5  # rows

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.cli.shard_status import Condition, ShardStatus
-from dbt.adapters.mvsink.shard_sql.freshness import Verdict
+from dbt.adapters.mvsink.shard_sql.freshness_limits import Verdict
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from dbt.adapters.mvsink.cli.dbt_runner import Dbt
 from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose_one, find_shards, progress, words
 from dbt.adapters.mvsink.cli.target import Target
 from dbt.adapters.mvsink.engine import DataflowError
-from dbt.adapters.mvsink.history.diff import InvalidKey, Query
 from dbt.adapters.mvsink.history.errors import InvalidPoint
 from dbt.adapters.mvsink.history.points import Point, resolve
+from dbt.adapters.mvsink.history.shard_diff import InvalidKey, Query
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard import Commit, ReadHandle, ShardError, ShardState
 from dbt.adapters.mvsink.shard_sql import Layout

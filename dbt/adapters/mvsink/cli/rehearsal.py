@@ -181,7 +181,9 @@ def _check(schemas: Sequence[str]) -> None:
         )
 
 
-def _request(unique_id: str, old: ShardHistory, new: ShardHistory, difference: Mapping[str, Any]) -> Mapping[str, Any]:
+def _request(
+    unique_id: str, old: ShardHistory, new: ShardHistory, difference: Mapping[str, Any]
+) -> Mapping[str, Any]:
     """What `mvsink_judge` is to judge."""
     schema, _, identifier = old.shard.relation.rpartition(".")
     changed = difference["changed"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from dbt.adapters.mvsink.shard_sql.freshness import Verdict
+from dbt.adapters.mvsink.shard_sql.freshness_limits import Verdict
 from dbt.adapters.mvsink.shard_sql.pause import Pause
 
 

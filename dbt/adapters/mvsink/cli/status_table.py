@@ -10,10 +10,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from dbt.adapters.mvsink.cli.render import TableColumn, ago_text, bytes_text, count_text, duration_text, time_text
+from dbt.adapters.mvsink.cli.render import (
+    TableColumn,
+    ago_text,
+    bytes_text,
+    count_text,
+    duration_text,
+    time_text,
+)
 from dbt.adapters.mvsink.cli.shard_status import Condition, ShardStatus
 from dbt.adapters.mvsink.masking import masked
-from dbt.adapters.mvsink.shard_sql.freshness import Verdict
+from dbt.adapters.mvsink.shard_sql.freshness_limits import Verdict
 
 MAX_LINE = 120  # characters of a line of the short table
 
@@ -103,7 +110,9 @@ def wide_columns(all_owners: bool) -> list[TableColumn[Line]]:
         TableColumn("upper", _of(_upper)),
         TableColumn("lag", _of(lambda s: duration_text(s.lag)), right=True),
         TableColumn("slo", _of(_slo), optional=True),
-        TableColumn("last refresh", _of(lambda s: time_text(s.last_refresh and s.last_refresh // 1000 * 1000))),
+        TableColumn(
+            "last refresh", _of(lambda s: time_text(s.last_refresh and s.last_refresh // 1000 * 1000))
+        ),
         TableColumn("next refresh", _of(_next)),
         TableColumn("pending", _of(lambda s: count_text(s.pending_inputs)), optional=True, right=True),
         TableColumn("rows", _of(lambda s: count_text(s.rows)), optional=True, right=True),

@@ -16,7 +16,7 @@ from dbt.adapters.mvsink.connection.embedded import EmbeddedSpark
 from dbt.adapters.mvsink.connection.error_text import error_text
 from dbt.adapters.mvsink.connection.frames import FrameConnection
 from dbt.adapters.mvsink.connection.home import LOG_FILE
-from dbt.adapters.mvsink.connection.progress import jobs_text
+from dbt.adapters.mvsink.connection.job_progress import jobs_text
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 
 if TYPE_CHECKING:

@@ -25,10 +25,10 @@ from dbt.adapters.mvsink.connection.hadoop import drop_cluster_defaults
 from dbt.adapters.mvsink.connection.home import LOG_FILE, configure_logging, prepare
 from dbt.adapters.mvsink.connection.jars import downloading
 from dbt.adapters.mvsink.connection.java import check_java
+from dbt.adapters.mvsink.connection.job_progress import starting_spark
 from dbt.adapters.mvsink.connection.metastore import EmbeddedMetastore
 from dbt.adapters.mvsink.connection.metastore_lock import MetastoreLock
 from dbt.adapters.mvsink.connection.profile_settings import ProfileSettings
-from dbt.adapters.mvsink.connection.progress import starting_spark
 from dbt.adapters.mvsink.connection.settings import (
     METASTORE_URL,
     defaults,

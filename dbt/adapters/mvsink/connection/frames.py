@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from dbt.adapters.spark.connections import SparkConnectionWrapper
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.connection.progress import StatementProgress
+from dbt.adapters.mvsink.connection.job_progress import StatementProgress
 from dbt.adapters.mvsink.engine import sql
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from dbt.adapters.spark.connections import PyhiveConnectionWrapper, SparkConnect
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
 from dbt.adapters.mvsink.connection.frames import may_change_session
-from dbt.adapters.mvsink.connection.progress import StatementProgress
+from dbt.adapters.mvsink.connection.job_progress import StatementProgress
 from dbt.adapters.mvsink.connection.servers import in_time, require_spark_4
 from dbt.adapters.mvsink.masking import masked
 

@@ -53,8 +53,8 @@ from dbt.adapters.mvsink.user_sql.words import last_part, parts, words
 
 __all__ = [
     "Assigned",
-    "StatementBindings",
     "Carried",
+    "StatementBindings",
     "analysed",
     "assigned",
     "bind",
@@ -136,7 +136,9 @@ def bound(program: Program, statement: AnyStatement, bindings: StatementBindings
     return replace(statement, ctes=ctes, alias=alias, where=where, assignments=assignments)
 
 
-def _bound_merge(program: Program, merge: Merge, bindings: StatementBindings, aliases: Mapping[str, str]) -> Merge:
+def _bound_merge(
+    program: Program, merge: Merge, bindings: StatementBindings, aliases: Mapping[str, str]
+) -> Merge:
     named = words(merge.source)[0].upper != "("
     alias = merge.source_alias or (last_part(merge.source) if named else "_mv_source")
     if named and merge.source_alias is None:
@@ -168,7 +170,10 @@ def _bound_merge(program: Program, merge: Merge, bindings: StatementBindings, al
 
 
 def _bound_assignments(
-    program: Program, assignments: tuple[Assignment, ...], bindings: StatementBindings, aliases: Mapping[str, str]
+    program: Program,
+    assignments: tuple[Assignment, ...],
+    bindings: StatementBindings,
+    aliases: Mapping[str, str],
 ) -> tuple[Assignment, ...]:
     return tuple(
         replace(each, expression=bind(program, each.expression, bindings, aliases=aliases))

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dbt.adapters.mvsink.continual_task.request import TaskRequest
 from dbt.adapters.mvsink.continual_task.task_input import TaskInput
+from dbt.adapters.mvsink.continual_task.task_request import TaskRequest
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.shard import Antichain, Batch, CommitNote, ShardState
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts

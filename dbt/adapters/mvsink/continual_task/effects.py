@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink import failpoints
-from dbt.adapters.mvsink.continual_task import bind as plan
+from dbt.adapters.mvsink.continual_task import bind
 from dbt.adapters.mvsink.continual_task.errors import StatementFailed
 from dbt.adapters.mvsink.continual_task.statements import AnyStatement, Delete, Insert, Program, Update
 from dbt.adapters.mvsink.engine import Column, Engine, EngineError, sql
@@ -138,7 +138,7 @@ class Effects:
             return self.only_errors(change, time, description)
         moment = Moment(change, references, time, description)
         try:
-            return self._of(moment, plan.groups(self.program), output)
+            return self._of(moment, bind.groups(self.program), output)
         except StatementFailed as failure:
             if not failure.error.caused_by_data:
                 raise
@@ -228,9 +228,11 @@ class Effects:
         contents = f"select {self._items}, 1L {DIFF} from (\n{rows}\n)"
         apart = None if moment.careful else updates_apart(output)
         deletes = f"select * from {DELETED}" if self.program.deletes_used else None
-        bindings = plan.Bindings(f"select * from {INSERTED}", rows, deletes, moment.references, moment.time)
+        bindings = bind.StatementBindings(
+            f"select * from {INSERTED}", rows, deletes, moment.references, moment.time
+        )
         deltas = (
-            plan.delta(self.program, statement, self.columns, contents, bindings, apart)
+            bind.delta(self.program, statement, self.columns, contents, bindings, apart)
             for statement in group
         )
         return [f"select {self._items}, {DIFF} from (\n{delta}\n)" for delta in deltas]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from dbt.adapters.mvsink.continual_task.cursor import Cursor
 from dbt.adapters.mvsink.continual_task.statements import Action, Assignment, Merge, MergeClause
+from dbt.adapters.mvsink.continual_task.token_cursor import Cursor
 
 Qualifiers = frozenset[tuple[str, ...]]
 _CLAUSES = {

@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dbt.adapters.mvsink.continual_task import errors
-from dbt.adapters.mvsink.continual_task.cursor import Cursor
 from dbt.adapters.mvsink.continual_task.merge_syntax import Head, assignments, merge
 from dbt.adapters.mvsink.continual_task.statements import (
     DELETES_MARK,
@@ -28,8 +27,9 @@ from dbt.adapters.mvsink.continual_task.statements import (
     Program,
     Update,
 )
+from dbt.adapters.mvsink.continual_task.token_cursor import Cursor
 from dbt.adapters.mvsink.user_sql.splice import TemporalReference, relations, with_ctes
-from dbt.adapters.mvsink.user_sql.words import Unreadable, last_part, parts, words
+from dbt.adapters.mvsink.user_sql.words import UnreadableText, last_part, parts, words
 
 _LOOPS = frozenset({"RECURSIVE", "REPEAT", "LOOP", "ITERATE", "WHILE", "FIXPOINT", "MUTUALLY"})
 _INPUT_ENDS = frozenset({",", "AND"})
@@ -45,7 +45,7 @@ def parse(text: str, this: str, model: str, ctes: Sequence[str] = (), *, sampled
     """
     try:
         stream = words(text)
-    except Unreadable as unreadable:
+    except UnreadableText as unreadable:
         raise errors.StatementSyntax(
             errors.Place(model, text, 0), f"{unreadable}, somewhere in the model's text"
         ) from None

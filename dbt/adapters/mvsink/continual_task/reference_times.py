@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dbt.adapters.mvsink.continual_task.request import Late
 from dbt.adapters.mvsink.continual_task.task_input import NO_TIME
+from dbt.adapters.mvsink.continual_task.task_request import Late
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.inputs import ShardInput
 from dbt.adapters.mvsink.shard import Antichain

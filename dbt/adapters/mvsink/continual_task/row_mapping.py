@@ -19,7 +19,7 @@ from dbt.adapters.mvsink.engine import DataflowError, sql
 from dbt.adapters.mvsink.user_sql.checks import without_end
 from dbt.adapters.mvsink.user_sql.marks import NOW
 from dbt.adapters.mvsink.user_sql.splice import TemporalReference, replace_relations
-from dbt.adapters.mvsink.user_sql.words import Unreadable, closing, parsed, parts, words
+from dbt.adapters.mvsink.user_sql.words import UnreadableText, closing, parsed, parts, words
 
 
 class NotRowByRow(DataflowError):
@@ -77,7 +77,7 @@ def row_by_row(query: str, named: Mapping[str, str] | None = None) -> RowByRow:
         own, body = _split_with(query)
         visible = {**(named or {}), **own}
         step = _step(body)
-    except (Unreadable, TemporalReference, SqlglotError) as error:
+    except (UnreadableText, TemporalReference, SqlglotError) as error:
         raise NotRowByRow("syntax that cannot be analyzed") from error
     name = parts(step.table)
     if len(name) > 1 or name[0] not in visible:

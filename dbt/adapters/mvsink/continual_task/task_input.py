@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dbt.adapters.mvsink.continual_task.request import TaskRequest
+from dbt.adapters.mvsink.continual_task.task_request import TaskRequest
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.inputs import Input, PendingTime
 from dbt.adapters.mvsink.shard import Antichain, ShardState, WriteHandle

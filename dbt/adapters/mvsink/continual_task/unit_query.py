@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dbt.adapters.mvsink.continual_task import bind as plan
+from dbt.adapters.mvsink.continual_task import bind
 from dbt.adapters.mvsink.continual_task.effects import repeated
 from dbt.adapters.mvsink.continual_task.statements import Program
 from dbt.adapters.mvsink.engine import Column, sql
@@ -41,8 +41,8 @@ def output_after(
     named = [f"_mv_0 as (\n{with_ctes(program.ctes, so_far)}\n)"]
     for number, statement in enumerate(program.statements):
         contents = f"select {items}, {DIFF} from _mv_{number}"
-        bindings = plan.Bindings(inserted, repeated(columns, contents, "true", DIFF), deleted)
-        delta = plan.delta(program, statement, columns, contents, bindings)
+        bindings = bind.StatementBindings(inserted, repeated(columns, contents, "true", DIFF), deleted)
+        delta = bind.delta(program, statement, columns, contents, bindings)
         both = sql.union_all([contents, f"select {items}, {DIFF} from {sql.subquery(delta, '_mv_delta')}"])
         named.append(f"_mv_{number + 1} as (\n{net(columns, [], both, '> 0')}\n)")
     after = repeated(columns, f"select {items}, {DIFF} from _mv_{len(program.statements)}", "true", DIFF)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.engine.json_values import plain
 from dbt.adapters.mvsink.engine.predicates import Comparison, Filter
-from dbt.adapters.mvsink.history.blame import BlameAnswer, Question, Removal, Row, Standing
+from dbt.adapters.mvsink.history.blame_query import BlameAnswer, Question, Removal, Row, Standing
 from dbt.adapters.mvsink.local.rows import has_key, row_numbers
 from dbt.adapters.mvsink.physical import DIFF, ERROR, META, TIME
 from dbt.adapters.mvsink.shard import DataFile, ShardState, consolidate, physical_schema

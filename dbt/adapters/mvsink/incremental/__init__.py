@@ -59,12 +59,12 @@ they make a difference. Without it, `mv_now()` stays as it is.
 from dbt.adapters.mvsink.incremental.adding import WRONG, Adding, exact_sums
 from dbt.adapters.mvsink.incremental.basis import Basis, KnownScope, basis
 from dbt.adapters.mvsink.incremental.blocks import Scoped
+from dbt.adapters.mvsink.incremental.change_plan import RULES, Analysed, Plan, adding_of, analyse, delta
 from dbt.adapters.mvsink.incremental.clock import clock_probe
 from dbt.adapters.mvsink.incremental.compose import Sides
 from dbt.adapters.mvsink.incremental.describe import Rule, remarks, rules
 from dbt.adapters.mvsink.incremental.explicit import Claim, claims, pieces
 from dbt.adapters.mvsink.incremental.filtering import filters
-from dbt.adapters.mvsink.incremental.plan import RULES, Analysed, Plan, adding_of, analyse, delta
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental
 from dbt.adapters.mvsink.incremental.restrict import Keys
 from dbt.adapters.mvsink.incremental.sums import Sums, sums_of

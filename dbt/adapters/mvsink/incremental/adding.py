@@ -17,7 +17,7 @@ from dbt.adapters.mvsink.incremental.blocks import Changes
 from dbt.adapters.mvsink.incremental.compose import Side
 from dbt.adapters.mvsink.incremental.exact import Exact, exact_argument
 from dbt.adapters.mvsink.incremental.keys import Key, KeyKind, canonical, group_keys, key_names, kind_of
-from dbt.adapters.mvsink.incremental.resolve import output_name
+from dbt.adapters.mvsink.incremental.name_resolution import output_name
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.user_sql.algebra import Block, Call, Query
 

@@ -21,8 +21,8 @@ from dbt.adapters.mvsink.incremental.keys import (
     kind_of,
     row_names,
 )
+from dbt.adapters.mvsink.incremental.name_resolution import Names
 from dbt.adapters.mvsink.incremental.replaced import Replaced, Replacing, keyed
-from dbt.adapters.mvsink.incremental.resolve import Names
 from dbt.adapters.mvsink.incremental.terms import MINUS, NONE, NOTHING, PLUS, Terms
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.user_sql.algebra import Block, Derived, Query, SetOp, every_query

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from dbt.adapters.mvsink.incremental.plan import Analysed
+from dbt.adapters.mvsink.incremental.change_plan import Analysed
 from dbt.adapters.mvsink.user_sql.splice import spliced
 from dbt.adapters.mvsink.user_sql.tokens import Tokens
 from dbt.adapters.mvsink.user_sql.words import parsed

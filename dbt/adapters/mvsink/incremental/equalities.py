@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from dbt.adapters.mvsink.engine import sql
-from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.incremental.name_resolution import Names
 from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Derived,

@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dbt.adapters.mvsink.incremental.keys import owners_of
-from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.incremental.name_resolution import Names
 from dbt.adapters.mvsink.user_sql.algebra import Block, Call, Derived, Relation, blocks
 from dbt.adapters.mvsink.user_sql.words import parsed
 

@@ -30,9 +30,9 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dbt.adapters.mvsink.engine import sql
+from dbt.adapters.mvsink.incremental.change_plan import Analysed
 from dbt.adapters.mvsink.incremental.keys import canonical, group_keys, outputs, owners_of
-from dbt.adapters.mvsink.incremental.plan import Analysed
-from dbt.adapters.mvsink.incremental.resolve import Names, own_columns, visible_leaves
+from dbt.adapters.mvsink.incremental.name_resolution import Names, own_columns, visible_leaves
 from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Constant,

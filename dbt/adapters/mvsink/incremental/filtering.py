@@ -19,10 +19,10 @@ from datetime import date
 from sqlglot import exp
 
 from dbt.adapters.mvsink.engine.predicates import Comparison, Filter, Value
+from dbt.adapters.mvsink.incremental.change_plan import Analysed
 from dbt.adapters.mvsink.incremental.equalities import Column, column_type, plain_column
+from dbt.adapters.mvsink.incremental.name_resolution import Names
 from dbt.adapters.mvsink.incremental.origins import origins, own_name
-from dbt.adapters.mvsink.incremental.plan import Analysed
-from dbt.adapters.mvsink.incremental.resolve import Names
 from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Derived,

@@ -10,7 +10,7 @@ from enum import Enum
 
 from sqlglot import exp
 
-from dbt.adapters.mvsink.incremental.resolve import Names, output_name
+from dbt.adapters.mvsink.incremental.name_resolution import Names, output_name
 from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Derived,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dbt.adapters.mvsink.incremental.equalities import Column, plain_column
 from dbt.adapters.mvsink.incremental.keys import KeyKind, keys_of, kind_of, merges
-from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.incremental.name_resolution import Names
 from dbt.adapters.mvsink.user_sql.algebra import Block, Derived, LateralView, Relation, blocks
 
 

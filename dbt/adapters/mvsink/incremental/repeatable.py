@@ -26,7 +26,7 @@ from dbt.adapters.mvsink.incremental.keys import (
     outputs,
     owners_of,
 )
-from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.incremental.name_resolution import Names
 from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Call,

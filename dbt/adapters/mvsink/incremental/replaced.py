@@ -21,8 +21,8 @@ from dbt.adapters.mvsink.incremental.keys import (
     outputs,
     row_names,
 )
+from dbt.adapters.mvsink.incremental.name_resolution import Names
 from dbt.adapters.mvsink.incremental.repeatable import Repeatable
-from dbt.adapters.mvsink.incremental.resolve import Names
 from dbt.adapters.mvsink.user_sql.algebra import Block, Derived, Query, SetOp
 
 

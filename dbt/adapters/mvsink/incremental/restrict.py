@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
+from dbt.adapters.mvsink.incremental.change_plan import Analysed
 from dbt.adapters.mvsink.incremental.equalities import Column, column_type, plain_column
 from dbt.adapters.mvsink.incremental.keys import KeyKind, compares_rows, kind_of
+from dbt.adapters.mvsink.incremental.name_resolution import Names
 from dbt.adapters.mvsink.incremental.origins import key_columns, origins, origins_in, own_name
-from dbt.adapters.mvsink.incremental.plan import Analysed
 from dbt.adapters.mvsink.incremental.replaced import Replaced
-from dbt.adapters.mvsink.incremental.resolve import Names
 from dbt.adapters.mvsink.incremental.terms import decides, deciding, nullable, scoping
 from dbt.adapters.mvsink.user_sql.algebra import (
     Block,

@@ -24,6 +24,7 @@ from sqlglot import exp
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.incremental.adding import MAX_PRECISION, exact_sums
 from dbt.adapters.mvsink.incremental.blocks import Changes
+from dbt.adapters.mvsink.incremental.change_plan import Analysed
 from dbt.adapters.mvsink.incremental.compose import Side
 from dbt.adapters.mvsink.incremental.exact import Exact, exact_argument
 from dbt.adapters.mvsink.incremental.keys import (
@@ -33,9 +34,8 @@ from dbt.adapters.mvsink.incremental.keys import (
     kind_of,
     owners_of,
 )
-from dbt.adapters.mvsink.incremental.plan import Analysed
+from dbt.adapters.mvsink.incremental.name_resolution import output_name
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental, outcome
-from dbt.adapters.mvsink.incremental.resolve import output_name
 from dbt.adapters.mvsink.user_sql.algebra import Block, Call, Fragment, Query, Refused
 from dbt.adapters.mvsink.user_sql.tokens import chains
 from dbt.adapters.mvsink.user_sql.words import identity, words

@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.incremental.compose import Reading, Scope, Side, Writer
 from dbt.adapters.mvsink.incremental.equalities import full_keys
 from dbt.adapters.mvsink.incremental.keys import key_names
-from dbt.adapters.mvsink.incremental.resolve import Names, visible_leaves
+from dbt.adapters.mvsink.incremental.name_resolution import Names, visible_leaves
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.user_sql.algebra import (
     Block,

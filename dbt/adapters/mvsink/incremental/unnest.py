@@ -27,7 +27,7 @@ from sqlglot import exp
 
 from dbt.adapters.mvsink.incremental.equalities import type_of
 from dbt.adapters.mvsink.incremental.keys import KeyKind, kind_of, owners_of
-from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.incremental.name_resolution import Names
 from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Fragment,

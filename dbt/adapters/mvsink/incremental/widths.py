@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dbt.adapters.mvsink.incremental.equalities import type_of
 from dbt.adapters.mvsink.incremental.keys import merges
-from dbt.adapters.mvsink.incremental.resolve import Names
+from dbt.adapters.mvsink.incremental.name_resolution import Names
 from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Constant,

@@ -63,7 +63,7 @@ from dbt.adapters.mvsink.inputs.errors import (
     ZoneChanged,
 )
 from dbt.adapters.mvsink.inputs.file_binding import bind_files
-from dbt.adapters.mvsink.inputs.files import FilesInput
+from dbt.adapters.mvsink.inputs.file_tables import FilesInput
 from dbt.adapters.mvsink.inputs.iceberg import IcebergInput
 from dbt.adapters.mvsink.inputs.protocol import CatalogTable, Input, PendingTime, Table, TableOptions
 from dbt.adapters.mvsink.inputs.registry import FORMATS

@@ -38,7 +38,7 @@ from dbt.adapters.mvsink.inputs.errors import (
 from dbt.adapters.mvsink.inputs.parquet_sql import Piece, Shape, literal, select_pieces, unreadable
 from dbt.adapters.mvsink.inputs.partition_values import Values, partition_values
 from dbt.adapters.mvsink.inputs.reading import has_times
-from dbt.adapters.mvsink.inputs.versioned import VersionSigns, TableVersion
+from dbt.adapters.mvsink.inputs.versioned import TableVersion, VersionSigns
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard.commit_log import changes_no_data, commit_path
 from dbt.adapters.mvsink.shard.delta import DeltaStorage

@@ -30,7 +30,7 @@ from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.inputs import companion
 from dbt.adapters.mvsink.inputs.described import is_local, path_of, stable
 from dbt.adapters.mvsink.inputs.errors import ColumnsChanged, FilesChanging, FileVanished, ModeChanged
-from dbt.adapters.mvsink.inputs.files import FILE_NUMBER, FilesInput, TableFile, partition_of, which
+from dbt.adapters.mvsink.inputs.file_tables import FILE_NUMBER, FilesInput, TableFile, partition_of, which
 from dbt.adapters.mvsink.inputs.position import FILE_LIST, Observation, Position
 from dbt.adapters.mvsink.inputs.protocol import CatalogTable, Table, TableOptions
 from dbt.adapters.mvsink.inputs.reading import check_zone, has_times, keep_zone

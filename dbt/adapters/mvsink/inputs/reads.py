@@ -22,7 +22,7 @@ from dbt.adapters.mvsink.engine import Engine, EngineError
 from dbt.adapters.mvsink.per_invocation import PerInvocation
 from dbt.adapters.mvsink.shard.stored import a_text, an_object, member, texts
 from dbt.adapters.mvsink.user_sql.determinism import breaks_lines
-from dbt.adapters.mvsink.user_sql.words import Unreadable
+from dbt.adapters.mvsink.user_sql.words import UnreadableText
 
 log = logging.getLogger("mvsink.shard")
 
@@ -74,7 +74,7 @@ class Reads:
 
     @classmethod
     def from_stored(cls, kept: Any) -> Reads:
-        """What `stored` gave. Raises `Unreadable` (`shard.stored`)."""
+        """What `stored` gave. Raises `UnreadableText` (`shard.stored`)."""
         below = {name: cls.from_stored(reads) for name, reads in an_object(member(kept, "below")).items()}
         return cls(texts(kept.get("views")), texts(kept.get("tables")), a_text(kept.get("unknown")), below)
 
@@ -117,7 +117,7 @@ def _checked(reads: Reads, query: str) -> Reads:
     """``reads``, unless the lines of the tree cannot be distinguished."""
     try:
         broken = breaks_lines(query)
-    except Unreadable:
+    except UnreadableText:
         return Reads(unknown=UNREADABLE)
     return replace(reads, unknown="a name or a text with a line break") if broken else reads
 

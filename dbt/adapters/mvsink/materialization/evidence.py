@@ -26,11 +26,11 @@ from dbt.adapters.mvsink.inputs.registry import VERSIONED
 from dbt.adapters.mvsink.materialization import witness
 from dbt.adapters.mvsink.materialization.assertions import assertions
 from dbt.adapters.mvsink.materialization.context import RunContext
-from dbt.adapters.mvsink.materialization.increment import QueryChange
-from dbt.adapters.mvsink.materialization.sums import TIME as SUMS_TIME
-from dbt.adapters.mvsink.materialization.sums import KeptSums, in_use
+from dbt.adapters.mvsink.materialization.kept_sums import TIME as SUMS_TIME
+from dbt.adapters.mvsink.materialization.kept_sums import KeptSums, in_use
+from dbt.adapters.mvsink.materialization.query_change import QueryChange
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
-from dbt.adapters.mvsink.references.functions import shown_functions
+from dbt.adapters.mvsink.references.shown_functions import shown_functions
 from dbt.adapters.mvsink.shard import Progress, ShardState, files_number, number_of, untouched
 from dbt.adapters.mvsink.shard.stored import Unreadable, parsed
 from dbt.adapters.mvsink.shard_sql.session_settings import EXACT

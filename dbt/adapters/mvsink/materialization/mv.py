@@ -37,19 +37,19 @@ from dbt.adapters.mvsink.materialization.evidence import (
     recollection,
     verification_due,
 )
-from dbt.adapters.mvsink.materialization.explain import explanation, option_warnings
+from dbt.adapters.mvsink.materialization.explanation import explanation, option_warnings
 from dbt.adapters.mvsink.materialization.first_time_notes import gate_notes, gate_properties
+from dbt.adapters.mvsink.materialization.kept_sums import Keeper, KeptSums, OverSums, in_use
 from dbt.adapters.mvsink.materialization.opening import Opened, refresh_foreseen, refresh_of
-from dbt.adapters.mvsink.materialization.options.gate import accepts
+from dbt.adapters.mvsink.materialization.options.gate_options import accepts
 from dbt.adapters.mvsink.materialization.proofs import independent
-from dbt.adapters.mvsink.materialization.reading import as_said, references_of
+from dbt.adapters.mvsink.materialization.references_read import as_said, references_of
 from dbt.adapters.mvsink.materialization.response import explained_response, response
 from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
 from dbt.adapters.mvsink.materialization.splice_witness import check_replacement
-from dbt.adapters.mvsink.materialization.sums import Keeper, KeptSums, OverSums, in_use
 from dbt.adapters.mvsink.materialization.view_texts import with_view_texts
 from dbt.adapters.mvsink.references.consistency import Origins, ledgers, origins_after, origins_read
-from dbt.adapters.mvsink.references.holds import Holds
+from dbt.adapters.mvsink.references.input_holds import Holds
 from dbt.adapters.mvsink.shard import Antichain, ShardError, ShardReplaced, ShardState, retry_on_replacement
 from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.shard_sql.holds import held_shards
@@ -61,6 +61,7 @@ from dbt.adapters.mvsink.sink import (
     Incremental,
     NoEvidence,
     Outcome,
+    ReadReferences,
     RunHistory,
     SinkRequest,
     Superseded,
@@ -69,7 +70,6 @@ from dbt.adapters.mvsink.sink import (
     keeps_sums,
     suspended,
 )
-from dbt.adapters.mvsink.sink import ReadReferences
 from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functions, reads
 from dbt.adapters.mvsink.user_sql.marks import query_at, without_time
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from dbt.adapters.contracts.connection import AdapterResponse
 
-from dbt.adapters.mvsink.continual_task.request import TaskOutcome
+from dbt.adapters.mvsink.continual_task.task_request import TaskOutcome
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import columns_added
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.materialization.drift import drift_values
-from dbt.adapters.mvsink.materialization.explain import Explanation
-from dbt.adapters.mvsink.materialization.preview import preview_values
+from dbt.adapters.mvsink.materialization.explanation import Explanation
+from dbt.adapters.mvsink.materialization.preview_values import preview_values
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard_sql import Counts, Kind
 from dbt.adapters.mvsink.sink import Outcome, Superseded

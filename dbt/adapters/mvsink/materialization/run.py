@@ -8,8 +8,8 @@ finish  -> response    handles are closed, dbt's line, warnings
 ```
 
 The materialization's macro calls them in this order; between them it runs hooks and dbt's own
-machinery. What a view and a task do in their own way is a `Materialization`. Nothing here decides about
-time or storage.
+machinery. What a view and a task do in their own way is a `Materialization`. Nothing here decides
+about time or storage.
 """
 
 from __future__ import annotations

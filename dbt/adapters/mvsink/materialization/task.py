@@ -12,18 +12,18 @@ from functools import partial
 from typing import Any
 
 from dbt.adapters.mvsink import wall_clock
-from dbt.adapters.mvsink.continual_task.driver import TaskDriver
 from dbt.adapters.mvsink.continual_task.errors import ColumnsOfOutputChanged
 from dbt.adapters.mvsink.continual_task.parse import parse
-from dbt.adapters.mvsink.continual_task.request import TaskOutcome, TaskRequest
 from dbt.adapters.mvsink.continual_task.statements import Program
+from dbt.adapters.mvsink.continual_task.task_driver import TaskDriver
+from dbt.adapters.mvsink.continual_task.task_request import TaskOutcome, TaskRequest
 from dbt.adapters.mvsink.engine import Column, shard_columns
 from dbt.adapters.mvsink.exceptions import check_distinct
 from dbt.adapters.mvsink.inputs import Input, ShardInput
 from dbt.adapters.mvsink.inputs.reads import reads_of, relist
 from dbt.adapters.mvsink.materialization.context import Invocation, RunContext
 from dbt.adapters.mvsink.materialization.opening import Opened
-from dbt.adapters.mvsink.materialization.options.task import reset_words, until_taken_back
+from dbt.adapters.mvsink.materialization.options.task_options import reset_words, until_taken_back
 from dbt.adapters.mvsink.materialization.response import task_response
 from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
 from dbt.adapters.mvsink.materialization.task_columns import by_name, everything_read, output_columns
@@ -34,7 +34,7 @@ from dbt.adapters.mvsink.shard import ShardState, WriteHandle, retry_on_replacem
 from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.shard_sql.holds import held_shards, record_held_shards, release_holds
 from dbt.adapters.mvsink.shard_sql.properties import Watched, owner_of
-from dbt.adapters.mvsink.sink.plan import schema_changes
+from dbt.adapters.mvsink.sink.run_plan import schema_changes
 from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functions
 from dbt.adapters.mvsink.user_sql.marks import without_time
 

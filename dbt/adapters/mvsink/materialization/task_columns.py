@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dbt.adapters.mvsink.continual_task import bind as plan
+from dbt.adapters.mvsink.continual_task import bind
 from dbt.adapters.mvsink.continual_task.columns import assignable
 from dbt.adapters.mvsink.continual_task.parse import refused_by_engine
 from dbt.adapters.mvsink.continual_task.statements import AnyStatement, Insert, Program
@@ -40,7 +40,7 @@ def by_name(
     def named(statement: AnyStatement) -> AnyStatement:
         if not isinstance(statement, Insert) or statement.columns is not None:
             return statement
-        bindings = plan.Bindings(nothing, this, nothing)
+        bindings = bind.StatementBindings(nothing, this, nothing)
         inserted = _analysed(engine, program, statement, bindings)
         names = [name.lower() for name, _ in inserted]
         same = sorted(names) == sorted(known)
@@ -78,32 +78,32 @@ def output_columns(
     if not columns and inserts:  # the others may read the output's columns, which are not known yet
         first = inserts[0]
         first_columns = _analysed(
-            engine, program, first, plan.Bindings(nothing, _guessed(first, inputs), nothing)
+            engine, program, first, bind.StatementBindings(nothing, _guessed(first, inputs), nothing)
         )
-        columns = plan.output_columns(
+        columns = bind.output_columns(
             replace(program, statements=(first,)), None, {first.number: first_columns}
         )
     this = f"select {nulls(columns)} where false" if columns else "select 1 where false"
-    bindings = plan.Bindings(nothing, this, nothing)
+    bindings = bind.StatementBindings(nothing, this, nothing)
     analysed = {statement.number: _analysed(engine, program, statement, bindings) for statement in inserts}
-    columns = plan.output_columns(program, columns or None, analysed)
+    columns = bind.output_columns(program, columns or None, analysed)
     contents = f"select {nulls(columns)}, 1L {DIFF} where false"
     for statement in program.statements:
-        assigned = plan.assigned(program, statement, columns, contents, bindings)
+        assigned = bind.assigned(program, statement, columns, contents, bindings)
         # before the delta, whose casts the engine may refuse in other words
         if assigned is not None:
             types = _columns_of(engine, program, statement, assigned.query)
-            plan.check_assigned_types(statement, columns, assigned.columns, types)
-        _columns_of(engine, program, statement, plan.delta(program, statement, columns, contents, bindings))
+            bind.check_assigned_types(statement, columns, assigned.columns, types)
+        _columns_of(engine, program, statement, bind.delta(program, statement, columns, contents, bindings))
     return columns
 
 
 def everything_read(program: Program, inputs: Sequence[Column], columns: Sequence[Column]) -> str:
     """A query that reads the statements' references, all relations but the input and the output."""
     nothing, this = f"select {nulls(inputs)} where false", f"select {nulls(columns)} where false"
-    bindings = plan.Bindings(nothing, this, nothing)
+    bindings = bind.StatementBindings(nothing, this, nothing)
     contents = f"select {nulls(columns)}, 1L {DIFF} where false"
-    deltas = (plan.delta(program, statement, columns, contents, bindings) for statement in program.statements)
+    deltas = (bind.delta(program, statement, columns, contents, bindings) for statement in program.statements)
     return sql.union_all(f"select 1 from (\n{delta}\n)" for delta in deltas)
 
 
@@ -119,9 +119,9 @@ def _guessed(first: Insert, inputs: Sequence[Column]) -> str:
 
 
 def _analysed(
-    engine: Engine, program: Program, statement: Insert, bindings: plan.Bindings
+    engine: Engine, program: Program, statement: Insert, bindings: bind.StatementBindings
 ) -> list[tuple[str, str]]:
-    return _columns_of(engine, program, statement, plan.analysed(program, statement, bindings))
+    return _columns_of(engine, program, statement, bind.analysed(program, statement, bindings))
 
 
 def _columns_of(

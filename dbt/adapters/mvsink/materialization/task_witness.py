@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dbt.adapters.mvsink.continual_task import bind as plan
+from dbt.adapters.mvsink.continual_task import bind
 from dbt.adapters.mvsink.continual_task.carry_time import carry_time
 from dbt.adapters.mvsink.continual_task.statements import Insert, Program
 from dbt.adapters.mvsink.engine import Column, Engine, EngineError
@@ -66,15 +66,15 @@ class Times:
 
     def _statements(self) -> Iterator[tuple[str, str]]:
         """Each query without the times and with them; none if its times run one by one anyway."""
-        if plan.stateless(self.program, self.timed) is None:
+        if bind.stateless(self.program, self.timed) is None:
             return
         for statement in self.program.statements:
             assert isinstance(statement, Insert)
             query = NOW.sub("timestamp_millis(1L)", statement.query)  # else it is the time itself
             carried = carry_time(query, self.program.input.name)
             if carried is not None:
-                without, rows = (plan.Bindings(each, "") for each in (WITHOUT_TIMES, WITH_TIMES))
-                yield plan.bind(self.program, query, without), plan.bind(self.program, carried, rows)
+                without, rows = (bind.StatementBindings(each, "") for each in (WITHOUT_TIMES, WITH_TIMES))
+                yield bind.bind(self.program, query, without), bind.bind(self.program, carried, rows)
 
     def _shared(self, plain: str, carried: str, columns: Sequence[Column]) -> bool:
         described = [(column.name, column.type.spelled) for column in columns]

@@ -27,7 +27,7 @@ from dbt.adapters.mvsink.user_sql.splice import (
     relations,
     replace_relations,
 )
-from dbt.adapters.mvsink.user_sql.words import Unreadable, parts, words
+from dbt.adapters.mvsink.user_sql.words import UnreadableText, parts, words
 
 # settings that a view is created without: they are of the whole engine, or decide how it computes
 OF_THE_ENGINE = (
@@ -95,7 +95,7 @@ def inlined(
     """``query`` with the texts of ``views``, which are names of dbt's views as it has them.
 
     ``below``: whether a name is one of dbt's views, too. ``allowed``: see `uncertain`. Raises
-    `Unreadable`.
+    `UnreadableText`.
     """
     reader = _Reader(engine, below, allowed, _texts.of(invocation_id))
     return reader.inlined(query, views)
@@ -150,7 +150,7 @@ class _Reader:
                 self.known[key] = self._read(name)
             except _Refused as refused:
                 self.known[key] = str(refused)
-            except (EngineError, ValueError, Unreadable) as error:
+            except (EngineError, ValueError, UnreadableText) as error:
                 self.known[key] = f"its text cannot be read: {str(error).splitlines()[0]}"
         return self.known[key]
 

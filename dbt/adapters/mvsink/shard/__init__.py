@@ -88,4 +88,4 @@ from dbt.adapters.mvsink.shard.state import (
 )
 from dbt.adapters.mvsink.shard.storage import Footer, Storage
 from dbt.adapters.mvsink.shard.updates import consolidate, grouped, physical_schema
-from dbt.adapters.mvsink.shard.write import AppendResult, CompactionResult, WriteHandle
+from dbt.adapters.mvsink.shard.write_handle import AppendResult, CompactionResult, WriteHandle

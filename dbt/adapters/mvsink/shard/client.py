@@ -21,7 +21,7 @@ from dbt.adapters.mvsink.shard.staging import StagingHandle
 from dbt.adapters.mvsink.shard.state import ShardState, schema_differences
 from dbt.adapters.mvsink.shard.storage import DEFAULT_TIMEOUT, Storage
 from dbt.adapters.mvsink.shard.updates import canonical, check_data_schema
-from dbt.adapters.mvsink.shard.write import WriteHandle
+from dbt.adapters.mvsink.shard.write_handle import WriteHandle
 
 Locate = Callable[[str], Storage]
 MAX_ROUNDS = 10  # a run loses this often only if something replaces the shard in a loop

@@ -31,7 +31,7 @@ from dbt.adapters.mvsink.shard.state import (
 )
 from dbt.adapters.mvsink.shard.storage import Storage, StoredFile, is_part, is_unfinished, part_path
 from dbt.adapters.mvsink.shard.updates import advance, consolidate, physical_schema
-from dbt.adapters.mvsink.shard.write import WriteHandle
+from dbt.adapters.mvsink.shard.write_handle import WriteHandle
 
 log = logging.getLogger("mvsink.shard")
 ROWS = 100_000  # that a rewind has in memory at once

@@ -42,16 +42,15 @@ from dbt.adapters.mvsink.sink.gate import (
     ENOUGH,
     READ,
     Audit,
+    AuditScope,
     Gate,
     Learned,
     MaxChange,
-    AuditScope,
     change_limit,
     changes_before,
 )
 from dbt.adapters.mvsink.sink.increment import Increment
 from dbt.adapters.mvsink.sink.mint import Mint
-from dbt.adapters.mvsink.sink.plan import RunPlan, run_timing
 from dbt.adapters.mvsink.sink.proving import Proving
 from dbt.adapters.mvsink.sink.request import (
     Evidence,
@@ -61,12 +60,13 @@ from dbt.adapters.mvsink.sink.request import (
     Outcome,
     OwnText,
     Preview,
-    ReadsLater,
     ReadReferences,
+    ReadsLater,
     SinkRequest,
     Superseded,
 )
 from dbt.adapters.mvsink.sink.run_history import RunHistory
+from dbt.adapters.mvsink.sink.run_plan import RunPlan, run_timing
 from dbt.adapters.mvsink.sink.suspension import Drift, Suspended, suspended
 from dbt.adapters.mvsink.sink.write import Write
 
@@ -75,6 +75,7 @@ __all__ = [
     "READ",
     "Assertion",
     "Audit",
+    "AuditScope",
     "Bounds",
     "Case",
     "Correction",
@@ -95,14 +96,13 @@ __all__ = [
     "OnSchemaChange",
     "Outcome",
     "OwnText",
-    "RunPlan",
     "Preview",
     "Proving",
-    "ReadsLater",
     "ReadReferences",
+    "ReadsLater",
     "RunHistory",
+    "RunPlan",
     "SchemaChanged",
-    "AuditScope",
     "SinkRequest",
     "SumsPolicy",
     "Superseded",

@@ -42,7 +42,7 @@ from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import StagedDirectory, physical_schema
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
-from dbt.adapters.mvsink.sink.adding import added, adds_up
+from dbt.adapters.mvsink.sink.add_sums import added, adds_up
 from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
 from dbt.adapters.mvsink.sink.decide import Bounds
 from dbt.adapters.mvsink.sink.increment import Increment

@@ -28,11 +28,13 @@ from dbt.adapters.mvsink.shard_sql.append import Append
 from dbt.adapters.mvsink.shard_sql.layout import vacant
 from dbt.adapters.mvsink.shard_sql.reshaped import widened
 from dbt.adapters.mvsink.shard_sql.upkeep import Upkeep
-from dbt.adapters.mvsink.sink import clock
+from dbt.adapters.mvsink.sink import clock_ahead
 from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.gating import Gating
 from dbt.adapters.mvsink.sink.mint import Mint
-from dbt.adapters.mvsink.sink.plan import (
+from dbt.adapters.mvsink.sink.preview import Previewing
+from dbt.adapters.mvsink.sink.request import Outcome, Preview, SinkRequest, note_of, progress_of
+from dbt.adapters.mvsink.sink.run_plan import (
     RunPlan,
     column_changes,
     compacted_after,
@@ -40,8 +42,6 @@ from dbt.adapters.mvsink.sink.plan import (
     planned,
     wanted_columns,
 )
-from dbt.adapters.mvsink.sink.preview import Previewing
-from dbt.adapters.mvsink.sink.request import Outcome, Preview, SinkRequest, note_of, progress_of
 from dbt.adapters.mvsink.sink.strategy import Strategy
 from dbt.adapters.mvsink.sink.write import Write
 from dbt.adapters.mvsink.sink.written import Written
@@ -317,8 +317,8 @@ class Driver:
     def _nothing_to_mint(self, state: ShardState, plan: RunPlan) -> Outcome:
         if state.upper.is_empty():
             return replace(self._idle(state), kind=Kind.FINAL, up_to_date=True, scheduled=True)
-        scheduled = clock.scheduled(self.request, plan, state.upper, self.handle.history)
-        warning = "" if scheduled else clock.warning(self.request, state.upper, self.handle.history)
+        scheduled = clock_ahead.scheduled(self.request, plan, state.upper, self.handle.history)
+        warning = "" if scheduled else clock_ahead.warning(self.request, state.upper, self.handle.history)
         if warning:
             self.warnings.append(warning)
         return replace(self._idle(state), up_to_date=True, scheduled=scheduled)

@@ -15,8 +15,8 @@ from dbt.adapters.mvsink.shard import ShardState
 from dbt.adapters.mvsink.shard_sql import Counts
 from dbt.adapters.mvsink.sink.errors import GateFailed, SchemaChanged
 from dbt.adapters.mvsink.sink.gate import check_change
-from dbt.adapters.mvsink.sink.plan import added_columns, column_changes, wanted_columns
 from dbt.adapters.mvsink.sink.request import SinkRequest
+from dbt.adapters.mvsink.sink.run_plan import added_columns, column_changes, wanted_columns
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.shard import Commit, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Counts, Layout
 from dbt.adapters.mvsink.sink.errors import GateFailed
-from dbt.adapters.mvsink.sink.gate import GatePassed, Contents, check, would_be
-from dbt.adapters.mvsink.sink.plan import DROPPED, FULL_REFRESH, RunPlan
+from dbt.adapters.mvsink.sink.gate import Contents, GatePassed, check, would_be
 from dbt.adapters.mvsink.sink.request import SinkRequest
+from dbt.adapters.mvsink.sink.run_plan import DROPPED, FULL_REFRESH, RunPlan
 from dbt.adapters.mvsink.sink.written import Written
 
 LOOKED_AT = 50  # commits; if contents are older, they are audited as a whole

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from sqlglot.errors import SqlglotError
 
 from dbt.adapters.mvsink.user_sql.comments import goes_on
-from dbt.adapters.mvsink.user_sql.words import Unreadable, Word, parsed, words
+from dbt.adapters.mvsink.user_sql.words import UnreadableText, Word, parsed, words
 
 NONDETERMINISTIC = frozenset(
     [
@@ -42,7 +42,7 @@ def tokens(query: str) -> tuple[Word, ...]:
     """The query's tokens; none if it has an open quote (the engine will report it)."""
     try:
         return words(query)
-    except Unreadable:
+    except UnreadableText:
         return ()
 
 

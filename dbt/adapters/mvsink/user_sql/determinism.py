@@ -19,7 +19,7 @@ from dbt.adapters.mvsink.user_sql.functions import (
     WINDOWS,
     WITHOUT_ARGUMENTS,
 )
-from dbt.adapters.mvsink.user_sql.words import Unreadable, Word, closing, keywords, words
+from dbt.adapters.mvsink.user_sql.words import UnreadableText, Word, closing, keywords, words
 
 KNOWN = AGGREGATES | WINDOWS | TABLE_FUNCTIONS | ROW_BY_ROW
 # Words before a parenthesis that are no function's name.
@@ -42,7 +42,7 @@ def uncertain(query: str, allowed: Collection[str] = ()) -> str:
         return "Spark replaces ${...} with a value of the session"
     try:
         stream = words(query)
-    except Unreadable as error:
+    except UnreadableText as error:
         return str(error)
     known = KNOWN | {name.lower() for name in allowed}
     return next((reason for index in range(len(stream)) if (reason := _of_word(stream, index, known))), "")

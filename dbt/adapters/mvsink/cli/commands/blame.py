@@ -13,7 +13,7 @@ import click
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt
 from dbt.adapters.mvsink.cli.diff_text import shown
 from dbt.adapters.mvsink.cli.discovery import progress
-from dbt.adapters.mvsink.cli.keys import named_columns
+from dbt.adapters.mvsink.cli.key_columns import named_columns
 from dbt.adapters.mvsink.cli.past import (
     ShardHistory,
     open_past,
@@ -24,9 +24,10 @@ from dbt.adapters.mvsink.cli.past import (
 from dbt.adapters.mvsink.cli.render import Output, count_option, takes_output, write_json
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.durations import iso
-from dbt.adapters.mvsink.history.blame import (
-    BlameAnswer,
+from dbt.adapters.mvsink.history.blame_files import is_small, parse_terms, rows_from_files
+from dbt.adapters.mvsink.history.blame_query import (
     Authors,
+    BlameAnswer,
     Question,
     Removal,
     Standing,
@@ -34,9 +35,8 @@ from dbt.adapters.mvsink.history.blame import (
     key_columns,
     rows_from_engine,
 )
-from dbt.adapters.mvsink.history.blame_files import is_small, parse_terms, rows_from_files
 from dbt.adapters.mvsink.history.points import LATEST
-from dbt.adapters.mvsink.history.versions import RowVersions
+from dbt.adapters.mvsink.history.row_versions import RowVersions
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard.updates import physical_schema
 
@@ -79,7 +79,9 @@ def blame(
         click.echo("\n".join(_lines(values)))
 
 
-def _blamed(past: ShardHistory, dbt: Dbt, where: str, at: str, keys: Sequence[str], limit: int) -> dict[str, Any]:
+def _blamed(
+    past: ShardHistory, dbt: Dbt, where: str, at: str, keys: Sequence[str], limit: int
+) -> dict[str, Any]:
     """As JSON."""
     point, layout = past.point(at), past.layout()
     with refused():

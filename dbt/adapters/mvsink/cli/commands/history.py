@@ -9,8 +9,8 @@ import click
 
 from dbt.adapters.mvsink.cli.discovery import choose, choose_one, find_shards, progress, words
 from dbt.adapters.mvsink.cli.render import (
-    TableColumn,
     Output,
+    TableColumn,
     count_option,
     count_text,
     takes_output,
@@ -123,7 +123,9 @@ COLUMNS: list[TableColumn[CommitLine]] = [
     TableColumn("drift", lambda c: count_text(c.drift or None), optional=True, right=True),
     TableColumn("computed through", lambda c: time_text(c.computed_through), optional=True),
     TableColumn("read", _read, optional=True),
-    TableColumn("took", lambda c: "" if c.seconds is None else f"{c.seconds:.1f}s", optional=True, right=True),
+    TableColumn(
+        "took", lambda c: "" if c.seconds is None else f"{c.seconds:.1f}s", optional=True, right=True
+    ),
     TableColumn("why", lambda c: c.purpose or "", optional=True),
     TableColumn("who", _who, optional=True),
     TableColumn("definition", lambda c: c.definition or "", optional=True),

@@ -27,8 +27,8 @@ from dbt.adapters.mvsink.cli.markdown import comment
 from dbt.adapters.mvsink.cli.model_plan import ModelPlan, planned, planned_against
 from dbt.adapters.mvsink.cli.rehearsal import rehearsal
 from dbt.adapters.mvsink.cli.render import (
-    TableColumn,
     Output,
+    TableColumn,
     bytes_text,
     count_text,
     time_text,

@@ -32,7 +32,7 @@ from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, decide
 from dbt.adapters.mvsink.shard import Commit, DataFile, ReadHandle, ShardState, uncancelled
 from dbt.adapters.mvsink.shard_sql import DamagedFiles, creation_of
-from dbt.adapters.mvsink.shard_sql.freshness import Freshness, Verdict, stored_freshness
+from dbt.adapters.mvsink.shard_sql.freshness_limits import Freshness, Verdict, stored_freshness
 from dbt.adapters.mvsink.shard_sql.layout import damages
 from dbt.adapters.mvsink.shard_sql.pause import pause_of
 from dbt.adapters.mvsink.shard_sql.properties import stored_schedule, watched_shard

@@ -16,7 +16,13 @@ import click
 from dbt.adapters.mvsink.cli.commands.hold import who
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt
 from dbt.adapters.mvsink.cli.discovery import progress
-from dbt.adapters.mvsink.cli.past import POINTS_ARE_ARGUMENTS, ShardHistory, check_arguments, open_past, refused
+from dbt.adapters.mvsink.cli.past import (
+    POINTS_ARE_ARGUMENTS,
+    ShardHistory,
+    check_arguments,
+    open_past,
+    refused,
+)
 from dbt.adapters.mvsink.cli.render import (
     Output,
     check_can_ask,
@@ -237,7 +243,9 @@ class Undoing:
         )
 
 
-def _begin(past: ShardHistory, names: Sequence[str], since: bool, reason: str, accept: bool, dbt: Dbt) -> Undoing:
+def _begin(
+    past: ShardHistory, names: Sequence[str], since: bool, reason: str, accept: bool, dbt: Dbt
+) -> Undoing:
     """Raises click's errors, before Spark is started."""
     shard, state = past.shard, past.state
     if state.dropped is not None:

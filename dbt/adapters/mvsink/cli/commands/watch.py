@@ -256,7 +256,9 @@ def watched_models(models: Sequence[Model], manifest: Any, shards: str) -> list[
     for model in models:
         node = manifest.nodes[model.unique_id]
         upstream = frozenset(ids & _ancestors(manifest, model.unique_id))
-        watched.append(WatchedModel(model, ProbedPlace(SHARD, f"{shards}/{node.schema}/{node.alias}"), upstream))
+        watched.append(
+            WatchedModel(model, ProbedPlace(SHARD, f"{shards}/{node.schema}/{node.alias}"), upstream)
+        )
     return watched
 
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from dbt.adapters.mvsink.durations import parse_interval
-from dbt.adapters.mvsink.materialization.options.kinds import INTERVAL, ValueKind, NotAllowed
-from dbt.adapters.mvsink.shard_sql.freshness import FRESHNESS, Freshness
+from dbt.adapters.mvsink.materialization.options.kinds import INTERVAL, NotAllowed, ValueKind
+from dbt.adapters.mvsink.shard_sql.freshness_limits import FRESHNESS, Freshness
 
 LIMITS = ("warn_after", "error_after")
 DBTS = ("build_after",)  # for dbt's own orchestration

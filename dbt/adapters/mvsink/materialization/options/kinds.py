@@ -162,4 +162,6 @@ FUNCTIONS = ValueKind(
         ]
     },
 )
-COLUMNS = ValueKind(texts, "a column's name or a list of columns' names", {"anyOf": [{"type": "string"}, TEXTS]})
+COLUMNS = ValueKind(
+    texts, "a column's name or a list of columns' names", {"anyOf": [{"type": "string"}, TEXTS]}
+)

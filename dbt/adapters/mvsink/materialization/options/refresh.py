@@ -15,7 +15,7 @@ from dbt.adapters.mvsink.durations import (
     parse_interval,
     parse_time,
 )
-from dbt.adapters.mvsink.materialization.options.kinds import INTERVAL_PATTERN, ValueKind, NotAllowed
+from dbt.adapters.mvsink.materialization.options.kinds import INTERVAL_PATTERN, NotAllowed, ValueKind
 from dbt.adapters.mvsink.physical import LARGEST_TIME
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 

@@ -19,25 +19,25 @@ from dbt.adapters.mvsink.continual_task.errors import HEADS
 from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
 from dbt.adapters.mvsink.materialization.options.freshness import FRESHNESS_LIMITS
-from dbt.adapters.mvsink.materialization.options.gate import AUDIT, MAX_CHANGE, AuditConfig
+from dbt.adapters.mvsink.materialization.options.gate_options import AUDIT, MAX_CHANGE, AuditConfig
 from dbt.adapters.mvsink.materialization.options.kinds import (
     BOOLEAN,
     COLUMNS,
     FUNCTIONS,
     INTERVAL,
     VERIFY,
-    ValueKind,
     OwnFunctions,
+    ValueKind,
     VerifyPolicy,
     choice,
     text_choice,
 )
 from dbt.adapters.mvsink.materialization.options.refresh import REFRESH
 from dbt.adapters.mvsink.materialization.options.spelling import nearest
-from dbt.adapters.mvsink.materialization.options.task import COLUMN_TYPES, reset_words
+from dbt.adapters.mvsink.materialization.options.task_options import COLUMN_TYPES, reset_words
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard_sql import OnError
-from dbt.adapters.mvsink.shard_sql.freshness import Freshness
+from dbt.adapters.mvsink.shard_sql.freshness_limits import Freshness
 from dbt.adapters.mvsink.sink import Incremental, Learned, MaxChange, OnSchemaChange, SumsPolicy
 
 T = TypeVar("T")

@@ -103,24 +103,26 @@ class KeptSums:
 
 @dataclass(frozen=True)
 class OverSums:
-    """`sink.References` of a model's query over sums; to others it reads what the model reads."""
+    """`sink.ReadReferences` of a query over sums. To others it reads what the model reads."""
 
     references: References
     sums: Reference
     at: int
 
     def read_at(self, query: str, time: int) -> str:
-        """See `sink.References`. Raises `SumsOfOtherRefresh`: the sums are those of ``at`` (ms) alone."""
+        """See `sink.ReadReferences`. Raises `SumsOfOtherRefresh`: the sums are those of ``at`` (ms)
+        alone.
+        """
         if time != self.at:
             raise SumsOfOtherRefresh(self.at, time)
         return References({self.sums.name: self.sums}).read_at(query, time)
 
     def times(self, time: int) -> Mapping[str, int]:
-        """See `sink.References`."""
+        """See `sink.ReadReferences`."""
         return self.references.times(time)
 
     def versions(self) -> Mapping[str, int]:
-        """See `sink.References`."""
+        """See `sink.ReadReferences`."""
         return self.references.versions()
 
     def not_as_of(self) -> Mapping[str, str]:

@@ -22,7 +22,7 @@ from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard_sql.pause import Pause
 from dbt.adapters.mvsink.shard_sql.properties import stored_spec
 from dbt.adapters.mvsink.sink import Audit, Gate, change_limit
-from dbt.adapters.mvsink.sink.undo import UndoRequest, undo
+from dbt.adapters.mvsink.sink.undoing import UndoRequest, undo
 
 if TYPE_CHECKING:
     from dbt.adapters.mvsink.relation import MvsinkRelation

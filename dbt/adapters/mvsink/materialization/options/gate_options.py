@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbt.adapters.mvsink.exceptions import InvalidOption
-from dbt.adapters.mvsink.materialization.options.kinds import TEXTS, ValueKind, NotAllowed, texts
+from dbt.adapters.mvsink.materialization.options.kinds import TEXTS, NotAllowed, ValueKind, texts
 from dbt.adapters.mvsink.sink import Learned, MaxChange
 
 SCOPES = ("all", "changes")

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.engine.net import comparable
-from dbt.adapters.mvsink.history.diff import InvalidKey, Query
 from dbt.adapters.mvsink.history.points import Run, runs_of
-from dbt.adapters.mvsink.history.versions import STOOD, UNTIL, RowVersions
+from dbt.adapters.mvsink.history.row_versions import STOOD, UNTIL, RowVersions
+from dbt.adapters.mvsink.history.shard_diff import InvalidKey, Query
 from dbt.adapters.mvsink.physical import DIFF, TIME
 from dbt.adapters.mvsink.shard import Commit, ShardState
 from dbt.adapters.mvsink.shard_sql import Layout

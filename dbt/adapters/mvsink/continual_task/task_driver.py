@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink import failpoints
-from dbt.adapters.mvsink.continual_task import bind as plan
+from dbt.adapters.mvsink.continual_task import bind
 from dbt.adapters.mvsink.continual_task.commits import NOTHING, Commits
 from dbt.adapters.mvsink.continual_task.effects import (
-    TaskChange,
     Effects,
+    TaskChange,
     change_of,
     recreation_of,
     repeated,
@@ -29,10 +29,10 @@ from dbt.adapters.mvsink.continual_task.effects import (
 from dbt.adapters.mvsink.continual_task.errors import ReferenceFails, StatementFailed
 from dbt.adapters.mvsink.continual_task.recorded import retractions
 from dbt.adapters.mvsink.continual_task.reference_times import Broken, ReferenceTimes
-from dbt.adapters.mvsink.continual_task.request import TaskOutcome, TaskRequest
 from dbt.adapters.mvsink.continual_task.statements import Insert
 from dbt.adapters.mvsink.continual_task.task_holds import TaskHolds
 from dbt.adapters.mvsink.continual_task.task_input import TaskInput
+from dbt.adapters.mvsink.continual_task.task_request import TaskOutcome, TaskRequest
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Engine, arrow_schema, shard_columns
 from dbt.adapters.mvsink.engine.timing import Stopwatch
@@ -265,17 +265,17 @@ class TaskDriver:
         pending = list(itertools.takewhile(lambda p: p.inserts and not p.errors, pending))
         possible = len(pending) > 1 and state.readable and not self.one_by_one and not self.input.recreated
         timed = (*self.references, *self.views)
-        carried = plan.stateless(self.program, timed) if possible else None
+        carried = bind.stateless(self.program, timed) if possible else None
         if carried is None:
             return False
         first, last = pending[0].time, pending[-1].time
         description = self._minted(state, last, f"{len(pending)} times from {first} to {last}, in one job")
         updates = self.source.changes(first, last + 1)
         rows = repeated(self.source.columns, updates, f"{ERROR} is null and {DIFF} > 0", DIFF, TIME)
-        bindings = plan.Bindings(rows, "")
+        bindings = bind.StatementBindings(rows, "")
         inserts = [statement for statement in self.program.statements if isinstance(statement, Insert)]
         queries = [
-            plan.carried_delta(statement, plan.bind(self.program, query, bindings), self.request.columns)
+            bind.carried_delta(statement, bind.bind(self.program, query, bindings), self.request.columns)
             for statement, query in zip(inserts, carried.queries, strict=True)
         ]
         try:

@@ -20,6 +20,7 @@ from dbt.adapters.mvsink.incremental.keys import (
     kind_of,
     row_names,
 )
+from dbt.adapters.mvsink.incremental.name_resolution import ColumnsOf, Names, outer_blocks
 from dbt.adapters.mvsink.incremental.refuse import (
     NotIncremental,
     check_expression,
@@ -30,7 +31,6 @@ from dbt.adapters.mvsink.incremental.refuse import (
 )
 from dbt.adapters.mvsink.incremental.repeatable import Repeatable
 from dbt.adapters.mvsink.incremental.replaced import Replaced
-from dbt.adapters.mvsink.incremental.resolve import ColumnsOf, Names, outer_blocks
 from dbt.adapters.mvsink.incremental.unnest import Unnested, unnested
 from dbt.adapters.mvsink.incremental.widths import check_widths
 from dbt.adapters.mvsink.user_sql.algebra import (
@@ -59,7 +59,7 @@ from dbt.adapters.mvsink.user_sql.reader import read
 from dbt.adapters.mvsink.user_sql.splice import qualifiers, shares_its_name, spliced
 from dbt.adapters.mvsink.user_sql.tokens import Tokens
 from dbt.adapters.mvsink.user_sql.trees import trees
-from dbt.adapters.mvsink.user_sql.words import Unreadable, Word, last_part, parts, words
+from dbt.adapters.mvsink.user_sql.words import UnreadableText, Word, last_part, parts, words
 
 # The query of a change has a term for each place where what changed is read.
 RULES = 1  # raised when a change is derived otherwise than before: then all models prove theirs again
@@ -129,7 +129,7 @@ def analyse(
         return joined if joined is written else replace(joined, written=written)
     except Refused as refused:
         return outcome(refused, text)
-    except Unreadable as error:
+    except UnreadableText as error:
         return NotIncremental(str(error))
 
 

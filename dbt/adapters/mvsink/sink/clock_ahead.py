@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dbt.adapters.mvsink.shard import Antichain, Commit
-from dbt.adapters.mvsink.sink.plan import RunPlan
 from dbt.adapters.mvsink.sink.request import SinkRequest
+from dbt.adapters.mvsink.sink.run_plan import RunPlan
 
 AHEAD_OF_CLOCK = 60_000  # ms
 History = Callable[[], Sequence[Commit]]  # the shard's commits, oldest first, as far as the log goes

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dbt.adapters.mvsink.engine import Column, parse_type
-from dbt.adapters.mvsink.materialization.options.kinds import ValueKind, NotAllowed
+from dbt.adapters.mvsink.materialization.options.kinds import NotAllowed, ValueKind
 
 
 def _column_types(value: Any) -> tuple[Column, ...]:

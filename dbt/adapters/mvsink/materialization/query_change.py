@@ -136,6 +136,6 @@ class QueryChange:
 
 
 def _missed(changed: Collection[str], analysed: Analysed) -> str | None:
-    """An input that is no relation of ``analysed``, although Spark says that the query reads it."""
+    """An input that ``analysed`` does not have, although Spark says that the query reads it."""
     read = {parts(name)[-2:] for name in analysed.relations}
     return next((name for name in sorted(changed) if parts(name)[-2:] not in read), None)

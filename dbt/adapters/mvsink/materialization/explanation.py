@@ -25,8 +25,8 @@ from dbt.adapters.mvsink.inputs.registry import VERSIONED
 from dbt.adapters.mvsink.inputs.sides import InputSides
 from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS
 from dbt.adapters.mvsink.materialization.evidence import InputEvidence, verification_due
+from dbt.adapters.mvsink.materialization.kept_sums import KeptSums, in_use
 from dbt.adapters.mvsink.materialization.opening import Opened
-from dbt.adapters.mvsink.materialization.sums import KeptSums, in_use
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import ShardState
 from dbt.adapters.mvsink.sink import (

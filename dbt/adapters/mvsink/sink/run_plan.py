@@ -81,7 +81,9 @@ def _created(refresh: RefreshSpec, time: int, upper: Antichain = START) -> RunPl
     return replace(_continued(refresh, time, upper, time, readable=False), begins=True)
 
 
-def _continued(refresh: RefreshSpec, creation: int, upper: Antichain, time: int, *, readable: bool) -> RunPlan:
+def _continued(
+    refresh: RefreshSpec, creation: int, upper: Antichain, time: int, *, readable: bool
+) -> RunPlan:
     schedule = refresh.schedule(creation)
     due, frontier = decide(schedule, creation, upper, time)
     if due is None and frontier.is_empty() and not readable:
