@@ -149,4 +149,4 @@ def test_each_reason_has_a_name_and_a_sentence_of_its_own():
     assert len({*codes}) == len(codes)
     unlike = [words for words in sentences if words not in ("", "{}")]
     assert len({*unlike}) == len(said)
-    assert all(EvaluateFully(why, *ABOUT).text or why is Why.UNSAID for why in Why)
+    assert len({*unlike}) == len(unlike)

@@ -79,7 +79,7 @@ class SelfCorrectingView:
     """The strategy of `self_correcting_mv`."""
 
     def warnings(self, context: RunContext) -> list[str]:
-        """See `Strategy`."""
+        """See `Materialization`."""
         warnings = []
         functions = nondeterministic_functions(without_time(context.query))
         if functions:
@@ -95,7 +95,7 @@ class SelfCorrectingView:
         return warnings
 
     def check(self, context: RunContext, resources: ExitStack) -> CheckedView:
-        """See `Strategy`. Raises `ReadsItself`, or an error about a column."""
+        """See `Materialization`. Raises `ReadsItself`, or an error about a column."""
         query, relation, empty = context.query, context.relation, context.invocation.empty
         if reads(query, str(relation.schema), str(relation.identifier)):
             raise ReadsItself(context.model)

@@ -50,7 +50,7 @@ class ContinualTask:
     skip_errors: bool = False
 
     def warnings(self, context: RunContext) -> list[str]:
-        """See `Strategy`."""
+        """See `Materialization`."""
         functions = nondeterministic_functions(without_time(context.query))
         if not functions:
             return []
@@ -59,7 +59,7 @@ class ContinualTask:
         ]
 
     def check(self, context: RunContext, resources: ExitStack) -> CheckedTask:
-        """See `Strategy`: syntax, the input, every statement, and the output's columns."""
+        """See `Materialization`: syntax, the input, every statement, and the output's columns."""
         program, input_query = self._program(context)
         sources = Sources(
             context.manifest,
