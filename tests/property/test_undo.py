@@ -142,7 +142,7 @@ def test_what_is_final_until_a_refresh_cannot_be_undone_before(model):
 
 
 def test_a_run_that_was_faster_wins_and_the_model_is_not_paused(model, monkeypatch):
-    from dbt.adapters.mvsink.sink import undo as module
+    from dbt.adapters.mvsink.sink import undoing as module
 
     def written_meanwhile(handle, wanted, pause=module.pause):
         pause(handle, wanted)

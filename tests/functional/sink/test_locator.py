@@ -9,7 +9,7 @@ import re
 import pytest
 
 from dbt.adapters.mvsink.shard_sql import layout
-from dbt.adapters.mvsink.sink import Driver, correction, not_null, write
+from dbt.adapters.mvsink.sink import Driver, RunHistory, correction, not_null, write
 from dbt.adapters.mvsink.sink import locator as located
 from dbt.adapters.mvsink.sink.detection import Buckets
 from tests.support.seldom import often, often_of
@@ -97,7 +97,7 @@ def test_the_contents_are_right_wherever_the_optimizer_puts_the_condition(model,
 @pytest.fixture
 def by_hashes(model, monkeypatch):
     """A model that compares all hashes."""
-    monkeypatch.setattr(write, "way", lambda *_: "hashes")
+    monkeypatch.setattr(RunHistory, "comparison", lambda *_: "hashes")
     return model
 
 

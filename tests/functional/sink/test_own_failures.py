@@ -9,7 +9,7 @@ import pytest
 from dbt.adapters.mvsink.continual_task.errors import StatementFailed
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.shard_sql import OnError
-from dbt.adapters.mvsink.sink import Driver, write
+from dbt.adapters.mvsink.sink import Driver, RunHistory, write
 from tests.functional.continual_task.driver import COPY, UPSERT, Task
 from tests.support.session_engine import Model
 
@@ -41,7 +41,7 @@ def failing(engine, step):
 def test_a_view_fails_with_an_error_of_ours(session, tmp_path, monkeypatch, step):
     monkeypatch.setattr(write, "COMPARED_WHOLE", 0)
     if step in ("evaluate", "compare"):
-        monkeypatch.setattr(write, "way", lambda *_: "once")
+        monkeypatch.setattr(RunHistory, "comparison", lambda *_: "once")
     model = Model(session, tmp_path)
     model.run(GROUPED.format(n=0, rows=50))
     query = GROUPED.format(n=1, rows=60)

@@ -230,7 +230,7 @@ def test_a_reader_that_is_gone_ends_it(shop, orders):
 
 def test_row_l_what_a_killed_process_left_beside_its_position_is_gone_with_the_next(tmp_path, monkeypatch):
     path = tmp_path / "pos.json"
-    first, second = (subscribe.Position("s", 0, frontier) for frontier in (1, 2))
+    first, second = (subscribe.FeedPosition("s", 0, frontier) for frontier in (1, 2))
     subscribe.write_position(path, first)
     with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
         killed.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))

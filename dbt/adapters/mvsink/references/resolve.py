@@ -55,7 +55,7 @@ def find_references(
     again for each model.
 
     Raises `UnreachableShard`, `splice.TemporalReference` for a shard with a time travel clause of
-    its own, `splice.Unreadable`.
+    its own, `splice.UnreadableText`.
     """
     shards, pinned, newer, described = {}, {}, {}, {}
     for name in names:
