@@ -9,9 +9,9 @@ are final until then.
 
 >>> hourly = RefreshSchedule(everies=(RefreshEvery(60, aligned_to=0),))
 >>> decide(hourly, creation=0, upper=Antichain.of(600), time=620)
-Decision(time=600, upper=Antichain(660))
+RefreshDecision(time=600, upper=Antichain(660))
 >>> decide(hourly, creation=0, upper=Antichain.of(660), time=620)
-Decision(time=None, upper=Antichain(660))
+RefreshDecision(time=None, upper=Antichain(660))
 """
 
 from __future__ import annotations

@@ -36,11 +36,11 @@ from dbt.adapters.mvsink.sink import (
     Incremental,
     RunHistory,
     SumsPolicy,
-    decide,
     fails,
     keeps_sums,
     suspended,
 )
+from dbt.adapters.mvsink.sink.decide import decide
 from dbt.adapters.mvsink.user_sql.words import parts
 
 log = logging.getLogger("mvsink.sink.write")

@@ -27,7 +27,6 @@ from dbt.adapters.mvsink.sink.decide import (
     Case,
     Incremental,
     SumsPolicy,
-    decide,
     fails,
     keeps_sums,
 )
@@ -111,7 +110,6 @@ __all__ = [
     "Write",
     "change_limit",
     "changes_before",
-    "decide",
     "fails",
     "keeps_sums",
     "not_null",
