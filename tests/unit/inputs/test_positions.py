@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -48,6 +49,7 @@ def places(tmp_path):
     for name in ("old", "new"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "part.txt").write_text(name)
+        os.utime(tmp_path / name / "part.txt", (1, 1))  # not within the last two seconds
     return tmp_path / "old", tmp_path / "new"
 
 
