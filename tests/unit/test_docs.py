@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 import pytest
@@ -78,3 +79,12 @@ def test_the_functions_of_a_walk_exist(walk, count):
     for name, module, function, _, _ in hops(walk):
         if name != "macros":
             assert f"def {function}(" in (package / name / f"{module}.py").read_text(), (module, function)
+
+
+@pytest.mark.parametrize("package", sorted((ROOT / "dbt/adapters/mvsink").glob("*/__init__.py")), ids=str)
+def test_the_modules_that_a_package_lists_exist(package):
+    """A list of modules begins each of them with its name, and says after a colon what it is."""
+    text = ast.get_docstring(ast.parse(package.read_text())) or ""
+    items = re.findall(r"(?:^- |\. |^  )((?:`[a-z_]+`(?:, | and )?)+): ", text, re.M)
+    listed = {name for item in items for name in re.findall(r"`([a-z_]+)`", item)}
+    assert listed <= {path.stem for path in package.parent.iterdir()}

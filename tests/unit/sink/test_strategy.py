@@ -47,6 +47,12 @@ def test_always_fails_with_the_reason_and_what_else_is_allowed():
         )
 
 
+def test_always_evaluates_where_nothing_is_known_of_the_inputs():
+    """With `--empty`: it failed without a reason, once the model had contents."""
+    written = staging(EvaluateFully()).stage(None, STATE, SimpleNamespace(empty=False), 1, None)
+    assert not written.incremental
+
+
 def test_always_evaluates_what_a_new_definition_asks_for():
     reason = EvaluateFully(Why.REDEFINED)
     written = staging(reason).stage(None, STATE, SimpleNamespace(empty=False), 1, None)

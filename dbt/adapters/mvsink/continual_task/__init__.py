@@ -25,11 +25,11 @@ full. If every output row comes from one row of the input, all pending times can
 (`carry_time`).
 
 - `statements`: a task as values; every expression is the user's own text
-- `parse`, `cursor`, `merge_syntax`: from the text to these values, by tokens; all syntax errors of
-  a task are raised here
+- `parse`, `token_cursor`, `merge_syntax`: from the text to these values, by tokens; all syntax
+  errors of a task are raised here
 - `columns`: the output's columns, and whether the statements fit them
 - `bind`, `row_deltas`, `carry_time`: from the values to SQL; `row_mapping`: the same for views
-- `driver`: the loop over pending times, with `task_input`, `task_holds`, `reference_times` and
+- `task_driver`: the loop over pending times, with `task_input`, `task_holds`, `reference_times` and
   `commits`; `effects`: runs the statements of one time. Only these run anything
 - `unit_query`: the whole task over one change as one query, for unit tests
 

@@ -1,4 +1,4 @@
-"""The request and outcome of a task's run, between the dbt layer and `driver`. Times are ms."""
+"""The request and outcome of a task's run, between dbt's layer and `task_driver`. Times: ms."""
 
 from __future__ import annotations
 

@@ -39,14 +39,14 @@ they make a difference. Without it, `mv_now()` stays as it is.
 
 - `refuse`: what is not a function of one row of the inputs, or not reproducible, as
   `user_sql/functions` judges
-- `resolve`: the columns of leaves; which names mean them; which are used
+- `name_resolution`: the columns of leaves; which names mean them; which are used
 - `widths`: whose number of columns is certain
 - `unnest`: subqueries in WHERE as joins
 - `keys`: what kind a block is, and its keys
 - `equalities`: columns that are compared by `=`, and their types
 - `repeatable`, `exact`: which values differ when they are evaluated again
 - `terms`: the rules for sources. `blocks`: those for blocks and set operators. `compose`: cutting
-  and putting together. `plan`: `analyse` and `delta`
+  and putting together. `change_plan`: `analyse` and `delta`
 - `adding`: sums over changes. `sums`: splitting groups into sums and what is shown of them
 - `clock`: whether time makes a difference. `replaced`: which of a model's rows are replaced.
   `restrict`: which rows can matter. `basis`: both, and keys that the changes hold.

@@ -114,7 +114,7 @@ def analyse(
     *,
     deterministic_functions: Collection[str] = (),
 ) -> Analysed | NotIncremental:
-    """Read ``query``, a model's compiled SQL. ``columns_of``: see `resolve.ColumnsOf`.
+    """Read ``query``, a model's compiled SQL. ``columns_of``: see `name_resolution.ColumnsOf`.
 
     ``deterministic_functions``: the user's own functions that depend on their arguments only. What
     the text does not show is for the caller to refuse: a `sql_header`, temporary views, and views

@@ -20,7 +20,7 @@ them.
   finds their positions; `versioned`: what a format with versions implements
 - `shard`, `mapped`: a shard as an input; a query over an input as an input
 - `version_binding`, `file_binding`, `companion`: binding to times
-- `delta_log`, `files`, `parquet_sql`: reading logs, listings and files
+- `delta_log`, `file_tables`, `parquet_sql`: reading logs, listings and files
 - `delta_format`, `iceberg`: the formats with versions
 - `reading`: what the session decides about rows that are read
 - `reads`: what a query reads; `described`: what the catalog says of that

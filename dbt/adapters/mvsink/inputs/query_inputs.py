@@ -83,7 +83,7 @@ class QueryInputs:
         return ""
 
     def columns_of(self, name: str) -> list[tuple[str, str]] | None:
-        """See `resolve.ColumnsOf`. Only what the run knows all about has columns."""
+        """See `name_resolution.ColumnsOf`. Only what the run knows all about has columns."""
         key = parts(name)
         reference = next((each for each in self.references.shards.values() if parts(each.name) == key), None)
         if reference is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from dbt.adapters.mvsink.durations import iso
@@ -54,12 +55,11 @@ class Explanation:
     """``evaluates``: why something would be computed, empty if nothing would; ``rests``: then, why
     not. ``inputs``: for each its name, kind, state, the reason if it cannot be known, and whether
     its ``changes`` are `known` or `not known`, and where it stood and stands, if it ``moved``.
-    ``full``: why the query would be evaluated in full,
-    empty if the contents follow from the changes of the inputs. ``later``: why runs after this one
-    would evaluate it when inputs change, empty if they would not; None where `full` says it.
-    ``always``: then such runs fail; ``fails``: this one would.
-    ``seconds``: see `last_seconds`. ``rules`` and ``remarks``: of the query, see
-    `incremental.describe`; none if it is not incremental.
+    ``full``: why the query would be evaluated in full, empty if the contents follow from the
+    changes of the inputs. ``later``: why runs after this one would evaluate it when inputs change,
+    empty if they would not; None where `full` says it. ``always``: then such runs fail; ``fails``:
+    this one would. ``seconds``: see `RunHistory.seconds`. ``rules`` and ``remarks``: of the query,
+    see `incremental.describe`; none if it is not incremental.
     """
 
     evaluates: str
@@ -181,21 +181,24 @@ class _Explained:
         return self._refused(decision.increment, changed, decision.bounds) or EvaluateFully()
 
     def _case(self, increment: Increment | EvaluateFully) -> Case:
-        handle = self.opened.handle
         return Case(
             increment=lambda: increment,
-            history=lambda: RunHistory.of(handle),
+            history=lambda: self._history,
             policy=self._policy,
             summed=isinstance(increment, Increment) and self._summed(increment),
-            suspended=suspended(handle.state()),
+            suspended=suspended(self.opened.handle.state()),
         )
 
     def _summed(self, increment: Increment) -> bool:
         """Whether the run would compute from the model's sums."""
         handle, option = self.opened.handle, self.opened.context.options.state
-        keeps = keeps_sums(option, RunHistory.of(handle), in_use=in_use(handle.progress))
+        keeps = keeps_sums(option, self._history, in_use=in_use(handle.progress))
         drifted = suspended(handle.state())
         return keeps and not drifted and isinstance(sums_of(increment.analysed), Sums)
+
+    @cached_property
+    def _history(self) -> RunHistory:
+        return RunHistory.of(self.opened.handle)
 
     @property
     def _policy(self) -> Incremental:

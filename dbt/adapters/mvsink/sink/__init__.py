@@ -2,7 +2,7 @@
 
 `mint` decides the batch to write, `write` stages ``desired - persist``, the model's query less the
 shard read back, and `append` commits it. docs/design/sink.md has the picture. A run moves the
-shard's upper to the *desired* frontier (`plan`): the run's time + 1, with a schedule the next
+shard's upper to the *desired* frontier (`run_plan`): the run's time + 1, with a schedule the next
 refresh after the run's time.
 
 Invariants:

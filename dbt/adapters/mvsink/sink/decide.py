@@ -12,10 +12,11 @@ differ) is known only while they are staged: then the `Bounds` of the decision h
 | contents had drifted, unless insisted | `DRIFTED`, `DRIFTED_TWICE` |
 | earlier incremental runs were in vain, unless insisted | `SLOW`, `USUALLY_MANY_KEYS` |
 | the inputs or the query do not allow it | as `Evidence.increment` says |
-| a verification, of a query that gives other rows each time | |
+| it verifies, and the query gives other rows each time | |
+| it has few sums | nothing: the query over all of them is evaluated |
 | little data is read, unless the user insists | `SMALL` |
 | the last evaluation took no time, unless insisted | `QUICK` |
-| otherwise | from the changes |
+| otherwise | nothing: it computes from the changes |
 
 A run *insists* if the user wants nothing else (`incremental: always`), or if it verifies: then the
 change is needed apart from what was wrong before.
@@ -26,6 +27,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.incremental import Scoped
@@ -59,7 +61,7 @@ class SumsPolicy(enum.Enum):
 class Case:
     """What decides. ``contents``: whether the shard has any. ``suspended``: see `suspension`.
     ``summed``: the query is that over the model's sums. ``moved``: an input changed while its
-    change was computed. ``increment`` and ``history`` are asked when a line needs them.
+    change was computed. ``increment`` and ``history`` are asked when a line needs them, once.
     """
 
     increment: Callable[[], Increment | EvaluateFully]
@@ -74,6 +76,11 @@ class Case:
     @property
     def insists(self) -> bool:
         return self.policy is Incremental.ALWAYS or self.verify
+
+    @cached_property
+    def past(self) -> RunHistory:
+        """What `history` gives."""
+        return self.history()
 
 
 @dataclass(frozen=True)
@@ -142,9 +149,9 @@ def decide(case: Case) -> Decision:
     free = case.policy is Incremental.ALWAYS or (case.summed and increment.small)
     if increment.small and not free:  # a verification is not about its cost
         return Decision(EvaluateFully() if case.verify else EvaluateFully(Why.SMALL))
-    if not case.insists and not case.summed and case.history().quick():
+    if not case.insists and not case.summed and case.past.quick():
         return Decision(EvaluateFully(Why.QUICK))
-    return Decision(None, increment, Bounds(free, wary=not case.insists and case.history().much_changes()))
+    return Decision(None, increment, Bounds(free, wary=not case.insists and case.past.much_changes()))
 
 
 def fails(policy: Incremental, full: EvaluateFully) -> bool:
@@ -162,7 +169,7 @@ def keeps_sums(policy: SumsPolicy, history: RunHistory, *, in_use: bool) -> bool
 
 def _in_vain(case: Case) -> Why | None:
     """Why, after what earlier runs found, the changes of the inputs are not read."""
-    history = case.history()
+    history = case.past
     if case.summed:
         return Why.SLOW if history.slow(SUMMED) else None
     if history.slow():
