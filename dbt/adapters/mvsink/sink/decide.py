@@ -15,7 +15,7 @@ differ) is known only while they are staged: then the `Bounds` of the decision h
 | it verifies, and the query gives other rows each time | |
 | it has few sums | nothing: the query over all of them is evaluated |
 | little data is read, unless the user insists | `SMALL` |
-| the last evaluation took no time, unless insisted | `QUICK` |
+| the last evaluation took less than 0.8 s, unless insisted | `QUICK` |
 | otherwise | nothing: it computes from the changes |
 
 A run *insists* if the user wants nothing else (`incremental: always`), or if it verifies: then the

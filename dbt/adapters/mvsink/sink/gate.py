@@ -30,8 +30,8 @@ from dbt.adapters.mvsink.shard_sql.layout import with_batch
 from dbt.adapters.mvsink.sink.errors import AuditFailed, MaxChangeExceeded
 from dbt.adapters.mvsink.sink.run_history import EVALUATED, INCREMENTAL, SUMMED
 
-# What `max_change: auto` learns from: a bound that anyone can check by head. Of a year of hourly
-# runs that differ by a factor of 30 it refuses less than 2 of 1,000 (test_learned_change).
+# What `max_change: auto` learns from: a bound that anyone can check by head. In a simulated year of
+# hourly runs that differ by a factor of 30, it refuses fewer than 2 of 1,000 (test_learned_change).
 READ = 500  # commits of the log, the newest
 REMEMBERED_CHANGES = 20
 ENOUGH = 8  # runs that changed something; with fewer there is no bound
