@@ -48,7 +48,7 @@ def test_always_fails_with_the_reason_and_what_else_is_allowed():
 
 
 def test_always_evaluates_where_nothing_is_known_of_the_inputs():
-    """With `--empty`: it failed without a reason, once the model had contents."""
+    """An error would have no reason to give."""
     written = staging(EvaluateFully()).stage(None, STATE, SimpleNamespace(empty=False), 1, None)
     assert not written.incremental
 
