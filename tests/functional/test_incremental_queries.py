@@ -13,16 +13,7 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.mvsink.incremental import (
-    Analysed,
-    Plan,
-    Scoped,
-    Sides,
-    Sums,
-    analyse,
-    delta,
-    sums_of,
-)
+from dbt.adapters.mvsink.incremental import Analysed, Plan, Scoped, Sides, Sums, analyse, delta, sums_of
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from tests.property.test_incremental import case
 from tests.support.incremental_database import Database, Millis, Row, Table, consolidated

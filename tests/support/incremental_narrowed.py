@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from dbt.adapters.mvsink.incremental import (
-    Analysed,
-    Basis,
-    Keys,
-    Plan,
-    Sides,
-    analyse,
-    basis,
-)
+from dbt.adapters.mvsink.incremental import Analysed, Basis, Keys, Plan, Sides, analyse, basis
 from tests.support.incremental_database import Database, Row, consolidated
 
 

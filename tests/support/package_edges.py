@@ -1,5 +1,6 @@
-"""Counts the packages of the adapter and the imports between them: ``python -m
-tests.support.package_edges [ROOT]``.
+"""Counts the packages of the adapter and the imports between them, and writes what
+docs/design/overview.md says of them: ``python -m tests.support.package_edges``. With the root of
+another checkout it prints the counts of that one.
 
 A package is a directory below ``dbt/adapters/mvsink``; the modules beside the packages count each
 as one. An edge is a distinct pair of an importing and an imported one.
@@ -8,11 +9,14 @@ as one. An edge is a distinct pair of an importing and an imported one.
 from __future__ import annotations
 
 import ast
+import re
 import sys
+from collections.abc import Mapping, Set
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT: Path = Path(__file__).resolve().parents[2]
 OURS = "dbt.adapters.mvsink"
+OVERVIEW: Path = ROOT / "docs" / "design" / "overview.md"
 
 
 def imports(path: Path) -> set[str]:
@@ -53,5 +57,30 @@ def summary(root: Path = ROOT) -> tuple[int, int, int]:
     return len(packages(root)), len(inner), len(edges(root))
 
 
+def overview(text: str, rules: Mapping[str, Set[str]]) -> str:
+    """``text``, the page, with the table of what may import what, by the ``rules`` that
+    `test_layers` holds, and the newest counts. What a package holds is written in the page.
+    """
+    contents = dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \| [^|]* \|$", text, re.M))
+    rows = (
+        f"| `{name}` | {contents.get(name, '')} | {_names(below, rules)} |\n" for name, below in rules.items()
+    )
+    text = re.sub(
+        r"(?<=\n\| package \| holds \| may import \|\n\|---\|---\|---\|\n)(\|.*\n)*", "".join(rows), text
+    )
+    return re.sub(r"^\| now \|.*$", f"| now | {' | '.join(map(str, summary()))} |", text, flags=re.M)
+
+
+def _names(below: Set[str], rules: Mapping[str, Set[str]]) -> str:
+    """The highest packages first; last the modules beside them."""
+    order = [*reversed(rules), *sorted(below - rules.keys())]
+    return ", ".join(f"`{name}`" for name in order if name in below) or "none of the others"
+
+
 if __name__ == "__main__":
-    print(*summary(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT))
+    if len(sys.argv) > 1:
+        print(*summary(Path(sys.argv[1])))
+    else:
+        from tests.unit.test_layers import RULES
+
+        OVERVIEW.write_text(overview(OVERVIEW.read_text(), RULES))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.package_edges import OURS, ROOT, imports, package_of
+from tests.support.package_edges import OURS, OVERVIEW, ROOT, imports, overview, package_of
 
 PACKAGE = ROOT / "dbt" / "adapters" / "mvsink"
 
@@ -126,6 +126,13 @@ def test_a_package_imports_only_the_libraries_of_its_layer(package):
 def test_every_package_has_its_rule():
     packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
     assert packages | {"credentials", "connections"} == RULES.keys() == LIBRARIES.keys()
+
+
+def test_the_overview_shows_the_rules_and_counts_the_imports():
+    """`python -m tests.support.package_edges` writes both; by hand only what a package holds."""
+    text = OVERVIEW.read_text()
+    assert text == overview(text, RULES)
+    assert [name for name in RULES if f"\n| `{name}` |  |" in text] == []
 
 
 def test_of_the_command_line_only_watch_reaches_the_embedded_spark():

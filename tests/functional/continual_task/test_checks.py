@@ -9,7 +9,7 @@ import pytest
 from dbt.adapters.mvsink.continual_task.errors import StatementColumns, StatementSyntax
 from dbt.adapters.mvsink.continual_task.parse import parse
 from dbt.adapters.mvsink.engine import Column, parse_type
-from dbt.adapters.mvsink.materialization.task_columns import output_columns
+from dbt.adapters.mvsink.materialization.task_columns import analysed_columns
 from tests.support.session_engine import SessionEngine
 
 pytestmark = pytest.mark.usefixtures("small_data")
@@ -63,13 +63,13 @@ def test_what_a_statement_assigns_is_checked_as_spark_checks_what_is_stored(engi
         f"on input db.i as (insert into db.t (key) select key from db.i; {statement})", "db.t", "my_task"
     )
     if message is None:
-        assert output_columns(engine, program, INPUT, OUTPUT) == OUTPUT
+        assert analysed_columns(engine, program, INPUT, OUTPUT) == OUTPUT
     else:
         with pytest.raises(StatementColumns, match=f"^statement 1: {re.escape(message)}$"):
-            output_columns(engine, program, INPUT, OUTPUT)
+            analysed_columns(engine, program, INPUT, OUTPUT)
 
 
 def test_an_expression_that_cannot_be_analysed_is_shown_in_the_tasks_text(engine):
     text = "on input db.i as (insert into db.t select key, val from db.i;\nupdate db.t set val = valu)"
     with pytest.raises(StatementSyntax, match=r"(?s)my_task: statement 1: .*`valu`.*line 2"):
-        output_columns(engine, parse(text, "db.t", "my_task"), INPUT)
+        analysed_columns(engine, parse(text, "db.t", "my_task"), INPUT)

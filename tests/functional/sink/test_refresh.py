@@ -12,17 +12,7 @@ from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard_sql import Kind, Layout, view_query
 from dbt.adapters.mvsink.sink import Driver, NeverRefreshed
-from tests.functional.sink.scheduled import (
-    DAY,
-    HOUR,
-    HOURLY,
-    MINUTE,
-    ONCE,
-    UNALIGNED,
-    at,
-    rows,
-    scheduled_on,
-)
+from tests.functional.sink.scheduled import DAY, HOUR, HOURLY, MINUTE, ONCE, UNALIGNED, at, rows, scheduled_on
 
 
 @pytest.fixture

@@ -10,14 +10,7 @@ import pytest
 from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.engine.sql import STRICT
 from dbt.adapters.mvsink.inputs import parquet_sql as reading
-from dbt.adapters.mvsink.inputs.parquet_sql import (
-    Piece,
-    Shape,
-    braces,
-    converted,
-    select_pieces,
-    unreadable,
-)
+from dbt.adapters.mvsink.inputs.parquet_sql import Piece, Shape, braces, converted, select_pieces, unreadable
 
 NAMES = {
     "one file": (["part-1.parquet"], "part-1.parquet"),

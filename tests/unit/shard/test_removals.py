@@ -11,12 +11,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from dbt.adapters.mvsink.shard import (
-    CompactionPlan,
-    ShardClient,
-    checkpoint,
-    compact_with_pyarrow,
-)
+from dbt.adapters.mvsink.shard import CompactionPlan, ShardClient, checkpoint, compact_with_pyarrow
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard.removals import PLACE, Removals
 from tests.support.clocks import collect_at

@@ -14,14 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from dbt.adapters.mvsink.continual_task.carry_time import Carried, stateless
-from dbt.adapters.mvsink.continual_task.columns import (
-    check_assigned,
-    check_assigned_types,
-    check_insert,
-    output_columns,
-    store_assignable,
-)
 from dbt.adapters.mvsink.continual_task.row_deltas import (
     Assigned,
     Columns,
@@ -50,29 +42,6 @@ from dbt.adapters.mvsink.user_sql.checks import nondeterministic_functions
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from dbt.adapters.mvsink.user_sql.splice import Query, Span, relations, replace_relations, with_ctes
 from dbt.adapters.mvsink.user_sql.words import last_part, parts, words
-
-__all__ = [
-    "Assigned",
-    "Carried",
-    "StatementBindings",
-    "analysed",
-    "assigned",
-    "bind",
-    "bound",
-    "carried_delta",
-    "check_assigned",
-    "check_assigned_types",
-    "check_insert",
-    "delete_delta",
-    "delta",
-    "groups",
-    "insert_delta",
-    "merge_delta",
-    "output_columns",
-    "stateless",
-    "store_assignable",
-    "update_delta",
-]
 
 
 @dataclass(frozen=True)
@@ -233,7 +202,7 @@ def _reads_output(program: Program, statement: AnyStatement) -> bool:
 
 
 def analysed(program: Program, statement: Insert, bindings: StatementBindings) -> str:
-    """The INSERT's query alone, bound, for the engine to analyse (`output_columns`)."""
+    """The INSERT's query alone, bound, for the engine to analyse (`columns.output_columns`)."""
     query = bind(program, statement.query, bindings)
     ctes = None if statement.ctes is None else bind(program, statement.ctes, bindings)
     return _with_all_ctes(program, ctes, query, bindings)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.continual_task import bind
+from dbt.adapters.mvsink.continual_task.carry_time import stateless
 from dbt.adapters.mvsink.continual_task.commits import NOTHING, Commits
 from dbt.adapters.mvsink.continual_task.effects import (
     Effects,
@@ -265,7 +266,7 @@ class TaskDriver:
         pending = list(itertools.takewhile(lambda p: p.inserts and not p.errors, pending))
         possible = len(pending) > 1 and state.readable and not self.one_by_one and not self.input.recreated
         timed = (*self.references, *self.views)
-        carried = bind.stateless(self.program, timed) if possible else None
+        carried = stateless(self.program, timed) if possible else None
         if carried is None:
             return False
         first, last = pending[0].time, pending[-1].time

@@ -19,19 +19,3 @@ from dbt.adapters.mvsink.engine.errors import (
 )
 from dbt.adapters.mvsink.engine.protocol import Engine, shared_files
 from dbt.adapters.mvsink.engine.types import Column, arrow_schema, columns_added, parse_type, shard_columns
-
-__all__ = [
-    "Column",
-    "DataflowError",
-    "Engine",
-    "EngineError",
-    "ReservedColumn",
-    "SettingRefused",
-    "SubstitutedName",
-    "UnsupportedType",
-    "arrow_schema",
-    "columns_added",
-    "parse_type",
-    "shard_columns",
-    "shared_files",
-]

@@ -68,32 +68,3 @@ from dbt.adapters.mvsink.incremental.filtering import filters
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental
 from dbt.adapters.mvsink.incremental.restrict import Keys
 from dbt.adapters.mvsink.incremental.sums import Sums, sums_of
-
-__all__ = [
-    "RULES",
-    "WRONG",
-    "Adding",
-    "Analysed",
-    "Basis",
-    "Claim",
-    "Keys",
-    "KnownScope",
-    "NotIncremental",
-    "Plan",
-    "Rule",
-    "Scoped",
-    "Sides",
-    "Sums",
-    "adding_of",
-    "analyse",
-    "basis",
-    "claims",
-    "clock_probe",
-    "delta",
-    "exact_sums",
-    "filters",
-    "pieces",
-    "remarks",
-    "rules",
-    "sums_of",
-]

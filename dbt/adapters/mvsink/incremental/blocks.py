@@ -13,14 +13,7 @@ from functools import cached_property
 
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Side, Sides, Writer
-from dbt.adapters.mvsink.incremental.keys import (
-    Key,
-    KeyKind,
-    compares_rows,
-    key_names,
-    kind_of,
-    row_names,
-)
+from dbt.adapters.mvsink.incremental.keys import Key, KeyKind, compares_rows, key_names, kind_of, row_names
 from dbt.adapters.mvsink.incremental.name_resolution import Names
 from dbt.adapters.mvsink.incremental.replaced import Replaced, Replacing, keyed
 from dbt.adapters.mvsink.incremental.terms import MINUS, NONE, NOTHING, PLUS, Terms

@@ -27,13 +27,7 @@ from dbt.adapters.mvsink.incremental.blocks import Changes
 from dbt.adapters.mvsink.incremental.change_plan import Analysed
 from dbt.adapters.mvsink.incremental.compose import Side
 from dbt.adapters.mvsink.incremental.exact import Exact, exact_argument
-from dbt.adapters.mvsink.incremental.keys import (
-    KeyKind,
-    canonical,
-    group_keys,
-    kind_of,
-    owners_of,
-)
+from dbt.adapters.mvsink.incremental.keys import KeyKind, canonical, group_keys, kind_of, owners_of
 from dbt.adapters.mvsink.incremental.name_resolution import output_name
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental, outcome
 from dbt.adapters.mvsink.user_sql.algebra import Block, Call, Fragment, Query, Refused

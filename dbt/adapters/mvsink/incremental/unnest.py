@@ -28,14 +28,7 @@ from sqlglot import exp
 from dbt.adapters.mvsink.incremental.equalities import type_of
 from dbt.adapters.mvsink.incremental.keys import KeyKind, kind_of, owners_of
 from dbt.adapters.mvsink.incremental.name_resolution import Names
-from dbt.adapters.mvsink.user_sql.algebra import (
-    Block,
-    Fragment,
-    Query,
-    Subquery,
-    every_query,
-    joins,
-)
+from dbt.adapters.mvsink.user_sql.algebra import Block, Fragment, Query, Subquery, every_query, joins
 from dbt.adapters.mvsink.user_sql.comments import without_lines
 from dbt.adapters.mvsink.user_sql.functions import GENERATORS
 from dbt.adapters.mvsink.user_sql.splice import Edit, spliced

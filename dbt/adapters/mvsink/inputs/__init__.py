@@ -69,37 +69,3 @@ from dbt.adapters.mvsink.inputs.protocol import CatalogTable, Input, PendingTime
 from dbt.adapters.mvsink.inputs.registry import FORMATS
 from dbt.adapters.mvsink.inputs.shard import ShardInput
 from dbt.adapters.mvsink.inputs.version_binding import bind_versions
-
-__all__ = [
-    "FORMATS",
-    "CatalogTable",
-    "ColumnsChanged",
-    "DeletionVectors",
-    "DeltaInput",
-    "FileVanished",
-    "FilesChanging",
-    "FilesGone",
-    "FilesInput",
-    "HistoryGone",
-    "IcebergInput",
-    "Input",
-    "InputError",
-    "ModeChanged",
-    "NoSuchTable",
-    "NotADescendant",
-    "PendingTime",
-    "SessionReadsOtherwise",
-    "ShardInput",
-    "SnapshotGone",
-    "Table",
-    "TableOptions",
-    "TableReplaced",
-    "TooManyFiles",
-    "UnreadableVersion",
-    "UnsupportedTable",
-    "VersionsGone",
-    "ZoneChanged",
-    "bind_files",
-    "bind_versions",
-    "companion_uri",
-]

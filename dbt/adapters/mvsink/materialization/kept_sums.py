@@ -32,13 +32,7 @@ from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import WriteHandle, delete_dropped, number_of
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard_sql import Kind, Layout
-from dbt.adapters.mvsink.sink import (
-    Driver,
-    Evidence,
-    Increment,
-    Outcome,
-    SinkRequest,
-)
+from dbt.adapters.mvsink.sink import Driver, Evidence, Increment, Outcome, SinkRequest
 from dbt.adapters.mvsink.user_sql.marks import query_at
 
 log = logging.getLogger("mvsink.sink.write")

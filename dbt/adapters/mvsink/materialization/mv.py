@@ -12,14 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from dbt.adapters.mvsink import wall_clock
-from dbt.adapters.mvsink.engine import (
-    Column,
-    DataflowError,
-    ReservedColumn,
-    parse_type,
-    shard_columns,
-    sql,
-)
+from dbt.adapters.mvsink.engine import Column, DataflowError, ReservedColumn, parse_type, shard_columns, sql
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.exceptions import ReadsItself, check_distinct
 from dbt.adapters.mvsink.incremental import NotIncremental

@@ -26,7 +26,7 @@ from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.materialization.options.task_options import reset_words, until_taken_back
 from dbt.adapters.mvsink.materialization.response import task_response
 from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
-from dbt.adapters.mvsink.materialization.task_columns import by_name, everything_read, output_columns
+from dbt.adapters.mvsink.materialization.task_columns import analysed_columns, by_name, everything_read
 from dbt.adapters.mvsink.materialization.task_inputs import Source, Sources, ephemeral_queries, needed_ctes
 from dbt.adapters.mvsink.materialization.task_views import TaskViews, task_views
 from dbt.adapters.mvsink.materialization.task_witness import Times
@@ -76,7 +76,7 @@ class ContinualTask:
         references |= views.shards
         declared, contracted = context.options.column_types, bool(contract_columns(context.node))
         program = by_name(context.engine, program, source.columns, declared, contracted=contracted)
-        columns = output_columns(context.engine, program, source.columns, declared)
+        columns = analysed_columns(context.engine, program, source.columns, declared)
         check_distinct(context.model, [column.name for column in columns])
         if not context.invocation.empty:
             read = everything_read(program, source.columns, columns)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dbt.adapters.mvsink.continual_task import bind
-from dbt.adapters.mvsink.continual_task.columns import assignable
+from dbt.adapters.mvsink.continual_task.columns import assignable, check_assigned_types, output_columns
 from dbt.adapters.mvsink.continual_task.parse import refused_by_engine
 from dbt.adapters.mvsink.continual_task.statements import AnyStatement, Insert, Program
 from dbt.adapters.mvsink.engine import Column, Engine, EngineError, sql
@@ -64,7 +64,7 @@ def _as_contracted(inserted: Sequence[tuple[str, str]], known: Mapping[str, Colu
     ]
 
 
-def output_columns(
+def analysed_columns(
     engine: Engine, program: Program, inputs: Sequence[Column], declared: Sequence[Column] = ()
 ) -> tuple[Column, ...]:
     """The output's columns, once the engine has analysed all statements. ``inputs``: the input's.
@@ -80,20 +80,18 @@ def output_columns(
         first_columns = _analysed(
             engine, program, first, bind.StatementBindings(nothing, _guessed(first, inputs), nothing)
         )
-        columns = bind.output_columns(
-            replace(program, statements=(first,)), None, {first.number: first_columns}
-        )
+        columns = output_columns(replace(program, statements=(first,)), None, {first.number: first_columns})
     this = f"select {nulls(columns)} where false" if columns else "select 1 where false"
     bindings = bind.StatementBindings(nothing, this, nothing)
     analysed = {statement.number: _analysed(engine, program, statement, bindings) for statement in inserts}
-    columns = bind.output_columns(program, columns or None, analysed)
+    columns = output_columns(program, columns or None, analysed)
     contents = f"select {nulls(columns)}, 1L {DIFF} where false"
     for statement in program.statements:
         assigned = bind.assigned(program, statement, columns, contents, bindings)
         # before the delta, whose casts the engine may refuse in other words
         if assigned is not None:
             types = _columns_of(engine, program, statement, assigned.query)
-            bind.check_assigned_types(statement, columns, assigned.columns, types)
+            check_assigned_types(statement, columns, assigned.columns, types)
         _columns_of(engine, program, statement, bind.delta(program, statement, columns, contents, bindings))
     return columns
 

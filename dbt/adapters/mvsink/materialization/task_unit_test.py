@@ -13,7 +13,7 @@ from dbt.adapters.mvsink.continual_task.parse import parse
 from dbt.adapters.mvsink.continual_task.unit_query import output_after
 from dbt.adapters.mvsink.engine import Column, Engine, parse_type, sql
 from dbt.adapters.mvsink.exceptions import UnknownFixtureColumn
-from dbt.adapters.mvsink.materialization.task_columns import by_name, output_columns
+from dbt.adapters.mvsink.materialization.task_columns import analysed_columns, by_name
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.user_sql.splice import with_ctes
 from dbt.adapters.mvsink.user_sql.words import parts
@@ -53,7 +53,7 @@ def unit_query(
     fixture = engine.columns(with_ctes(program.ctes, f"select * from {program.input.name}"))
     inputs = tuple(Column(name, parse_type(kind, name)) for name, kind in fixture if name.lower() != DIFF)
     program = by_name(engine, program, inputs, declared, contracted=contracted)
-    columns = output_columns(engine, program, inputs, declared)
+    columns = analysed_columns(engine, program, inputs, declared)
     diff = f"cast({DIFF} as bigint)" if len(inputs) < len(fixture) else "1L"
     change = f"select {sql.columns(c.name for c in inputs)}, {diff} {DIFF} from {program.input.name}"
     before = _typed(engine, model, so_far, columns) if so_far else None

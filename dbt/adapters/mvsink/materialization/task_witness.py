@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.continual_task import bind
-from dbt.adapters.mvsink.continual_task.carry_time import carry_time
+from dbt.adapters.mvsink.continual_task.carry_time import carry_time, stateless
 from dbt.adapters.mvsink.continual_task.statements import Insert, Program
 from dbt.adapters.mvsink.engine import Column, Engine, EngineError
 from dbt.adapters.mvsink.engine.carried_plan import STAND_IN, carries
@@ -66,7 +66,7 @@ class Times:
 
     def _statements(self) -> Iterator[tuple[str, str]]:
         """Each query without the times and with them; none if its times run one by one anyway."""
-        if bind.stateless(self.program, self.timed) is None:
+        if stateless(self.program, self.timed) is None:
             return
         for statement in self.program.statements:
             assert isinstance(statement, Insert)

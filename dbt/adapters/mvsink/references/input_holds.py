@@ -13,13 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.inputs.reference import Reference
-from dbt.adapters.mvsink.shard import (
-    Antichain,
-    InvalidUsage,
-    ShardClient,
-    ShardState,
-    WriteHandle,
-)
+from dbt.adapters.mvsink.shard import Antichain, InvalidUsage, ShardClient, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql.holds import held_shards, record_held_shards, release_holds
 from dbt.adapters.mvsink.shard_sql.properties import owner_of
 

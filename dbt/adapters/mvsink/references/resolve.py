@@ -15,12 +15,7 @@ from dbt.adapters.mvsink.inputs.table_versions import TableVersions
 from dbt.adapters.mvsink.shard import ShardClient, ShardError
 from dbt.adapters.mvsink.shard_sql import DamagedFiles, Layout
 from dbt.adapters.mvsink.shard_sql.properties import first_refresh
-from dbt.adapters.mvsink.shard_sql.published_view import (
-    Catalog,
-    Shown,
-    look_up,
-    read_published,
-)
+from dbt.adapters.mvsink.shard_sql.published_view import Catalog, Shown, look_up, read_published
 from dbt.adapters.mvsink.user_sql.splice import TemporalReference, relations
 from dbt.adapters.mvsink.user_sql.words import parts
 

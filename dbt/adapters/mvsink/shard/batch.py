@@ -39,12 +39,7 @@ from dbt.adapters.mvsink.shard.stored import (
     member,
     optional,
 )
-from dbt.adapters.mvsink.shard.updates import (
-    META_SCHEMA,
-    between,
-    check_time_bounds,
-    physical_schema,
-)
+from dbt.adapters.mvsink.shard.updates import META_SCHEMA, between, check_time_bounds, physical_schema
 
 log = logging.getLogger("mvsink.shard")
 COUNTED = ("rows", "min_time", "max_time", "min_diff", "max_diff", "errors", "hashes")

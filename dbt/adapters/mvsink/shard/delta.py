@@ -25,14 +25,7 @@ from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.physical import META
 from dbt.adapters.mvsink.shard import delta_encoding as encoding
 from dbt.adapters.mvsink.shard import removals as ledger
-from dbt.adapters.mvsink.shard.commit_log import (
-    LOG,
-    Commit,
-    actions,
-    checked_path,
-    commit_path,
-    metadata,
-)
+from dbt.adapters.mvsink.shard.commit_log import LOG, Commit, actions, checked_path, commit_path, metadata
 from dbt.adapters.mvsink.shard.damage import LAST_CHECKPOINT, damage
 from dbt.adapters.mvsink.shard.errors import (
     LogDamaged,

@@ -29,14 +29,7 @@ from dbt.adapters.mvsink.shard.leases import leased_since
 from dbt.adapters.mvsink.shard.policy import compaction_due
 from dbt.adapters.mvsink.shard.progress import Progress, recording
 from dbt.adapters.mvsink.shard.staging import StagingHandle
-from dbt.adapters.mvsink.shard.state import (
-    EMPTY,
-    Change,
-    CommitNote,
-    DataFile,
-    Maintenance,
-    ShardState,
-)
+from dbt.adapters.mvsink.shard.state import EMPTY, Change, CommitNote, DataFile, Maintenance, ShardState
 from dbt.adapters.mvsink.shard.storage import Storage
 from dbt.adapters.mvsink.shard.updates import Updates, check_data_schema
 from dbt.adapters.mvsink.shard.versions import Versions

@@ -25,20 +25,3 @@ from dbt.adapters.mvsink.shard_sql.errors import (
 from dbt.adapters.mvsink.shard_sql.layout import Layout, row_count
 from dbt.adapters.mvsink.shard_sql.outcome import Counts, Kind, OnError, RunOutcome
 from dbt.adapters.mvsink.shard_sql.properties import creation_of
-
-__all__ = [
-    "BatchDescription",
-    "Counts",
-    "DamagedFiles",
-    "DifferentPlaces",
-    "ForeignDeletionVectors",
-    "Kind",
-    "Layout",
-    "NotReadable",
-    "NotRefreshed",
-    "OnError",
-    "RunOutcome",
-    "creation_of",
-    "row_count",
-    "view_query",
-]

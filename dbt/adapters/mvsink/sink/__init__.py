@@ -22,21 +22,9 @@ The layer reaches Spark through `Engine` alone and knows neither dbt nor how a c
 """
 
 from dbt.adapters.mvsink.sink.correction import Assertion, Correction, Desired, not_null
-from dbt.adapters.mvsink.sink.decide import (
-    Bounds,
-    Case,
-    Incremental,
-    SumsPolicy,
-    fails,
-    keeps_sums,
-)
+from dbt.adapters.mvsink.sink.decide import Bounds, Case, Incremental, SumsPolicy, fails, keeps_sums
 from dbt.adapters.mvsink.sink.driver import Driver
-from dbt.adapters.mvsink.sink.errors import (
-    GateFailed,
-    NeverRefreshed,
-    SchemaChanged,
-    UnknownColumn,
-)
+from dbt.adapters.mvsink.sink.errors import GateFailed, NeverRefreshed, SchemaChanged, UnknownColumn
 from dbt.adapters.mvsink.sink.gate import (
     ENOUGH,
     READ,
@@ -68,51 +56,3 @@ from dbt.adapters.mvsink.sink.run_history import RunHistory
 from dbt.adapters.mvsink.sink.run_plan import RunPlan, run_timing
 from dbt.adapters.mvsink.sink.suspension import Drift, Suspended, suspended
 from dbt.adapters.mvsink.sink.write import Write
-
-__all__ = [
-    "ENOUGH",
-    "READ",
-    "Assertion",
-    "Audit",
-    "AuditScope",
-    "Bounds",
-    "Case",
-    "Correction",
-    "Desired",
-    "Drift",
-    "Driver",
-    "Evidence",
-    "Gate",
-    "GateFailed",
-    "Increment",
-    "Incremental",
-    "Independent",
-    "Learned",
-    "MaxChange",
-    "Mint",
-    "NeverRefreshed",
-    "NoEvidence",
-    "OnSchemaChange",
-    "Outcome",
-    "OwnText",
-    "Preview",
-    "Proving",
-    "ReadReferences",
-    "ReadsLater",
-    "RunHistory",
-    "RunPlan",
-    "SchemaChanged",
-    "SinkRequest",
-    "SumsPolicy",
-    "Superseded",
-    "Suspended",
-    "UnknownColumn",
-    "Write",
-    "change_limit",
-    "changes_before",
-    "fails",
-    "keeps_sums",
-    "not_null",
-    "run_timing",
-    "suspended",
-]

@@ -14,13 +14,7 @@ from dbt.adapters.mvsink.cli.dbt_runner import Dbt
 from dbt.adapters.mvsink.cli.diff_text import shown
 from dbt.adapters.mvsink.cli.discovery import progress
 from dbt.adapters.mvsink.cli.key_columns import named_columns
-from dbt.adapters.mvsink.cli.past import (
-    ShardHistory,
-    open_past,
-    point_values,
-    refused,
-    through_dbt,
-)
+from dbt.adapters.mvsink.cli.past import ShardHistory, open_past, point_values, refused, through_dbt
 from dbt.adapters.mvsink.cli.render import Output, count_option, takes_output, write_json
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.durations import iso

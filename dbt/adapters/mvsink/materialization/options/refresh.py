@@ -9,12 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from dbt.adapters.mvsink.durations import (
-    INTERVAL_UNITS,
-    SMALLEST_BARE_INTEGER,
-    parse_interval,
-    parse_time,
-)
+from dbt.adapters.mvsink.durations import INTERVAL_UNITS, SMALLEST_BARE_INTEGER, parse_interval, parse_time
 from dbt.adapters.mvsink.materialization.options.kinds import INTERVAL_PATTERN, NotAllowed, ValueKind
 from dbt.adapters.mvsink.physical import LARGEST_TIME
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
