@@ -9,8 +9,13 @@ import random
 import pyarrow.parquet as pq
 import pytest
 
-from dbt.adapters.mvsink.history.blame_files import is_small, parse_terms, rows_from_files
-from dbt.adapters.mvsink.history.blame_query import Question, rows_from_engine
+from dbt.adapters.mvsink.history.row_authors import (
+    Question,
+    is_small,
+    parse_terms,
+    rows_from_engine,
+    rows_from_files,
+)
 from dbt.adapters.mvsink.history.row_versions import RowVersions
 from tests.support.duck_engine import DuckEngine
 from tests.support.replay import PHYSICAL, SCHEMA, histories, random_replay, time

@@ -8,8 +8,8 @@ import pytest
 
 from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.engine.predicates import Comparison, Filter
-from dbt.adapters.mvsink.history import blame_files
-from dbt.adapters.mvsink.history.blame_files import parse_terms
+from dbt.adapters.mvsink.history import row_authors
+from dbt.adapters.mvsink.history.row_authors import parse_terms
 from tests.support.dbt_on_duckdb import install
 from tests.unit.cli.runs import FIRST, SECOND, THIRD, three_runs
 
@@ -123,7 +123,7 @@ def test_a_commit_that_the_log_no_longer_has(shop, orders, monkeypatch):
 
 
 def test_a_shard_that_is_not_small_is_read_by_the_engine(shop, orders, engine, monkeypatch):
-    monkeypatch.setattr(blame_files, "MAX_UPDATES", 3)
+    monkeypatch.setattr(row_authors, "MAX_UPDATES", 3)
     assert not shop.as_json("blame", "orders", "--where", "id = 2")["from_files"] and engine.ran
 
 

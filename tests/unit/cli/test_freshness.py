@@ -7,8 +7,8 @@ import json
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from dbt.adapters.mvsink.cli.openmetrics import GAUGES, exposition
-from dbt.adapters.mvsink.cli.shard_status import Condition, ShardStatus
+from dbt.adapters.mvsink.cli.commands.metrics import GAUGES, exposition
+from dbt.adapters.mvsink.cli.status_table import Condition, ShardStatus
 from dbt.adapters.mvsink.physical import EMPTY_FRONTIER
 from dbt.adapters.mvsink.shard_sql.freshness_limits import Freshness, Verdict
 from tests.support.package_edges import ROOT

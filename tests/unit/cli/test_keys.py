@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dbt.adapters.mvsink.cli.key_columns import ModelKey, known_key
+from dbt.adapters.mvsink.cli.comparison import ModelKey, known_key
 from tests.support.dbt_on_duckdb import node, unique_test
 
 M = "model.shop.m"

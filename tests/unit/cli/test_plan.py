@@ -7,9 +7,8 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.mvsink.cli.commands import plan as command
-from dbt.adapters.mvsink.cli.commands.plan import exit_code
+from dbt.adapters.mvsink.cli.commands.plan import exit_code, planned
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, Model, RunResult, flat
-from dbt.adapters.mvsink.cli.model_plan import planned
 from tests.unit.cli.shop import HOUR, NOW
 
 SAMPLE = [{"diff": 2, "row": {"id": 1, "name": None}}, {"diff": -1, "error": "division by zero"}]

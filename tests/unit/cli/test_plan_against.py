@@ -15,8 +15,7 @@ import pytest
 
 from dbt.adapters.mvsink.cli import rehearsal
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, MacroOutput, Model, RunResult
-from dbt.adapters.mvsink.cli.markdown import comment, escaped
-from dbt.adapters.mvsink.cli.render import TableColumn
+from dbt.adapters.mvsink.cli.render import TableColumn, comment, escaped
 from dbt.adapters.mvsink.shard import ShardClient
 from dbt.adapters.mvsink.shard_sql.pause import Pause, pause
 from tests.support.duck_engine import DuckEngine
@@ -316,6 +315,6 @@ def test_a_comment(shop, aside, prod):
 
 def test_no_text_is_markup():
     assert escaped("a|b\n<c> `d` *e*") == r"a\|b \<c\> \`d\` \*e\*"
-    assert len(escaped("x" * 999)) == 300
-    lines = list(comment("t", [TableColumn("n", str)], ["x"], {"x": ["```", "a\nb"]}))
+    lines = list(comment("t", [TableColumn("n", str)], ["x" * 999, "x"], {"x": ["```", "a\nb"]}))
+    assert len(lines[4]) == len("|  |") + 300
     assert lines[-6:] == ["````diff", "```", "a b", "````", "", "</details>"]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import click
 
-from dbt.adapters.mvsink.cli.key_columns import ModelKey, known_key, named_columns
-from dbt.adapters.mvsink.cli.past import ShardHistory, point_values, refused
-from dbt.adapters.mvsink.cli.render import Option, Output, count_option, output_option
+from dbt.adapters.mvsink.cli.discovery import ShardHistory, point_values, refused
+from dbt.adapters.mvsink.cli.render import Option, Output, count_option, escaped, fenced, output_option
+from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.history.points import Point
 from dbt.adapters.mvsink.history.shard_diff import (
     Columns,
@@ -25,6 +25,9 @@ from dbt.adapters.mvsink.masking import masked
 
 SAMPLE = 5  # rows
 DIFFERS = 2  # exit code
+MAX_VALUE = 60  # characters of a value in a sample
+UNIQUE_TESTS = {"unique": "column_name", "unique_combination_of_columns": "combination_of_columns"}
+Values = Mapping[str, Any]
 takes_comparison_output = output_option(Output.TABLE, Output.JSON, Output.MARKDOWN)
 
 
@@ -116,3 +119,170 @@ def compared_sides(
             key = ModelKey(columns.key(key.columns), key.source)
         comparison = ShardComparison(a, b, columns, key.columns if key else ())
         return TargetsCompared(*pasts, *points, columns, key, compare(query, comparison, sample))
+
+
+@dataclass(frozen=True)
+class ModelKey:
+    """``columns``, and the ``source`` that says so, in words."""
+
+    columns: tuple[str, ...]
+    source: str
+
+
+def named_columns(options: Iterable[str], columns: Iterable[str]) -> list[str]:
+    """The columns that ``--key`` options name: ``a,b`` is two unless it is the name of one."""
+    whole = {column.lower() for column in columns}
+    split = ([option] if option.lower() in whole else option.split(",") for option in options)
+    return [name.strip() for names in split for name in names]
+
+
+def known_key(manifest: Any, unique_id: str, columns: Iterable[str]) -> ModelKey | None:
+    """The first key whose columns are all among ``columns``: a primary key, then other unique
+    constraints, then tests of one column, then of several.
+    """
+    node = manifest.nodes.get(unique_id)
+    allowed = {column.lower() for column in columns}
+    candidates = [] if node is None else [*_constraints(node), *_tests(manifest, unique_id)]
+    fitting = (key for key in candidates if key.columns and {name.lower() for name in key.columns} <= allowed)
+    return next(fitting, None)
+
+
+def _constraints(node: Any) -> Sequence[ModelKey]:
+    listed = [(each, tuple(each.columns)) for each in getattr(node, "constraints", None) or ()]
+    for name, column in (getattr(node, "columns", None) or {}).items():
+        listed += [(each, (name,)) for each in getattr(column, "constraints", None) or ()]
+    kinds = {"primary_key": "primary key", "unique": "unique constraint"}
+    keys = [
+        ModelKey(columns, kinds[kind])
+        for each, columns in listed
+        if (kind := str(getattr(each.type, "value", each.type))) in kinds
+    ]
+    return sorted(keys, key=lambda key: key.source != kinds["primary_key"])
+
+
+def _tests(manifest: Any, unique_id: str) -> Sequence[ModelKey]:
+    return sorted(_unique_tests(manifest, unique_id), key=lambda key: (len(key.columns), key.source))
+
+
+def _unique_tests(manifest: Any, unique_id: str) -> Iterator[ModelKey]:
+    """Tests of only some rows (`where`) are none."""
+    for node in manifest.nodes.values():
+        metadata = getattr(node, "test_metadata", None)
+        if metadata is None or getattr(node, "attached_node", None) != unique_id or node.config.where:
+            continue
+        columns = metadata.kwargs.get(UNIQUE_TESTS.get(metadata.name))
+        if columns:
+            listed = (columns,) if isinstance(columns, str) else tuple(columns)
+            yield ModelKey(tuple(name.strip("`") for name in listed), f"test {node.name}")
+
+
+def text_lines(values: Values) -> list[str]:
+    """For a terminal."""
+    lines = [f"{values['model']}{_paired_by(values)}"]
+    lines += [f"  {side.upper()}  {_side_text(values, side)}" for side in "ab"]
+    lines += ["", *(f"  {line}" for line in _findings(values))]
+    if values["sample"]:
+        lines += ["", *(f"  {line}" for line in sample_of(values))]
+    return lines
+
+
+def markdown_lines(values: Values) -> list[str]:
+    """Markdown. The sample is a block of code, in which nothing is markup."""
+    lines = [f"### {escaped(values['model'])}", ""]
+    lines += [f"- {side.upper()}: {escaped(_side_text(values, side))}" for side in "ab"]
+    if values["key"]:
+        lines.append(f"- rows are {escaped(_paired_by(values).removeprefix(','))}")
+    lines += ["", "| | rows |", "|---|---:|"]
+    counts = (("only in A", "only_in_a"), ("only in B", "only_in_b"), ("changed", "changed"))
+    lines += [f"| {title} | {values[key]:,} |" for title, key in counts if key != "changed" or values["key"]]
+    if values["changed_values"]:
+        lines += ["", "| column | values changed |", "|---|---:|"]
+        lines += [f"| {escaped(name)} | {count:,} |" for name, count in values["changed_values"].items()]
+    notes = [escaped(note) for note in _notes(values)]
+    lines += ["", *(f"- {note}" for note in notes)] if notes else []
+    if values["sample"]:
+        lines += ["", *fenced(list(sample_of(values)))]
+    return lines
+
+
+def _paired_by(values: Values) -> str:
+    return f", paired by {', '.join(values['key'])} ({values['key_source']})" if values["key"] else ""
+
+
+def _side_text(values: Values, side: str) -> str:
+    """``prod latest: 4 rows as of 2026-11-20T15:00:00Z, run 4f3c... of 2026-11-20T15:00:00Z``"""
+    each = values[side]
+    target = f"{each['target']} " if values["a"]["target"] != values["b"]["target"] else ""
+    run = each["invocation_id"]
+    by = f", left by run {run} of {iso(each['computed_through'])}" if run else ""
+    return f"{target}{each['point']}: {_rows(each['rows'])} as of {iso(each['time'])}{by}"
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row" + ("" if count == 1 else "s")
+
+
+def _findings(values: Values) -> Iterator[str]:
+    if not values["differs"]:
+        yield "no differences"
+    for key, side in (("only_in_a", "only in A"), ("only_in_b", "only in B"), ("changed", "changed")):
+        if values[key]:
+            yield f"{_rows(values[key])} {side}" + (
+                f": {_by_column(values)}" if key == "changed" and values["changed_values"] else ""
+            )
+    yield from _notes(values)
+
+
+def _by_column(values: Values) -> str:
+    return ", ".join(f"{name} in {count:,}" for name, count in values["changed_values"].items())
+
+
+def _notes(values: Values) -> Iterator[str]:
+    repeated, errors, columns = values["repeated_keys"], values["errors"], values["columns"]
+    if repeated:
+        subject = "1 key occurs" if repeated == 1 else f"{repeated:,} keys occur"
+        yield f"{subject} more than once on a side: the rows are not paired"
+    if errors:
+        yield f"{errors:,} recorded error{'' if errors == 1 else 's'} on one side only"
+    for side in "ab":
+        if columns[f"only_in_{side}"]:
+            yield f"columns only in {side.upper()}, not compared: {', '.join(columns[f'only_in_{side}'])}"
+    for name, (a, b) in columns["retyped"].items():
+        yield f"not compared: {name}, which is {a} in A and {b} in B"
+
+
+def sample_of(values: Values) -> Iterator[str]:
+    """A line for each row: `-` only in A, `+` only in B, `!` changed."""
+    for change in values["sample"]:
+        a, b = change["a"], change["b"]
+        if a is not None and b is not None:
+            yield "! " + ", ".join(_cell(values, name, a[name], b[name]) for name in b)
+        else:
+            copies = f"  ({change['copies']} copies)" if change["copies"] > 1 else ""
+            row = ", ".join(f"{name}={shown(value)}" for name, value in (a or b).items())
+            yield f"{'-' if b is None else '+'} {row}{copies}"
+    larger = [key for key in ("only_in_a", "only_in_b", "changed") if values[key] > _shown_of(values, key)]
+    if larger:
+        yield "... --sample shows more"
+
+
+def _shown_of(values: Values, key: str) -> int:
+    kinds = {"changed": (True, True), "only_in_a": (True, False), "only_in_b": (False, True)}
+    return sum(
+        change["copies"]
+        for change in values["sample"]
+        if (change["a"] is not None, change["b"] is not None) == kinds[key]
+    )
+
+
+def _cell(values: Values, name: str, a: object, b: object) -> str:
+    changed = name not in (values["key"] or ()) and a != b
+    return f"{name}={shown(a)} -> {shown(b)}" if changed else f"{name}={shown(b)}"
+
+
+def shown(value: object) -> str:
+    """A value on one line; NULL is distinct from the text "NULL"."""
+    if value is None:
+        return "NULL"
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= MAX_VALUE else text[: MAX_VALUE - 1] + "…"

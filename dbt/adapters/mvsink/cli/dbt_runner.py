@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import redirect_stdout
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 import click
 
+from dbt.adapters.mvsink.history.shard_diff import Query
+
 TASK = "continual_task"
 MAINTAINED = ("self_correcting_mv", TASK)
 QUIET = ("--log-level", "none", "--log-level-file", "debug", "--no-use-colors", "--no-write-json")
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 WAITS = ("waiting for the embedded metastore", "starting Spark")  # shown on stderr: they may take minutes
 
 
@@ -160,6 +166,18 @@ class Dbt:
         return [*options, "--vars", json.dumps(self.vars, default=str)]
 
 
+def through_dbt(dbt: Dbt, manifest: Any) -> Query:
+    """Queries through dbt's connection, whatever it is. Raises `DbtFailed`."""
+
+    def query(text: str, what: str) -> Sequence[Sequence[object]]:
+        request = json.dumps({"query": text, "what": what})
+        output = dbt.operation("mvsink_read", {"request": request}, manifest)
+        rows: list[list[object]] = json.loads(output.lines[-1])
+        return rows
+
+    return query
+
+
 def flat(values: Any) -> list[str]:
     """The words of dbt's `--select`, which may be repeated and may take several words at a time."""
     if isinstance(values, str):
@@ -187,3 +205,32 @@ def _show_waits(event: Any) -> None:
     text = str(event.info.msg)
     if any(wait in text for wait in WAITS):
         click.echo(text, err=True)
+
+
+@contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM does what SIGINT does, other handlers of Ctrl-C included, such as a wait for the
+    metastore.
+    """
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        if not callable(signal.getsignal(signal.SIGINT)):  # ignored, as in a job of a shell's background
+            raise KeyboardInterrupt
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Both signals are ignored meanwhile: what is short, and must be complete."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

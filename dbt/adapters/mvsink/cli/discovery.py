@@ -11,21 +11,26 @@ package accepts (``s3://``, ``gs://``, ``abfss://``, ...), with the profile's ``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 from rich.console import Console
 
 from dbt.adapters.mvsink.cli.target import Target
+from dbt.adapters.mvsink.engine import DataflowError
+from dbt.adapters.mvsink.history.errors import InvalidPoint
+from dbt.adapters.mvsink.history.points import Point, resolve
+from dbt.adapters.mvsink.history.shard_diff import InvalidKey
 from dbt.adapters.mvsink.inputs.companion import INPUTS
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.physical import SUMS
-from dbt.adapters.mvsink.shard import NotAShard, ReadHandle, ShardClient, ShardState
+from dbt.adapters.mvsink.shard import Commit, NotAShard, ReadHandle, ShardClient, ShardError, ShardState
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
+from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.properties import owner_of
 
 LOG = "_delta_log"
@@ -209,3 +214,72 @@ def progress(doing: str) -> Iterator[None]:
 def words(error: BaseException) -> str:
     """The first line of an error's text: some libraries append a stack."""
     return masked(next(iter(str(error).strip().splitlines()), type(error).__name__))
+
+
+@dataclass(frozen=True)
+class ShardHistory:
+    """A shard of ``target`` at its newest version, with the commits of its log, oldest first."""
+
+    target: Target
+    shard: DiscoveredShard
+    reader: ReadHandle
+    state: ShardState
+    commits: Sequence[Commit]
+
+    @property
+    def name(self) -> str:
+        """The model's."""
+        return self.shard.model
+
+    def point(self, text: str) -> Point:
+        """See `history.points`."""
+        with refused():
+            return resolve(text, self.state, self.commits, self.name)
+
+    def layout(self) -> Layout:
+        """Its files as SQL."""
+        with refused():
+            return Layout.of(self.reader, self.state)
+
+
+def open_past(target: Target, model: str) -> ShardHistory:
+    """The only shard of ``target`` of that name. Raises click's errors."""
+    shard = choose_one(find_shards(target), target, model)
+    reader, state = shard.opened()
+    try:
+        with progress(f"reading the log of {shard.relation}"):
+            return ShardHistory(target, shard, reader, state, reader.history())
+    except Exception as error:  # a log may contain anything
+        raise click.ClickException(f"{shard.relation}: {words(error)}") from error
+
+
+@contextmanager
+def refused() -> Iterator[None]:
+    """Errors of the lower layers leave this block as click's: wrong usage, or a failure."""
+    try:
+        yield
+    except (InvalidPoint, InvalidKey) as error:
+        raise click.UsageError(masked(str(error))) from error
+    except (DataflowError, ShardError) as error:
+        raise click.ClickException(masked(str(error))) from error
+
+
+# With this click passes `-1` on as an argument; `check_arguments` finds misspelled options then.
+POINTS_ARE_ARGUMENTS = {"ignore_unknown_options": True}
+
+
+def check_arguments(context: click.Context, arguments: Sequence[str | None]) -> None:
+    """Raises `click.NoSuchOption` for a misspelled option."""
+    for argument in arguments:
+        if argument and argument.startswith("-") and not argument[1:].isdigit():
+            raise click.NoSuchOption(argument, ctx=context)
+
+
+def point_values(point: Point) -> Mapping[str, Any]:
+    """A point as JSON. Times are ms."""
+    return {
+        "point": point.text,
+        "time": point.time,
+        "invocation_id": point.run.invocation_id or None if point.run else None,
+        "computed_through": point.run.computed_through if point.run else None,
+    }

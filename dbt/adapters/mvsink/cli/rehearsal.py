@@ -23,10 +23,16 @@ import click
 from dbt.config.profile import read_profile
 
 from dbt.adapters.mvsink.cli.comparison import compared_sides
-from dbt.adapters.mvsink.cli.dbt_runner import TASK, Dbt, DbtFailed, Model, RunResult
-from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, find_shards
-from dbt.adapters.mvsink.cli.past import ShardHistory, through_dbt
-from dbt.adapters.mvsink.cli.signals import uninterrupted
+from dbt.adapters.mvsink.cli.dbt_runner import (
+    TASK,
+    Dbt,
+    DbtFailed,
+    Model,
+    RunResult,
+    through_dbt,
+    uninterrupted,
+)
+from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, ShardHistory, find_shards
 from dbt.adapters.mvsink.cli.target import Target, load_target
 from dbt.adapters.mvsink.engine import shard_columns
 from dbt.adapters.mvsink.history.points import LATEST

@@ -1,4 +1,4 @@
-"""Answers as a table for people and as JSON for programs.
+"""Answers as a table for people, as Markdown for pull requests, and as JSON for programs.
 
 A table omits columns that are empty in every row. On a terminal that is too narrow, each row is
 written as a block of lines instead. Without a terminal (a pipe, a log) lines have any length.
@@ -7,7 +7,7 @@ written as a block of lines instead. Without a terminal (a pipe, a log) lines ha
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
@@ -26,6 +26,8 @@ from dbt.adapters.mvsink.durations import iso
 MAX_WIDTH = 10_000  # characters of a line without a terminal
 MAX_CELL_WIDTH = 60
 MIN_WIDTH = 20  # of a column that is cut short
+MAX_MARKDOWN = 300  # characters of a cell in Markdown
+SPECIAL = "\\`*_|<>[]#~"  # what Markdown gives a meaning
 UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 LONG_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 T = TypeVar("T")
@@ -196,3 +198,48 @@ def ago_text(past: int) -> str:
     unit, length = next((unit, length) for unit, length in LONG_UNITS if abs(past) >= length)
     count = abs(past) // length
     return f"{count:,} {unit} ago" if past > 0 else f"in {count:,} {unit}"
+
+
+def comment(
+    title: str, columns: Sequence[TableColumn[T]], rows: Sequence[T], details: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    """A comment on a pull request, in the Markdown of GitHub and GitLab: a table with a line for
+    each row, and below it ``details`` about rows, by their first cells, as folded code.
+    """
+    yield from (f"### {escaped(title)}", "")
+    shown = [column for column in columns if not column.optional or any(map(column.text, rows))]
+    cells = [[column.title for column in shown], *([column.text(row) for column in shown] for row in rows)]
+    lines = [f"| {' | '.join(escaped(_cut(cell)) for cell in each)} |" for each in cells]
+    yield from (
+        lines[0],
+        f"| {' | '.join('---:' if column.right else '---' for column in shown)} |",
+        *lines[1:],
+    )
+    for name, about in details.items():
+        if about:
+            yield from (
+                "",
+                f"<details><summary>{escaped(name)}</summary>",
+                "",
+                *fenced(about),
+                "",
+                "</details>",
+            )
+
+
+def _cut(cell: str) -> str:
+    return cell if len(cell) <= MAX_MARKDOWN else cell[: MAX_MARKDOWN - 1] + "…"
+
+
+def escaped(text: str) -> str:
+    """Plain text on one line of Markdown."""
+    one_line = " ".join(text.split())
+    return "".join("\\" + character if character in SPECIAL else character for character in one_line)
+
+
+def fenced(lines: Sequence[str]) -> Iterator[str]:
+    """A block of code, in which nothing is markup; lines that begin with + and - are coloured."""
+    fence = "```"
+    while any(fence in line for line in lines):
+        fence += "`"
+    yield from (f"{fence}diff", *(" ".join(line.splitlines()) for line in lines), fence)

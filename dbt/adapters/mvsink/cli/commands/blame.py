@@ -10,26 +10,26 @@ from typing import Any
 
 import click
 
-from dbt.adapters.mvsink.cli.dbt_runner import Dbt
-from dbt.adapters.mvsink.cli.diff_text import shown
-from dbt.adapters.mvsink.cli.discovery import progress
-from dbt.adapters.mvsink.cli.key_columns import named_columns
-from dbt.adapters.mvsink.cli.past import ShardHistory, open_past, point_values, refused, through_dbt
+from dbt.adapters.mvsink.cli.comparison import named_columns, shown
+from dbt.adapters.mvsink.cli.dbt_runner import Dbt, through_dbt
+from dbt.adapters.mvsink.cli.discovery import ShardHistory, open_past, point_values, progress, refused
 from dbt.adapters.mvsink.cli.render import Output, count_option, takes_output, write_json
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.durations import iso
-from dbt.adapters.mvsink.history.blame_files import is_small, parse_terms, rows_from_files
-from dbt.adapters.mvsink.history.blame_query import (
+from dbt.adapters.mvsink.history.points import LATEST
+from dbt.adapters.mvsink.history.row_authors import (
     Authors,
     BlameAnswer,
     Question,
     Removal,
     Standing,
     WrittenRow,
+    is_small,
     key_columns,
+    parse_terms,
     rows_from_engine,
+    rows_from_files,
 )
-from dbt.adapters.mvsink.history.points import LATEST
 from dbt.adapters.mvsink.history.row_versions import RowVersions
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard.updates import physical_schema

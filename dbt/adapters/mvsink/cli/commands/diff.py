@@ -11,19 +11,19 @@ from dbt.adapters.mvsink.cli.comparison import (
     DIFFERS,
     TargetsCompared,
     compared_sides,
+    markdown_lines,
     takes_comparison_output,
     takes_detailed_exitcode,
     takes_sample,
+    text_lines,
 )
-from dbt.adapters.mvsink.cli.dbt_runner import Dbt
-from dbt.adapters.mvsink.cli.diff_text import markdown_lines, text_lines
-from dbt.adapters.mvsink.cli.discovery import progress
-from dbt.adapters.mvsink.cli.past import (
+from dbt.adapters.mvsink.cli.dbt_runner import Dbt, through_dbt
+from dbt.adapters.mvsink.cli.discovery import (
     POINTS_ARE_ARGUMENTS,
     ShardHistory,
     check_arguments,
     open_past,
-    through_dbt,
+    progress,
 )
 from dbt.adapters.mvsink.cli.render import Output, write_json
 from dbt.adapters.mvsink.cli.target import Target, load_target, takes_dbt

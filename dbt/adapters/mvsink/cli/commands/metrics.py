@@ -1,12 +1,129 @@
-"""`mvsink metrics`: the figures of every shard as OpenMetrics text."""
+"""Shards' figures as OpenMetrics text, which Prometheus and OpenTelemetry's collector read.
+
+Names, units and labels are those of docs/commands.md; a value that is not known has no line. Times
+and durations are in seconds, as is usual for Prometheus.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import click
 
 from dbt.adapters.mvsink.cli.commands import status
-from dbt.adapters.mvsink.cli.openmetrics import exposition
+from dbt.adapters.mvsink.cli.status_table import Condition, ShardStatus
 from dbt.adapters.mvsink.cli.target import Target, takes_target
+from dbt.adapters.mvsink.shard_sql.freshness_limits import Verdict
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """A figure of every shard; ``name`` ends in ``unit`` if it has one."""
+
+    name: str
+    help: str
+    value: Callable[[ShardStatus], float | None]
+    unit: str = ""
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
+
+
+def _is_readable(shard: ShardStatus) -> int:
+    return int(shard.condition in (Condition.READABLE, Condition.FINAL))
+
+
+GAUGES = (
+    Gauge("readable", "1 if the shard has contents and can be read, else 0.", _is_readable),
+    Gauge("lag_seconds", "How long ago the contents were computed.", lambda s: _seconds(s.lag), "seconds"),
+    Gauge(
+        "last_refresh_timestamp_seconds",
+        "When the newest run that advanced the shard committed.",
+        lambda s: _seconds(s.last_refresh),
+        "seconds",
+    ),
+    Gauge("run_seconds", "How long that run took.", lambda s: s.run_seconds, "seconds"),
+    Gauge(
+        "next_refresh_timestamp_seconds",
+        "The next refresh of a shard with a schedule.",
+        lambda s: _seconds(s.next_refresh),
+        "seconds",
+    ),
+    Gauge(
+        "warn_after_seconds",
+        "The age after which contents are a warning.",
+        lambda s: _seconds(s.warn_after),
+        "seconds",
+    ),
+    Gauge(
+        "error_after_seconds",
+        "The age after which contents are an error.",
+        lambda s: _seconds(s.error_after),
+        "seconds",
+    ),
+    Gauge("rows", "Rows at the newest time, if the files' statistics determine them.", lambda s: s.rows),
+    Gauge("updates", "Update records in the live files.", lambda s: s.updates),
+    Gauge("error_updates", "Update records that are errors.", lambda s: s.error_updates),
+    Gauge("files", "Live files.", lambda s: s.files),
+    Gauge("size_bytes", "Size of the live files.", lambda s: s.bytes, "bytes"),
+    Gauge("pending_times", "Times of its input that a task has not processed.", lambda s: s.pending_inputs),
+    Gauge("generation", "How often the contents have been replaced as a whole.", lambda s: s.generation),
+)
+FRESHNESS = "mvsink_shard_freshness"
+
+
+def exposition(shards: Sequence[ShardStatus]) -> str:
+    """The figures of ``shards``, and nothing of their companion shards. It ends in ``# EOF``."""
+    return "".join(f"{line}\n" for line in _lines(shards))
+
+
+def _lines(shards: Sequence[ShardStatus]) -> Iterator[str]:
+    for gauge in GAUGES:
+        name = f"mvsink_shard_{gauge.name}"
+        yield from _head(name, "gauge", gauge.help, gauge.unit)
+        for shard in shards:
+            value = gauge.value(shard)
+            if value is not None:
+                yield f"{name}{_labels(labels_of(shard))} {_number(value)}"
+    yield from _head(
+        FRESHNESS, "stateset", "Whether the contents are as fresh as their model's config requires."
+    )
+    for shard in shards:
+        for verdict in Verdict if shard.slo else ():
+            state = {**labels_of(shard), FRESHNESS: verdict.value}
+            yield f"{FRESHNESS}{_labels(state)} {int(shard.slo is verdict)}"
+    yield "# EOF"
+
+
+def labels_of(shard: ShardStatus) -> dict[str, str]:
+    """The labels of a shard's figures."""
+    return {
+        "model": shard.model,
+        "relation": shard.relation,
+        "project": shard.project or "",
+        "target": shard.target or "",
+    }
+
+
+def _head(name: str, kind: str, text: str, unit: str = "") -> Iterator[str]:
+    yield f"# TYPE {name} {kind}"
+    if unit:
+        yield f"# UNIT {name} {unit}"
+    yield f"# HELP {name} {text}"
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else repr(round(value, 3))
 
 
 @click.command()

@@ -25,8 +25,16 @@ from dbt.adapters.mvsink.cli.discovery import (
     words,
 )
 from dbt.adapters.mvsink.cli.render import Output, takes_output, write_json, write_table
-from dbt.adapters.mvsink.cli.shard_status import Condition, Hold, ShardStatus
-from dbt.adapters.mvsink.cli.status_table import MAX_LINE, lines, short_columns, short_lines, wide_columns
+from dbt.adapters.mvsink.cli.status_table import (
+    MAX_LINE,
+    Condition,
+    Hold,
+    ShardStatus,
+    lines,
+    short_columns,
+    short_lines,
+    wide_columns,
+)
 from dbt.adapters.mvsink.cli.target import Target, takes_target
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, decide

@@ -15,12 +15,12 @@ import click
 
 from dbt.adapters.mvsink.cli.commands.hold import who
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt
-from dbt.adapters.mvsink.cli.discovery import progress
-from dbt.adapters.mvsink.cli.past import (
+from dbt.adapters.mvsink.cli.discovery import (
     POINTS_ARE_ARGUMENTS,
     ShardHistory,
     check_arguments,
     open_past,
+    progress,
     refused,
 )
 from dbt.adapters.mvsink.cli.render import (

@@ -21,11 +21,18 @@ import click
 from dbt.cli import params
 
 from dbt.adapters.mvsink import wall_clock
-from dbt.adapters.mvsink.cli.dbt_runner import TASK, Dbt, DbtFailed, Model, RunResult, flat
+from dbt.adapters.mvsink.cli.dbt_runner import (
+    TASK,
+    Dbt,
+    DbtFailed,
+    Model,
+    RunResult,
+    flat,
+    terminated_as_interrupted,
+)
 from dbt.adapters.mvsink.cli.discovery import words
 from dbt.adapters.mvsink.cli.render import Output, duration_text, takes_output, time_text
 from dbt.adapters.mvsink.cli.scheduler import Reason, Round, Scheduler, WatchedModel
-from dbt.adapters.mvsink.cli.signals import terminated_as_interrupted
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.connection.factory import EMBEDDED
 from dbt.adapters.mvsink.durations import parse_interval, parse_time
