@@ -19,7 +19,7 @@ from tests.support.incremental_database import Database, Row
 from tests.support.incremental_narrowed import narrowed, restricted
 from tests.support.incremental_queries import Queries, tables
 
-CASES = int(os.environ.get("MVSINK_INCREMENTAL_CASES", "250"))
+CASES = int(os.environ.get("MVSINK_INCREMENTAL_CASES", "150"))
 FOCUS = (
     "", "left join", "right join", "left anti join", "left semi join", "clock", "union", "group", "window", "distinct", "full join", "subquery",
     "set",

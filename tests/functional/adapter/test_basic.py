@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from dbt.tests.adapter.basic.test_adapter_methods import BaseAdapterMethod
 from dbt.tests.adapter.basic.test_base import BaseSimpleMaterializations
 from dbt.tests.adapter.basic.test_empty import BaseEmpty
@@ -21,6 +22,7 @@ from dbt.tests.util import run_dbt
 ARTIFACTS = True
 
 
+@pytest.mark.seldom
 class TestAdapterMethod(BaseAdapterMethod):
     pass
 
@@ -37,10 +39,12 @@ class TestEphemeral(BaseEphemeral):
     pass
 
 
+@pytest.mark.seldom
 class TestGenericTests(BaseGenericTests):
     pass
 
 
+@pytest.mark.seldom
 class TestIncremental(BaseIncremental):
     pass
 
@@ -62,6 +66,7 @@ class TestSingularTests(BaseSingularTests):
     pass
 
 
+@pytest.mark.seldom
 class TestSingularTestsEphemeral(BaseSingularTestsEphemeral):
     pass
 

@@ -30,6 +30,14 @@ class TestMaterializedViewBasic(MaterializedViewBasic):
             ),
         }
 
+    test_materialized_view_create_idempotent, test_materialized_view_replaces_view = map(
+        pytest.mark.seldom,
+        (
+            MaterializedViewBasic.test_materialized_view_create_idempotent,
+            MaterializedViewBasic.test_materialized_view_replaces_view,
+        ),
+    )
+
     @staticmethod
     def swap_table_to_materialized_view(project, table):
         swap(project, table, "table", "self_correcting_mv")

@@ -45,6 +45,7 @@ class TestPlan(Base):
         root = Path(project.adapter.config.credentials.shards)
         return sorted((str(path), path.stat().st_size) for path in root.rglob("*"))
 
+    @pytest.mark.seldom
     def test_from_the_first_load_on(self, project):
         run_dbt(["run", "--select", "source_rows"])
         first = self.planned(project, "--detailed-exitcode", code=2)

@@ -119,6 +119,7 @@ class TestTypes(Base):
         assert second == ("010", None, None)
 
 
+@pytest.mark.seldom
 class TestFailing(Base):
     @pytest.fixture(scope="class")
     def seeds(self):

@@ -263,17 +263,17 @@ def test_foreign_rows_that_no_append_can_have_written_are_dropped_and_counted(tm
 
 def test_compaction_of_the_output_in_between_changes_nothing(tmp_path):
     plain, compacted = (task_with(tmp_path / name, UPSERT) for name in ("plain", "compacted"))
-    for time in range(10, 60):
+    for time in range(10, 40):
         change = [(time % 5, time, 1), (time % 7, time, 2)]
         for task in (plain, compacted):
             task.input.write(time, change)
             if time % 3 == 0:
                 task.run(time, retain_history=DAY if task is plain else 4)
     kinds = [commit.kind for commit in compacted.output.open().history()]
-    assert kinds.count("compact") > 1 and compacted.output.state().since.as_option() == 54
+    assert kinds.count("compact") > 1 and compacted.output.state().since.as_option() == 36
     assert plain.output.contents() == compacted.output.contents()
-    assert [u for u in plain.output.updates() if u[0] > 54] == [
-        u for u in compacted.output.updates() if u[0] > 54
+    assert [u for u in plain.output.updates() if u[0] > 36] == [
+        u for u in compacted.output.updates() if u[0] > 36
     ]
 
 

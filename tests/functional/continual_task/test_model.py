@@ -17,9 +17,9 @@ from tests.functional.continual_task.driver import DELETES, NOW, Task
 from tests.support.shards import client
 from tests.support.task_model import Collection, ModelTask, Step, Updates, random_history, random_steps
 
-PROGRAMS = int(os.environ.get("MVSINK_TASK_PROGRAMS", "100"))
-BLOCK = 50
-ON_SPARK = 8
+PROGRAMS = int(os.environ.get("MVSINK_TASK_PROGRAMS", "50"))
+BLOCK = 25
+ON_SPARK = 4
 
 
 @dataclass

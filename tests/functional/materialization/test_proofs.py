@@ -85,6 +85,7 @@ class TestProofs:
         assert self.run(32, least=-1)["large"]  # again
         assert not responses(project)["large"]["warnings"]
 
+    @pytest.mark.seldom
     def test_a_splice_that_is_wrong_is_noticed_by_a_verification(self, project, monkeypatch):
         """References that are read otherwise than the text says: also where all is evaluated."""
 

@@ -102,6 +102,7 @@ class TestSchedules(Base):
             "at_creation": False,
         }
 
+    @pytest.mark.seldom
     def test_the_last_refresh_and_the_one_that_never_comes(self, project):
         self.set_model(project, configured(refresh=[{"at": f"{DAY} 10:30"}, {"at_creation": True}]))
         run(0, "--full-refresh")

@@ -151,6 +151,7 @@ class TestReferences(TimeBase):
         assert f"+0 -0 at {AT.format(3)} (inputs unchanged); mv as of {AT.format(0)}" in out
         assert self.last(project, "top")["references"] == {f"{project.test_schema}.mv": T}
 
+    @pytest.mark.seldom
     def test_one_that_was_never_refreshed_is_an_error_that_names_it(self, project):
         self.set_model(project, configured(refresh="at 2026-11-20 10:05"))
         out = at(1, expect_pass=False)
@@ -205,6 +206,7 @@ class TestReferences(TimeBase):
         at(121, "run", "--select", "top")
         assert self.shard(project, "mv").holds == {}
 
+    @pytest.mark.seldom
     def test_a_view_that_is_dropped_or_reads_something_else_lets_go(self, project):
         scheduled = OF_MV.replace("_mv')", "_mv', refresh='every 1 hour')")
         self.model(project, "top", scheduled)

@@ -181,6 +181,7 @@ class TestColumns(Base):
         self.after(project, "(3, 'c')")
         assert self.rows(project) == self.rows(project, "above") == [(1, None), (2, None), (3, "c")]
 
+    @pytest.mark.seldom
     def test_a_column_that_only_the_shard_has(self, project, analyzed):
         """`append_new_columns` keeps it; the query's columns are not the shard's, run after run."""
         self.set_model(project, ALL_COLUMNS.replace("*", "id"))
@@ -189,6 +190,7 @@ class TestColumns(Base):
         assert analyzed.count("mv") == 3
         assert self.rows(project)[3:] == [(4, None), (5, None), (6, None)]
 
+    @pytest.mark.seldom
     def test_after_a_run_that_was_killed_before_it_recorded_its_columns(self, project, analyzed):
         self.set_model(project, ALL_COLUMNS)
         self.after(project, "(7, 'e')")
@@ -202,6 +204,7 @@ class TestColumns(Base):
 
 
 @pytest.mark.embedded("files on a disk are known to be unchanged only where Spark runs on the same machine")
+@pytest.mark.seldom
 class TestSourceThatAHookMoves:
     @pytest.fixture(scope="class")
     def models(self):

@@ -142,9 +142,7 @@ PLANS = ["a base, recent rows, and an error, all with hashes", "no rows, an erro
 
 @pytest.mark.parametrize(
     "name",
-    often(
-        SHARDS, "rows, and an error in a batch of its own", "no rows left, and an error, in several batches"
-    ),
+    often(SHARDS, "rows, and an error in a batch of its own"),
 )
 def test_every_reader_fails(quick, shards, name):
     assert readers_without_the_error(quick, f"guarded_{list(SHARDS).index(name)}") == {}
