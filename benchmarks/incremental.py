@@ -27,8 +27,8 @@ from dbt.adapters.mvsink.incremental import Analysed, Sums, analyse, sums_of
 from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Layout
+from dbt.adapters.mvsink.shard_sql.rewrite import Upkeep
 from dbt.adapters.mvsink.shard_sql.stager import Stager
-from dbt.adapters.mvsink.shard_sql.upkeep import Upkeep
 from dbt.adapters.mvsink.sink import Correction, Desired, Driver, Incremental, Outcome
 from tests.support.known_inputs import KnownInputs
 from tests.support.session_engine import T0, Model, SessionEngine, open_shard

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbt.adapters.mvsink.shard_sql.change_data import change_data
+from dbt.adapters.mvsink.shard_sql.as_of import change_data
 from tests.support.duck_engine import DuckEngine
 
 ENGINE = DuckEngine()

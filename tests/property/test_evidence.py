@@ -31,7 +31,7 @@ from dbt.adapters.mvsink.shard import (
 )
 from dbt.adapters.mvsink.shard.state import Change, DataFile
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
+from dbt.adapters.mvsink.shard_sql.stager import EXACT
 from tests.support.engines import NoEngine
 from tests.support.shards import SCHEMA, updates
 

@@ -9,7 +9,7 @@ import pytest
 
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import ShardClient, compact_with_pyarrow, compaction_due
-from dbt.adapters.mvsink.shard_sql.pause import Pause, pause_of
+from dbt.adapters.mvsink.shard_sql.properties import Pause, pause_of
 from dbt.adapters.mvsink.sink import Gate, GateFailed, MaxChange
 from dbt.adapters.mvsink.sink.undoing import TakenAway, UndoRequest, undo
 from tests.support.session_engine import T0, Model, open_shard

@@ -21,7 +21,7 @@ from dbt.adapters.mvsink.engine.plan_text import same_plan
 from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout, view_query
-from dbt.adapters.mvsink.shard_sql.session_settings import by_conf, pinned
+from dbt.adapters.mvsink.shard_sql.stager import by_conf, pinned
 from dbt.adapters.mvsink.sink import Driver, Outcome, SinkRequest
 from tests.support.duck_engine import DuckEngine
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.mvsink.shard_sql import DifferentPlaces
-from dbt.adapters.mvsink.shard_sql.canary import check_same_place
+from dbt.adapters.mvsink.shard_sql.stager import check_same_place
 from tests.support.session_engine import SessionEngine
 
 pytestmark = pytest.mark.usefixtures("small_data")

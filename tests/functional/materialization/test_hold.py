@@ -6,7 +6,7 @@ import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
-from dbt.adapters.mvsink.shard_sql.pause import Pause, pause, release_pause
+from dbt.adapters.mvsink.shard_sql.properties import Pause, pause, release_pause
 from tests.functional.materialization.base import MV, SOURCE, Base
 
 TASK = """{{ config(materialized='continual_task', post_hook="select raise_error('a hook ran')") }}

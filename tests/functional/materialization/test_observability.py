@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from dbt.adapters.mvsink.shard_sql.freshness_limits import Freshness, stored_freshness
+from dbt.adapters.mvsink.shard_sql.properties import Freshness, stored_freshness
 from tests.functional.materialization.base import MV, Base, configured
 
 

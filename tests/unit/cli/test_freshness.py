@@ -10,7 +10,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from dbt.adapters.mvsink.cli.commands.metrics import GAUGES, exposition
 from dbt.adapters.mvsink.cli.status_table import Condition, ShardStatus
 from dbt.adapters.mvsink.physical import EMPTY_FRONTIER
-from dbt.adapters.mvsink.shard_sql.freshness_limits import Freshness, Verdict
+from dbt.adapters.mvsink.shard_sql.properties import Freshness, Verdict
 from tests.support.package_edges import ROOT
 from tests.unit.cli.shop import HOUR, NOW, write
 

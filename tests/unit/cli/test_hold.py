@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from dbt.adapters.mvsink.cli.main import cli
-from dbt.adapters.mvsink.shard_sql.pause import Pause, pause_of
+from dbt.adapters.mvsink.shard_sql.properties import Pause, pause_of
 from tests.unit.cli.shop import NOW
 
 PAUSED = Pause("alice", NOW, "wrong rates")

@@ -17,7 +17,7 @@ from dbt.adapters.mvsink.cli import rehearsal
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, MacroOutput, Model, RunResult
 from dbt.adapters.mvsink.cli.render import TableColumn, comment, escaped
 from dbt.adapters.mvsink.shard import ShardClient
-from dbt.adapters.mvsink.shard_sql.pause import Pause, pause
+from dbt.adapters.mvsink.shard_sql.properties import Pause, pause
 from tests.support.duck_engine import DuckEngine
 from tests.support.shards import SCHEMA
 from tests.unit.cli.shop import HOUR, NOW, PROFILES, write

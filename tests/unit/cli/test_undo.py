@@ -13,7 +13,7 @@ from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, MacroOutput
 from dbt.adapters.mvsink.cli.main import cli
 from dbt.adapters.mvsink.engine import DataflowError
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, WriteHandle
-from dbt.adapters.mvsink.shard_sql.pause import Pause, pause_of
+from dbt.adapters.mvsink.shard_sql.properties import Pause, pause_of
 from dbt.adapters.mvsink.sink import Audit, Gate, MaxChange
 from dbt.adapters.mvsink.sink.undoing import UndoRequest, undo
 from tests.support.duck_engine import DuckEngine

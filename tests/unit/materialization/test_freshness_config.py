@@ -10,7 +10,7 @@ from dbt.cli.main import dbtRunner
 from dbt.adapters.mvsink.exceptions import InvalidOption
 from dbt.adapters.mvsink.materialization.options.freshness import with_freshness
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
-from dbt.adapters.mvsink.shard_sql.freshness_limits import Freshness
+from dbt.adapters.mvsink.shard_sql.properties import Freshness
 
 HOUR = 3_600_000
 ALLOWED = {

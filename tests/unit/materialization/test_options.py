@@ -22,7 +22,7 @@ from dbt.adapters.mvsink.materialization.options.gate_options import AuditConfig
 from dbt.adapters.mvsink.materialization.options.table import OPTIONS, ModelOptions, ignored_configs
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard_sql import OnError
-from dbt.adapters.mvsink.shard_sql.freshness_limits import Freshness
+from dbt.adapters.mvsink.shard_sql.properties import Freshness
 from dbt.adapters.mvsink.sink import OnSchemaChange
 
 DEFAULTS = {

@@ -14,7 +14,7 @@ import pytest
 
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.shard_sql import DifferentPlaces
-from dbt.adapters.mvsink.shard_sql.canary import LOCAL_TASKS, TASKS, check_same_place
+from dbt.adapters.mvsink.shard_sql.stager import LOCAL_TASKS, TASKS, check_same_place
 from tests.support.engines import NoEngine
 
 sessions = itertools.count()

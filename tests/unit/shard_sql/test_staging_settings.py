@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from dbt.adapters.mvsink.engine import EngineError, SettingRefused
-from dbt.adapters.mvsink.shard_sql.session_settings import by_statements, pinned
+from dbt.adapters.mvsink.shard_sql.stager import by_statements, pinned
 
 WANTED = {"times": "MICROS", "calendar": "CORRECTED"}
 

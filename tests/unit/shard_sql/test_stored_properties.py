@@ -12,13 +12,14 @@ from dbt.adapters.mvsink.inputs.reads import Reads
 from dbt.adapters.mvsink.shard import ShardState
 from dbt.adapters.mvsink.shard.errors import LogDamaged
 from dbt.adapters.mvsink.shard.stored import Unreadable, parsed
-from dbt.adapters.mvsink.shard_sql.freshness_limits import Freshness, stored_freshness
-from dbt.adapters.mvsink.shard_sql.holds import held_shards
-from dbt.adapters.mvsink.shard_sql.pause import pause_of
 from dbt.adapters.mvsink.shard_sql.properties import (
+    Freshness,
+    held_shards,
     is_sample,
     owner_of,
+    pause_of,
     stored_definition,
+    stored_freshness,
     stored_spec,
     watched_shard,
 )

@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.credentials import SESSION
 from dbt.adapters.mvsink.engine import EngineError, sql
 from dbt.adapters.mvsink.engine.plan_text import same_plan, same_text
 from dbt.adapters.mvsink.engine.session import session_of, session_settings, setting
-from dbt.adapters.mvsink.shard_sql.session_settings import by_conf, by_statements, pinned
+from dbt.adapters.mvsink.shard_sql.stager import by_conf, by_statements, pinned
 
 if TYPE_CHECKING:
     from dbt.adapters.spark.impl import SparkAdapter

@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.exceptions import MvsinkError
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.physical import DIFF, TIME
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardError
-from dbt.adapters.mvsink.shard_sql.canary import check_same_place
+from dbt.adapters.mvsink.shard_sql.stager import check_same_place
 
 PLACE = "_mvsink_debug"
 logger = AdapterLogger("mvsink")

@@ -42,8 +42,7 @@ from dbt.adapters.mvsink.materialization.response import MvsinkResponse
 from dbt.adapters.mvsink.materialization.run import Executed, Prepared, Published
 from dbt.adapters.mvsink.materialization.warn import warn, warn_of_all
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
-from dbt.adapters.mvsink.shard_sql.holds import held_shards, release_holds
-from dbt.adapters.mvsink.shard_sql.pause import release_pause
+from dbt.adapters.mvsink.shard_sql.properties import held_shards, release_holds, release_pause
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, UnreadableView, read_published
 from dbt.adapters.mvsink.user_sql.checks import without_end
 

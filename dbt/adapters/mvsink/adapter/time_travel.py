@@ -26,7 +26,7 @@ from dbt.adapters.mvsink.materialization.errors import translated
 from dbt.adapters.mvsink.references.places import places_of
 from dbt.adapters.mvsink.references.resolve import catalog_entry, open_reference
 from dbt.adapters.mvsink.shard import ShardClient
-from dbt.adapters.mvsink.shard_sql.change_data import change_data
+from dbt.adapters.mvsink.shard_sql.as_of import change_data
 from dbt.adapters.mvsink.user_sql.marks import of_the_past
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from dbt.adapters.mvsink.materialization.options.freshness import with_freshness
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
 from dbt.adapters.mvsink.materialization.publish import Docs
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
-from dbt.adapters.mvsink.shard_sql.pause import Pause
-from dbt.adapters.mvsink.shard_sql.properties import stored_spec
+from dbt.adapters.mvsink.shard_sql.properties import Pause, stored_spec
 from dbt.adapters.mvsink.sink import Audit, Gate, change_limit
 from dbt.adapters.mvsink.sink.undoing import UndoRequest, undo
 

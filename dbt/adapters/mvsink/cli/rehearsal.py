@@ -36,7 +36,7 @@ from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, ShardHistory, fin
 from dbt.adapters.mvsink.cli.target import Target, load_target
 from dbt.adapters.mvsink.engine import shard_columns
 from dbt.adapters.mvsink.history.points import LATEST
-from dbt.adapters.mvsink.shard_sql.pause import pause_of
+from dbt.adapters.mvsink.shard_sql.properties import pause_of
 
 SCHEMA = "mvsink_plan_"  # what temporary schemas begin with: no others are dropped
 DELETIONS, PAUSE = 20, 0.25  # how often the directory is deleted again, and seconds between

@@ -20,8 +20,7 @@ from dbt.adapters.mvsink.cli.render import (
     time_text,
 )
 from dbt.adapters.mvsink.masking import masked
-from dbt.adapters.mvsink.shard_sql.freshness_limits import Verdict
-from dbt.adapters.mvsink.shard_sql.pause import Pause
+from dbt.adapters.mvsink.shard_sql.properties import Pause, Verdict
 
 MAX_LINE = 120  # characters of a line of the short table
 

@@ -12,7 +12,7 @@ from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.shard import Antichain, Batch, CommitNote, ShardState
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts
 from dbt.adapters.mvsink.shard_sql.append import Append
-from dbt.adapters.mvsink.shard_sql.upkeep import Upkeep
+from dbt.adapters.mvsink.shard_sql.rewrite import Upkeep
 
 log = logging.getLogger("mvsink.task")
 NOTHING = Counts()

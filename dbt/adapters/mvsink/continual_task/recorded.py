@@ -13,7 +13,7 @@ from dbt.adapters.mvsink.engine import Column, sql
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.as_of import nulls
-from dbt.adapters.mvsink.shard_sql.live_errors import live_errors
+from dbt.adapters.mvsink.shard_sql.layout import live_errors
 
 
 def retractions(output: Layout, columns: Sequence[Column], inputs: str, time: int) -> str:

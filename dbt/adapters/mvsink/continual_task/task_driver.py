@@ -41,11 +41,10 @@ from dbt.adapters.mvsink.inputs import HistoryGone, Input, PendingTime, ShardInp
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import Antichain, Batch, FilesChanged, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Kind, Layout, OnError
-from dbt.adapters.mvsink.shard_sql.append import Append
-from dbt.adapters.mvsink.shard_sql.live_errors import live_errors
-from dbt.adapters.mvsink.shard_sql.outcome import MAX_ERROR_LENGTH
+from dbt.adapters.mvsink.shard_sql.append import MAX_ERROR_LENGTH, Append
+from dbt.adapters.mvsink.shard_sql.layout import live_errors
+from dbt.adapters.mvsink.shard_sql.rewrite import Upkeep
 from dbt.adapters.mvsink.shard_sql.stager import Stager
-from dbt.adapters.mvsink.shard_sql.upkeep import Upkeep
 
 log = logging.getLogger("mvsink.task")
 

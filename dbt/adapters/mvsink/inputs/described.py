@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dbt.adapters.mvsink.engine import Engine, sql
-from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
+from dbt.adapters.mvsink.shard_sql.stager import EXACT
 from dbt.adapters.mvsink.user_sql.words import words
 
 SETTINGS = "view_creation_spark_configuration"

@@ -33,7 +33,7 @@ from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.references.shown_functions import shown_functions
 from dbt.adapters.mvsink.shard import Progress, ShardState, files_number, number_of, untouched
 from dbt.adapters.mvsink.shard.stored import Unreadable, parsed
-from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
+from dbt.adapters.mvsink.shard_sql.stager import EXACT
 from dbt.adapters.mvsink.sink import Increment, Incremental, run_timing
 from dbt.adapters.mvsink.user_sql.determinism import uncertain
 from dbt.adapters.mvsink.user_sql.marks import NOW, query_at

@@ -45,7 +45,7 @@ from dbt.adapters.mvsink.references.consistency import Origins, ledgers, origins
 from dbt.adapters.mvsink.references.input_holds import Holds
 from dbt.adapters.mvsink.shard import Antichain, ShardError, ShardReplaced, ShardState, retry_on_replacement
 from dbt.adapters.mvsink.shard_sql import OnError
-from dbt.adapters.mvsink.shard_sql.holds import held_shards
+from dbt.adapters.mvsink.shard_sql.properties import held_shards
 from dbt.adapters.mvsink.sink import (
     Drift,
     Driver,

@@ -26,9 +26,9 @@ from dbt.adapters.mvsink.shard import (
     WriteHandle,
     retry_on_replacement,
 )
-from dbt.adapters.mvsink.shard_sql.canary import check_same_place
 from dbt.adapters.mvsink.shard_sql.properties import OWNER
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView
+from dbt.adapters.mvsink.shard_sql.stager import check_same_place
 from dbt.adapters.mvsink.sink import Audit, RunPlan, run_timing
 
 

@@ -25,12 +25,10 @@ from dbt.adapters.mvsink.materialization import grants
 from dbt.adapters.mvsink.physical import META
 from dbt.adapters.mvsink.shard import DataFile, Directory, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout, view_query
-from dbt.adapters.mvsink.shard_sql.current_view import plain_rows
-from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
-from dbt.adapters.mvsink.shard_sql.live_errors import live_errors
+from dbt.adapters.mvsink.shard_sql.current_view import plain_rows, renamed
+from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST, live_errors
 from dbt.adapters.mvsink.shard_sql.properties import first_refresh
 from dbt.adapters.mvsink.shard_sql.published_view import Marker, PublishedView
-from dbt.adapters.mvsink.shard_sql.reshaped import renamed
 
 log = logging.getLogger("mvsink.sink.append")
 

@@ -35,8 +35,8 @@ from dbt.adapters.mvsink.materialization.warn import warn, warn_of_all
 from dbt.adapters.mvsink.shard import ShardError, ShardState, retry_on_replacement
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.current_view import NOT_REFRESHED
-from dbt.adapters.mvsink.shard_sql.live_errors import live_errors
-from dbt.adapters.mvsink.shard_sql.pause import Pause, pause_of
+from dbt.adapters.mvsink.shard_sql.layout import live_errors
+from dbt.adapters.mvsink.shard_sql.properties import Pause, pause_of
 from dbt.adapters.mvsink.sink import Audit, NeverRefreshed, run_timing
 
 Respond = Callable[[Sequence[str], Sequence[str]], MvsinkResponse]  # given notes and warnings

@@ -32,8 +32,13 @@ from dbt.adapters.mvsink.materialization.task_views import TaskViews, task_views
 from dbt.adapters.mvsink.materialization.task_witness import Times
 from dbt.adapters.mvsink.shard import ShardState, WriteHandle, retry_on_replacement
 from dbt.adapters.mvsink.shard_sql import OnError
-from dbt.adapters.mvsink.shard_sql.holds import held_shards, record_held_shards, release_holds
-from dbt.adapters.mvsink.shard_sql.properties import Watched, owner_of
+from dbt.adapters.mvsink.shard_sql.properties import (
+    Watched,
+    held_shards,
+    owner_of,
+    record_held_shards,
+    release_holds,
+)
 from dbt.adapters.mvsink.sink.run_plan import schema_changes
 from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functions
 from dbt.adapters.mvsink.user_sql.marks import without_time

@@ -18,7 +18,7 @@ from dbt.adapters.mvsink.engine.session import session_of, session_settings, set
 from dbt.adapters.mvsink.inputs.described import SETTINGS
 from dbt.adapters.mvsink.per_invocation import PerInvocation
 from dbt.adapters.mvsink.shard_sql.published_view import read_marker
-from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
+from dbt.adapters.mvsink.shard_sql.stager import EXACT
 from dbt.adapters.mvsink.user_sql.checks import without_end
 from dbt.adapters.mvsink.user_sql.determinism import uncertain
 from dbt.adapters.mvsink.user_sql.splice import (

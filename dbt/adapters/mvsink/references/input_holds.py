@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 from dbt.adapters.mvsink.inputs.reference import Reference
 from dbt.adapters.mvsink.shard import Antichain, InvalidUsage, ShardClient, ShardState, WriteHandle
-from dbt.adapters.mvsink.shard_sql.holds import held_shards, record_held_shards, release_holds
-from dbt.adapters.mvsink.shard_sql.properties import owner_of
+from dbt.adapters.mvsink.shard_sql.properties import held_shards, owner_of, record_held_shards, release_holds
 
 log = logging.getLogger("mvsink.shard")
 

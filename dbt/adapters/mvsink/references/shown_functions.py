@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from dbt.adapters.mvsink.engine import Engine, EngineError, sql
 from dbt.adapters.mvsink.per_invocation import PerInvocation
-from dbt.adapters.mvsink.shard_sql.session_settings import EXACT
+from dbt.adapters.mvsink.shard_sql.stager import EXACT
 
 # what changes when a function is created again as it was, or registered by another process; the
 # settings that we set while we write are recorded with a function, too

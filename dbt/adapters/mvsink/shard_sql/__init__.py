@@ -2,7 +2,8 @@
 
 `layout` says what the live files of a state are and how each may be read; `current_view` and
 `as_of` are the queries that show a shard's contents now and at a time; `stager` has the engine
-write files; `append` commits them; `rewrite` and `upkeep` compact.
+write files; `append` commits them; `rewrite` compacts; `properties` and `published_view` read what
+a shard and its view say of themselves.
 
 Invariants:
 
@@ -13,7 +14,7 @@ Invariants:
 - Only `append` moves a shard's upper; only `rewrite` replaces files, and adds columns.
 """
 
-from dbt.adapters.mvsink.shard_sql.append import BatchDescription
+from dbt.adapters.mvsink.shard_sql.append import BatchDescription, Counts, Kind, OnError, RunOutcome
 from dbt.adapters.mvsink.shard_sql.current_view import view_query
 from dbt.adapters.mvsink.shard_sql.errors import (
     DamagedFiles,
@@ -23,5 +24,4 @@ from dbt.adapters.mvsink.shard_sql.errors import (
     NotRefreshed,
 )
 from dbt.adapters.mvsink.shard_sql.layout import Layout, row_count
-from dbt.adapters.mvsink.shard_sql.outcome import Counts, Kind, OnError, RunOutcome
 from dbt.adapters.mvsink.shard_sql.properties import creation_of

@@ -1,4 +1,5 @@
-"""Append: commit the staged batch of a description with one compare-and-append.
+"""What a run does to a shard, as values, and its commit: the staged batch of a description goes in
+with one compare-and-append.
 
 - Shard upper before the description's lower: raise it with an empty append, then continue. This is
   the one place that brings a new shard up to its as-of, so read-only has one place to guard.
@@ -9,9 +10,10 @@
 
 from __future__ import annotations
 
+import enum
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.shard import (
@@ -20,6 +22,7 @@ from dbt.adapters.mvsink.shard import (
     Batch,
     CommitNote,
     Progress,
+    ShardState,
     UpperMismatch,
     WriteHandle,
 )
@@ -99,3 +102,66 @@ class BatchDescription:
 
     lower: Antichain
     upper: Antichain
+
+
+MAX_ERROR_LENGTH = 2_000  # characters of a recorded error
+
+
+class OnError(enum.Enum):
+    """`FAIL`: the model fails, the shard stays. `RECORD`: the shard's error collection gets it."""
+
+    FAIL = "fail"
+    RECORD = "record"
+
+
+class Kind(enum.Enum):
+    """What a run did to the shard."""
+
+    APPEND = "append"
+    NONE = "none"
+    READ_ONLY = "read-only"
+    FINAL = "final"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Net rows that a correction inserts and deletes, and error updates it adds or retracts."""
+
+    inserted: int = 0
+    deleted: int = 0
+    errors_inserted: int = 0
+    errors_deleted: int = 0
+
+    @property
+    def nothing(self) -> bool:
+        return self == Counts()
+
+    def plus(self, other: Counts) -> Counts:
+        """The sums of both."""
+        return Counts(
+            self.inserted + other.inserted,
+            self.deleted + other.deleted,
+            self.errors_inserted + other.errors_inserted,
+            self.errors_deleted + other.errors_deleted,
+        )
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """The outcome of any run. It wrote ``[lower, upper)``; both are the shard's upper if nothing.
+
+    ``time`` is the write time in ms, or the run's if nothing was written. ``drift`` is how many
+    rows a fold dropped that no append can have written, ``mismatches`` how many appends lost a
+    race.
+    """
+
+    kind: Kind
+    counts: Counts
+    lower: Antichain
+    upper: Antichain
+    time: int
+    state: ShardState
+    drift: int = 0
+    mismatches: int = 0
+    warnings: tuple[str, ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)  # by step

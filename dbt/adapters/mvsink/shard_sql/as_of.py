@@ -24,8 +24,7 @@ from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import DataFile, Directory, ShardState
 from dbt.adapters.mvsink.shard_sql.current_view import plain_rows, view_query
 from dbt.adapters.mvsink.shard_sql.errors import NotReadable, NotRefreshed
-from dbt.adapters.mvsink.shard_sql.layout import Layout, row_count
-from dbt.adapters.mvsink.shard_sql.live_errors import live_errors
+from dbt.adapters.mvsink.shard_sql.layout import Layout, live_errors, row_count
 
 UPDATE = (TIME, DIFF, ERROR)  # what an update has besides its columns
 # characters of file names; beyond it a directory is named whole and its rows are filtered
@@ -330,3 +329,36 @@ def _earliest(file: DataFile) -> int:
 
 def _latest(file: DataFile, unknown: int) -> int:
     return unknown if file.max_time is None else file.max_time
+
+
+CHANGE_TYPE, COMMIT_TIMESTAMP = "_change_type", "_commit_timestamp"
+ADDED = (CHANGE_TYPE, TIME, COMMIT_TIMESTAMP)
+
+
+def change_data(columns: Sequence[str], key: Sequence[str], updates: str) -> str:
+    """``updates`` (a query for net updates: ``columns``, `_mv_time`, `_mv_diff`) in the shape of
+    Delta's change data feed: ``columns, _change_type, _mv_time, _commit_timestamp``.
+
+    The type is `update_preimage` and `update_postimage` of the only row with that key that left at
+    that time, and the only one that came; `delete` and `insert` of any other. Whether a key is
+    unique is decided among the changes of one time. Rows without a key, and rows whose key left or
+    came several times, are never paired.
+
+    ``key`` are the columns to pair rows by, none for inserts and deletes alone; NULL keys pair with
+    NULL keys. A row that came or left n times is n rows, as in Delta: the number of copies is that
+    of a diff, so it is not large where the shard's view can be read.
+    """
+    items = sql.columns(columns)
+    kinds = f"case when {DIFF} > 0 then 'insert' else 'delete' end"
+    if key:
+        window = f"over (partition by {TIME}, {sql.columns(key)})"
+        came, left = (f"sum(greatest({sign}{DIFF}, 0L)) {window} = 1" for sign in ("", "-"))
+        updates = f"select *, {came} and {left} as _mv_paired from (\n{updates}\n)"
+        kinds = (
+            f"case when _mv_paired and {DIFF} > 0 then 'update_postimage' when _mv_paired then 'update_preimage' "
+            f"when {DIFF} > 0 then 'insert' else 'delete' end"
+        )
+    return (
+        f"select {items}, {kinds} as {CHANGE_TYPE}, {TIME}, timestamp_millis({TIME}) as {COMMIT_TIMESTAMP} from (\n{updates}\n) "
+        f"lateral view explode(sequence(1, cast(abs({DIFF}) as int))) copies as _mv_copy"
+    )

@@ -333,3 +333,14 @@ def row_count(shard: Layout) -> str:
     if shard.empty:
         return "select 0L"
     return f"select coalesce(sum({DIFF}), 0L) from (\n{shard.updates(DIFF, f'{ERROR} is null')}\n)"
+
+
+def live_errors(layout: Layout) -> str:
+    """The query of their messages and counts, `(m, n)`, by message; empty if no file has any."""
+    directories = [directory for directory in layout.directories if directory.may_hold_errors]
+    parts = layout.parts(directories, f"{ERROR} m, {DIFF} d", f"{ERROR} is not null")
+    return (
+        f"select m, sum(d) n from (\n{sql.union_all(parts)}\n) group by m having sum(d) > 0 order by m"
+        if parts
+        else ""
+    )

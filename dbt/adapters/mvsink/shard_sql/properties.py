@@ -1,15 +1,29 @@
-"""What a shard's properties record: owner, definition, schedule, watched input, creation."""
+"""What a shard's properties record, so that it is known without dbt: owner, definition, schedule,
+watched input, creation, how old its contents may be, its holds in other shards, and whether it is
+paused.
+
+A model that is paused (`mvsink hold`) is left alone by every run until it is released; both commits
+say who and why. That has nothing to do with holds, which keep a shard's history.
+"""
 
 from __future__ import annotations
 
+import enum
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, RefreshSpec
-from dbt.adapters.mvsink.shard import ShardState
+from dbt.adapters.mvsink.shard import (
+    CommitNote,
+    NotAShard,
+    ShardClient,
+    ShardState,
+    StorageError,
+    WriteHandle,
+)
 from dbt.adapters.mvsink.shard.stored import (
     Unreadable,
     a_text,
@@ -20,6 +34,7 @@ from dbt.adapters.mvsink.shard.stored import (
     member,
     optional,
     property_of,
+    texts,
 )
 
 OWNER, DEFINITION, SAMPLED, WATCHED = "owner", "definition", "sampled", "input"
@@ -108,3 +123,120 @@ def first_refresh(state: ShardState) -> str:
     """When a shard without contents will have some; empty without a schedule, or if it has some."""
     upper = state.upper.as_option()
     return "" if state.readable or not upper or stored_schedule(state) is None else iso(upper)
+
+
+FRESHNESS = "freshness"
+
+
+class Verdict(str, enum.Enum):
+    """Whether contents are as fresh as they should be. The values are dbt's for sources."""
+
+    PASS = "pass"
+    WARN = "warn"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """The ages (ms) after which contents are a warning, and an error. None: never.
+
+    >>> hours = Freshness(warn_after=10, error_after=60)
+    >>> [hours.verdict(age).value for age in (10, 11, 61)]
+    ['pass', 'warn', 'error']
+    """
+
+    warn_after: int | None = None
+    error_after: int | None = None
+
+    @property
+    def limits(self) -> bool:
+        return self != Freshness()
+
+    def verdict(self, age: int) -> Verdict:
+        """What contents are that were computed ``age`` ms ago."""
+        if self.error_after is not None and age > self.error_after:
+            return Verdict.ERROR
+        return Verdict.WARN if self.warn_after is not None and age > self.warn_after else Verdict.PASS
+
+    def properties(self, kept: Mapping[str, str]) -> dict[str, str]:
+        """The property of a shard that has those ``kept``; none if it never had a limit."""
+        if not self.limits and FRESHNESS not in kept:
+            return {}
+        limits = {"error_after": self.error_after, "warn_after": self.warn_after}
+        return {FRESHNESS: json.dumps({name: limit for name, limit in limits.items() if limit is not None})}
+
+
+def stored_freshness(state: ShardState) -> Freshness:
+    """The limits that the shard keeps."""
+    return property_of(state, FRESHNESS, Freshness(), _limits)
+
+
+def _limits(kept: Any) -> Freshness:
+    limits = (an_object(kept).get(name) for name in ("warn_after", "error_after"))
+    return Freshness(*(optional(limit, an_integer) for limit in limits))
+
+
+HOLDS = "held"
+
+
+def held_shards(state: ShardState) -> set[str]:
+    """The URIs of the shards in which this one has holds."""
+    return property_of(state, HOLDS, set(), lambda kept: set(texts(kept)))
+
+
+def record_held_shards(handle: WriteHandle, uris: set[str]) -> None:
+    """Replace the list; no commit if it is already this one."""
+    if uris != held_shards(handle.state()):
+        handle.set_properties({HOLDS: json.dumps(sorted(uris))})
+
+
+def release_holds(client: ShardClient, holder: str, uris: Iterable[str]) -> None:
+    """Release the holds of ``holder`` (a shard id) at ``uris``; a shard that is gone has none."""
+    for uri in uris:
+        try:
+            with WriteHandle.from_read(client.open_reader(uri), "release") as writer:
+                writer.release_hold(holder)
+        except (NotAShard, StorageError):
+            continue
+
+
+PAUSED = "paused"  # the property
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Who paused a model, when (wall clock, ms), and why, if they said so."""
+
+    by: str
+    at: int
+    reason: str = ""
+
+    @property
+    def words(self) -> str:
+        """``paused by alice at 2026-11-20T15:00:00Z: wrong rates``"""
+        return f"paused by {self.by} at {iso(self.at)}" + (f": {self.reason}" if self.reason else "")
+
+
+def pause_of(state: ShardState) -> Pause | None:
+    """None if runs may write the shard. A dropped shard is not paused: the next run replaces it."""
+    return property_of(state, PAUSED, None, _pause) if state.dropped is None else None
+
+
+def _pause(kept: Any) -> Pause | None:
+    if kept is None:
+        return None
+    by, at = a_text(member(kept, "by")), an_integer(member(kept, "at"))
+    return Pause(by, at, a_text(kept.get("reason", "")))
+
+
+def pause(handle: WriteHandle, wanted: Pause) -> None:
+    """Pause the model, or change who paused it and why."""
+    handle.set_properties(
+        {PAUSED: json.dumps(asdict(wanted), sort_keys=True)}, CommitNote(purpose=wanted.words)
+    )
+
+
+def release_pause(handle: WriteHandle, by: str) -> None:
+    """Let runs write it again; no commit if they may."""
+    if handle.state().properties.get(PAUSED, "null") != "null":
+        handle.set_properties({PAUSED: "null"}, CommitNote(purpose=f"released by {by}"))

@@ -1,20 +1,31 @@
-"""Rewriting a shard's contents, in Spark: folding foreign files in, compaction, new columns.
+"""Rewriting a shard's contents, in Spark: folding foreign files in, compaction, new columns; and
+when a run does that (`Upkeep`): before its append, or as maintenance after it.
 
 The collection at every readable time is the same before and after (NULL in columns that were
 added), no upper and no since moves, and a lost race costs only the work. The first two are
 maintenance: their commits are marked as not changing data.
+
+Compactions keep the order of the base (`stored_order`). A query's rows mostly come sorted by one of
+their columns: that of its largest input's files, or the key of its last join. Then the statistics
+of row groups say which of them a condition on that column can match, and few are read. Rows that a
+compaction writes again come as Spark shuffled them. They are up to a tenth of the base each time,
+so without sorting little of the order would be left after some compactions.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import Column, Engine, arrow_schema, sql
 from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.engine.timing import Stopwatch
+from dbt.adapters.mvsink.local.copies import compact_locally
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard import (
     Antichain,
@@ -22,14 +33,16 @@ from dbt.adapters.mvsink.shard import (
     CommitNote,
     CompactionPlan,
     Directory,
+    Maintenance,
+    ShardReplaced,
     ShardState,
     WriteHandle,
+    perform_maintenance,
 )
-from dbt.adapters.mvsink.shard_sql.errors import ForeignDeletionVectors
-from dbt.adapters.mvsink.shard_sql.layout import Layout, broadcast, files_of
-from dbt.adapters.mvsink.shard_sql.reshaped import widened
+from dbt.adapters.mvsink.shard_sql.current_view import widened
+from dbt.adapters.mvsink.shard_sql.errors import DamagedFiles, ForeignDeletionVectors
+from dbt.adapters.mvsink.shard_sql.layout import Layout, broadcast, damages, files_of
 from dbt.adapters.mvsink.shard_sql.stager import stage
-from dbt.adapters.mvsink.shard_sql.stored_order import stored_order
 
 log = logging.getLogger("mvsink.shard")
 
@@ -244,3 +257,92 @@ def _stage(
         batch.delete()
         return None
     return batch
+
+
+@dataclass
+class Upkeep:
+    """Of the run ``invocation_id`` on one shard.
+
+    ``drift``: rows that no append can have written, dropped so far; the commits that dropped them
+    say so too.
+    """
+
+    engine: Engine
+    handle: WriteHandle
+    watch: Stopwatch
+    invocation_id: str = ""
+    drift: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+    def require_whole(self, state: ShardState) -> None:
+        """Raises `DamagedFiles` if a live file is gone, for a run that reads none of them."""
+        damaged = damages(state, self.handle.files_in)
+        if damaged:
+            raise DamagedFiles(self.handle.uri, damaged)
+
+    def folded(self, state: ShardState) -> tuple[ShardState, Layout]:
+        """The newest version without loose files. It may have another upper than ``state``."""
+        shard = Layout.of(self.handle, state)
+        while shard.loose:
+            with self.watch("fold"):
+                note = CommitNote(purpose=f"fold({self.handle.purpose})", invocation_id=self.invocation_id)
+                done = fold_foreign_files(self.engine, self.handle, state, shard, note)
+            self.drift += done.drift if done.applied else 0
+            state = self.handle.state()
+            shard = Layout.of(self.handle, state)
+        return state, shard
+
+    def evolve(self, state: ShardState, added: Sequence[Column], note: CommitNote) -> bool:
+        """Add columns to ``state``. False if another writer was faster, or foreign files had to be
+        folded in first: the caller reloads.
+        """
+        shard = Layout.of(self.handle, state)
+        if shard.loose:
+            self.folded(state)
+            return False
+        with self.watch("evolve"):
+            done = evolve(self.engine, self.handle, state, shard, added, note)
+        if done:
+            failpoints.reach("evolved")
+        return done
+
+    def maintain(self, maintenance: Maintenance) -> None:
+        """Perform what an append left to do. It never fails a run: the next finds the same work."""
+        try:
+            with self.watch("maintain"):
+                perform_maintenance(self.handle, maintenance, self._compact)
+        except ShardReplaced:  # there is nothing to keep in order any more
+            return
+        except Exception as error:
+            self.warnings.append(f"maintenance failed and is left to the next run: {error}")
+
+    def _compact(self, plan: CompactionPlan) -> None:
+        shard = Layout.of(self.handle, self.handle.state())
+        trusted = {file.path for each in shard.directories if each.trusted for file in each.files}
+        if compact_locally(self.handle, plan, trusted, shard.columns) is None:
+            compact(self.engine, self.handle, plan, shard)
+
+
+ORDERED = ("tinyint", "smallint", "int", "bigint", "string", "date", "timestamp", "timestamp_ntz", "decimal")
+SAMPLED = 10_000  # rows
+MIN_RISING = 0.99  # of neighbouring rows; where files were written one behind the other, some fall
+
+
+def stored_order(handle: WriteHandle, shard: Layout) -> Column | None:
+    """The column by which the rows of the base rise; of several, that with the most values. None if
+    there is none.
+    """
+    candidates = tuple(column for column in shard.columns if column.type.name in ORDERED)
+    if shard.base is None or not candidates:
+        return None
+    largest = max(shard.base.files, key=lambda file: file.rows or 0)
+    sample = handle.first_rows(largest, arrow_schema(candidates), SAMPLED)
+    rising = [column for column in candidates if _rises(sample.column(column.name))]
+    return max(rising, key=lambda column: pc.count_distinct(sample.column(column.name)).as_py(), default=None)
+
+
+def _rises(values: pa.ChunkedArray) -> bool:
+    present = values.drop_null().combine_chunks()
+    if len(present) < 2 or len(present.unique()) < 2:
+        return False
+    return bool(pc.mean(pc.less_equal(present[:-1], present[1:])).as_py() >= MIN_RISING)

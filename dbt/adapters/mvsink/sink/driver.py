@@ -25,9 +25,9 @@ from dbt.adapters.mvsink.shard import (
 )
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Kind, Layout
 from dbt.adapters.mvsink.shard_sql.append import Append
+from dbt.adapters.mvsink.shard_sql.current_view import widened
 from dbt.adapters.mvsink.shard_sql.layout import vacant
-from dbt.adapters.mvsink.shard_sql.reshaped import widened
-from dbt.adapters.mvsink.shard_sql.upkeep import Upkeep
+from dbt.adapters.mvsink.shard_sql.rewrite import Upkeep
 from dbt.adapters.mvsink.sink import clock_ahead
 from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.gating import Gating

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from dbt.adapters.mvsink.engine import Column, arrow_schema
 from dbt.adapters.mvsink.shard import StagingHandle
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.shard_sql.stored_order import ORDERED
+from dbt.adapters.mvsink.shard_sql.rewrite import ORDERED
 from dbt.adapters.mvsink.sink.correction import Desired
 
 MANY_ROWS = 1_000_000  # of a base; below, evaluating the query twice costs little

@@ -14,8 +14,8 @@ from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import ShardState
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Layout, OnError
+from dbt.adapters.mvsink.shard_sql.append import MAX_ERROR_LENGTH
 from dbt.adapters.mvsink.shard_sql.layout import with_batch
-from dbt.adapters.mvsink.shard_sql.outcome import MAX_ERROR_LENGTH
 from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.decide import Case, Incremental, decide, fails
 from dbt.adapters.mvsink.sink.delta_write import DeltaWrite

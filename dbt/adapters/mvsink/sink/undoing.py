@@ -25,7 +25,7 @@ from dbt.adapters.mvsink.shard import Antichain, Batch, CommitNote, ShardState, 
 from dbt.adapters.mvsink.shard.batch import BatchState
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout, as_of, creation_of
 from dbt.adapters.mvsink.shard_sql.append import Append
-from dbt.adapters.mvsink.shard_sql.pause import Pause, pause, pause_of, release_pause
+from dbt.adapters.mvsink.shard_sql.properties import Pause, pause, pause_of, release_pause
 from dbt.adapters.mvsink.shard_sql.stager import Stager
 from dbt.adapters.mvsink.sink.correction import BASE, persisted
 from dbt.adapters.mvsink.sink.errors import GateFailed, MaxChangeExceeded

@@ -27,7 +27,7 @@ from dbt.adapters.mvsink.cli.render import (
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard import REMOVED_GRACE_MS, ShardClient, ShardError, WriteHandle, delete_dropped
-from dbt.adapters.mvsink.shard_sql.holds import held_shards
+from dbt.adapters.mvsink.shard_sql.properties import held_shards
 
 FAILED = 1  # exit code
 DROP, DELETE, NOTHING = "drop", "delete files", "nothing"  # what is done to a shard

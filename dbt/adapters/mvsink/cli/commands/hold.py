@@ -18,7 +18,7 @@ from dbt.adapters.mvsink.cli.render import Output, check_can_ask, takes_output, 
 from dbt.adapters.mvsink.cli.target import Target, takes_target
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard import ShardClient, ShardError, WriteHandle
-from dbt.adapters.mvsink.shard_sql.pause import Pause, pause, pause_of, release_pause
+from dbt.adapters.mvsink.shard_sql.properties import Pause, pause, pause_of, release_pause
 
 USER = "MVSINK_USER"
 

@@ -14,7 +14,7 @@ import click
 from dbt.adapters.mvsink.cli.commands import status
 from dbt.adapters.mvsink.cli.status_table import Condition, ShardStatus
 from dbt.adapters.mvsink.cli.target import Target, takes_target
-from dbt.adapters.mvsink.shard_sql.freshness_limits import Verdict
+from dbt.adapters.mvsink.shard_sql.properties import Verdict
 
 
 @dataclass(frozen=True)

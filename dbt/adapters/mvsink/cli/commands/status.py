@@ -40,10 +40,15 @@ from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, decide
 from dbt.adapters.mvsink.shard import Commit, DataFile, ReadHandle, ShardState, uncancelled
 from dbt.adapters.mvsink.shard_sql import DamagedFiles, creation_of
-from dbt.adapters.mvsink.shard_sql.freshness_limits import Freshness, Verdict, stored_freshness
 from dbt.adapters.mvsink.shard_sql.layout import damages
-from dbt.adapters.mvsink.shard_sql.pause import pause_of
-from dbt.adapters.mvsink.shard_sql.properties import stored_schedule, watched_shard
+from dbt.adapters.mvsink.shard_sql.properties import (
+    Freshness,
+    Verdict,
+    pause_of,
+    stored_freshness,
+    stored_schedule,
+    watched_shard,
+)
 
 NEWEST = 20  # commits; the newest refresh is nearly always among them
 RUNS = ("append", "advance")

@@ -12,7 +12,7 @@ from typing import Any
 
 from dbt.adapters.mvsink.durations import parse_interval
 from dbt.adapters.mvsink.materialization.options.kinds import INTERVAL, NotAllowed, ValueKind
-from dbt.adapters.mvsink.shard_sql.freshness_limits import FRESHNESS, Freshness
+from dbt.adapters.mvsink.shard_sql.properties import FRESHNESS, Freshness
 
 LIMITS = ("warn_after", "error_after")
 DBTS = ("build_after",)  # for dbt's own orchestration

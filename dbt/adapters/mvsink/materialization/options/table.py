@@ -37,7 +37,7 @@ from dbt.adapters.mvsink.materialization.options.spelling import nearest
 from dbt.adapters.mvsink.materialization.options.task_options import COLUMN_TYPES, reset_words
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard_sql import OnError
-from dbt.adapters.mvsink.shard_sql.freshness_limits import Freshness
+from dbt.adapters.mvsink.shard_sql.properties import Freshness
 from dbt.adapters.mvsink.sink import Incremental, Learned, MaxChange, OnSchemaChange, SumsPolicy
 
 T = TypeVar("T")
