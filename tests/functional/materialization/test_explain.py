@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from dbt.tests.util import run_dbt
 
-from dbt.adapters.mvsink.cli.commands.explain import Explained
+from dbt.adapters.mvsink.cli.commands.explain import explained, explained_lines
 from dbt.adapters.mvsink.cli.dbt_runner import RunResult
 from tests.functional.materialization.base import responses
 
@@ -77,9 +77,9 @@ class TestExplain:
         run_dbt(["run", *(["--select", *names] if names else []), *flags])
         lines = {}
         for name, values in responses(project).items():
-            ran = Explained.of(RunResult(f"model.test.{name}", "success", "", "", "", values))
-            line, *self.inputs[name] = ran.lines(with_rules=False)
-            self.rules[name] = ran.lines(with_rules=True)[len(self.inputs[name]) + 1 :]
+            ran = explained(RunResult(f"model.test.{name}", "success", "", "", "", values))
+            line, *self.inputs[name] = explained_lines(ran, with_rules=False)
+            self.rules[name] = list(explained_lines(ran, with_rules=True))[len(self.inputs[name]) + 1 :]
             line, _, self.seconds[name] = line.removeprefix(f"{name}: ").partition(" (last runs: ")
             lines[name] = line
         return lines

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import click
 
 from dbt.adapters.mvsink.cli.discovery import ShardHistory, point_values, refused
-from dbt.adapters.mvsink.cli.render import Option, Output, count_option, escaped, fenced, output_option
+from dbt.adapters.mvsink.cli.render import (
+    Option,
+    Output,
+    Values,
+    count_option,
+    escaped,
+    fenced,
+    output_option,
+)
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.history.points import Point
 from dbt.adapters.mvsink.history.shard_diff import (
@@ -27,7 +35,6 @@ SAMPLE = 5  # rows
 DIFFERS = 2  # exit code
 MAX_VALUE = 60  # characters of a value in a sample
 UNIQUE_TESTS = {"unique": "column_name", "unique_combination_of_columns": "combination_of_columns"}
-Values = Mapping[str, Any]
 takes_comparison_output = output_option(Output.TABLE, Output.JSON, Output.MARKDOWN)
 
 

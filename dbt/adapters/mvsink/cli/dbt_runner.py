@@ -16,8 +16,8 @@ import click
 
 from dbt.adapters.mvsink.history.shard_diff import Query
 
-TASK = "continual_task"
-MAINTAINED = ("self_correcting_mv", TASK)
+VIEW, TASK = "self_correcting_mv", "continual_task"
+MAINTAINED = (VIEW, TASK)
 QUIET = ("--log-level", "none", "--log-level-file", "debug", "--no-use-colors", "--no-write-json")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 WAITS = ("waiting for the embedded metastore", "starting Spark")  # shown on stderr: they may take minutes

@@ -28,7 +28,15 @@ from dbt.adapters.mvsink.history.shard_diff import InvalidKey
 from dbt.adapters.mvsink.inputs.companion import INPUTS
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.physical import SUMS
-from dbt.adapters.mvsink.shard import Commit, NotAShard, ReadHandle, ShardClient, ShardError, ShardState
+from dbt.adapters.mvsink.shard import (
+    Commit,
+    NotAShard,
+    ReadHandle,
+    ShardClient,
+    ShardError,
+    ShardState,
+    WriteHandle,
+)
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.properties import owner_of
@@ -76,6 +84,11 @@ class DiscoveredShard:
         """The name of its model; the relation's name if the model is not known."""
         return self.owner.model if self.owner else self.relation
 
+    @property
+    def place(self) -> dict[str, str]:
+        """Where it is, as JSON."""
+        return {"model": self.model, "relation": self.relation, "uri": masked(self.uri)}
+
     def opened(self) -> tuple[ReadHandle, ShardState]:
         """Its reader and state; `click.ClickException` with the error."""
         if self.reader is None or self.state is None:
@@ -87,13 +100,9 @@ def find_shards(target: Target) -> list[DiscoveredShard]:
     """All shards below ``target.shards``, by relation; `click.ClickException` if listing fails."""
     store = DeltaStorage(target.shards, target.storage_options)
     client = ShardClient(target.storage_options, timeout=TIMEOUT)
-    try:
+    with failing(f"cannot list the shards below {masked(target.shards)}"):  # stores raise all kinds
         schemas = store.directories()
         places = [(schema, name) for schema in schemas for name in store.directories(schema)]
-    except Exception as error:  # stores raise all kinds
-        raise click.ClickException(
-            f"cannot list the shards below {masked(target.shards)}: {words(error)}"
-        ) from error
 
     def discover(place: tuple[str, str]) -> DiscoveredShard | None:
         return _discover(target, store, client, *place)
@@ -246,11 +255,30 @@ def open_past(target: Target, model: str) -> ShardHistory:
     """The only shard of ``target`` of that name. Raises click's errors."""
     shard = choose_one(find_shards(target), target, model)
     reader, state = shard.opened()
+    with failing(shard.relation), progress(f"reading the log of {shard.relation}"):
+        return ShardHistory(target, shard, reader, state, reader.history())
+
+
+@contextmanager
+def failing(what: str, errors: tuple[type[Exception], ...] = (Exception,)) -> Iterator[None]:
+    """These errors leave this block as click's, after ``what``."""
     try:
-        with progress(f"reading the log of {shard.relation}"):
-            return ShardHistory(target, shard, reader, state, reader.history())
-    except Exception as error:  # a log may contain anything
-        raise click.ClickException(f"{shard.relation}: {words(error)}") from error
+        yield
+    except errors as error:
+        raise click.ClickException(f"{what}: {words(error)}") from error
+
+
+@contextmanager
+def writing(
+    target: Target, shard: DiscoveredShard, purpose: str, name: str | None = None
+) -> Iterator[WriteHandle]:
+    """A handle that commits to the shard. `click.ClickException` with its ``name``, by default the
+    relation, if the shard refuses.
+    """
+    with failing(name or shard.relation, (ShardError,)):
+        reader = ShardClient(target.storage_options).open_reader(shard.uri)
+        with WriteHandle.from_read(reader, purpose) as handle:
+            yield handle
 
 
 @contextmanager

@@ -10,10 +10,9 @@ from dbt.adapters.mvsink.cli.commands.diff import diff
 from dbt.adapters.mvsink.cli.commands.drop import drop
 from dbt.adapters.mvsink.cli.commands.explain import explain
 from dbt.adapters.mvsink.cli.commands.history import history
-from dbt.adapters.mvsink.cli.commands.hold import hold, release
+from dbt.adapters.mvsink.cli.commands.hold import hold, release, rewind
 from dbt.adapters.mvsink.cli.commands.metrics import metrics
 from dbt.adapters.mvsink.cli.commands.plan import plan
-from dbt.adapters.mvsink.cli.commands.rewind import rewind
 from dbt.adapters.mvsink.cli.commands.status import status
 from dbt.adapters.mvsink.cli.commands.subscribe import subscribe
 from dbt.adapters.mvsink.cli.commands.undo import undo

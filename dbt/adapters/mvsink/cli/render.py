@@ -7,8 +7,8 @@ written as a block of lines instead. Without a terminal (a pipe, a log) lines ha
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
@@ -32,6 +32,7 @@ UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 LONG_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 T = TypeVar("T")
 Option = Callable[[Any], Any]  # decorates a command
+Values = Mapping[str, Any]  # an answer as its JSON
 
 
 class Output(str, Enum):
@@ -42,26 +43,13 @@ class Output(str, Enum):
     MARKDOWN = "markdown"
 
 
-def output_option(*outputs: Output) -> Option:
-    """``--output``, the first by default."""
-    formats = [output.value for output in outputs]
-    return click.option("--output", type=click.Choice(formats), default=formats[0], show_default=True)
-
-
 def count_option(name: str, default: int, help: str, least: int = 1) -> Option:
     """An option whose value is a number of things to show."""
     kind = click.IntRange(min=least)
     return click.option(name, type=kind, default=default, show_default=True, help=help)
 
 
-takes_output = output_option(Output.TABLE, Output.JSON)
 takes_yes = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-
-
-def check_can_ask(output: str, answered: bool, options: str = "--yes") -> None:
-    """`click.UsageError` for JSON from a command that would have to ask."""
-    if output == Output.JSON.value and not answered:
-        raise click.UsageError(f"--output json cannot ask: add {options}")
 
 
 @dataclass(frozen=True)
@@ -80,9 +68,65 @@ class TableColumn(Generic[T]):
     shrinks: bool = False
 
 
-def write_json(answer: Any) -> None:
-    """Dataclasses, enums and plain values, as indented JSON on stdout."""
-    click.echo(json.dumps(answer, indent=2))
+@dataclass(frozen=True)
+class Printer:
+    """Prints an answer in the form that ``--output`` names; what is meant for another is left out.
+
+    So a command hands over everything that it has to say:
+
+    >>> printer = Printer(Output.TABLE)
+    >>> printer.text("2 shards dropped")
+    2 shards dropped
+    >>> printer.json({"dropped": 2})
+    """
+
+    form: Output
+
+    @property
+    def is_text(self) -> bool:
+        return self.form is Output.TABLE
+
+    def check_can_ask(self, answered: bool, options: str = "--yes") -> None:
+        """`click.UsageError` for JSON from a command that would have to ask."""
+        if not (self.is_text or answered):
+            raise click.UsageError(f"--output json cannot ask: add {options}")
+
+    def text(self, *lines: str) -> None:
+        """Lines for people."""
+        for line in lines if self.is_text else ():
+            click.echo(line)
+
+    def table(
+        self, columns: Sequence[TableColumn[T]], rows: Sequence[T], max_width: int | None = None
+    ) -> None:
+        """See `write_table`."""
+        if self.is_text:
+            write_table(columns, rows, max_width)
+
+    def markdown(self, lines: Iterable[str]) -> None:
+        """Lines for a pull request."""
+        if self.form is Output.MARKDOWN:
+            click.echo("\n".join(lines))
+
+    def json(self, values: Any) -> None:
+        """Dataclasses, enums and plain values, as indented JSON."""
+        if self.form is Output.JSON:
+            click.echo(json.dumps(values, default=asdict, indent=2))
+
+
+def output_option(*forms: Output) -> Option:
+    """``--output``, the first by default; the command gets a `Printer`."""
+    values = [form.value for form in forms]
+
+    def printer(context: click.Context, option: click.Parameter, value: str) -> Printer:
+        return Printer(Output(value))
+
+    return click.option(
+        "--output", type=click.Choice(values), default=values[0], show_default=True, callback=printer
+    )
+
+
+takes_output = output_option(Output.TABLE, Output.JSON)
 
 
 def write_table(columns: Sequence[TableColumn[T]], rows: Sequence[T], max_width: int | None = None) -> None:

@@ -13,7 +13,7 @@ import click
 from dbt.adapters.mvsink.cli.comparison import named_columns, shown
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt, through_dbt
 from dbt.adapters.mvsink.cli.discovery import ShardHistory, open_past, point_values, progress, refused
-from dbt.adapters.mvsink.cli.render import Output, count_option, takes_output, write_json
+from dbt.adapters.mvsink.cli.render import Printer, count_option, takes_output
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.history.points import LATEST
@@ -31,7 +31,6 @@ from dbt.adapters.mvsink.history.row_authors import (
     rows_from_files,
 )
 from dbt.adapters.mvsink.history.row_versions import RowVersions
-from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard.updates import physical_schema
 
 LIMIT = 20
@@ -55,7 +54,7 @@ def blame(
     at: str,
     keys: tuple[str, ...],
     limit: int,
-    output: str,
+    output: Printer,
 ) -> None:
     """Which run wrote the rows of MODEL that satisfy a condition, and which removed others.
 
@@ -67,10 +66,8 @@ def blame(
     condition is not valid; 2 for wrong usage, such as a point that cannot be read.
     """
     values = _blamed(open_past(target, model), dbt, where, at, keys, limit)
-    if output == Output.JSON.value:
-        write_json(values)
-    else:
-        click.echo("\n".join(_lines(values)))
+    output.json(values)
+    output.text(*_lines(values))
 
 
 def _blamed(
@@ -86,9 +83,7 @@ def _blamed(
         with progress("looking for the rows"):
             answer, from_files = _answer(past, dbt, question)
     return {
-        "model": past.name,
-        "relation": past.shard.relation,
-        "uri": masked(past.shard.uri),
+        **past.shard.place,
         **point_values(point),
         "since": everything.since,
         "where": where,

@@ -9,7 +9,6 @@ import click
 
 from dbt.adapters.mvsink.cli.comparison import (
     DIFFERS,
-    TargetsCompared,
     compared_sides,
     markdown_lines,
     takes_comparison_output,
@@ -25,7 +24,7 @@ from dbt.adapters.mvsink.cli.discovery import (
     open_past,
     progress,
 )
-from dbt.adapters.mvsink.cli.render import Output, write_json
+from dbt.adapters.mvsink.cli.render import Printer
 from dbt.adapters.mvsink.cli.target import Target, load_target, takes_dbt
 from dbt.adapters.mvsink.history.points import LATEST
 
@@ -61,7 +60,7 @@ def diff(
     no_key: bool,
     sample: int,
     detailed_exitcode: bool,
-    output: str,
+    output: Printer,
 ) -> None:
     """What differs between MODEL's contents at A and at B.
 
@@ -87,7 +86,10 @@ def diff(
         manifest = dbt.parsed()
         query = through_dbt(dbt, manifest)
         compared = compared_sides((past_a, past_b), points, keys, None if no_key else manifest, query, sample)
-    _write(compared, output)
+    values = compared.values()
+    output.json(values)
+    output.text(*text_lines(values))
+    output.markdown(markdown_lines(values))
     context.exit(DIFFERS if detailed_exitcode and compared.diff.differs else 0)
 
 
@@ -96,12 +98,3 @@ def _other(dbt: Dbt, against: str, past: ShardHistory, model: str) -> ShardHisto
     target = load_target(dbt.project_dir, dbt.profiles_dir, dbt.profile, against, dbt.vars)
     owner = past.shard.owner
     return open_past(target, owner.unique_id if owner else model)
-
-
-def _write(compared: TargetsCompared, output: str) -> None:
-    values = compared.values()
-    if output == Output.JSON.value:
-        write_json(values)
-    else:
-        lines = text_lines(values) if output == Output.TABLE.value else markdown_lines(values)
-        click.echo("\n".join(lines))

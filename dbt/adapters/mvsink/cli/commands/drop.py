@@ -7,34 +7,29 @@ which shards can be dropped; dbt and Spark drop the view.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import click
 
 from dbt.adapters.mvsink.cli.commands import status
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt
-from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose, find_shards, progress, words
-from dbt.adapters.mvsink.cli.render import (
-    Output,
-    bytes_text,
-    check_can_ask,
-    takes_output,
-    takes_yes,
-    time_text,
-    write_json,
-)
+from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose, find_shards, progress, writing
+from dbt.adapters.mvsink.cli.render import Printer, bytes_text, takes_output, takes_yes, time_text
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.masking import masked
-from dbt.adapters.mvsink.shard import REMOVED_GRACE_MS, ShardClient, ShardError, WriteHandle, delete_dropped
+from dbt.adapters.mvsink.shard import REMOVED_GRACE_MS, delete_dropped
 from dbt.adapters.mvsink.shard_sql.properties import held_shards
 
 FAILED = 1  # exit code
 DROP, DELETE, NOTHING = "drop", "delete files", "nothing"  # what is done to a shard
 
 
-def consequences(shard: DiscoveredShard, everything: Sequence[DiscoveredShard]) -> list[str]:
-    """What dropping ``shard`` does, a line each; ``everything``: the shards to check for holds."""
+def consequences(
+    shard: DiscoveredShard, everything: Sequence[DiscoveredShard], nodes: Mapping[str, Any]
+) -> list[str]:
+    """What dropping ``shard`` does, a line each. ``everything``: the shards to check for holds;
+    ``nodes``: the enabled models of the project.
+    """
     owner = f" ({shard.owner.unique_id})" if shard.owner else ""
     lines = [
         f"{shard.relation}{owner}",
@@ -42,19 +37,17 @@ def consequences(shard: DiscoveredShard, everything: Sequence[DiscoveredShard]) 
         f"  marks the shard dropped: {masked(shard.uri)}",
     ]
     if shard.state is None:
-        return [*lines, f"  the shard cannot be read, so it may not be possible to mark it: {shard.error}"]
-    by_uri = {other.uri: other.relation for other in everything}
-    by_id = {str(other.state.shard_id): other.relation for other in everything if other.state is not None}
-    released = sorted(by_uri.get(uri, masked(uri)) for uri in held_shards(shard.state))
-    readers = sorted(by_id.get(holder, f"shard {holder}") for holder in shard.state.holds)
-    lines += [f"  releases its holds on {', '.join(released)}"] if released else []
-    lines += [f"  is still read by {', '.join(readers)}"] if readers else []
+        lines.append(f"  the shard cannot be read, so it may not be possible to mark it: {shard.error}")
+    else:
+        by_uri = {other.uri: other.relation for other in everything}
+        by_id = {str(other.state.shard_id): other.relation for other in everything if other.state is not None}
+        released = sorted(by_uri.get(uri, masked(uri)) for uri in held_shards(shard.state))
+        readers = sorted(by_id.get(holder, f"shard {holder}") for holder in shard.state.holds)
+        lines += [f"  releases its holds on {', '.join(released)}"] if released else []
+        lines += [f"  is still read by {', '.join(readers)}"] if readers else []
+    if shard.owner is not None and shard.owner.unique_id in nodes:
+        lines.append("  its model is still in the project: the next `dbt run` creates it again")
     return lines
-
-
-def is_in_project(shard: DiscoveredShard, nodes: Mapping[str, Any]) -> bool:
-    """Whether the shard's model is in the project, and enabled."""
-    return shard.owner is not None and shard.owner.unique_id in nodes
 
 
 def as_argument(shard: DiscoveredShard) -> dict[str, str]:
@@ -87,26 +80,22 @@ def due(shard: DiscoveredShard, now: int) -> bool:
     return dropped is not None and bool(files) and dropped < now - REMOVED_GRACE_MS
 
 
-def delete(target: Target, shard: DiscoveredShard, now: int) -> None:
+def delete(target: Target, shard: DiscoveredShard) -> None:
     """Delete the files of a shard that is `due`, and those of its inputs' companions and its sums;
     `click.ClickException` if that is not possible.
     """
-    try:
-        client = ShardClient(target.storage_options)
-        with WriteHandle.from_read(client.open_reader(shard.uri), "drop") as handle:
-            delete_dropped(handle)
-            left = bool(handle.state().files)
-        for below in () if left else (*shard.inputs, *shard.sums):
-            with WriteHandle.from_read(client.open_reader(below.uri), "drop") as handle:
-                handle.mark_dropped(dropped_at(shard))
-                delete_dropped(handle)
-    except ShardError as error:
-        raise click.ClickException(f"{shard.relation}: {words(error)}") from error
+    with writing(target, shard, "drop") as handle:
+        delete_dropped(handle)
+        left = bool(handle.state().files)
     if left:
         raise click.ClickException(
             f"{shard.relation}: its files stay: it is in use again, another shard still reads it, or by the storage's clock it was dropped "
             "less than 7 days ago"
         )
+    for below in (*shard.inputs, *shard.sums):
+        with writing(target, below, "drop", shard.relation) as handle:
+            handle.mark_dropped(dropped_at(shard))
+            delete_dropped(handle)
 
 
 @click.command()
@@ -123,7 +112,7 @@ def drop(
     models: tuple[str, ...],
     dry_run: bool,
     yes: bool,
-    output: str,
+    output: Printer,
 ) -> None:
     """Drop the views of the MODELs and mark their shards dropped.
 
@@ -137,62 +126,43 @@ def drop(
     Exit code: 0; 1 if something could not be dropped, or if the answer is no; 2 for wrong usage,
     such as an unknown model.
     """
-    check_can_ask(output, yes or dry_run, "--yes or --dry-run")
+    output.check_can_ask(yes or dry_run, "--yes or --dry-run")
     now, everything = status.clock(), find_shards(target)
     chosen = choose(everything, target, models)
     fresh = [shard for shard in chosen if dropped_at(shard) is None]
     old = [shard for shard in chosen if due(shard, now)]
-    answer = Report(as_text=output != Output.JSON.value, dry_run=dry_run)
-    _show_dropped(chosen, now, answer)
-    manifest = _show_consequences(dbt, fresh, everything, answer) if fresh else None
+    warnings: list[str] = []
+    answers = [_remaining(shard, now, output) for shard in chosen if dropped_at(shard) is not None]
+    if fresh:
+        with progress("reading the project"):
+            manifest = dbt.parsed()
+        answers += [
+            _answer(shard, DROP, consequences(shard, everything, manifest.nodes), output) for shard in fresh
+        ]
     if dry_run:
-        answer.say("dry run: nothing was changed")
+        output.text("dry run: nothing was changed")
     elif fresh or old:
         if not yes:
             click.confirm(_question(len(fresh), len(old)), abort=True)
-        _delete(target, old, now, answer)
-        if fresh:
-            _drop(dbt, fresh, manifest, answer)
-    answer.end()
-    context.exit(FAILED if answer.warnings else 0)
+        for shard in old:
+            delete(target, shard)
+            output.text(f"deleted the files of {shard.relation}")
+        warnings = _drop(dbt, fresh, manifest, output) if fresh else []
+    output.json({"dry_run": dry_run, "shards": answers, "warnings": warnings})
+    context.exit(FAILED if warnings else 0)
 
 
-@dataclass
-class Report:
-    """What the command does: lines as it does it, or one JSON at its end."""
+def _remaining(shard: DiscoveredShard, now: int, output: Printer) -> dict[str, Any]:
+    """What happens to the files of a shard that was dropped before."""
+    dropped = dropped_at(shard) or 0
+    return _answer(shard, DELETE if due(shard, now) else NOTHING, [remainder(shard, dropped, now)], output)
 
-    as_text: bool
-    dry_run: bool
-    shards: list[dict[str, Any]] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
 
-    def shard(self, shard: DiscoveredShard, action: str, lines: Sequence[str]) -> None:
-        """What is done to a shard: `DROP`, `DELETE`, or `NOTHING`."""
-        self.shards.append(
-            {
-                "model": shard.model,
-                "relation": shard.relation,
-                "uri": masked(shard.uri),
-                "action": action,
-                "dropped": dropped_at(shard),
-                "details": [line.strip() for line in lines],
-            }
-        )
-        self.say("\n".join(lines))
-
-    def say(self, text: str) -> None:
-        if self.as_text:
-            click.echo(text)
-
-    def warn(self, text: str) -> None:
-        """Something could not be dropped."""
-        self.warnings.append(text)
-        click.echo(f"Warning: {text}", err=True)
-
-    def end(self) -> None:
-        """The JSON."""
-        if not self.as_text:
-            write_json({"dry_run": self.dry_run, "shards": self.shards, "warnings": self.warnings})
+def _answer(shard: DiscoveredShard, action: str, lines: Sequence[str], output: Printer) -> dict[str, Any]:
+    """What is done to a shard, as JSON: `DROP`, `DELETE`, or `NOTHING`; prints its ``lines``."""
+    output.text(*lines)
+    details = [line.strip() for line in lines]
+    return {**shard.place, "action": action, "dropped": dropped_at(shard), "details": details}
 
 
 def _question(fresh: int, old: int) -> str:
@@ -201,42 +171,15 @@ def _question(fresh: int, old: int) -> str:
     return " and ".join(parts).capitalize() + "?"
 
 
-def _delete(target: Target, shards: Sequence[DiscoveredShard], now: int, answer: Report) -> None:
-    for shard in shards:
-        delete(target, shard, now)
-        answer.say(f"deleted the files of {shard.relation}")
-
-
-def _show_dropped(shards: Sequence[DiscoveredShard], now: int, answer: Report) -> None:
-    """Show what happens to the files of those that were dropped before."""
-    for shard in shards:
-        dropped = dropped_at(shard)
-        if dropped is not None:
-            answer.shard(shard, DELETE if due(shard, now) else NOTHING, [remainder(shard, dropped, now)])
-
-
-def _show_consequences(
-    dbt: Dbt, shards: Sequence[DiscoveredShard], everything: Sequence[DiscoveredShard], answer: Report
-) -> Any:
-    """Show what dropping each shard does. Returns dbt's manifest."""
-    with progress("reading the project"):
-        manifest = dbt.parsed()
-    for shard in shards:
-        lines = consequences(shard, everything)
-        if is_in_project(shard, manifest.nodes):
-            lines.append("  its model is still in the project: the next `dbt run` creates it again")
-        answer.shard(shard, DROP, lines)
-    return manifest
-
-
-def _drop(dbt: Dbt, shards: Sequence[DiscoveredShard], manifest: Any, answer: Report) -> None:
-    """A shard that could not be marked dropped is a warning."""
-    output = dbt.operation("mvsink_drop", {"shards": [as_argument(shard) for shard in shards]}, manifest)
-    for line in output.lines:
-        answer.say(line)
-    for warning in output.warnings:
-        answer.warn(masked(warning))
-    if not output.warnings:
-        answer.say(
+def _drop(dbt: Dbt, shards: Sequence[DiscoveredShard], manifest: Any, output: Printer) -> list[str]:
+    """The warnings: what could not be dropped, or marked dropped."""
+    done = dbt.operation("mvsink_drop", {"shards": [as_argument(shard) for shard in shards]}, manifest)
+    output.text(*done.lines)
+    warnings = [masked(warning) for warning in done.warnings]
+    for warning in warnings:
+        click.echo(f"Warning: {warning}", err=True)
+    if not warnings:
+        output.text(
             f"{len(shards)} shard(s) dropped. Their files stay for 7 days; then the same command deletes them"
         )
+    return warnings

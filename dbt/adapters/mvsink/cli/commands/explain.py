@@ -5,107 +5,82 @@ dbt runs the selected models in read-only mode up to the point where each would 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import click
 from dbt.cli import params
 
-from dbt.adapters.mvsink.cli.dbt_runner import Dbt, RunResult, flat
+from dbt.adapters.mvsink.cli.dbt_runner import VIEW, Dbt, RunResult, flat
 from dbt.adapters.mvsink.cli.discovery import progress
-from dbt.adapters.mvsink.cli.render import Output, takes_output, write_json
+from dbt.adapters.mvsink.cli.render import Printer, Values, takes_output
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 
-VIEW = "self_correcting_mv"
+NOT_EXPLAINED: Values = {  # what a model without an explanation has
+    "evaluates": "",
+    "inputs": [],
+    "error": "",
+    "full": "",
+    "later": None,
+    "always": False,
+    "fails": False,
+    "rests": "",
+    "seconds": {},
+    "rules": [],
+    "remarks": [],
+    "paused": "",
+}
 
 
-@dataclass(frozen=True)
-class Explained:
-    """One model. ``evaluates``: why something would be computed, empty if nothing would. ``full``:
-    why its query would be evaluated in full, empty if its contents follow from its inputs' changes.
-    ``later``: the same of runs after this one, None where nothing is to be added; ``always``: the
-    model's runs fail instead, ``fails``: the next one would; ``rests``: why nothing would be
-    computed; ``seconds``: of earlier runs. ``rules``: for each part of the query
-    its ``depth``, what it is and which rows a change computes; ``remarks``: what may differ when
-    equal rows are evaluated again. ``paused``: who paused it, when and why, if a run would leave it
-    alone.
+def explained(ran: RunResult) -> dict[str, Any]:
+    """As JSON, from the result of a run that only explains: its `Explanation`, or its ``error``, or
+    ``paused``: who paused the model, when and why, if a run would leave it alone.
     """
-
-    model: str
-    evaluates: str
-    inputs: tuple[Mapping[str, str], ...] = ()
-    error: str = ""
-    full: str = ""
-    later: str | None = None
-    always: bool = False
-    fails: bool = False
-    rests: str = ""
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    rules: tuple[Mapping[str, Any], ...] = ()
-    remarks: tuple[str, ...] = ()
-    paused: str = ""
-
-    @classmethod
-    def of(cls, ran: RunResult) -> Explained:
-        """From the result of a run that only explains."""
-        if not ran.ok:
-            return cls(ran.name, "", error=ran.message or ran.status)
-        if ran.response.get("paused"):
-            return cls(ran.name, "", paused=ran.response["paused"])
+    if not ran.ok:
+        values: Values = {"error": ran.message or ran.status}
+    elif ran.response.get("paused"):
+        values = {"paused": ran.response["paused"]}
+    else:
         values = ran.response.get("explanation") or {}
-        return cls(
-            ran.name,
-            values.get("evaluates", ""),
-            tuple(values.get("inputs", ())),
-            full=values.get("full", ""),
-            later=values.get("later"),
-            always=values.get("always", False),
-            fails=values.get("fails", False),
-            rests=values.get("rests", ""),
-            seconds=values.get("seconds", {}),
-            rules=tuple(values.get("rules", ())),
-            remarks=tuple(values.get("remarks", ())),
-        )
+    return {"model": ran.name, **NOT_EXPLAINED, **values}
 
-    def lines(self, with_rules: bool) -> list[str]:
-        """For people: one line for the model, one for each input, rule and remark."""
-        if self.error:
-            return [f"{self.model}: {self.error}"]
-        if self.paused:
-            verdict = f"left as it is: {self.paused}"
-        elif not self.evaluates:
-            verdict = f"not evaluated: {self.rests}"
-            verdict += (
-                "" if self.later is None else f"; after a change: {self._outlook(self.later, 'it fails')}"
-            )
-        elif not self.full:
-            verdict = f"incremental: {self.evaluates}"
-        else:
-            verdict = f"{'fails' if self.fails else 'evaluated'}: {self.evaluates}"
-            verdict += "" if self.full == self.evaluates else f"; not incremental: {self.full}"
-            verdict += ", and `incremental` is always" if self.fails else ""
-            verdict += "" if self.later is None else f"; later runs: {self._outlook(self.later, 'they fail')}"
-        width = max((len(each["name"]) for each in self.inputs), default=0)
-        took = ", ".join(f"{kind} {seconds:.1f} s" for kind, seconds in self.seconds.items())
-        inputs = [
-            f"  {each['name']:<{width}}  {each['kind']:<6} {each['state']}"
-            + (f": {each['reason'] or each['moved']}" if each["reason"] or each["moved"] else "")
-            for each in self.inputs
-        ]
-        rules = [f"  {'  ' * each['depth']}{each['part']}: {each['rule']}" for each in self.rules]
-        return [
-            f"{self.model}: {verdict}" + (f" (last runs: {took})" if took else ""),
-            *inputs,
-            *(rules if with_rules else ()),
-            *(f"  note: {remark}" for remark in self.remarks),
-        ]
 
-    def _outlook(self, later: str, failing: str) -> str:
-        if later:
-            return f"{f'{failing}, ' if self.always else ''}not incremental: {later}"
-        names = [each["name"] for each in self.inputs if each["changes"] != "known"]
-        return f"incremental, unless {' or '.join(names)} changes" if names else "incremental"
+def explained_lines(values: Values, *, with_rules: bool) -> Iterator[str]:
+    """For people: one line for the model, one for each input, rule and remark."""
+    took = ", ".join(f"{kind} {seconds:.1f} s" for kind, seconds in values["seconds"].items())
+    yield f"{values['model']}: {_verdict(values)}" + (f" (last runs: {took})" if took else "")
+    width = max((len(each["name"]) for each in values["inputs"]), default=0)
+    for each in values["inputs"]:
+        why = each["reason"] or each["moved"]
+        yield f"  {each['name']:<{width}}  {each['kind']:<6} {each['state']}" + (f": {why}" if why else "")
+    for each in values["rules"] if with_rules else ():
+        yield f"  {'  ' * each['depth']}{each['part']}: {each['rule']}"
+    yield from (f"  note: {remark}" for remark in values["remarks"])
+
+
+def _verdict(values: Values) -> str:
+    evaluates, full, later = values["evaluates"], values["full"], values["later"]
+    if values["error"]:
+        return str(values["error"])
+    if values["paused"]:
+        return f"left as it is: {values['paused']}"
+    if not evaluates:
+        after = "" if later is None else f"; after a change: {_outlook(values, 'it fails')}"
+        return f"not evaluated: {values['rests']}{after}"
+    if not full:
+        return f"incremental: {evaluates}"
+    verdict = f"{'fails' if values['fails'] else 'evaluated'}: {evaluates}"
+    verdict += "" if full == evaluates else f"; not incremental: {full}"
+    verdict += ", and `incremental` is always" if values["fails"] else ""
+    return verdict + ("" if later is None else f"; later runs: {_outlook(values, 'they fail')}")
+
+
+def _outlook(values: Values, failing: str) -> str:
+    if values["later"]:
+        return f"{f'{failing}, ' if values['always'] else ''}not incremental: {values['later']}"
+    names = [each["name"] for each in values["inputs"] if each["changes"] != "known"]
+    return f"incremental, unless {' or '.join(names)} changes" if names else "incremental"
 
 
 @click.command()
@@ -126,7 +101,7 @@ def explain(
     select: Any,
     exclude: Any,
     show_rules: bool,
-    output: str,
+    output: Printer,
 ) -> None:
     """Whether the next `dbt run` would evaluate each model's query, or compute its contents from
     the changes of its inputs, and why. Nothing is written.
@@ -141,12 +116,11 @@ def explain(
         manifest = dbt.parsed()
         chosen = dbt.models([*models, *flat(select)], flat(exclude), manifest)
         views = [model for model in chosen if model.materialized == VIEW]
-        explained = [Explained.of(ran) for ran in dbt.run(views, manifest)] if views else []
-    explained.sort(key=lambda each: each.model)
-    if output == Output.JSON.value:
-        head = {"project": target.project, "target": target.name}
-        write_json({**head, "models": [asdict(each) for each in explained]})
-    else:
-        text = "\n".join("\n".join(each.lines(show_rules)) for each in explained)
-        click.echo(text or "no self_correcting_mv is selected")
-    context.exit(1 if any(each.error for each in explained) else 0)
+        answers = [explained(ran) for ran in dbt.run(views, manifest)] if views else []
+    answers.sort(key=lambda each: each["model"])
+    output.json({"project": target.project, "target": target.name, "models": answers})
+    for each in answers:
+        output.text(*explained_lines(each, with_rules=show_rules))
+    if not answers:
+        output.text("no self_correcting_mv is selected")
+    context.exit(1 if any(each["error"] for each in answers) else 0)

@@ -1,26 +1,31 @@
-"""`mvsink hold MODEL` and `mvsink release MODEL`: pause models, so that runs leave them alone.
+"""`mvsink hold`, `release` and `rewind`: commits to models' shards, without Spark.
 
-The pause is stored in the shard's log, so it applies on every machine. No Spark is started.
+A pause is stored in the shard's log, so it applies on every machine. A rewind takes a model's
+newest time back to the present, with its history: the remedy after a run whose clock or
+`mvsink_run_time` was far ahead.
 """
 
 from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from dbt.adapters.mvsink.cli.commands import status
-from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose, find_shards, words
-from dbt.adapters.mvsink.cli.render import Output, check_can_ask, takes_output, takes_yes, write_json
+from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose, failing, find_shards, writing
+from dbt.adapters.mvsink.cli.render import Printer, takes_output, takes_yes, time_text
 from dbt.adapters.mvsink.cli.target import Target, takes_target
 from dbt.adapters.mvsink.masking import masked
-from dbt.adapters.mvsink.shard import ShardClient, ShardError, WriteHandle
-from dbt.adapters.mvsink.shard_sql.properties import Pause, pause, pause_of, release_pause
+from dbt.adapters.mvsink.shard import Antichain, CommitNote, ShardClient, ShardError
+from dbt.adapters.mvsink.shard import rewind as rewind_shard
+from dbt.adapters.mvsink.shard_sql.properties import WATCHED, Pause, pause, pause_of, release_pause
 
 USER = "MVSINK_USER"
+HOLD, REWIND = "hold", "rewind"  # purposes of commits
+takes_models = click.argument("models", nargs=-1, required=True, metavar="MODEL...")
 
 
 def who() -> str:
@@ -31,7 +36,7 @@ def who() -> str:
         return "unknown"
 
 
-def pausable(target: Target, models: Sequence[str]) -> list[DiscoveredShard]:
+def writable(target: Target, models: Sequence[str]) -> list[DiscoveredShard]:
     """The shards of ``models``. `click.ClickException` if one cannot be read or was dropped."""
     shards = choose(find_shards(target), target, models)
     for shard in shards:
@@ -41,32 +46,18 @@ def pausable(target: Target, models: Sequence[str]) -> list[DiscoveredShard]:
     return shards
 
 
-def commit(target: Target, shards: Sequence[DiscoveredShard], write: Callable[[WriteHandle], None]) -> None:
-    """``write`` to each shard; `click.ClickException` with the first that fails."""
-    client = ShardClient(target.storage_options)
-    for shard in shards:
-        try:
-            with WriteHandle.from_read(client.open_reader(shard.uri), "hold") as handle:
-                write(handle)
-        except ShardError as error:
-            raise click.ClickException(f"{shard.relation}: {words(error)}") from error
+def _answer(shard: DiscoveredShard, paused: Pause | None, *, changed: bool) -> dict[str, Any]:
+    """As JSON. ``paused``: as it is afterwards; ``changed``: whether this command changed that."""
+    return {"model": shard.model, "relation": shard.relation, "paused": paused, "changed": changed}
 
 
-@dataclass(frozen=True)
-class HoldAnswer:
-    """One model; the names are those of the JSON. ``paused``: as it is afterwards, None if runs may
-    write it; ``changed``: whether this command changed that.
-    """
-
-    model: str
-    relation: str
-    paused: Pause | None
-    changed: bool
+def _paused(shard: DiscoveredShard) -> Pause | None:
+    return pause_of(shard.state) if shard.state else None
 
 
-def write_answers(answers: Sequence[HoldAnswer]) -> None:
-    """As JSON."""
-    write_json({"models": [asdict(each) for each in answers]})
+def _line(shard: DiscoveredShard, otherwise: str) -> str:
+    current = _paused(shard)
+    return f"{shard.relation}: {f'is {current.words}' if current else otherwise}"
 
 
 @click.command()
@@ -74,8 +65,8 @@ def write_answers(answers: Sequence[HoldAnswer]) -> None:
 @click.option("--reason", default="", help="The reason, shown by every run and in the history.")
 @takes_yes
 @takes_output
-@click.argument("models", nargs=-1, required=True, metavar="MODEL...")
-def hold(target: Target, models: tuple[str, ...], reason: str, yes: bool, output: str) -> None:
+@takes_models
+def hold(target: Target, models: tuple[str, ...], reason: str, yes: bool, output: Printer) -> None:
     """Pause the MODELs: every run leaves them as they are, with a warning, until their release.
 
     That includes --full-refresh. Readers are not affected, nor are models that read them.
@@ -83,46 +74,111 @@ def hold(target: Target, models: tuple[str, ...], reason: str, yes: bool, output
     Exit code: 0; 1 if a shard cannot be read or written, or if the answer is no; 2 for wrong usage,
     such as an unknown model.
     """
-    check_can_ask(output, yes)
+    output.check_can_ask(yes)
     wanted = Pause(who(), status.clock(), " ".join(reason.split()))
-    shards, as_text = pausable(target, models), output != Output.JSON.value
-    for shard in shards if as_text else ():
-        current = _current(shard)
-        click.echo(f"{shard.relation}: " + (f"is {current.words}" if current else "runs will leave it alone"))
+    shards = writable(target, models)
+    output.text(*(_line(shard, "runs will leave it alone") for shard in shards))
     if not yes:
         click.confirm(f"Pause {len(shards)} model(s)?", abort=True)
-    commit(target, shards, lambda handle: pause(handle, wanted))
-    if not as_text:
-        write_answers([HoldAnswer(shard.model, shard.relation, wanted, True) for shard in shards])
-    for shard in shards if as_text else ():
-        click.echo(masked(f"{shard.relation}: {wanted.words}; `mvsink release {shard.model}` ends the pause"))
-
-
-def _current(shard: DiscoveredShard) -> Pause | None:
-    return pause_of(shard.state) if shard.state else None
+    for shard in shards:
+        with writing(target, shard, HOLD) as handle:
+            pause(handle, wanted)
+    output.json({"models": [_answer(shard, wanted, changed=True) for shard in shards]})
+    for shard in shards:
+        output.text(
+            masked(f"{shard.relation}: {wanted.words}; `mvsink release {shard.model}` ends the pause")
+        )
 
 
 @click.command()
 @takes_target
 @takes_yes
 @takes_output
-@click.argument("models", nargs=-1, required=True, metavar="MODEL...")
-def release(target: Target, models: tuple[str, ...], yes: bool, output: str) -> None:
+@takes_models
+def release(target: Target, models: tuple[str, ...], yes: bool, output: Printer) -> None:
     """End what `mvsink hold` began: the next run brings the MODELs up to date.
 
     Exit code: 0; 1 if a shard cannot be read or written, or if the answer is no; 2 for wrong usage,
     such as an unknown model.
     """
-    check_can_ask(output, yes)
-    shards, as_text = pausable(target, models), output != Output.JSON.value
-    paused = [shard for shard in shards if _current(shard)]
-    for shard in shards if as_text else ():
-        current = _current(shard)
-        click.echo(f"{shard.relation}: " + (f"is {current.words}" if current else "is not paused"))
+    output.check_can_ask(yes)
+    shards = writable(target, models)
+    paused = [shard for shard in shards if _paused(shard)]
+    output.text(*(_line(shard, "is not paused") for shard in shards))
     if paused and not yes:
         click.confirm(f"Release {len(paused)} model(s)?", abort=True)
-    commit(target, paused, lambda handle: release_pause(handle, who()))
-    if not as_text:
-        write_answers([HoldAnswer(each.model, each.relation, None, each in paused) for each in shards])
-    for shard in paused if as_text else ():
-        click.echo(f"{shard.relation}: released; the next run brings it up to date")
+    for shard in paused:
+        with writing(target, shard, HOLD) as handle:
+            release_pause(handle, who())
+    output.json({"models": [_answer(shard, None, changed=shard in paused) for shard in shards]})
+    output.text(*(f"{shard.relation}: released; the next run brings it up to date" for shard in paused))
+
+
+@click.command()
+@takes_target
+@takes_yes
+@takes_output
+@takes_models
+def rewind(target: Target, models: tuple[str, ...], yes: bool, output: Printer) -> None:
+    """Take the newest time of the MODELs back to now, if it is later: runs can write them again.
+
+    For models that a run with a wrong clock, or a mistyped mvsink_run_time, left far ahead. What
+    was written after now is at now from then on; the history before it and the contents stay. The
+    shard begins a new generation: a task or subscriber that had read past now starts from its
+    contents. All files are copied. The clock is that of the shards' storage.
+
+    Exit code: 0; 1 if a shard cannot be read or written, or if the answer is no; 2 for wrong usage,
+    such as an unknown model.
+    """
+    output.check_can_ask(yes)
+    shards = writable(target, models)
+    for shard in shards:
+        _require_view(shard)
+    with failing(f"cannot read the clock of {target.shards}", (ShardError, OSError)):
+        now = ShardClient(target.storage_options).clock(target.shards)
+    ahead = [shard for shard in shards if _is_ahead(shard, now)]
+    output.text(*(masked(_time_line(shard, now)) for shard in shards))
+    if ahead and not yes:
+        click.confirm(f"Take {len(ahead)} model(s) back to {time_text(now)}?", abort=True)
+    versions = {shard.relation: _rewind(target, shard, now) for shard in ahead}
+    answers = [
+        {"model": shard.model, "relation": shard.relation, "version": versions.get(shard.relation)}
+        for shard in shards
+    ]
+    output.json({"to": now, "models": answers})
+    for shard in ahead:
+        output.text(f"{shard.relation}: readable up to {time_text(now)}; the next run brings it up to date")
+
+
+def _require_view(shard: DiscoveredShard) -> None:
+    """Raises `click.ClickException` for a task: its times are those of its inputs."""
+    _, state = shard.opened()
+    if WATCHED in state.properties:
+        raise click.ClickException(
+            f"{shard.relation} is a task: its upper is how far it has processed its input, which cannot be taken back. Reset the task "
+            "(--full-refresh with `mvsink_reset`)"
+        )
+
+
+def _is_ahead(shard: DiscoveredShard, now: int) -> bool:
+    _, state = shard.opened()
+    return state.readable and Antichain.of(now).step_forward().less_than(state.upper)
+
+
+def _time_line(shard: DiscoveredShard, now: int) -> str:
+    _, state = shard.opened()
+    if not _is_ahead(shard, now):
+        return f"{shard.relation}: is not ahead of the clock ({time_text(now)}); it stays as it is"
+    upper = state.upper.as_option()
+    end = "for ever" if upper is None else f"up to {time_text(upper)}"
+    return f"{shard.relation}: is written {end}; what is later than {time_text(now)} will be at that time"
+
+
+def _rewind(target: Target, shard: DiscoveredShard, now: int) -> int | None:
+    """The version that it made. The model's sums are computed again by the next run."""
+    with writing(target, shard, REWIND) as handle:
+        version = rewind_shard(handle, now, CommitNote(purpose=f"{REWIND} by {who()}"))
+    for below in shard.sums:
+        with writing(target, below, REWIND, shard.relation) as handle:
+            handle.mark_dropped(now)
+    return version

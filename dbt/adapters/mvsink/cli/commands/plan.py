@@ -7,8 +7,8 @@ Against another target (`rehearsal`) they do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import click
@@ -24,19 +24,14 @@ from dbt.adapters.mvsink.cli.comparison import (
 from dbt.adapters.mvsink.cli.dbt_runner import TASK, Dbt, RunResult, flat, terminated_as_interrupted
 from dbt.adapters.mvsink.cli.discovery import progress
 from dbt.adapters.mvsink.cli.rehearsal import Rehearsed, rehearsal
-from dbt.adapters.mvsink.cli.render import (
-    Output,
-    TableColumn,
-    bytes_text,
-    comment,
-    count_text,
-    time_text,
-    write_json,
-    write_table,
-)
+from dbt.adapters.mvsink.cli.render import Printer, TableColumn, bytes_text, comment, count_text, time_text
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 
 FAILED = 1  # exit code
+AS_RESPONSE = (  # fields that are those of the adapter's response
+    "generation", "columns_added", "next_refresh", "mode", "not_incremental", "overtaken", "paused",
+)  # fmt: skip
+NONE_SELECTED = "no maintained models are selected"
 GATE_FAILED = "fail their audit"  # of a gate's message
 TASKS_NOT_RUN = (
     "its statements run over each change of its input at that change's own time, and the temporary run has no such changes. "
@@ -108,17 +103,11 @@ def planned(ran: RunResult) -> ModelPlan:
         inserted=response.get("rows_inserted", 0),
         deleted=response.get("rows_deleted", 0),
         errors=preview.get("errors", 0),
-        generation=response.get("generation", ""),
-        columns_added=response.get("columns_added", {}),
-        next_refresh=response.get("next_refresh"),
         gate=None if gate is None else not gate,
         gate_message=gate or "",
-        mode=response.get("mode", ""),
-        not_incremental=response.get("not_incremental", ""),
         compacted=preview.get("compacted"),
-        overtaken=response.get("overtaken", ""),
-        paused=response.get("paused", ""),
         sample=tuple(preview.get("sample", ())),
+        **{name: response[name] for name in AS_RESPONSE if name in response},
     )
 
 
@@ -253,22 +242,13 @@ def _altered(plan: ModelPlan) -> str:
     return ", ".join([*parts, *(f"{name}: {a} -> {b}" for name, (a, b) in plan.columns_retyped.items())])
 
 
-def sample_lines(plan: ModelPlan) -> list[str]:
+def sample_lines(plan: ModelPlan) -> Iterator[str]:
     """The rows of the sample, with the number of copies that would be added or removed."""
-    lines = []
     for update in plan.sample:
         row = update.get("row")
-        shown = (
-            f"error: {update['error']}"
-            if row is None
-            else ", ".join(f"{name}={_text(value)}" for name, value in row.items())
-        )
-        lines.append(f"  {update['diff']:+d}  {shown}")
-    return lines
-
-
-def _text(value: Any) -> str:
-    return "NULL" if value is None else str(value)
+        cells = (f"{name}={'NULL' if value is None else value}" for name, value in (row or {}).items())
+        shown = f"error: {update['error']}" if row is None else ", ".join(cells)
+        yield f"  {update['diff']:+d}  {shown}"
 
 
 @click.command()
@@ -297,7 +277,7 @@ def plan(
     defer: bool,
     favor_state: bool,
     against: str | None,
-    output: str,
+    output: Printer,
     sample: int,
     detailed_exitcode: bool,
 ) -> None:
@@ -316,7 +296,7 @@ def plan(
     selection = Selection(flat(select), flat(exclude), sample)
     plans = _read_only(dbt, selection) if against is None else _against(dbt, target, against, selection)
     plans.sort(key=lambda each: each.model)
-    _write(plans, target, against, output)
+    _print(plans, target, against, output)
     context.exit(exit_code(plans, detailed_exitcode))
 
 
@@ -345,28 +325,23 @@ def _against(dbt: Dbt, target: Target, against: str, selection: Selection) -> li
         return [planned_against(each) for each in place.run(models, manifest, selection.sample)]
 
 
-def _write(plans: Sequence[ModelPlan], target: Target, against: str | None, output: str) -> None:
+def _print(plans: Sequence[ModelPlan], target: Target, against: str | None, output: Printer) -> None:
     columns = COLUMNS if against is None else AGAINST
-    if output == Output.JSON.value:
-        head = {"project": target.project, "target": target.name, "against": against}
-        changes = any(each.changes for each in plans)
-        write_json({**head, "changes": changes, "models": [asdict(each) for each in plans]})
-    elif not plans:
-        click.echo("no maintained models are selected")
-    elif output == Output.MARKDOWN.value:
-        with_target = f", compared with {against}" if against else ""
-        title = f"mvsink plan: {target.project}, target {target.name}{with_target}"
-        details = {each.model: _details(each) for each in plans}
-        click.echo("\n".join(comment(title, columns, plans, details)))
-    else:
-        write_table(columns, plans)
-        for each in plans:
-            if lines := _details(each):
-                click.echo("\n".join([each.model, *lines, ""]))
+    head = {"project": target.project, "target": target.name, "against": against}
+    output.json({**head, "changes": any(each.changes for each in plans), "models": plans})
+    if not plans:
+        output.text(NONE_SELECTED)
+        output.markdown([NONE_SELECTED])
+        return
+    details = {each.model: _details(each) for each in plans}
+    with_target = f", compared with {against}" if against else ""
+    title = f"mvsink plan: {target.project}, target {target.name}{with_target}"
+    output.markdown(comment(title, columns, plans, details))
+    output.table(columns, plans)
+    for model, lines in details.items():
+        output.text(*([model, *lines, ""] if lines else ()))
 
 
 def _details(plan: ModelPlan) -> list[str]:
     """A sample, and what else is to be said of a model."""
-    if plan.difference is not None:
-        return list(sample_of(plan.difference))
-    return sample_lines(plan)
+    return list(sample_lines(plan) if plan.difference is None else sample_of(plan.difference))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import click
@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.cli.discovery import (
     progress,
     words,
 )
-from dbt.adapters.mvsink.cli.render import Output, takes_output, write_json, write_table
+from dbt.adapters.mvsink.cli.render import Printer, takes_output
 from dbt.adapters.mvsink.cli.status_table import (
     MAX_LINE,
     Condition,
@@ -308,7 +308,7 @@ def status(
     all_owners: bool,
     wide: bool,
     only_slo: bool,
-    output: str,
+    output: Printer,
 ) -> None:
     """What each shard contains and how far it is behind.
 
@@ -326,26 +326,19 @@ def status(
     answers = read_statuses(target, models, all_owners, now)
     if only_slo:
         answers = [shard for shard in answers if shard.slo or shard.error]
-    if output == Output.JSON.value:
-        place = {"project": target.project, "target": target.name, "shard_root": masked(target.shards)}
-        write_json({**place, "now": now, "shards": [asdict(shard) for shard in answers]})
-    elif answers:
-        _write(answers, all_owners, wide, now)
-    else:
+    place = {"project": target.project, "target": target.name, "shard_root": masked(target.shards)}
+    output.json({**place, "now": now, "shards": answers})
+    if not answers:
         which = "shards with a `freshness`" if only_slo else "shards"
-        where = f"project {target.project}, target {target.name} below {masked(target.shards)}"
-        click.echo(f"no {which} of {where}")
+        output.text(
+            f"no {which} of project {target.project}, target {target.name} below {place['shard_root']}"
+        )
+    elif wide:
+        output.table(wide_columns(all_owners), list(lines(answers)))
+    else:
+        shown = list(short_lines(answers))
+        output.table(short_columns(all_owners, now), shown, MAX_LINE)
+        output.text(*(f"{line.label.strip()}: {line.shard.error}" for line in shown if line.shard.error))
     stale = only_slo and any(shard.slo is Verdict.ERROR for shard in answers)
     if stale or any(line.shard.error for line in lines(answers)):
         context.exit(1)
-
-
-def _write(shards: Sequence[ShardStatus], all_owners: bool, wide: bool, now: int) -> None:
-    if wide:
-        write_table(wide_columns(all_owners), list(lines(shards)))
-        return
-    shown = list(short_lines(shards))
-    write_table(short_columns(all_owners, now), shown, MAX_LINE)
-    for line in shown:
-        if line.shard.error:
-            click.echo(f"{line.label.strip()}: {line.shard.error}")

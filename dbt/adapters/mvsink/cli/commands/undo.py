@@ -7,8 +7,8 @@ commits in between, nothing is written.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -23,14 +23,7 @@ from dbt.adapters.mvsink.cli.discovery import (
     progress,
     refused,
 )
-from dbt.adapters.mvsink.cli.render import (
-    Output,
-    check_can_ask,
-    takes_output,
-    takes_yes,
-    time_text,
-    write_json,
-)
+from dbt.adapters.mvsink.cli.render import Printer, takes_output, takes_yes, time_text
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.history.points import APPEND, Run, find_run, runs_of
@@ -127,30 +120,24 @@ def described(run: Run) -> Mapping[str, Any]:
     return {"invocation_id": run.invocation_id or None, "computed_through": run.computed_through}
 
 
-def lines(answer: UndoAnswer, later: Sequence[Run], reason: str) -> list[str]:
+def lines(answer: UndoAnswer, later: Sequence[Run], reason: str) -> Iterator[str]:
     """What the command is going to do, for people."""
-    shown = [f"{answer.relation}: {reason}"]
+    yield f"{answer.relation}: {reason}"
     errors = f" (errors {answer.errors:,})" if answer.errors else ""
-    shown.append(
-        f"  changes it by +{answer.inserted:,} -{answer.deleted:,}{errors} at {time_text(answer.time)}"
-    )
+    yield f"  changes it by +{answer.inserted:,} -{answer.deleted:,}{errors} at {time_text(answer.time)}"
     if answer.missing:
-        shown.append(
+        yield (
             f"  refused: {answer.missing:,} row(s) would be there fewer than 0 times, because a later run removed them"
         )
-        if later:
-            listed = "".join(f"\n    {run.words}" for run in later[:SHOWN])
-            more = f"\n    and {len(later) - SHOWN} more" if later[SHOWN:] else ""
-            shown.append(
-                f"  name that run as well, or use --since; later runs that removed rows:{listed}{more}"
-            )
+    if answer.missing and later:
+        yield "  name that run as well, or use --since; later runs that removed rows:"
+        yield from (f"    {run.words}" for run in later[:SHOWN])
+        if later[SHOWN:]:
+            yield f"    and {len(later) - SHOWN} more"
     if answer.gate:
-        shown.append(f"  refused by the gate (--accept lets it through): {answer.gate}")
-    shown += [f"  warning: {warning}" for warning in answer.warnings]
-    shown.append(
-        f"  pauses the model: the next run would compute its query again and reverse the undo. `mvsink release {answer.model}` ends the pause"
-    )
-    return shown
+        yield f"  refused by the gate (--accept lets it through): {answer.gate}"
+    yield from (f"  warning: {warning}" for warning in answer.warnings)
+    yield f"  pauses the model: the next run would compute its query again and reverse the undo. `mvsink release {answer.model}` ends the pause"
 
 
 @click.command(context_settings=POINTS_ARE_ARGUMENTS)
@@ -175,7 +162,7 @@ def undo(
     accept: bool,
     dry_run: bool,
     yes: bool,
-    output: str,
+    output: Printer,
 ) -> None:
     """Take back what RUNs did to MODEL, in one commit, and pause MODEL.
 
@@ -186,22 +173,18 @@ def undo(
     Exit code: 0; 1 if it is refused, cannot be done, or the answer is no; 2 for wrong usage.
     """
     check_arguments(context, (model, *runs))
-    check_can_ask(output, yes or dry_run, "--yes or --dry-run")
+    output.check_can_ask(yes or dry_run, "--yes or --dry-run")
     undoing = _begin(open_past(target, model), runs, since, reason, accept, dbt)
     answer = undoing.ask(dry_run=True)
-    as_text = output != Output.JSON.value
-    if as_text:
-        click.echo(masked("\n".join(lines(answer, undoing.later, undoing.reason))))
+    output.text(*map(masked, lines(answer, undoing.later, undoing.request["reason"])))
     if not (dry_run or answer.refused or answer.nothing):
         if not yes:
             click.confirm("Undo it?", abort=True)
         answer = undoing.ask(dry_run=False)
-    if not as_text:
-        write_json(asdict(answer))
-    elif dry_run or answer.nothing or answer.refused:
-        click.echo("nothing was changed")
-    else:
-        click.echo(f"undone by {who()} at {time_text(answer.time)}; {answer.relation} is paused")
+    output.json(answer)
+    changed = not (dry_run or answer.nothing or answer.refused)
+    done = f"undone by {who()} at {time_text(answer.time)}; {answer.relation} is paused"
+    output.text(done if changed else "nothing was changed")
     context.exit(FAILED if answer.refused else 0)
 
 
@@ -216,11 +199,6 @@ class Undoing:
     answer: UndoAnswer
     later: Sequence[Run]
 
-    @property
-    def reason(self) -> str:
-        """For the history."""
-        return str(self.request["reason"])
-
     def ask(self, *, dry_run: bool) -> UndoAnswer:
         """Raises `DbtFailed`."""
         if not self.request["intervals"]:
@@ -230,8 +208,8 @@ class Undoing:
             output = self.dbt.operation("mvsink_undo", {"request": request}, self.manifest)
         done = json.loads(output.lines[-1])
         counts = done["counts"]
-        return UndoAnswer(
-            **{name: getattr(self.answer, name) for name in ("model", "relation", "runs", "since", "later")},
+        return replace(
+            self.answer,
             inserted=counts["inserted"],
             deleted=counts["deleted"],
             errors=counts["errors_inserted"] + counts["errors_deleted"],

@@ -31,7 +31,7 @@ from dbt.adapters.mvsink.cli.dbt_runner import (
     terminated_as_interrupted,
 )
 from dbt.adapters.mvsink.cli.discovery import words
-from dbt.adapters.mvsink.cli.render import Output, duration_text, takes_output, time_text
+from dbt.adapters.mvsink.cli.render import Printer, duration_text, takes_output, time_text
 from dbt.adapters.mvsink.cli.scheduler import Reason, Round, Scheduler, WatchedModel
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.connection.factory import EMBEDDED
@@ -346,7 +346,7 @@ def watch(
     interval: int,
     max_rate: float,
     until: int | None,
-    output: str,
+    output: Printer,
 ) -> None:
     """Run models when they are due, until stopped.
 
@@ -365,7 +365,7 @@ def watch(
         raise click.UsageError("no maintained models are selected")
     watching = _watch(target, dbt, manifest, models, interval)
     watching.min_period, watching.until = 60 / max_rate, until
-    watching.as_json = output == Output.JSON.value
+    watching.as_json = not output.is_text
     watching.say(f"watching {', '.join(sorted(model.name for model in maintained))}")
 
     def stop() -> None:
