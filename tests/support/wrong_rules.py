@@ -181,7 +181,7 @@ def subqueries_stand_still(conjunct_moves):
 
 def subqueries_in_the_present(cut):
     def wrong(self, part, time, edits=()):
-        if any(part.start <= each.start < part.end for each in self.subqueries) and not edits:
+        if any(map(part.has, self.subqueries)) and not edits:
             return cut(self, part, Side.NEW, edits)
         return cut(self, part, time, edits)
 
@@ -262,7 +262,7 @@ BLOCKS = {
     "window keys over groups are all of the group": (replaced, "keys_of", every_key_of_the_groups),
     "distinct rows are rows one by one": (blocks, "kind_of", as_if_plain(KeyKind.DISTINCT)),
     "set operators have keys of their left side only": (Changes, "_row_keys", rows_of_the_left_only),
-    "set operators keep every row": (blocks, "compares_rows", lambda right: lambda body: False),
+    "set operators keep every row": (SetOp, "compares_rows", lambda right: property(lambda self: False)),
     "group without its HAVING": (Writer, "behind_where", without_having),
     "groups of the past as time passes": (Changes, "_grouped", old_groups_at_the_new_time),
     "group in the shard by keys that are not shown": (Changes, "_new_in_scope", scope_of_keys_that_are_not_shown),

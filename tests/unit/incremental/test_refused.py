@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, Sides, analyse, delta
-from dbt.adapters.mvsink.user_sql.determinism import uncertain
+from dbt.adapters.mvsink.user_sql.checks import uncertain
 
 COLUMNS = {
     "a": [("k", "int"), ("v", "int"), ("s", "struct<x:int>"), ("xs", "array<int>"), ("m", "map<int,int>")],

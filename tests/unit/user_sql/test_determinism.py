@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.mvsink.user_sql.determinism import breaks_lines, uncertain
+from dbt.adapters.mvsink.user_sql.checks import breaks_lines, uncertain
 
 CERTAIN = {
     "functions of Spark's own": "select upper(a), count(distinct b), sum(c) over (partition by a) from t group by a, b, c",

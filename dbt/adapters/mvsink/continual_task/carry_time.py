@@ -33,7 +33,7 @@ from dbt.adapters.mvsink.user_sql.algebra import (
     Relation,
     SetOp,
     Source,
-    every_query,
+    every_block,
     joins,
     leaves,
 )
@@ -115,8 +115,7 @@ class _Carriers:
 
     def places(self, query: Query) -> int:
         """How many times the query reads the input, anywhere."""
-        bodies = (each.body for each in every_query(query))
-        every = (leaf for body in bodies if isinstance(body, Block) for leaf in leaves(body.source))
+        every = (leaf for block in every_block(query) for leaf in leaves(block.source))
         return sum(isinstance(leaf, Relation) and leaf.parts == self.wanted for leaf in every)
 
     def of_query(self, query: Query) -> Iterator[tuple[Block, Relation | Derived]]:
@@ -151,7 +150,7 @@ class _Carriers:
             raise _InDoubt
         source: Source | None = block.source
         while isinstance(source, Join):
-            in_left = any(leaf is carriers[0] for leaf in leaves(source.left))
+            in_left = carriers[0] in leaves(source.left)
             if source.kind in (("right",) if in_left else ("left", "semi", "anti")):
                 raise _InDoubt  # an outer join makes the input's rows NULL, a semi-join drops columns
             source = source.left if in_left else source.right
@@ -164,16 +163,11 @@ class _Carriers:
 
     def times(self, tokens: Tokens, tree: Query, segments: Sequence[_Segment]) -> Iterator[Edit]:
         """`mv_now()` as the time of the current row. Raises `_InDoubt` in a query below these."""
-        every = [each.body for each in every_query(tree) if isinstance(each.body, Block)]
         for start, end in tokens.marks():
-            around = max(
-                (block for block in every if block.start <= start < block.end), key=lambda b: b.start
-            )
+            around = max((each for each in every_block(tree) if each.has(start)), key=lambda each: each.start)
             segment = next((each for each in segments if each.block is around), None)
             ons = (join.on for join in joins(around.source) if join.on is not None)
-            if segment is None or any(
-                on.start <= start < on.end and self.nodes[on].find(exp.Query) for on in ons
-            ):
+            if segment is None or any(on.has(start) and self.nodes[on].find(exp.Query) for on in ons):
                 raise _InDoubt
             yield (start, end, f"timestamp_millis({segment.time})")
 

@@ -38,20 +38,17 @@ they make a difference. Without it, `mv_now()` stays as it is.
 `user_sql` reads the text. Modules:
 
 - `refuse`: what is not a function of one row of the inputs, or not reproducible, as
-  `user_sql/functions` judges
+  `user_sql/functions` judges; whose number of columns is not certain
 - `name_resolution`: the columns of leaves; which names mean them; which are used
-- `widths`: whose number of columns is certain
 - `unnest`: subqueries in WHERE as joins
 - `keys`: what kind a block is, and its keys
-- `equalities`: columns that are compared by `=`, and their types
-- `repeatable`, `exact`: which values differ when they are evaluated again
+- `lineage`: which column of a relation an output is, its type, and whether its sums are exact
+- `repeatable`: which values differ when they are evaluated again
 - `terms`: the rules for sources. `blocks`: those for blocks and set operators. `compose`: cutting
   and putting together. `change_plan`: `analyse` and `delta`
 - `adding`: sums over changes. `sums`: splitting groups into sums and what is shown of them
-- `clock`: whether time makes a difference. `replaced`: which of a model's rows are replaced.
-  `restrict`: which rows can matter. `basis`: both, and keys that the changes hold.
-  `filtering`: which rows the query's conditions keep. `origins`: which column of a relation an
-  output is
+- `replaced`: which rows of a model are replaced. `restrict`: which can matter. `basis`: both,
+  and keys that the changes hold. `filtering`: which rows the query's conditions keep
 - `explicit`: what the text is taken to mean, as a text that Spark compares with it
 - `describe`: the rules of a query, for people
 """
@@ -59,8 +56,15 @@ they make a difference. Without it, `mv_now()` stays as it is.
 from dbt.adapters.mvsink.incremental.adding import WRONG, Adding, exact_sums
 from dbt.adapters.mvsink.incremental.basis import Basis, KnownScope, basis
 from dbt.adapters.mvsink.incremental.blocks import Scoped
-from dbt.adapters.mvsink.incremental.change_plan import RULES, Analysed, Plan, adding_of, analyse, delta
-from dbt.adapters.mvsink.incremental.clock import clock_probe
+from dbt.adapters.mvsink.incremental.change_plan import (
+    RULES,
+    Analysed,
+    Plan,
+    adding_of,
+    analyse,
+    clock_probe,
+    delta,
+)
 from dbt.adapters.mvsink.incremental.compose import Sides
 from dbt.adapters.mvsink.incremental.describe import Rule, remarks, rules
 from dbt.adapters.mvsink.incremental.explicit import Claim, claims, pieces

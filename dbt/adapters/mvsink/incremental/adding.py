@@ -15,11 +15,11 @@ from sqlglot import exp
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.incremental.blocks import Changes
 from dbt.adapters.mvsink.incremental.compose import Side
-from dbt.adapters.mvsink.incremental.exact import Exact, exact_argument
 from dbt.adapters.mvsink.incremental.keys import Key, KeyKind, canonical, group_keys, key_names, kind_of
+from dbt.adapters.mvsink.incremental.lineage import Exact, exact_argument
 from dbt.adapters.mvsink.incremental.name_resolution import output_name
 from dbt.adapters.mvsink.physical import DIFF
-from dbt.adapters.mvsink.user_sql.algebra import Block, Call, Query
+from dbt.adapters.mvsink.user_sql.algebra import Block, Call, Query, core
 
 MAX_PRECISION, KEPT_SCALE = 37, 6
 WRONG = "_mv_wrong"
@@ -65,9 +65,8 @@ class _Shape:
 
 def adding(changes: Changes, query: Query) -> Adding | None:
     """How the query adds up; None if it does not, or nothing that it reads changed."""
-    while isinstance(query.body, Query):
-        query = query.body
-    shape = _shape(changes, query)
+    query, block = core(query)
+    shape = _shape(changes, block) if isinstance(block, Block) else None
     if shape is None or not changes.writer.moves(query):
         return None
     rows = [name for name, kind in shape.columns if kind == ("count", None)]
@@ -93,9 +92,9 @@ def adding(changes: Changes, query: Query) -> Adding | None:
     )
 
 
-def _shape(changes: Changes, query: Query) -> _Shape | None:
-    block, names = query.body, changes.names
-    if not isinstance(block, Block) or kind_of(block) not in (KeyKind.WHOLE, KeyKind.KEYED):
+def _shape(changes: Changes, block: Block) -> _Shape | None:
+    names = changes.names
+    if kind_of(block) not in (KeyKind.WHOLE, KeyKind.KEYED):
         return None
     if block.windows or "HAVING" in block.more or any(item.star is not None for item in block.items):
         return None
@@ -108,7 +107,7 @@ def _shape(changes: Changes, query: Query) -> _Shape | None:
     exactly: dict[int, Exact] = {}
     for item in block.items:
         node = names.nodes[item].unalias()
-        calls = [call for call in block.calls if item.start <= call.start < item.end]
+        calls = [*filter(item.has, block.calls)]
         kind: _Kind | None = numbers.get(canonical(block, names, node))
         if kind is None and len(calls) == 1 and isinstance(node, (exp.Count, exp.Sum)):
             kind = _call(changes, block, node, calls[0], arguments, exactly)

@@ -18,8 +18,8 @@ from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.incremental.blocks import Scoped
 from dbt.adapters.mvsink.incremental.change_plan import Analysed, Plan, changes_of, planned
 from dbt.adapters.mvsink.incremental.compose import Sides
-from dbt.adapters.mvsink.incremental.equalities import plain_column
 from dbt.adapters.mvsink.incremental.keys import keys_of
+from dbt.adapters.mvsink.incremental.lineage import plain_column
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental
 from dbt.adapters.mvsink.incremental.replaced import Replaced
 from dbt.adapters.mvsink.incremental.restrict import Changed, Keys, Needs, followed

@@ -13,12 +13,12 @@ from functools import cached_property
 
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Side, Sides, Writer
-from dbt.adapters.mvsink.incremental.keys import Key, KeyKind, compares_rows, key_names, kind_of, row_names
+from dbt.adapters.mvsink.incremental.keys import Key, KeyKind, key_names, kind_of, row_names
 from dbt.adapters.mvsink.incremental.name_resolution import Names
 from dbt.adapters.mvsink.incremental.replaced import Replaced, Replacing, keyed
 from dbt.adapters.mvsink.incremental.terms import MINUS, NONE, NOTHING, PLUS, Terms
 from dbt.adapters.mvsink.physical import DIFF
-from dbt.adapters.mvsink.user_sql.algebra import Block, Derived, Query, SetOp, every_query
+from dbt.adapters.mvsink.user_sql.algebra import Block, Derived, Query, SetOp, core, every_block
 
 _SIDES = ((Side.NEW, PLUS), (Side.OLD, MINUS))
 
@@ -55,12 +55,7 @@ class Changes:
 
     @cached_property
     def writer(self) -> Writer:
-        subqueries = (
-            subquery
-            for query in every_query(self.tree)
-            if isinstance(query.body, Block)
-            for subquery in query.body.subqueries
-        )
+        subqueries = (subquery for block in every_block(self.tree) for subquery in block.subqueries)
         return Writer(self.text, self.marks, self.sides, self.clock, self.change, tuple(subqueries))
 
     @cached_property
@@ -73,10 +68,8 @@ class Changes:
         A branch of UNION ALL that did not change gives a term without rows: it decides the columns'
         types, and the first one their names.
         """
-        body = query.body
-        if isinstance(body, Query):
-            return self.change(body)
-        if isinstance(body, SetOp) and not compares_rows(body):
+        query, body = core(query)
+        if isinstance(body, SetOp) and not body.compares_rows:
             return self._both(body)
         if isinstance(body, Block) and kind_of(body) is KeyKind.PLAIN:
             return "\nunion all\n".join(list(self.terms.terms(body)) or [self.terms.no_rows(body)])
@@ -86,10 +79,8 @@ class Changes:
 
     def count(self, query: Query) -> int:
         """The terms that can give rows."""
-        body = query.body
-        if isinstance(body, Query):
-            return self.count(body)
-        if isinstance(body, SetOp) and not compares_rows(body):
+        query, body = core(query)
+        if isinstance(body, SetOp) and not body.compares_rows:
             return self.count(body.left) + self.count(body.right)
         if isinstance(body, Block) and kind_of(body) is KeyKind.PLAIN:
             return len(list(self.terms.terms(body)))
@@ -180,11 +171,9 @@ class Changes:
 
     def _new(self, query: Query, replaced: Replaced, keys: str) -> str:
         """The query's new rows whose keys are among ``keys``."""
-        body = query.body
+        query, body = core(query)
         if query is replaced.query:
             return self._new_in_scope(replaced, keys)
-        if isinstance(body, Query):
-            return self._new(body, replaced, keys)
         assert isinstance(body, Block) and isinstance(body.source, Derived)
         conditions = [self.writer.cut(each, Side.NEW) for each in body.where]
         below = self.writer.aliased(body.source, self._new(body.source.query, replaced, keys))

@@ -7,23 +7,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from dbt.adapters.mvsink.incremental.adding import Adding, adding
 from dbt.adapters.mvsink.incremental.blocks import Changes, Scoped
 from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Sides, Writer
-from dbt.adapters.mvsink.incremental.equalities import full_keys
-from dbt.adapters.mvsink.incremental.keys import (
-    KeyKind,
-    compares_rows,
-    has_row_keys,
-    keys_of,
-    kind_of,
-    row_names,
-)
+from dbt.adapters.mvsink.incremental.keys import KeyKind, kind_of
 from dbt.adapters.mvsink.incremental.name_resolution import ColumnsOf, Names, outer_blocks
 from dbt.adapters.mvsink.incremental.refuse import (
+    Checks,
     NotIncremental,
-    check_expression,
     check_names,
     check_text,
     check_types,
@@ -32,34 +25,25 @@ from dbt.adapters.mvsink.incremental.refuse import (
 from dbt.adapters.mvsink.incremental.repeatable import Repeatable
 from dbt.adapters.mvsink.incremental.replaced import Replaced
 from dbt.adapters.mvsink.incremental.unnest import Unnested, unnested
-from dbt.adapters.mvsink.incremental.widths import check_widths
 from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Constant,
-    Fragment,
     Query,
     Refused,
     Relation,
     SetOp,
-    Window,
+    every_block,
     every_query,
     joins,
     leaves,
     places,
 )
 from dbt.adapters.mvsink.user_sql.checks import without_end
-from dbt.adapters.mvsink.user_sql.functions import (
-    AGGREGATES,
-    GENERATORS,
-    PEER_WINDOWS,
-    ROW_WINDOWS,
-    TABLE_FUNCTIONS,
-)
 from dbt.adapters.mvsink.user_sql.reader import read
 from dbt.adapters.mvsink.user_sql.splice import qualifiers, shares_its_name, spliced
 from dbt.adapters.mvsink.user_sql.tokens import Tokens
 from dbt.adapters.mvsink.user_sql.trees import trees
-from dbt.adapters.mvsink.user_sql.words import UnreadableText, Word, last_part, parts, words
+from dbt.adapters.mvsink.user_sql.words import UnreadableText, last_part, parsed, parts, words
 
 # The query of a change has a term for each place where what changed is read.
 RULES = 1  # raised when a change is derived otherwise than before: then all models prove theirs again
@@ -87,7 +71,7 @@ class Analysed:
         """Whether it only joins, filters and unites rows: a row of its result comes from one row of
         each relation that it reads, and no other is evaluated for its sake.
         """
-        return all(_linear(query.body) for query in every_query(self.tree))
+        return all(map(_linear, (query.body for query in every_query(self.tree))))
 
 
 @dataclass(frozen=True)
@@ -185,7 +169,7 @@ def adding_of(
 def _linear(body: Block | SetOp | Query) -> bool:
     if isinstance(body, Block):
         return kind_of(body) is KeyKind.PLAIN and not body.subqueries
-    return not isinstance(body, SetOp) or not compares_rows(body)
+    return not isinstance(body, SetOp) or not body.compares_rows
 
 
 def _joined(analysed: Analysed, columns_of: ColumnsOf, allowed: Collection[str]) -> Analysed:
@@ -237,7 +221,7 @@ def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Ana
     lowered = {key: tuple(name.lower() for name, _ in columns) for key, (_, columns) in described.items()}
     types = {key: tuple(kind for _, kind in columns) for key, (_, columns) in described.items()}
     names = Names(nodes, lowered, types, outer_blocks(tree))
-    _Checks(text, names, allowed).every(tree)
+    Checks(text, names, allowed).every(tree)
     used = names.used(tree, {word.text.lower() for word in words(text) if word.is_name})
     for key, (name, columns) in described.items():
         check_types(name, [column for column in columns if column[0].lower() in used[key]])
@@ -260,10 +244,8 @@ def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Ana
 
 
 def _relations(tree: Query) -> Iterator[Relation]:
-    for query in every_query(tree):
-        for leaf in leaves(query.body.source) if isinstance(query.body, Block) else ():
-            if isinstance(leaf, Relation):
-                yield leaf
+    every = (leaf for block in every_block(tree) for leaf in leaves(block.source))
+    return (leaf for leaf in every if isinstance(leaf, Relation))
 
 
 def _described(leaf: Relation, columns_of: ColumnsOf) -> list[tuple[str, str]]:
@@ -287,91 +269,54 @@ def _check_shape(query: Query) -> None:
 
 def _check_time(analysed: Analysed, writer: Writer) -> None:
     """Refuse `mv_now()` where it changes every row as time passes."""
-    for query in every_query(analysed.tree):
-        if isinstance(query.body, Block):
-            block = query.body
-            conditions = [join.on for join in joins(block.source) if join.on is not None]
-            calls = [leaf.call for leaf in leaves(block.source) if isinstance(leaf, Constant)]
-            for part in (*block.items, *conditions, *calls, *block.laterals, *block.more.values()):
-                if writer.timed(part):
-                    raise Refused("mv_now() outside WHERE, and its value changed", part.start)
+    for block in every_block(analysed.tree):
+        conditions = [join.on for join in joins(block.source) if join.on is not None]
+        calls = [leaf.call for leaf in leaves(block.source) if isinstance(leaf, Constant)]
+        for part in (*block.items, *conditions, *calls, *block.laterals, *block.more.values()):
+            if writer.timed(part):
+                raise Refused("mv_now() outside WHERE, and its value changed", part.start)
 
 
-@dataclass(frozen=True)
-class _Checks:
-    """Refuses expressions that are not functions of one row of their block's source."""
+def clock_probe(analysed: Analysed, clock: tuple[int, int]) -> str | None:
+    """A query of one BOOLEAN: whether every expression of `mv_now()` has the same value at both
+    times. Then the change is that without a clock, with `mv_now()` at either time.
 
-    text: str
-    names: Names
-    allowed: Collection[str]
-
-    def every(self, tree: Query) -> None:
-        stream = words(self.text)
-        for query in every_query(tree):
-            body = query.body
-            if isinstance(body, Block):
-                self._block(body, stream)
-            if has_row_keys(query):
-                row_names(query, self.names)
-            check_widths(query, self.names)
-
-    def _block(self, block: Block, stream: Sequence[Word]) -> None:
-        plain = kind_of(block) is KeyKind.PLAIN
-        grouped = frozenset() if plain else AGGREGATES | PEER_WINDOWS | ROW_WINDOWS
-        generators = ("explode", "explode_outer") if plain else ()
-        aliases: set[str] = set()
-        for item in block.items:
-            if item.star is None:
-                self._expression(block, item, stream, generators, aliases, grouped)
-                aliases.add(self.names.nodes[item].alias.lower())
-        for part in (*block.where, *(join.on for join in joins(block.source) if join.on is not None)):
-            self._expression(block, part, stream)
-        if "HAVING" in block.more:
-            self._expression(block, block.more["HAVING"], stream, (), aliases, AGGREGATES)
-        for part in (*block.keys, *(part for window in block.windows for part in _parts(window))):
-            self._expression(block, part, stream, (), aliases, AGGREGATES)
-        if kind_of(block) is KeyKind.KEYED:
-            keys_of(block, self.names)
-        for join in joins(block.source):
-            if join.kind == "full":
-                full_keys(join, block, self.names)
-        for view in block.laterals:
-            self._expression(block, view.call, stream, GENERATORS)
-        for leaf in leaves(block.source):
-            if isinstance(leaf, Constant):
-                self._constant(leaf, stream)
-
-    def _expression(
-        self,
-        block: Block,
-        part: Fragment,
-        stream: Sequence[Word],
-        generators: Collection[str] = (),
-        aliases: Collection[str] = (),
-        grouped: Collection[str] = (),
-    ) -> None:
-        allowed = part in block.where or part in block.items or part is block.more.get("HAVING")
-        below = block.subqueries if allowed else ()
-        inside = [
-            word
-            for word in stream
-            if part.start <= word.start < part.end
-            and not any(query.start <= word.start < query.end for query in below)
-        ]
-        check_expression(inside, self.allowed, generators, grouped)
-        node = self.names.nodes[part]
-        if not allowed and node.find(exp.Query):
-            raise Refused("a subquery", part.start)
-        if node.find(exp.Placeholder, exp.Parameter, exp.SessionParameter):
-            raise Refused("a parameter", part.start)
-        self.names.check(block, part, aliases)
-
-    def _constant(self, leaf: Constant, stream: Sequence[Word]) -> None:
-        inside = [word for word in stream if leaf.call.start <= word.start < leaf.call.end]
-        check_expression(inside[1:] if not leaf.function else inside, self.allowed, TABLE_FUNCTIONS)
-        if self.names.nodes[leaf.call].find(exp.Column):
-            raise Refused("a table function of columns", leaf.start)
+    None without a need to ask: `mv_now()` is by itself and differs, or is not in the text at all.
+    """
+    tokens = Tokens(analysed.text)
+    same = []
+    for mark in analysed.marks:
+        start, end = _widest(tokens, mark)
+        if (start, end) == mark:
+            return None
+        values = (_at(tokens, start, end, time, analysed.marks) for time in clock)
+        same.append(" <=> ".join(f"({value})" for value in values))
+    return f"select {' and '.join(dict.fromkeys(same))} as same" if same else None
 
 
-def _parts(window: Window) -> tuple[Fragment, ...]:
-    return (*window.partition, *window.order)
+def _at(tokens: Tokens, start: int, end: int, time: int, marks: tuple[tuple[int, int], ...]) -> str:
+    """The expression with every `mv_now()` in it at ``time``."""
+    edits = [
+        (low - start, high - start, f"timestamp_millis({time}L)") for low, high in marks if start <= low < end
+    ]
+    return spliced(tokens.text[start:end], edits)
+
+
+def _widest(tokens: Tokens, mark: tuple[int, int]) -> tuple[int, int]:
+    """The span of the largest call around the mark that names no column."""
+    widest, low = mark, next(index for index, word in enumerate(tokens.words) if word.start == mark[0])
+    while (opening := tokens.around(low)) is not None:
+        low = opening - (opening > 0 and tokens.words[opening - 1].is_name)
+        span = tokens.at(low), tokens.words[tokens.closing(opening)].end
+        if not _constant(tokens.text[span[0] : span[1]]):
+            break
+        widest = span
+    return widest
+
+
+def _constant(call: str) -> bool:
+    try:
+        tree = parsed(f"select {call}")
+    except SqlglotError:
+        return False
+    return len(tree.expressions) == 1 and tree.expressions[0].find(exp.Column, exp.Query) is None

@@ -26,6 +26,7 @@ from dbt.adapters.mvsink.user_sql.algebra import (
     SetOp,
     Source,
     Subquery,
+    blocks,
     leaves,
 )
 from dbt.adapters.mvsink.user_sql.splice import Edit, spliced
@@ -98,11 +99,11 @@ class Writer:
         edits = [*edits]
         for subquery in self.subqueries:
             replaced = any(low <= subquery.start < high for low, high, _ in edits)
-            if part.start <= subquery.start < part.end and not replaced:
+            if part.has(subquery) and not replaced:
                 edits += self._without_with(subquery.query) + self._leaf_edits(subquery.query, time)
         edits += self._times(part, time, edits)
         inside = [(start - part.start, end - part.start, new) for start, end, new in edits]
-        return spliced(self.text[part.start : part.end], inside)
+        return spliced(part.of(self.text), inside)
 
     def _times(self, part: Fragment, time: Side, edits: Iterable[Edit]) -> Iterable[Edit]:
         if self.clock is None:
@@ -114,22 +115,21 @@ class Writer:
 
     def timed(self, part: Fragment) -> bool:
         """Whether the part's value changes with time."""
-        return self.clock is not None and any(part.start <= start < part.end for start, _ in self.marks)
+        return self.clock is not None and any(part.has(start) for start, _ in self.marks)
 
     def moves(self, query: Query) -> bool:
         """Whether the query may return something other than before."""
-        if isinstance(query.body, Query):
-            return self.moves(query.body)
-        if isinstance(query.body, SetOp):
-            return self.moves(query.body.left) or self.moves(query.body.right)
-        below = any(self.moves(subquery.query) for subquery in query.body.subqueries)
-        return below or self.timed(query.body) or any(map(self.leaf_moves, leaves(query.body.source)))
+        return any(
+            self.timed(block)
+            or any(map(self.leaf_moves, leaves(block.source)))
+            or any(self.moves(subquery.query) for subquery in block.subqueries)
+            for block in blocks(query)
+        )
 
     def conjunct_moves(self, block: Block, conjunct: Fragment) -> bool:
         """Whether the conjunct may be another one than before, for the same row."""
         return self.timed(conjunct) or any(
-            conjunct.start <= subquery.start < conjunct.end and self.moves(subquery.query)
-            for subquery in block.subqueries
+            conjunct.has(subquery) and self.moves(subquery.query) for subquery in block.subqueries
         )
 
     def values_move(self, block: Block) -> bool:
@@ -137,7 +137,7 @@ class Writer:
         return any(
             self.moves(subquery.query)
             for subquery in block.subqueries
-            if not any(conjunct.start <= subquery.start < conjunct.end for conjunct in block.where)
+            if not any(conjunct.has(subquery) for conjunct in block.where)
         )
 
     def leaf_moves(self, leaf: Leaf) -> bool:
@@ -240,7 +240,7 @@ class Writer:
         listed: Side = Side.NEW,
     ) -> str:
         """The same over the FROM tree that the text ``source`` is."""
-        hint = "" if block.hint is None else f" {self.text[block.hint.start : block.hint.end]}"
+        hint = "" if block.hint is None else f" {block.hint.of(self.text)}"
         text = f"select{hint} {block.listed or self._items(block, changing, listed)}"
         if diff is not None and (block.listed is None or block.signed):
             text += f",\n{diff} as {DIFF}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink.incremental.change_plan import Analysed
-from dbt.adapters.mvsink.incremental.keys import KeyKind, compares_rows, group_keys, keys_of, kind_of
+from dbt.adapters.mvsink.incremental.keys import KeyKind, group_keys, keys_of, kind_of
 from dbt.adapters.mvsink.incremental.repeatable import Repeatable
 from dbt.adapters.mvsink.incremental.sums import Sums, sums_of
 from dbt.adapters.mvsink.incremental.terms import deciding
@@ -22,16 +22,16 @@ from dbt.adapters.mvsink.user_sql.algebra import (
     Query,
     Relation,
     SetOp,
-    every_query,
+    core,
+    every_block,
     joins,
     leaves,
 )
-from dbt.adapters.mvsink.user_sql.functions import SUMS
+from dbt.adapters.mvsink.user_sql.functions import LISTS, SUMS
 from dbt.adapters.mvsink.user_sql.words import last_part
 
 WIDTH = 60  # characters of a text that is shown
 ALL = "all rows"
-_LISTS = frozenset({"collect_list", "collect_set", "array_agg"})
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,7 @@ def remarks(analysed: Analysed) -> tuple[str, ...]:
     the line of the text.
     """
     repeatable = Repeatable(analysed.text, analysed.names)
-    calls = (
-        call
-        for query in every_query(analysed.tree)
-        if isinstance(query.body, Block)
-        for call in repeatable.unrepeatable_calls(query.body)
-    )
+    calls = (call for block in every_block(analysed.tree) for call in repeatable.unrepeatable_calls(block))
     return tuple(_remark(analysed.text, call) for call in sorted(calls, key=lambda call: call.start))
 
 
@@ -70,7 +65,7 @@ def _remark(text: str, call: Call) -> str:
         what = "may differ in its last digits when it is evaluated again; sums of decimals do not"
     elif call.window is not None:
         what = "may give rows that tie other values when it is evaluated again; a unique ORDER BY does not"
-    elif call.name in _LISTS:
+    elif call.name in LISTS:
         what = "may list its values in another order when it is evaluated again; in sort_array() it does not"
     else:
         what = "may give another value when it is evaluated again; min_by() with a unique column does not"
@@ -83,12 +78,10 @@ class _Describing:
     shown: set[Query] = field(default_factory=set)
 
     def query(self, query: Query, depth: int) -> Iterator[Rule]:
-        body = query.body
-        if isinstance(body, Query):
-            yield from self.query(body, depth)
-        elif isinstance(body, SetOp):
+        query, body = core(query)
+        if isinstance(body, SetOp):
             every = "" if not body.all else " all"
-            rule = "rows that a change touches" if compares_rows(body) else "what changed in its branches"
+            rule = "rows that a change touches" if body.compares_rows else "what changed in its branches"
             yield Rule(depth, f"{body.operator.lower()}{every}", rule)
             yield from self.query(body.left, depth + 1)
             yield from self.query(body.right, depth + 1)
@@ -126,9 +119,7 @@ class _Describing:
 
     def _rules(self, query: Query, block: Block) -> Iterator[str]:
         names, kind = self.analysed.names, kind_of(block)
-        in_where = [
-            each for each in block.subqueries if any(_within(each, conjunct) for conjunct in block.where)
-        ]
+        in_where = [each for each in block.subqueries if any(conjunct.has(each) for conjunct in block.where)]
         if len(in_where) < len(block.subqueries):
             yield f"{ALL}, if a subquery that is shown changed"
         if kind is KeyKind.PLAIN:
@@ -141,7 +132,7 @@ class _Describing:
             yield f"{ALL}: its windows share no key"
         else:
             yield f"{'groups' if 'GROUP' in block.more else 'partitions'} that a change touches"
-        if query is self._outermost() and isinstance(sums_of(self.analysed), Sums):
+        if query is core(self.analysed.tree)[0] and isinstance(sums_of(self.analysed), Sums):
             yield "or its sums, to which what changed is added"
         if in_where:
             yield "each row tested again, if a subquery in WHERE changed"
@@ -156,14 +147,8 @@ class _Describing:
         if any(join.kind == "full" for join in joins(block.source)):
             yield "rows of the keys that changed in a full join"
 
-    def _outermost(self) -> Query:
-        query = self.analysed.tree
-        while isinstance(query.body, Query):
-            query = query.body
-        return query
-
     def _text(self, part: Fragment) -> str:
-        return " ".join(self.analysed.text[part.start : part.end].split())
+        return " ".join(part.of(self.analysed.text).split())
 
 
 def _name(leaf: Leaf) -> str:
@@ -178,9 +163,5 @@ def _short(text: str) -> str:
     return text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..."
 
 
-def _within(inside: Fragment, part: Fragment) -> bool:
-    return part.start <= inside.start < part.end
-
-
 def _marked(analysed: Analysed, part: Fragment) -> bool:
-    return any(part.start <= start < part.end for start, _ in analysed.marks)
+    return any(part.has(start) for start, _ in analysed.marks)

@@ -100,7 +100,7 @@ def pieces(analysed: Analysed) -> Iterator[tuple[int, Claim]]:
     """The claims of the parts of a query that are queries, by their lines; innermost first."""
     for query in [*every_query(analysed.tree)][:0:-1]:
         with suppress(Refused, KeyError):  # a part that names a CTE outside it
-            claim = _claim(analysed.text[query.start : query.end], analysed, query)
+            claim = _claim(query.of(analysed.text), analysed, query)
             yield analysed.text.count("\n", 0, query.start) + 1, claim
 
 
@@ -183,7 +183,7 @@ class _Text:
         if block.hint is None:
             return ""
         by_name = {leaf.alias.lower(): self.alias(leaf) for leaf in leaves(block.source) if leaf.alias}
-        hint = self.text[block.hint.start : block.hint.end]
+        hint = block.hint.of(self.text)
         return " " + _WORD.sub(lambda match: by_name.get(match[0].strip("`").lower(), match[0]), hint)
 
     def _item(self, block: Block, item: Item) -> Iterator[str]:
@@ -271,7 +271,7 @@ class _Text:
         return f"lateral view{outer} {self._expression(block, view.call)} {self.alias(view)}{columns}"
 
     def _inside(self, part: Fragment) -> list[Word]:
-        return [word for word in self.stream if part.start <= word.start < part.end]
+        return [word for word in self.stream if part.has(word.start)]
 
     def _clause(self, block: Block, part: Fragment) -> str:
         """HAVING has a tree of its own; WINDOW has those of its parts."""
@@ -280,7 +280,7 @@ class _Text:
             self.names.nodes[each]
             for window in block.windows
             for each in (*window.partition, *window.order)
-            if part.start <= each.start < part.end and part not in self.names.nodes
+            if part.has(each) and part not in self.names.nodes
         ]
         aliases = {self.names.nodes[item].alias.lower() for item in block.items if item.star is None}
         return self._with_columns(block, part, nodes, kept=aliases)
@@ -314,7 +314,7 @@ class _Text:
         pieces: list[str] = []
         at = part.start
         for below in block.subqueries:
-            if part.start <= below.start < part.end:
+            if part.has(below):
                 pieces += [
                     self._tokens(self._inside(Fragment(at, below.start)), column),
                     self.query(below.query),
@@ -341,7 +341,7 @@ class _Text:
             here: list[Leaf | LateralView] = (
                 [*leaves(on)] if on is not None else [*visible_leaves(block.source), *block.laterals]
             )
-            owners = [owner for owner in owners if any(owner is each for each in here)]
+            owners = [owner for owner in owners if owner in here]
         if len(owners) == 1:
             return f"{self.alias(owners[0])}.{sql.identifier(name)}"
         return None

@@ -5,7 +5,7 @@ must fulfil, keeps rows out of the result at once: nothing that they join with i
 and the NULLs that stand for a row that does not match do not fulfil it either. So the query is the
 same over the relation without these rows, before and after a change, and what changes is, too.
 Where a column of a CTE or derived table is compared, the rows are those of the relation below of
-which the column is one, by the rule of `origins`.
+which the column is one, by the rule of `lineage.origins`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from sqlglot import exp
 
 from dbt.adapters.mvsink.engine.predicates import Comparison, Filter, Value
 from dbt.adapters.mvsink.incremental.change_plan import Analysed
-from dbt.adapters.mvsink.incremental.equalities import Column, column_type, plain_column
+from dbt.adapters.mvsink.incremental.lineage import Column, column_type, origins, own_name, plain_column
 from dbt.adapters.mvsink.incremental.name_resolution import Names
-from dbt.adapters.mvsink.incremental.origins import origins, own_name
 from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Derived,
@@ -32,6 +31,7 @@ from dbt.adapters.mvsink.user_sql.algebra import (
     Query,
     Relation,
     blocks,
+    every_block,
     joins,
     leaves,
 )
@@ -60,30 +60,16 @@ def filters(analysed: Analysed) -> dict[str, Filter]:
     to the query. It is not there if every row may.
     """
     collected = _Filters(analysed.text, analysed.names)
-    for query in _outermost(analysed.tree):
-        collected.query(query, {})
+    collected.query(analysed.tree, {})
+    for block in every_block(analysed.tree):  # no query of an expression is a leaf
+        for subquery in block.subqueries:
+            collected.query(subquery.query, {})
     spelled = {parts(name): name for name in analysed.relations}
     return {
         spelled[key]: Filter(tuple(dict.fromkeys(alternatives)))
         for key, alternatives in collected.alternatives.items()
         if all(alternatives) and len(alternatives) <= _PLACES
     }
-
-
-def _outermost(query: Query) -> Iterator[Query]:
-    """The query, and those of its expressions, at any depth: none of them is another's leaf."""
-    yield query
-    entered: set[Query] = set()
-    stack = [query]
-    while stack:
-        for block in blocks(stack.pop()):
-            for subquery in block.subqueries:
-                yield subquery.query
-                stack.append(subquery.query)
-            for leaf in leaves(block.source):
-                if isinstance(leaf, Derived) and leaf.query not in entered:
-                    entered.add(leaf.query)
-                    stack.append(leaf.query)
 
 
 @dataclass
@@ -144,7 +130,7 @@ class _Filters:
     def _in(
         self, block: Block, condition: Fragment, join: Join | None
     ) -> Iterator[tuple[Column, Comparison]]:
-        text = self.text[condition.start : condition.end]
+        text = condition.of(self.text)
         plain = '"' not in text and "\\" not in text  # what else such a text means depends on settings
         for node in conjuncts(self.names.nodes[condition]):
             for column, operator, values in self._comparisons(block, node):
@@ -181,11 +167,8 @@ class _Filters:
 
 def _must(join: Join, leaf: Leaf) -> bool:
     """Whether a row of the leaf matters only if it fulfils the join's condition."""
-    sides = {"left": join.left, "right": join.right}
-    kept = _KEPT_BY.get(join.kind)
-    return kept is not None and any(
-        each is leaf for name, side in sides.items() if kept in ("both", name) for each in leaves(side)
-    )
+    sides = {"both": join, "left": join.left, "right": join.right}
+    return join.kind in _KEPT_BY and leaf in leaves(sides[_KEPT_BY[join.kind]])
 
 
 def _value(node: exp.Expr, kind: str | None) -> Value | None:

@@ -73,7 +73,7 @@ def ungrouped_items(block: Block) -> Iterator[int]:
     for number, item in enumerate(block.items):
         if item.star is not None:
             raise Refused("GROUP BY ALL together with a star", item.start)
-        if not any(item.start <= call.start < item.end for call in block.calls):
+        if not any(map(item.has, block.calls)):
             keyed = True
             yield number
     if not keyed:
@@ -107,9 +107,9 @@ def _of_item(block: Block, names: Names, number: int) -> Key:
     part = item.bare if item.bare is not None and item.bare in names.nodes else item
     if part is item and isinstance(names.nodes[item], exp.Alias):
         raise Refused("GROUP BY an alias that cannot be resolved", item.start)
-    if any(item.start <= call.start < item.end for call in block.calls):
+    if any(map(item.has, block.calls)):
         raise Refused("GROUP BY an aggregate", item.start)
-    if any(item.start <= subquery.start < item.end for subquery in block.subqueries):
+    if any(map(item.has, block.subqueries)):
         raise Refused("GROUP BY a subquery", item.start)
     names.check(block, part)
     return Key(part, names.nodes[part])
@@ -157,17 +157,13 @@ def owners_of(block: Block, names: Names, column: exp.Column) -> list[int]:
 
 def outputs(block: Block, names: Names) -> list[tuple[str | None, str | None]]:
     """The block's columns: name in lower case, and `canonical` of what it shows."""
-    columns: list[tuple[str | None, str | None]] = []
-    for item in block.items:
-        if item.star is None:
-            node = names.nodes[item]
-            columns.append((output_name(node), canonical(block, names, node.unalias())))
-        else:
-            numbers = {id(owner): number for number, (owner, _) in enumerate(names.scope(block))}
-            columns += [
-                (name, column_of(numbers[id(owner)], name)) for owner, name in names.of_star(block, item)
-            ]
-    return columns
+    numbers = {id(owner): number for number, (owner, _) in enumerate(names.scope(block))}
+    return [
+        (output_name(each), canonical(block, names, each.unalias()))
+        if isinstance(each, exp.Expr)
+        else (each[1], column_of(numbers[id(each[0])], each[1]))
+        for each in names.shown(block)
+    ]
 
 
 def column_of(leaf: int, name: str | None) -> str | None:
@@ -175,16 +171,9 @@ def column_of(leaf: int, name: str | None) -> str | None:
     return None if name is None else repr(exp.column(name, f"#{leaf}", quoted=True))
 
 
-def compares_rows(body: SetOp) -> bool:
-    """Whether it is another set operator than UNION ALL."""
-    return not (body.operator == "UNION" and body.all)
-
-
-def has_row_keys(query: Query) -> bool:
-    """Whether the query compares whole rows."""
-    if isinstance(query.body, SetOp):
-        return compares_rows(query.body)
-    return isinstance(query.body, Block) and kind_of(query.body) is KeyKind.DISTINCT
+def has_row_keys(body: Block | SetOp) -> bool:
+    """Whether whole rows are compared."""
+    return body.compares_rows if isinstance(body, SetOp) else kind_of(body) is KeyKind.DISTINCT
 
 
 def key_names(count: int) -> list[str]:

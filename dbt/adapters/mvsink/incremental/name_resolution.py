@@ -22,23 +22,19 @@ from dbt.adapters.mvsink.user_sql.algebra import (
     SetOp,
     Source,
     blocks,
-    every_query,
+    bodies,
+    every_block,
     joins,
     leaves,
 )
+from dbt.adapters.mvsink.user_sql.functions import GENERATED
 from dbt.adapters.mvsink.user_sql.trees import Nodes
 from dbt.adapters.mvsink.user_sql.words import parts
 
 # Name (as written) of a relation -> its columns and their types, as Spark's DESCRIBE has them; None
 # if the relation is not known.
 ColumnsOf = Callable[[str], Sequence[tuple[str, str]] | None]
-_DEFAULT_COLUMNS = {  # of a generator without names
-    "explode": ("col",),
-    "explode_outer": ("col",),
-    "posexplode": ("pos", "col"),
-    "posexplode_outer": ("pos", "col"),
-    "range": ("id",),
-}
+Owned = tuple[Leaf | LateralView, str | None]  # a column, and what has it
 
 
 def output_name(node: exp.Expr) -> str | None:
@@ -90,26 +86,24 @@ class Names:
         return tuple(column.lower() for column in view.columns) or self._default(view, view.function)
 
     def _default(self, part: Fragment, function: str) -> tuple[str | None, ...]:
-        names = _DEFAULT_COLUMNS.get(function)
+        names = GENERATED.get(function)
         if names is None:
             raise Refused(f"the columns of {function}() have no names", part.start)
         return names
 
     def of_query(self, query: Query) -> tuple[str | None, ...]:
         """The query's columns in lower case: those of its first block."""
-        block = next(blocks(query))
-        names: list[str | None] = []
+        shown = self.shown(next(blocks(query)))
+        return tuple(output_name(each) if isinstance(each, exp.Expr) else each[1] for each in shown)
+
+    def shown(self, block: Block) -> list[exp.Expr | Owned]:
+        """The block's columns in order: the trees of items, and what stars stand for."""
+        columns: list[exp.Expr | Owned] = []
         for item in block.items:
-            names.extend(self._of_item(block, item))
-        return tuple(names)
+            columns += [self.nodes[item]] if item.star is None else self.of_star(block, item)
+        return columns
 
-    def _of_item(self, block: Block, item: Item) -> tuple[str | None, ...]:
-        node = self.nodes[item]
-        if item.star is None:
-            return (output_name(node),)
-        return tuple(name for _, name in self.of_star(block, item))
-
-    def of_star(self, block: Block, item: Item) -> list[tuple[Leaf | LateralView, str | None]]:
+    def of_star(self, block: Block, item: Item) -> list[Owned]:
         """What a star stands for; columns that USING or NATURAL joins to one are there twice."""
         assert item.star is not None
         node, scope = self.nodes[item], self.scope(block)
@@ -172,7 +166,7 @@ class Names:
 
     def names_others(self, query: Query, node: exp.Expr) -> bool:
         """Whether the query, ``node``, may name columns that are not of what is read in it."""
-        scopes = [self.scope(block) for each in every_query(query) for block in _own_blocks(each)]
+        scopes = [*map(self.scope, every_block(query))]
         owners = [owner for scope in scopes for owner, _ in scope]
         names = {name for scope in scopes for _, columns in scope for name in columns} | _aliases(owners)
         return any(column.parts[0].name.lower() not in names for column in node.find_all(exp.Column))
@@ -181,11 +175,10 @@ class Names:
         """The columns of each relation that the query may use; ``mentioned``: every name in it."""
         whole = _Whole(self)
         whole.query(query, everything=True)
-        for each in every_query(query):
-            for block in _own_blocks(each):
-                whole.natural(block)
-                for subquery in block.subqueries:
-                    whole.query(subquery.query, everything=True)
+        for block in every_block(query):
+            whole.natural(block)
+            for subquery in block.subqueries:
+                whole.query(subquery.query, everything=True)
         return {
             parts: frozenset(columns)
             if parts in whole.relations
@@ -206,8 +199,7 @@ class _Whole:
     def query(self, query: Query, everything: bool) -> None:
         """``everything``: each column that the query gives is used, not only those named."""
         everything = everything or any(
-            isinstance(each.body, SetOp) and not (each.body.operator == "UNION" and each.body.all)
-            for each in _bodies(query)
+            isinstance(body, SetOp) and body.compares_rows for body in bodies(query)
         )
         for number, block in enumerate(blocks(query)):
             everything = everything or "DISTINCT" in block.more
@@ -232,21 +224,6 @@ class _Whole:
                     self.leaf(leaf, True)
 
 
-def _bodies(query: Query) -> Iterator[Query]:
-    """The query and the sides of its set operators."""
-    yield query
-    if isinstance(query.body, Query):
-        yield from _bodies(query.body)
-    elif isinstance(query.body, SetOp):
-        yield from _bodies(query.body.left)
-        yield from _bodies(query.body.right)
-
-
-def _own_blocks(query: Query) -> Iterator[Block]:
-    if isinstance(query.body, Block):
-        yield query.body
-
-
 def visible_leaves(source: Source | None) -> Iterator[Leaf]:
     """The leaves whose columns a star includes: not those behind a semi or anti join."""
     hidden = {
@@ -268,8 +245,7 @@ def outer_blocks(tree: Query) -> dict[Block, Block]:
     """See `Names.outer`."""
     return {
         inner: block
-        for query in every_query(tree)
-        for block in _own_blocks(query)
+        for block in every_block(tree)
         for subquery in block.subqueries
         for inner in blocks(subquery.query)
     }

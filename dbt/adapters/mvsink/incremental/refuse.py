@@ -14,30 +14,52 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from sqlglot import exp
+
 from dbt.adapters.mvsink.engine import UnsupportedType, parse_type
 from dbt.adapters.mvsink.engine.errors import SubstitutedName
 from dbt.adapters.mvsink.engine.sql import check_name
 from dbt.adapters.mvsink.engine.types import PADDED, SparkType
-from dbt.adapters.mvsink.user_sql.algebra import Refused
+from dbt.adapters.mvsink.incremental.keys import KeyKind, has_row_keys, keys_of, kind_of, merges, row_names
+from dbt.adapters.mvsink.incremental.lineage import type_of
+from dbt.adapters.mvsink.incremental.name_resolution import Names
+from dbt.adapters.mvsink.incremental.terms import full_keys
+from dbt.adapters.mvsink.user_sql.algebra import (
+    Block,
+    Constant,
+    Fragment,
+    Leaf,
+    Query,
+    Refused,
+    Relation,
+    SetOp,
+    Window,
+    every_query,
+    joins,
+    leaves,
+)
+from dbt.adapters.mvsink.user_sql.checks import moving_literal
 from dbt.adapters.mvsink.user_sql.functions import (
     AGGREGATES,
     BARE,
     ELSEWHERE,
     GENERATORS,
+    PEER_WINDOWS,
     REFUSED,
     ROW_BY_ROW,
+    ROW_WINDOWS,
+    TABLE_FUNCTIONS,
     WINDOWS,
     WITHOUT_ARGUMENTS,
 )
-from dbt.adapters.mvsink.user_sql.words import Word, keywords
+from dbt.adapters.mvsink.user_sql.words import Word, keywords, words
 
 # Words that may stand before a parenthesis without being a function's name.
 _BEFORE_PARENTHESIS = keywords(
     "ALL AND ANY AS BETWEEN BY CASE DISTINCT ELSE ESCAPE EXCEPT EXISTS FOR FROM ILIKE IN INTERVAL IS LIKE NOT ON OR RLIKE REGEXP SOME THEN "
     "WHEN"
 )
-_MOVING_LITERALS = frozenset({"now", "today", "tomorrow", "yesterday"})
-_TYPED_LITERALS = keywords("DATE TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TIME")
+_GENERATORS = (exp.Explode, exp.Posexplode, exp.Inline)  # and their `_outer`
 _COLLATED = re.compile(r"\bcollate\b", re.IGNORECASE)
 
 
@@ -100,8 +122,8 @@ def check_expression(
         counts = index > 1 and stream[index - 2].upper == "COUNT" and behind[:1] == [")"]
         if word.upper == "*" and before in ("(", ",", ".", "DISTINCT") and not (before == "(" and counts):
             raise Refused("a star inside a function call", word.start)
-        if word.literal and before in _TYPED_LITERALS and word.text.strip().lower() in _MOVING_LITERALS:
-            raise Refused(f"{before.lower()} '{word.text}' differs from run to run", stream[index - 1].start)
+        if reason := moving_literal(word, before):
+            raise Refused(reason, stream[index - 1].start)
         if word.is_name and not word.text[:1].isdigit():
             called = behind[:1] == ["("]
             name = _dotted(stream, index) if called else word.text.lower()
@@ -178,3 +200,147 @@ def check_types(relation: str, columns: Iterable[tuple[str, str]]) -> None:
 def _comparable(kind: SparkType) -> bool:
     inner = [*kind.inner, *(field.type for field in kind.fields)]
     return kind.name != "map" and all(map(_comparable, inner))
+
+
+def check_widths(query: Query, names: Names) -> None:
+    """Refuse parts of the query's own body whose number of columns is for Spark to say: a generator
+    over a map has a column more than one over an array; `values struct(1, 2)` has two. If such a
+    part has a list of names, Spark refuses another number of names than it has columns.
+    """
+    body = query.body
+    if isinstance(body, SetOp) and not _aligned(body, names):
+        raise Refused("a set operator over columns whose number is not certain", body.start)
+    if not isinstance(body, Block):
+        return
+    for item in body.items:
+        node = names.nodes[item]
+        if isinstance(node, exp.Aliases) or not isinstance(node, exp.Alias):
+            _check_generator(body, names, item, node.unalias())
+    for view in body.laterals:
+        if not view.columns:
+            _check_generator(body, names, view, names.nodes[view.call])
+    for leaf in leaves(body.source):
+        _check_leaf(leaf, names)
+
+
+def _check_generator(block: Block, names: Names, part: Fragment, node: exp.Expr) -> None:
+    if isinstance(node, exp.Aliases):
+        raise Refused("several names for one item", part.start)
+    if isinstance(node, _GENERATORS):
+        kind = "array<>" if isinstance(node.this, exp.Array) else type_of(block, names, node.this) or ""
+        if isinstance(node, exp.Inline) or not kind.startswith("array<"):
+            raise Refused("a generator whose columns have no names, over what may be a map", part.start)
+
+
+def _check_leaf(leaf: Leaf, names: Names) -> None:
+    if isinstance(leaf, Constant):
+        if leaf.function:
+            return
+        rows = names.nodes[leaf.call].expressions
+        if len({*map(_width, rows)}) != 1 or None in map(_width, rows):
+            raise Refused("VALUES whose columns cannot be counted", leaf.start)
+        return
+    if not leaf.columns:
+        return
+    below: int | None = None
+    if isinstance(leaf, Relation):
+        below = len(names.relations[leaf.parts])
+    elif not merges(leaf.query):
+        below = len(names.of_query(leaf.query))
+    if below != len(leaf.columns):
+        raise Refused(f"a list of names for columns whose number is not certain: {leaf.alias}", leaf.start)
+
+
+def _aligned(body: SetOp, names: Names) -> bool:
+    sides = (body.left, body.right)
+    return not any(map(merges, sides)) and len({len(names.of_query(side)) for side in sides}) == 1
+
+
+def _width(row: exp.Expr) -> int | None:
+    """Of a row of VALUES; None if it is not certain."""
+    if not isinstance(row, exp.Tuple):
+        return (
+            1 if isinstance(row.unnest(), (exp.Literal, exp.Neg, exp.Null, exp.Boolean, exp.Cast)) else None
+        )
+    if any(isinstance(each.unnest(), (exp.Tuple, exp.Struct)) for each in row.expressions):
+        return None
+    return len(row.expressions)
+
+
+@dataclass(frozen=True)
+class Checks:
+    """Refuses expressions that are not functions of one row of their block's source."""
+
+    text: str
+    names: Names
+    allowed: Collection[str]
+
+    def every(self, tree: Query) -> None:
+        stream = words(self.text)
+        for query in every_query(tree):
+            body = query.body
+            if isinstance(body, Block):
+                self._block(body, stream)
+            if not isinstance(body, Query) and has_row_keys(body):
+                row_names(query, self.names)
+            check_widths(query, self.names)
+
+    def _block(self, block: Block, stream: Sequence[Word]) -> None:
+        plain = kind_of(block) is KeyKind.PLAIN
+        grouped = frozenset() if plain else AGGREGATES | PEER_WINDOWS | ROW_WINDOWS
+        generators = ("explode", "explode_outer") if plain else ()
+        aliases: set[str] = set()
+        for item in block.items:
+            if item.star is None:
+                self._expression(block, item, stream, generators, aliases, grouped)
+                aliases.add(self.names.nodes[item].alias.lower())
+        for part in (*block.where, *(join.on for join in joins(block.source) if join.on is not None)):
+            self._expression(block, part, stream)
+        if "HAVING" in block.more:
+            self._expression(block, block.more["HAVING"], stream, (), aliases, AGGREGATES)
+        for part in (*block.keys, *(part for window in block.windows for part in _parts(window))):
+            self._expression(block, part, stream, (), aliases, AGGREGATES)
+        if kind_of(block) is KeyKind.KEYED:
+            keys_of(block, self.names)
+        for join in joins(block.source):
+            if join.kind == "full":
+                full_keys(join, block, self.names)
+        for view in block.laterals:
+            self._expression(block, view.call, stream, GENERATORS)
+        for leaf in leaves(block.source):
+            if isinstance(leaf, Constant):
+                self._constant(leaf, stream)
+
+    def _expression(
+        self,
+        block: Block,
+        part: Fragment,
+        stream: Sequence[Word],
+        generators: Collection[str] = (),
+        aliases: Collection[str] = (),
+        grouped: Collection[str] = (),
+    ) -> None:
+        allowed = part in block.where or part in block.items or part is block.more.get("HAVING")
+        below = block.subqueries if allowed else ()
+        inside = [
+            word
+            for word in stream
+            if part.has(word.start) and not any(query.has(word.start) for query in below)
+        ]
+        check_expression(inside, self.allowed, generators, grouped)
+        node = self.names.nodes[part]
+        if not allowed and node.find(exp.Query):
+            raise Refused("a subquery", part.start)
+        if node.find(exp.Placeholder, exp.Parameter, exp.SessionParameter):
+            raise Refused("a parameter", part.start)
+        self.names.check(block, part, aliases)
+
+    def _constant(self, leaf: Constant, stream: Sequence[Word]) -> None:
+        inside = [word for word in stream if leaf.call.has(word.start)]
+        check_expression(inside[1:] if not leaf.function else inside, self.allowed, TABLE_FUNCTIONS)
+        if self.names.nodes[leaf.call].find(exp.Column):
+            raise Refused("a table function of columns", leaf.start)
+
+
+def _parts(window: Window) -> tuple[Fragment, ...]:
+    return (*window.partition, *window.order)

@@ -15,17 +15,16 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from dbt.adapters.mvsink.incremental.exact import Exact, exact_argument
 from dbt.adapters.mvsink.incremental.keys import (
     KeyKind,
     canonical,
     column_of,
-    compares_rows,
     group_keys,
     kind_of,
     outputs,
     owners_of,
 )
+from dbt.adapters.mvsink.incremental.lineage import Exact, exact_argument
 from dbt.adapters.mvsink.incremental.name_resolution import Names
 from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
@@ -36,10 +35,13 @@ from dbt.adapters.mvsink.user_sql.algebra import (
     Refused,
     SetOp,
     Window,
+    core,
     joins,
     leaves,
 )
 from dbt.adapters.mvsink.user_sql.functions import (
+    AVERAGES,
+    LISTS,
     PEER_WINDOWS,
     REPEATABLE_AGGREGATES,
     ROW_WINDOWS,
@@ -48,7 +50,6 @@ from dbt.adapters.mvsink.user_sql.functions import (
 )
 
 _SORTED = re.compile(r"\b(sort_array|array_sort)\s*\(\s*$", re.IGNORECASE)
-_AVERAGES = frozenset({"avg", "mean", "try_avg"})
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,10 @@ class Repeatable:
 
         Raises `Refused` where that does not help.
         """
-        body = query.body
-        if isinstance(body, Query):
-            return self.outermost(body)
+        query, body = core(query)
         if isinstance(body, SetOp):
             cause = _first([*self._nested(body.left), *self._nested(body.right)])
-            if not compares_rows(body):
+            if not body.compares_rows:
                 self._refuse(cause)
             return cause
         if kind_of(body) is not KeyKind.PLAIN:
@@ -92,9 +91,7 @@ class Repeatable:
 
     def kernel(self, query: Query) -> Causes:
         """The columns of the outermost block that has keys, and through the blocks around it."""
-        body = query.body
-        if isinstance(body, Query):
-            return self.kernel(body)
+        _, body = core(query)
         if isinstance(body, SetOp):
             return self._either(body)
         if isinstance(body.source, Derived) and kind_of(body) is KeyKind.PLAIN:
@@ -111,12 +108,10 @@ class Repeatable:
 
     def _nested(self, query: Query) -> Causes:
         """The query's columns. Raises `Refused` if which rows it has cannot be repeated."""
-        body = query.body
-        if isinstance(body, Query):
-            return self._nested(body)
+        _, body = core(query)
         if isinstance(body, SetOp):
             causes = self._either(body)
-            if compares_rows(body):
+            if body.compares_rows:
                 self._refuse(_first(causes))
             return causes
         below = self._below(body, self._nested)
@@ -207,13 +202,13 @@ class Repeatable:
     ) -> Iterator[Cause | None]:
         """What the windows of calls in ``part`` are ordered by."""
         for call in block.calls:
-            if call.window is not None and part.start <= call.start < part.end:
+            if call.window is not None and part.has(call):
                 for each in call.window.order:
                     yield self._named(block, self.names.nodes[each], below)
 
     def _calls(self, block: Block, part: Fragment) -> Iterator[Cause | None]:
         for call in block.calls:
-            if part.start <= call.start < part.end and not self._call(block, call):
+            if part.has(call) and not self._call(block, call):
                 yield Cause(f"{call.name}()", call.start)
 
     def _call(self, block: Block, call: Call) -> bool:
@@ -229,12 +224,12 @@ class Repeatable:
             sorted_after = (
                 _SORTED.search(self.text[: call.start]) and self.text[call.end :].lstrip()[:1] == ")"
             )
-            return call.name in ("collect_list", "collect_set", "array_agg") and bool(sorted_after)
+            return call.name in LISTS and bool(sorted_after)
         return call.name in REPEATABLE_AGGREGATES | PEER_WINDOWS
 
     def _adds_up(self, block: Block, call: Call) -> bool:
         kind = exact_argument(self.text, block, self.names, call)
-        return kind in (Exact.DECIMAL, Exact.INT) if call.name in _AVERAGES else kind is not None
+        return kind in (Exact.DECIMAL, Exact.INT) if call.name in AVERAGES else kind is not None
 
     def _unique(self, block: Block, window: Window) -> bool:
         """Whether rows that are equal in PARTITION BY and ORDER BY are equal in all that is shown,
@@ -264,9 +259,7 @@ class Repeatable:
 
     def _unique_in(self, query: Query) -> list[set[int]]:
         """Sets of columns, by position, in which no two of the query's rows are equal."""
-        body = query.body
-        if isinstance(body, Query):
-            return self._unique_in(body)
+        query, body = core(query)
         if isinstance(body, SetOp):
             return [] if body.all else [set(range(len(self.names.of_query(query))))]
         kind, columns = kind_of(body), outputs(body, self.names)

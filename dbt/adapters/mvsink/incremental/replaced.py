@@ -23,7 +23,7 @@ from dbt.adapters.mvsink.incremental.keys import (
 )
 from dbt.adapters.mvsink.incremental.name_resolution import Names
 from dbt.adapters.mvsink.incremental.repeatable import Repeatable
-from dbt.adapters.mvsink.user_sql.algebra import Block, Derived, Query, SetOp
+from dbt.adapters.mvsink.user_sql.algebra import Block, Derived, Query, SetOp, core
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,8 @@ class Replacing:
         """``shown``: by their place in ``query``, the columns that may carry keys, and where the
         model has them.
         """
-        body = query.body
-        if isinstance(body, Query):
-            return self._of(body, shown)
-        if has_row_keys(query):
+        query, body = core(query)
+        if has_row_keys(body):
             return self._of_rows(query, shown)
         if isinstance(body, SetOp):
             return None

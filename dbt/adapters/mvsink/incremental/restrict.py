@@ -20,10 +20,17 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from dbt.adapters.mvsink.incremental.change_plan import Analysed
-from dbt.adapters.mvsink.incremental.equalities import Column, column_type, plain_column
-from dbt.adapters.mvsink.incremental.keys import KeyKind, compares_rows, kind_of
+from dbt.adapters.mvsink.incremental.keys import KeyKind, kind_of
+from dbt.adapters.mvsink.incremental.lineage import (
+    Column,
+    column_type,
+    key_columns,
+    origins,
+    origins_in,
+    own_name,
+    plain_column,
+)
 from dbt.adapters.mvsink.incremental.name_resolution import Names
-from dbt.adapters.mvsink.incremental.origins import key_columns, origins, origins_in, own_name
 from dbt.adapters.mvsink.incremental.replaced import Replaced
 from dbt.adapters.mvsink.incremental.terms import decides, deciding, nullable, scoping
 from dbt.adapters.mvsink.user_sql.algebra import (
@@ -36,7 +43,8 @@ from dbt.adapters.mvsink.user_sql.algebra import (
     Relation,
     SetOp,
     blocks,
-    every_query,
+    core,
+    every_block,
     joins,
     leaves,
 )
@@ -71,11 +79,9 @@ _Edge = tuple[Column, Column, Join | None]  # the join whose sides it compares, 
 
 def followed(analysed: Analysed, clock: tuple[int, int] | None) -> bool:
     """Whether it is known which rows of the query's relations matter."""
-    every = (query.body for query in every_query(analysed.tree))
-    return (clock is None or not analysed.marks) and all(
-        not body.subqueries and not any(join.kind == "full" for join in joins(body.source))
-        for body in every
-        if isinstance(body, Block)
+    return (clock is None or not analysed.marks) and not any(
+        block.subqueries or any(join.kind == "full" for join in joins(block.source))
+        for block in every_block(analysed.tree)
     )
 
 
@@ -104,13 +110,11 @@ class Needs:
 
     def terms(self, query: Query, *, added: bool = False) -> None:
         """What the terms of the query's change read."""
-        body = query.body
-        if isinstance(body, Query):
-            self.terms(body, added=added)
-        elif isinstance(body, SetOp):
+        query, body = core(query)
+        if isinstance(body, SetOp):
             self.terms(body.left)
             self.terms(body.right)
-            if compares_rows(body) and any(map(self.moving, blocks(query))):
+            if body.compares_rows and any(map(self.moving, blocks(query))):
                 self._in_rows(query)
         else:
             self._of_source(body)
@@ -337,5 +341,5 @@ class Needs:
 
 
 def _crosses(join: Join, *sides: Leaf) -> bool:
-    in_left = [any(each is leaf for each in leaves(join.left)) for leaf in sides]
+    in_left = [leaf in leaves(join.left) for leaf in sides]
     return sorted(in_left) == [False, True]

@@ -26,11 +26,11 @@ from dbt.adapters.mvsink.incremental.adding import MAX_PRECISION, exact_sums
 from dbt.adapters.mvsink.incremental.blocks import Changes
 from dbt.adapters.mvsink.incremental.change_plan import Analysed
 from dbt.adapters.mvsink.incremental.compose import Side
-from dbt.adapters.mvsink.incremental.exact import Exact, exact_argument
 from dbt.adapters.mvsink.incremental.keys import KeyKind, canonical, group_keys, kind_of, owners_of
+from dbt.adapters.mvsink.incremental.lineage import Exact, exact_argument
 from dbt.adapters.mvsink.incremental.name_resolution import output_name
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental, outcome
-from dbt.adapters.mvsink.user_sql.algebra import Block, Call, Fragment, Query, Refused
+from dbt.adapters.mvsink.user_sql.algebra import Block, Call, Fragment, Refused, core
 from dbt.adapters.mvsink.user_sql.tokens import chains
 from dbt.adapters.mvsink.user_sql.words import identity, words
 
@@ -78,11 +78,8 @@ class Sums:
 
 def sums_of(analysed: Analysed) -> Sums | NotIncremental:
     """The query split in two, or why it cannot be."""
-    query: Query = analysed.tree
-    while isinstance(query.body, Query):
-        query = query.body
+    query, block = core(analysed.tree)
     try:
-        block = query.body
         if not isinstance(block, Block) or kind_of(block) not in (KeyKind.WHOLE, KeyKind.KEYED):
             raise Refused("it has no groups", query.start)
         return _Split(analysed, block).sums()
@@ -136,7 +133,7 @@ class _Split:
             *(start for start, _ in self.analysed.marks),
             *(each.start for each in self.block.subqueries),
         ]
-        return any(part.start <= start < part.end for start in starts)
+        return any(map(part.has, starts))
 
     def _query(self) -> str:
         """The query that adds up."""
@@ -157,7 +154,7 @@ class _Split:
         """The part over the sums. ``aliases``: of items, which it may name."""
         if (key := self.key_of.get(canonical(self.block, self.analysed.names, node))) is not None:
             return (key,)
-        calls = [call for call in self.block.calls if part.start <= call.start < part.end]
+        calls = [*filter(part.has, self.block.calls)]
         edits = [(call.start, call.end, self._value(call)) for call in calls]
         outside = [each for each in node.find_all(exp.Column) if not _aggregated(each)]
         named = list(self._named(part, calls, aliases))
@@ -177,8 +174,7 @@ class _Split:
         inside = [
             word
             for word in self.words
-            if part.start <= word.start < part.end
-            and not any(call.start <= word.start < call.end for call in calls)
+            if part.has(word.start) and not any(call.has(word.start) for call in calls)
         ]
         for chain in chains(inside):
             pieces = self._named_by([word.text for word in chain], aliases)
@@ -199,7 +195,7 @@ class _Split:
         before = (word.upper for word in self.words if call.start <= word.start < self._first(call))
         if behind in _BEHIND or "DISTINCT" in before or len(call.arguments) != 1:
             raise Refused(f"{call.name}() does not add up here", call.start)
-        argument = text[call.arguments[0].start : call.arguments[0].end]
+        argument = call.arguments[0].of(text)
         if call.name == "count":
             return ("n",) if argument.strip() == "*" else (self._counted(argument),)
         if call.name == "count_if":

@@ -18,8 +18,8 @@ from sqlglot import exp
 
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.incremental.compose import Reading, Scope, Side, Writer
-from dbt.adapters.mvsink.incremental.equalities import full_keys
 from dbt.adapters.mvsink.incremental.keys import key_names
+from dbt.adapters.mvsink.incremental.lineage import Column, column_type, plain_column
 from dbt.adapters.mvsink.incremental.name_resolution import Names, visible_leaves
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.user_sql.algebra import (
@@ -28,11 +28,13 @@ from dbt.adapters.mvsink.user_sql.algebra import (
     Join,
     Leaf,
     Nest,
+    Refused,
     Source,
     Subquery,
     joins,
     leaves,
 )
+from dbt.adapters.mvsink.user_sql.trees import conjuncts
 from dbt.adapters.mvsink.user_sql.words import words
 
 PLUS, MINUS, NONE = "1L", "-1L", "0L"
@@ -105,7 +107,7 @@ class Terms:
 
     def _of_full_join(self, block: Block, join: Join, leaf: Leaf) -> Scope:
         """The rows of both sides whose keys are those of what may differ on the leaf's side."""
-        keys, in_left = full_keys(join, block, self.names), any(each is leaf for each in leaves(join.left))
+        keys, in_left = full_keys(join, block, self.names), leaf in leaves(join.left)
         names = key_names(len(keys))
         listed = ", ".join(f"{sides[not in_left]} as {name}" for sides, name in zip(keys, names, strict=True))
         rows = "\nunion all\n".join(
@@ -159,7 +161,7 @@ class Terms:
             return None
         if not isinstance(among.this.unnest(), exp.Column):
             return None
-        [subquery] = [each for each in block.subqueries if conjunct.start <= each.start < conjunct.end]
+        [subquery] = [*filter(conjunct.has, block.subqueries)]
         value = _before_not_in(self.writer.text, conjunct, subquery)
         if value is None or self.names.names_others(subquery.query, among.args["query"]):
             return None
@@ -209,7 +211,7 @@ def nullable(block: Block, leaf: Leaf) -> bool:
 
 def decides(join: Join, leaf: Leaf) -> bool:
     """Whether it is one of them."""
-    return any(each is leaf for each in leaves(padded(join)))
+    return leaf in leaves(padded(join))
 
 
 def scoping(source: Source, leaf: Leaf) -> Join | None:
@@ -218,12 +220,58 @@ def scoping(source: Source, leaf: Leaf) -> Join | None:
         return scoping(source.inner, leaf)
     if not isinstance(source, Join):
         return None
-    in_left = any(each is leaf for each in leaves(source.left))
+    in_left = leaf in leaves(source.left)
     if source.kind == "full":
         return source
     if source.kind == "right" if in_left else source.kind in ("left", "semi", "anti"):
         return source
     return scoping(source.left if in_left else source.right, leaf)
+
+
+def full_keys(join: Join, block: Block, names: Names) -> list[tuple[str, str]]:
+    """For each equality of a full join, the texts of its left and its right column.
+
+    A row joins with rows of the same keys only. Equality between types has no keys: '1' = 1 and
+    1 = '01'. Raises `Refused`.
+    """
+    keys = []
+    for one, other in _compared(join, block, names):
+        types = [column_type(names, *column) for column in (one, other)]
+        if types[0] == types[1] is not None:
+            keys.append((_text(one), _text(other)))
+    if join.natural or not keys:
+        raise Refused("a full join that compares no columns of one type by =", join.right.start)
+    return keys
+
+
+def _compared(join: Join, block: Block, names: Names) -> Iterator[tuple[Column, Column]]:
+    for name in join.using:
+        sides = [_owners(side, names, name.lower()) for side in (join.left, join.right)]
+        if all(len(side) == 1 for side in sides):
+            yield (sides[0][0], name.lower()), (sides[1][0], name.lower())
+    for node in conjuncts(names.nodes[join.on]) if join.on is not None else ():
+        if not isinstance(node, exp.EQ):
+            continue
+        columns = [plain_column(block, names, side) for side in (node.left, node.right)]
+        for one, other in (columns, columns[::-1]):
+            if (
+                one is not None
+                and other is not None
+                and one[0] in leaves(join.left)
+                and other[0] in leaves(join.right)
+            ):
+                yield one, other
+
+
+def _owners(source: Source, names: Names, name: str) -> list[Leaf]:
+    return [leaf for leaf in leaves(source) if name in names.of_leaf(leaf)]
+
+
+def _text(column: Column) -> str:
+    leaf, name = column
+    return (
+        sql.identifier(name) if leaf.alias is None else f"{sql.identifier(leaf.alias)}.{sql.identifier(name)}"
+    )
 
 
 def _null_only_by_columns(node: exp.Expr) -> bool:

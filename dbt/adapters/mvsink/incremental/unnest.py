@@ -25,10 +25,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dbt.adapters.mvsink.incremental.equalities import type_of
 from dbt.adapters.mvsink.incremental.keys import KeyKind, kind_of, owners_of
+from dbt.adapters.mvsink.incremental.lineage import type_of
 from dbt.adapters.mvsink.incremental.name_resolution import Names
-from dbt.adapters.mvsink.user_sql.algebra import Block, Fragment, Query, Subquery, every_query, joins
+from dbt.adapters.mvsink.user_sql.algebra import Block, Fragment, Query, Subquery, every_block, joins
 from dbt.adapters.mvsink.user_sql.comments import without_lines
 from dbt.adapters.mvsink.user_sql.functions import GENERATORS
 from dbt.adapters.mvsink.user_sql.splice import Edit, spliced
@@ -69,8 +69,7 @@ def unnested(text: str, tree: Query, names: Names) -> list[Unnested]:
     while any(name.startswith(stem) for name in taken):
         stem += "_"
     known: list[Unnested] = []
-    bodies = (query.body for query in every_query(tree))
-    for block in (body for body in bodies if isinstance(body, Block)):
+    for block in every_block(tree):
         for conjunct in block.where:
             rewriting = _Rewriting(tokens, names, block, conjunct, f"{stem}{len(known)}")
             if (done := rewriting.done()) is not None:
@@ -108,7 +107,7 @@ class _Rewriting:
 
     def done(self) -> Unnested | None:
         block, node = self.block, self.names.nodes[self.conjunct].unnest()
-        inside = [each for each in block.subqueries if _within(each, self.conjunct)]
+        inside = [*filter(self.conjunct.has, block.subqueries)]
         if len(inside) != 1 or block.source is None or block.laterals or self._binds_otherwise():
             return None
         kind, joined = "semi", None
@@ -166,7 +165,7 @@ class _Rewriting:
         if bare is None:
             return None
         own, conditions = parts
-        equal = f"{outside} = {self._column(self.text[bare.start : bare.end])}"
+        equal = f"{outside} = {self._column(bare.of(self.text))}"
         return self._relation(inner, own), f"{equal} and {_all(conditions)}"
 
     def _text_before_in(self, subquery: Subquery) -> str:
@@ -205,7 +204,7 @@ class _Rewriting:
         if not all(self._keyed(body, part) for part in body.where if part not in own):
             return None
         keys = ", ".join(self.columns)
-        value = self._column(self.text[item.start : item.end])
+        value = self._column(item.of(self.text))
         opening = max(word.start for word in self.tokens.words if word.start < subquery.start)
         closing = min(word.end for word in self.tokens.words if word.start >= subquery.end)
         before, behind = self._cut(self.conjunct.start, opening), self._cut(closing, self.conjunct.end)
@@ -228,7 +227,7 @@ class _Rewriting:
             return None
         if kind_of(body) is not KeyKind.PLAIN or "HAVING" in body.more:
             return None
-        if any(each for each in body.subqueries if not any(_within(each, part) for part in body.where)):
+        if not all(any(part.has(each) for part in body.where) for each in body.subqueries):
             return None
         first, last = body.items[0], body.items[-1]
         listed = [word for word in self.tokens.words if first.start <= word.start < last.end]
@@ -262,7 +261,7 @@ class _Rewriting:
         """``ours``: the columns of ``inner`` in it."""
         wanted = {_path(column) for column in ours}
         edits: list[Edit] = []
-        inside = [word for word in self.tokens.words if part.start <= word.start < part.end]
+        inside = [word for word in self.tokens.words if part.has(word.start)]
         for chain in chains(inside):
             if tuple(word.text.lower() for word in chain) in wanted:
                 start, end = chain[0].start, chain[-1].end
@@ -278,7 +277,7 @@ class _Rewriting:
 
     def _timed(self, part: Fragment) -> bool:
         """Whether `mv_now()` is in it."""
-        return any(part.start <= start < part.end for start, _ in self.marks)
+        return any(part.has(start) for start, _ in self.marks)
 
     def _equal(self, inner: Block, part: Fragment) -> bool:
         """Whether the conjunct is that a value of ``inner`` is equal to one outside."""
@@ -350,7 +349,3 @@ def _path(column: exp.Column) -> tuple[str, ...]:
 
 def _all(conditions: Sequence[_Condition]) -> str:
     return " and ".join(each.text for each in conditions)
-
-
-def _within(subquery: Subquery, part: Fragment) -> bool:
-    return part.start <= subquery.start < part.end

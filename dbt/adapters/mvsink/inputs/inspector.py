@@ -16,7 +16,7 @@ from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.inputs.registry import FORMATS, VERSIONED
 from dbt.adapters.mvsink.shard import ShardClient, ShardError
 from dbt.adapters.mvsink.shard_sql.published_view import read_marker
-from dbt.adapters.mvsink.user_sql.determinism import uncertain
+from dbt.adapters.mvsink.user_sql.checks import uncertain
 from dbt.adapters.mvsink.user_sql.words import parts
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from dbt.adapters.mvsink.engine import Engine, EngineError
 from dbt.adapters.mvsink.per_invocation import PerInvocation
 from dbt.adapters.mvsink.shard.stored import a_text, an_object, member, texts
-from dbt.adapters.mvsink.user_sql.determinism import breaks_lines
+from dbt.adapters.mvsink.user_sql.checks import breaks_lines
 from dbt.adapters.mvsink.user_sql.words import UnreadableText
 
 log = logging.getLogger("mvsink.shard")

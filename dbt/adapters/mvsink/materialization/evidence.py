@@ -35,7 +35,7 @@ from dbt.adapters.mvsink.shard import Progress, ShardState, files_number, number
 from dbt.adapters.mvsink.shard.stored import Unreadable, parsed
 from dbt.adapters.mvsink.shard_sql.stager import EXACT
 from dbt.adapters.mvsink.sink import Increment, Incremental, run_timing
-from dbt.adapters.mvsink.user_sql.determinism import uncertain
+from dbt.adapters.mvsink.user_sql.checks import uncertain
 from dbt.adapters.mvsink.user_sql.marks import NOW, query_at
 
 # properties: what the query was last seen to read, and a number for its columns and plan

@@ -19,8 +19,7 @@ from dbt.adapters.mvsink.inputs.described import SETTINGS
 from dbt.adapters.mvsink.per_invocation import PerInvocation
 from dbt.adapters.mvsink.shard_sql.published_view import read_marker
 from dbt.adapters.mvsink.shard_sql.stager import EXACT
-from dbt.adapters.mvsink.user_sql.checks import without_end
-from dbt.adapters.mvsink.user_sql.determinism import uncertain
+from dbt.adapters.mvsink.user_sql.checks import uncertain, without_end
 from dbt.adapters.mvsink.user_sql.splice import (
     TemporalReference,
     relation_names,

@@ -5,7 +5,7 @@
   `algebra`: their classes; `trees`: the tree of every expression
 - `splice`: finding and replacing relations, merging WITH clauses
 - `marks`: `mv_now()` and what `mv_as_of` and `mv_updates` render to
-- `checks`: closing semicolons, column names
-- `determinism`, `functions`: whether a result follows from the text and the inputs alone
+- `functions`: Spark's own functions, and what is known of each. `checks`: whether a result follows
+  from the text and the inputs alone; closing semicolons, column names
 - `deciding_rows`: which rows decide a test
 """

@@ -32,6 +32,14 @@ class Fragment:
     start: int
     end: int
 
+    def has(self, other: Fragment | int) -> bool:
+        """Whether the position, or the other part's beginning, is in it."""
+        return self.start <= (other if isinstance(other, int) else other.start) < self.end
+
+    def of(self, text: str) -> str:
+        """The part of ``text``."""
+        return text[self.start : self.end]
+
 
 @dataclass(frozen=True, eq=False)
 class Named(Fragment):
@@ -182,6 +190,11 @@ class SetOp(Fragment):
     left: Query
     right: Query
 
+    @property
+    def compares_rows(self) -> bool:
+        """Whether it is another set operator than UNION ALL."""
+        return not (self.operator == "UNION" and self.all)
+
 
 @dataclass(frozen=True, eq=False)
 class Cte(Fragment):
@@ -227,33 +240,52 @@ def joins(source: Source | None) -> Iterator[Join]:
         yield from joins(source.inner)
 
 
+def core(query: Query) -> tuple[Query, Block | SetOp]:
+    """The query without parentheses around it, and its body."""
+    while isinstance(query.body, Query):
+        query = query.body
+    return query, query.body
+
+
+def bodies(query: Query) -> Iterator[Block | SetOp]:
+    """The query's set operators, and the blocks that are their branches or the query itself."""
+    _, body = core(query)
+    yield body
+    if isinstance(body, SetOp):
+        yield from bodies(body.left)
+        yield from bodies(body.right)
+
+
 def blocks(query: Query) -> Iterator[Block]:
-    """The blocks whose rows are the query's: itself, or the branches of its set operators."""
-    if isinstance(query.body, Block):
-        yield query.body
-    elif isinstance(query.body, Query):
-        yield from blocks(query.body)
-    else:
-        yield from blocks(query.body.left)
-        yield from blocks(query.body.right)
+    """The blocks whose rows are the query's."""
+    return (body for body in bodies(query) if isinstance(body, Block))
 
 
 def every_query(query: Query) -> Iterator[Query]:
     """The query, its CTEs, derived tables and subqueries, each once."""
     yield query
-    for cte in query.ctes:
-        yield from every_query(cte.query)
+    for below in _written_in(query):
+        yield from every_query(below)
+
+
+def _written_in(query: Query) -> Iterator[Query]:
+    yield from (cte.query for cte in query.ctes)
     if isinstance(query.body, Query):
-        yield from every_query(query.body)
+        yield query.body
     elif isinstance(query.body, SetOp):
-        yield from every_query(query.body.left)
-        yield from every_query(query.body.right)
+        yield from (query.body.left, query.body.right)
     else:
-        for leaf in leaves(query.body.source):
-            if isinstance(leaf, Derived) and leaf.reference is None:
-                yield from every_query(leaf.query)
-        for subquery in query.body.subqueries:
-            yield from every_query(subquery.query)
+        yield from (
+            leaf.query
+            for leaf in leaves(query.body.source)
+            if isinstance(leaf, Derived) and leaf.reference is None
+        )
+        yield from (subquery.query for subquery in query.body.subqueries)
+
+
+def every_block(query: Query) -> Iterator[Block]:
+    """The blocks of `every_query`."""
+    return (each.body for each in every_query(query) if isinstance(each.body, Block))
 
 
 def places(query: Query) -> int:

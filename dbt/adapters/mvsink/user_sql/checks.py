@@ -1,41 +1,109 @@
-"""Checks of a query before it runs, by its tokens.
+"""What a query's tokens tell before it runs: whether its result follows from its text and its
+inputs alone, and where it ends.
 
-Not by parsing: Spark accepts more than any other parser does. Text in quotes and comments is not
-syntax. Only the names of a query's columns, a mere guess, come from a parser.
+By tokens and not by parsing, because Spark accepts more than any other parser does. Text in quotes
+and comments is not syntax. Only the names of a query's columns, a mere guess, come from a parser.
+
+>>> uncertain("select upper(a), rand() from t")
+'rand() differs from run to run, or from session to session'
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable, Sequence
 
 from sqlglot.errors import SqlglotError
 
 from dbt.adapters.mvsink.user_sql.comments import goes_on
-from dbt.adapters.mvsink.user_sql.words import UnreadableText, Word, parsed, words
-
-NONDETERMINISTIC = frozenset(
-    [
-        "current_timestamp",
-        "now",
-        "localtimestamp",
-        "current_date",
-        "curdate",
-        "current_time",
-        "rand",
-        "randn",
-        "random",
-        "randstr",
-        "uuid",
-        "shuffle",
-        "monotonically_increasing_id",
-        "spark_partition_id",
-        "input_file_name",
-        "unix_timestamp",
-        "uniform",
-    ]
+from dbt.adapters.mvsink.user_sql.functions import (
+    AGGREGATES,
+    BARE,
+    ELSEWHERE,
+    NONDETERMINISTIC,
+    ROW_BY_ROW,
+    TABLE_FUNCTIONS,
+    WINDOWS,
+    WITHOUT_ARGUMENTS,
 )
-NEEDS_NO_CALL = frozenset({"current_timestamp", "current_date", "localtimestamp", "current_time"})
-NOT_A_CALL_WITH_ARGUMENTS = frozenset({"unix_timestamp"})  # with an argument it is a plain function
+from dbt.adapters.mvsink.user_sql.words import UnreadableText, Word, closing, keywords, parsed, words
+
+KNOWN = AGGREGATES | WINDOWS | TABLE_FUNCTIONS | ROW_BY_ROW
+# Words before a parenthesis that are no function's name.
+SYNTAX = keywords(
+    "ALL AND ANY AS BETWEEN BY CASE CLUSTER CUBE DISTINCT DISTRIBUTE ELSE ESCAPE EXCEPT EXCLUDE EXISTS FILTER FOR FROM GROUP GROUPING "
+    "HAVING ILIKE IN INTERSECT INTERVAL IS JOIN LATERAL LIKE LIMIT MINUS NOT OFFSET ON OR OVER PARTITION PIVOT REGEXP REPEATABLE RLIKE ROLLUP "
+    "SELECT SETS SOME THEN UNION UNPIVOT USING VALUES WHEN WHERE WITH"
+)
+_MOVING = frozenset({"now", "today", "tomorrow", "yesterday"})
+_TYPED = keywords("DATE TIME TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ")
+_LINE_BREAK = re.compile(r"[\n\r]|\\(?:[nr0-7]|u\w|U\w)")
+
+
+def uncertain(query: str, allowed: Collection[str] = ()) -> str:
+    """Why the result may differ though the inputs are the same, as a clause; empty if it cannot.
+
+    ``allowed``: functions that depend on their arguments only, though they are not Spark's own. In
+    doubt it may: a function that is not known to be one of Spark's own may read the clock, a file
+    or a service. Ties, and the order in which floats are added, do not count: any result that the
+    query can have is right.
+    """
+    if "${" in query:
+        return "Spark replaces ${...} with a value of the session"
+    try:
+        stream = words(query)
+    except UnreadableText as error:
+        return str(error)
+    known = KNOWN | {name.lower() for name in allowed}
+    return next((reason for index in range(len(stream)) if (reason := _of_word(stream, index, known))), "")
+
+
+def moving_literal(word: Word, before: str) -> str:
+    """Why the literal behind the word ``before`` differs from run to run; empty if it does not."""
+    moves = word.literal and before in _TYPED and word.text.strip().lower() in _MOVING
+    return f"{before.lower()} '{word.text}' differs from run to run" if moves else ""
+
+
+def breaks_lines(query: str) -> bool:
+    """Whether a name or a literal has a line break, which a printed plan would show as one."""
+    return any(
+        (word.literal or word.quoted_name) and _LINE_BREAK.search(query[word.start : word.end])
+        for word in words(query)
+    )
+
+
+def _of_word(stream: Sequence[Word], index: int, known: Collection[str]) -> str:
+    word, before = stream[index], stream[index - 1].upper if index else ""
+    if reason := moving_literal(word, before):
+        return reason
+    if word.upper == "TABLESAMPLE":
+        return "TABLESAMPLE draws different rows in each run"
+    if not word.is_name or word.text[:1].isdigit():
+        return ""
+    if stream[index + 1 : index + 2] and stream[index + 1].upper == "(":
+        return _of_call(stream, index, before, known)
+    name = word.text.lower()
+    if name in BARE and word.upper and before not in (".", "AS"):
+        return f"{name} differs from run to run, or from session to session"
+    return ""
+
+
+def _of_call(stream: Sequence[Word], index: int, before: str, known: Collection[str]) -> str:
+    word, name = stream[index], stream[index].text.lower()
+    if before == ".":
+        return f"{name}() is not a function of Spark's own"
+    if word.upper in SYNTAX or before in ("AS", ")") or _is_alias(stream, index):
+        return ""
+    empty = stream[index + 2 : index + 3] and stream[index + 2].upper == ")"
+    if name in ELSEWHERE or (name in WITHOUT_ARGUMENTS and empty):
+        return f"{name}() differs from run to run, or from session to session"
+    return "" if name in known else f"{name}() is not known as one of Spark's own deterministic functions"
+
+
+def _is_alias(stream: Sequence[Word], index: int) -> bool:
+    """Whether ``name (`` begins a CTE with a list of columns: ``with name (a, b) as (``."""
+    behind = [word.upper for word in stream[closing(stream, index + 1) + 1 :][:2]]
+    return behind == ["AS", "("]
 
 
 def tokens(query: str) -> tuple[Word, ...]:
@@ -57,9 +125,9 @@ def nondeterministic_functions(query: str) -> list[str]:
         following = [t.text for t in stream[position + 1 : position + 3]]
         before = stream[position - 1].text if position else ""
         called = following[:1] == ["("]
-        if name in NOT_A_CALL_WITH_ARGUMENTS and following != ["(", ")"]:
+        if name in WITHOUT_ARGUMENTS and following != ["(", ")"]:
             continue
-        if before != "." and (called or (name in NEEDS_NO_CALL and before.lower() != "as")):
+        if before != "." and (called or (name in BARE and before.lower() != "as")):
             names.append(name)
     return names
 

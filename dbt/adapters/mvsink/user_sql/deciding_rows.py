@@ -18,7 +18,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dbt.adapters.mvsink.user_sql.determinism import uncertain
+from dbt.adapters.mvsink.user_sql.checks import uncertain
 from dbt.adapters.mvsink.user_sql.functions import ROW_BY_ROW
 from dbt.adapters.mvsink.user_sql.splice import relations
 from dbt.adapters.mvsink.user_sql.words import Word, closing, keywords, words

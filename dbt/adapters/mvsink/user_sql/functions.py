@@ -6,16 +6,19 @@ list. A function that is in none is refused until it is classified.
 
 from __future__ import annotations
 
-from dbt.adapters.mvsink.user_sql.checks import NONDETERMINISTIC
-
 
 def _names(listed: str) -> frozenset[str]:
     return frozenset(listed.split())
 
 
 WITHOUT_ARGUMENTS = _names("unix_timestamp")  # with an argument it is a plain function
-# Values that come from elsewhere than the arguments: the clock, the session, the user, chance,
-# files, code that is not Spark's. `aes_encrypt` draws its initial vector, KLL sketches their bits.
+# The clock, chance and files: a model that calls one is warned of it.
+NONDETERMINISTIC = WITHOUT_ARGUMENTS | _names(
+    "current_timestamp now localtimestamp current_date curdate current_time rand randn random randstr uuid shuffle "
+    "monotonically_increasing_id spark_partition_id input_file_name uniform"
+)
+# Values that come from elsewhere than the arguments: also the session, the user, code that is not
+# Spark's. `aes_encrypt` draws its initial vector, KLL sketches their bits.
 ELSEWHERE = NONDETERMINISTIC - WITHOUT_ARGUMENTS | _names(
     "aes_encrypt current_catalog current_database current_schema current_timezone current_user "
     "distributed_id distributed_sequence_id from_protobuf input_file_block_length input_file_block_start java_method "
@@ -32,7 +35,8 @@ REPEATABLE_AGGREGATES = _names(
     "any approx_count_distinct bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and bool_or count "
     "count_if every max median min percentile percentile_cont percentile_disc regr_count some"
 )
-SUMS = _names("avg mean sum try_avg try_sum")  # likewise over exact numbers; doubles add up to different ones
+AVERAGES = _names("avg mean try_avg")
+SUMS = AVERAGES | _names("sum try_sum")  # likewise over exact numbers; doubles add up to different ones
 # Those whose value depends on the order of rows, on which of several equal rows comes first, or on
 # rounding in between.
 UNREPEATABLE_AGGREGATES = _names(
@@ -50,10 +54,18 @@ AGGREGATES = REPEATABLE_AGGREGATES | SUMS | UNREPEATABLE_AGGREGATES
 PEER_WINDOWS = _names("cume_dist dense_rank percent_rank rank")
 ROW_WINDOWS = _names("lag lead nth_value ntile row_number")
 WINDOWS = PEER_WINDOWS | ROW_WINDOWS | _names("ewm null_index session_window window window_time")
+LISTS = _names("collect_list collect_set array_agg")  # of values, in the order of rows
 GENERATORS = _names(
     "explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack variant_explode variant_explode_outer"
 )
 TABLE_FUNCTIONS = GENERATORS | {"range"}
+GENERATED = {  # the columns that they have without a list of names
+    "explode": ("col",),
+    "explode_outer": ("col",),
+    "posexplode": ("pos", "col"),
+    "posexplode_outer": ("pos", "col"),
+    "range": ("id",),
+}
 # Collations, and names that only other clauses or Spark itself can call.
 REFUSED = _names(
     "approx_top_k_estimate bucket collate collation collations cube days hours months rollup sql_keywords timestamp_ntz_to_long unwrap_udt years"

@@ -79,7 +79,7 @@ class _Trees:
             if isinstance(leaf, Constant):
                 self._constant(leaf)
         for part in (*block.items, *block.where, *having):
-            inside = [each for each in block.subqueries if part.start <= each.start < part.end]
+            inside = [*filter(part.has, block.subqueries)]
             _same(len(_queries(self.nodes[part])) == len(inside), part)
         if block.where:
             where = self._one(Fragment(block.where[0].start, block.where[-1].end))
@@ -92,7 +92,7 @@ class _Trees:
         theirs = [each for each in inside if not each.args.get("alias")]
         if "WINDOW" in block.more:
             clause = block.more["WINDOW"]
-            named = self._parsed(f"select 1 from t window {self.text[clause.start : clause.end]}")
+            named = self._parsed(f"select 1 from t window {clause.of(self.text)}")
             theirs += named.args.get("windows") or []
         _same(len(theirs) == len(block.windows), block)
         for window, node in zip(block.windows, theirs, strict=True):
@@ -107,7 +107,7 @@ class _Trees:
         return [self.nodes[part] for part in parts]
 
     def _constant(self, leaf: Constant) -> None:
-        alone = self._parsed(f"select 1 from {self.text[leaf.call.start : leaf.call.end]}")
+        alone = self._parsed(f"select 1 from {leaf.call.of(self.text)}")
         clause = alone.args.get("from") or alone.args.get("from_")
         if not isinstance(clause, exp.From) or len([each for each in alone.args.values() if each]) != 2:
             raise _differently(leaf)
@@ -119,7 +119,7 @@ class _Trees:
 
     def _one(self, part: Fragment) -> exp.Expr:
         """The part of the text, which must be one expression; only an item may have an alias."""
-        alone = self._parsed(f"select {self.text[part.start : part.end]}")
+        alone = self._parsed(f"select {part.of(self.text)}")
         one = len(alone.expressions) == 1 and len([each for each in alone.args.values() if each]) == 1
         _same(one, part)
         node: exp.Expr = alone.expressions[0]
